@@ -19,6 +19,7 @@ from replay.data.conditions import matching
 from replay.data.fitted_scores import FitRecord, TrainedOn, fitted_verifiers, folds_of
 from replay.latent.model_rows import MOST_NAMED, NO_FOLD, ModelRows, StateRows, Traces, find_states, read_traces
 from replay.latent.models import AGGREGATES, EACH, MODELS, ONE, STATES, Document, VerifierSettings
+from replay.latent.reading_costs import cost_note, reading_costs
 from replay.runs.passes.reuse import question_hashes
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, EmptyError, LeakageError, UnsuitableError, argument, counted
@@ -202,6 +203,7 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
     fitted = time.monotonic()
     table = material.score(fits, np.where(folds == NO_FOLD, len(parts) - 1, folds), scored)
     seconds = {"training": fitted - began, "scoring": time.monotonic() - fitted}
+    costs, reader = reading_costs(log, material.whose) if material.whose else (None, "")
     rows = int(material.counts[trained].sum())
     share = float(traces.right[trained] @ material.counts[trained]) / rows
     return FittedVerifier(
@@ -212,14 +214,14 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
         places=material.places,
         models=tuple(of_place[-1] for of_place in fits),
         fold_models=tuple(tuple(of_place[:-1]) for of_place in fits),
-        scores=_score_rows(material, table, folds, seconds["scoring"]),
+        scores=_score_rows(material, table, folds, seconds["scoring"], costs),
         pools=tuple(traces.keys["pool"].filter(pl.Series(scored)).unique().sort()),
         trained=traces.keys["example_id"].filter(pl.Series(trained)).unique().sort(),
         rows=rows,
         right=share,
         folds=len(parts) - 1,
         seconds=seconds,
-        notes=tuple(_notes(dealt, scored, share)),
+        notes=(*_notes(dealt, scored, share), *(() if costs is None else cost_note(costs, reader))),
     )
 
 
@@ -282,9 +284,17 @@ def _folds(traces: Traces, trained: np.ndarray, settings: VerifierSettings) -> n
     return _assign_folds(traces, trained, settings.folds, settings.seed)
 
 
-def _score_rows(material: Material, scores: np.ndarray, folds: np.ndarray, seconds: float) -> pl.DataFrame:
-    """Rows of `verifications` from scores (N, names): a state costs no tokens; the seconds of scoring are shared."""
+def _score_rows(
+    material: Material, scores: np.ndarray, folds: np.ndarray, seconds: float, costs: pl.DataFrame | None
+) -> pl.DataFrame:
+    """Rows of `verifications` from scores (N, names): a state costs what reading it cost; the seconds of scoring are
+    shared.
+    """
     each = seconds / max(1, int((~np.isnan(scores)).sum()))
+    keys = material.traces.keys.select("trace_id", "example_id")
+    nothing = keys.select("trace_id", tokens=pl.lit(0, pl.Int32), seconds=pl.lit(0.0))
+    paid = keys.join(nothing if costs is None else costs, on="trace_id", how="left", maintain_order="left")
+    spent = (paid["seconds"] + each).cast(pl.Float32)
     frames = [
         material.traces.keys.select(
             "trace_id",
@@ -292,10 +302,10 @@ def _score_rows(material: Material, scores: np.ndarray, folds: np.ndarray, secon
             verifier=pl.lit(name),
             score=pl.Series(scores[:, at]).fill_nan(None),
             fold=pl.Series(folds, dtype=pl.Int32).replace(NO_FOLD, None),
-            prompt_tokens=pl.lit(0, pl.Int32),
+            prompt_tokens=paid["tokens"],
             completion_tokens=pl.lit(0, pl.Int32),
-            latency_s=pl.lit(each, pl.Float32),
-            device_s=pl.lit(each, pl.Float32),
+            latency_s=spent,
+            device_s=spent,
         ).filter(pl.col("score").is_not_null())
         for at, name in enumerate(material.names)
     ]

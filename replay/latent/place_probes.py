@@ -78,19 +78,20 @@ class PlacedTraces:
 
 
 def placed_traces(
-    log: Log, states: str, train: pl.Series, measured: pl.Series, most: int, seed: int = 0
+    log: Log, states: str, train: pl.Series, measured: pl.Series, most: int, seed: int = 0, *, answered: bool = False
 ) -> PlacedTraces | None:
     """The judged first attempts of some examples, by their ids, that have states of a model; None where none has.
 
-    At most so many of each data set, pool, and part (trained on or measured) are taken: those of questions drawn by the
-    seed. Copies of questions that are trained on are not measured.
+    At most so many of each data set, pool, and part (trained on or measured) are taken, 0 for all: those of questions
+    drawn by the seed. `answered` leaves out traces without an answer. Copies of questions that are trained on are not
+    measured.
     """
     known = train.implode(), measured.implode()
     examples = log.scan("examples", ["example_id", "dataset"]).filter(
         pl.col("example_id").is_in(known[0]) | pl.col("example_id").is_in(known[1])
     )
-    rows = log.scan("traces", ["trace_id", "example_id", "pool", "action", "correct"]).filter(
-        pl.col("action") == "solve", pl.col("correct").is_not_null()
+    rows = log.scan("traces", ["trace_id", "example_id", "pool", "action", "answer", "correct"]).filter(
+        pl.col("action") == "solve", pl.col("correct").is_not_null(), pl.col("answer").is_not_null() | (not answered)
     )
     with_states = log.scan(f"hidden_states/{states}", ["trace_id"]).unique()
     frame = collect(rows.join(examples, on="example_id").join(with_states, on="trace_id", how="semi"), log)
@@ -99,7 +100,7 @@ def placed_traces(
     frame = frame.filter(pl.col("train") | ~pl.col("group").is_in(seen.implode()))
     if frame.is_empty():
         return None
-    sample = _drawn(frame, most, seed).sort("trace_id")
+    sample = (_drawn(frame, most, seed) if most else frame).sort("trace_id")
     state_rows, _ = find_states(log, states, (), (), sample["trace_id"])
     return PlacedTraces(
         keys=sample.select("trace_id", "example_id", "dataset", "pool"),
@@ -178,13 +179,23 @@ def score_table(
     `rows`: the states of the places that are asked for. NaN at others, and where a trace has no state; of traces to
     train on there are none: in-sample scores tell nothing.
     """
-    table = np.full((len(traces.right), len(traces.places)), np.nan)
+    return score_tables(traces, [train], rows, settings)[0]
+
+
+def score_tables(
+    traces: PlacedTraces, trains: Sequence[np.ndarray], rows: Iterable[_PlaceRows],
+    settings: VerifierSettings | Sequence[VerifierSettings] = PROBE,
+) -> list[np.ndarray]:  # fmt: skip
+    """The same for several masks to train on, and the settings of each: the states of a place are read once for all."""
+    each = [settings] * len(trains) if isinstance(settings, VerifierSettings) else settings
+    tables = [np.full((len(traces.right), len(traces.places)), np.nan) for _ in trains]
     for place, trace, state in rows:
-        mask = ~traces.train[trace]
-        scores = _probe_scores(state, traces.right[trace], traces.unit[trace], train[trace], mask, settings)
-        if scores is not None:
-            table[trace[mask], place] = scores
-    return table
+        mask, right, unit = ~traces.train[trace], traces.right[trace], traces.unit[trace]
+        for table, train, fit in zip(tables, trains, each, strict=True):
+            scores = _probe_scores(state, right, unit, train[trace], mask, fit)
+            if scores is not None:
+                table[trace[mask], place] = scores
+    return tables
 
 
 def joint(table: np.ndarray, places: Sequence[int] | None = None) -> np.ndarray:
@@ -237,10 +248,8 @@ def transfer(
     traces to measure, are left out.
     """
     areas: dict[tuple[str, str], Influenced] = {}
-    place_rows = list(traces.at(places))
-    for trained, inside in parts.items():
-        train = inside & traces.train if trained_on is None else trained_on[trained]
-        table = score_table(traces, train, place_rows, settings)
+    trains = [inside & traces.train if trained_on is None else trained_on[name] for name, inside in parts.items()]
+    for trained, table in zip(parts, score_tables(traces, trains, traces.at(places), settings), strict=True):
         for measured, outside in parts.items():
             on = outside & ~traces.train
             scores = [joint(table, places)] if together else [table[:, place] for place in places]
@@ -345,29 +354,29 @@ def _even_rows(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
 
 def by_questions(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
     """Quality of a verifier of some places by the number of training questions: all, half, a quarter, …"""
-    place_rows = list(traces.at(places))
     whole = len(np.unique(traces.unit[traces.train]))
-    for count in sorted({whole >> halved for halved in range(HALVINGS)}):
-        samples = [_some_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
-        if (area := _of(traces, samples, place_rows, count, level)) is not None:
-            yield area
+    yield from _each(traces, places, {
+        count: [_some_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
+        for count in sorted({whole >> halved for halved in range(HALVINGS)})
+    }, level)  # fmt: skip
 
 
 def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
     """Quality of a verifier of some places by the share of right ones among as many traces to train on."""
-    place_rows, rows = list(traces.at(places)), _even_rows(traces)
-    for share in SHARES:
-        samples = [_some_right(traces, share, rows, seed) for seed in range(seeds)]
-        if (area := _of(traces, samples, place_rows, share, level)) is not None:
-            yield area
+    rows = _even_rows(traces)
+    drawn = {share: [_some_right(traces, share, rows, seed) for seed in range(seeds)] for share in SHARES}
+    yield from _each(traces, places, drawn, level)
 
 
-def _of(
-    traces: PlacedTraces, samples: Sequence[np.ndarray], rows: Sequence[_PlaceRows], size: float, level: float
-) -> SeededArea | None:
-    areas = [pooled(traces, joint(score_table(traces, sample, rows)), ~traces.train) for sample in samples]
-    summary = _seeded(areas, level)
-    return None if summary is None else SeededArea(size, int(samples[0].sum()), *summary)
+def _each(
+    traces: PlacedTraces, places: Sequence[int], drawn: Mapping[float, Sequence[np.ndarray]], level: float
+) -> Iterator[SeededArea]:
+    """Quality at each size, whose masks to train on are those of the seeds."""
+    tables = iter(score_tables(traces, [one for masks in drawn.values() for one in masks], traces.at(places)))
+    for size, masks in drawn.items():
+        areas = [pooled(traces, joint(next(tables)), ~traces.train) for _ in masks]
+        if (spread := _seeded(areas, level)) is not None:
+            yield SeededArea(size, int(masks[0].sum()), *spread)
 
 
 def by_model(
@@ -376,13 +385,12 @@ def by_model(
     """Quality of classifiers of one place by the kind of model, each seed on questions that it draws."""
     count = max(1, round(MOST_OF_ALL * len(np.unique(traces.unit[traces.train]))))
     samples = [_some_questions(traces, count, seed) for seed in range(seeds)]
-    place_rows = list(traces.at(places))
     areas: dict[tuple[str, int], list[Influenced]] = {(model, place): [] for model in models for place in places}
-    for seed, train in enumerate(samples):
-        for model in models:
-            table = score_table(traces, train, place_rows, replace(PROBE, model=model, seed=seed))
-            for place in places:
-                areas[model, place].append(pooled(traces, table[:, place], ~traces.train))
+    fits = [(train, replace(PROBE, model=model, seed=seed)) for seed, train in enumerate(samples) for model in models]
+    tables = score_tables(traces, [train for train, _ in fits], traces.at(places), [probe for _, probe in fits])
+    for (_, settings), table in zip(fits, tables, strict=True):
+        for place in places:
+            areas[settings.model, place].append(pooled(traces, table[:, place], ~traces.train))
     for (model, place), seed_areas in areas.items():
         layer, token = traces.places[place]
         summary = _seeded(seed_areas, level)

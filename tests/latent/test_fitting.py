@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import replay
 from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.latent import fitting, model_rows, models
 from replay.latent.fitting import FittedVerifier, fit_verifier
@@ -415,3 +416,36 @@ def test_shuffled_labels_give_a_half_within_the_interval_on_trained_questions_to
         [row] = [one for one in _quality(read, None).signals if one.name == "latent"]
         for found in (row.auc, row.within):
             assert found.low <= 0.5 <= found.high
+
+
+@pytest.mark.parametrize(("writer", "reads"), [("hub/Reader-8B", False), ("writer", True)])
+def test_a_score_by_a_model_that_reads_anothers_text_costs_its_tokens_and_seconds(
+    path: Path, tmp_path: Path, writer: str, reads: bool
+) -> None:
+    """Of 100 tokens and 5 s for each trace with states of `reader-8b`; of the model's own traces nothing."""
+    log = open_log(path)
+    tables = {table: collect(log.scan(table), log) for table in log.shards}
+    tables["traces"] = tables["traces"].with_columns(
+        model=pl.lit(writer), prompt_tokens=pl.lit(60, pl.Int32), completion_tokens=pl.lit(40, pl.Int32)
+    )
+    count = tables["hidden_states/planted"]["trace_id"].n_unique()
+    source = {"hidden_states": {"planted": {"model": "reader-8b", "wall_clock_s": 5.0 * count}}}
+    write_log(tmp_path / "log", name="read", tables=tables, source=source)
+    fitted = fit_verifier(str(tmp_path / "log"), TRAIN, QUICK)
+    each = fitted.seconds["scoring"] / fitted.scores.height
+    assert fitted.scores["prompt_tokens"].unique().to_list() == [100 if reads else 0]
+    assert fitted.scores["device_s"].to_numpy() == pytest.approx((5.0 if reads else 0.0) + each, rel=1e-4)
+    assert any(one.code == "read_by_another" for one in fitted.notes) is reads
+    _add_verifier(tmp_path / "log", fitted)
+    best = replay.Sample(name="best", verifier="latent", max_traces=2)
+    first = replay.Sample(name="first", max_traces=2, select="majority")
+    result = replay.run(tmp_path / "log", [best, first], where="split = 'test'", resamples=10)
+    spent = {
+        p: e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows() if m == "total_tokens"
+    }
+    assert spent["best"] - spent["first"] == pytest.approx(200 if reads else 0)
+    unknown = dict(source["hidden_states"]["planted"])
+    del unknown["wall_clock_s"]
+    write_log(tmp_path / "dark", name="dark", tables=tables, source={"hidden_states": {"planted": unknown}})
+    dark = fit_verifier(str(tmp_path / "dark"), TRAIN, QUICK).scores
+    assert dark["device_s"].null_count() == (dark.height if reads else 0)

@@ -49,12 +49,29 @@ def test_what_an_order_sees_does_not_depend_on_what_it_is_called(log: Log) -> No
 def test_pairs_are_differences_with_intervals(log: Log) -> None:
     found = budgets(log, verifier="lora", max_traces=6, features=FEATURES, resamples=200)
     value = {(r["order"], r["k"], r["metric"]): r["estimate"] for r in found.by_k.iter_rows(named=True)}
-    assert found.pairs.height == 2 * 6 * len(list(combinations(ORDERS, 2)))
+    assert found.pairs.height == 2 * 6 * len(list(combinations([*ORDERS, "best of N"], 2)))
+    best = dict(found.result.summary.filter(policy="best of N").select("metric", "estimate").iter_rows())
     for r in found.pairs.iter_rows(named=True):
-        wanted = value[r["order"], r["k"], r["metric"]] - value[r["against"], r["k"], r["metric"]]
-        assert r["difference"] == pytest.approx(wanted, abs=1e-12)
-        assert r["low"] <= r["high"]
-        assert 0 < r["p_value"] <= 1
+        other = best[r["metric"]] if r["against"] == "best of N" else value[r["against"], r["k"], r["metric"]]
+        assert r["difference"] == pytest.approx(value[r["order"], r["k"], r["metric"]] - other, abs=1e-12)
+        if r["low"] is not None:  # of F1s that fewer than 30 examples tell apart there are none
+            assert r["low"] <= r["difference"] <= r["high"]
+            assert 0 < r["p_value"] <= 1
+    known = found.pairs.filter(metric="accuracy").drop_nulls("low")
+    assert known.height > 40
+
+
+def test_limits_of_pairs_hold_for_all_pairs_and_budgets_at_once(log: Log) -> None:
+    """Those of a single pair at a single budget are narrower: it is one of 36 and 216."""
+    asked = {"verifier": "lora", "max_traces": 6, "features": FEATURES, "resamples": 400}
+    orders = {name: ORDERS[name] for name in ("generation", "random")}
+    every = budgets(log, **asked).pairs
+    one = budgets(log, **asked, orders=orders, budget=[2]).pairs
+    at = {"metric": "accuracy", "order": "generation", "against": "random", "k": 2}
+    wide, narrow = (frame.filter(**at).row(0, named=True) for frame in (every, one))
+    assert wide["difference"] == pytest.approx(narrow["difference"])
+    assert wide["high"] - wide["low"] > 1.2 * (narrow["high"] - narrow["low"])
+    assert wide["p_value"] >= narrow["p_value"]
 
 
 def test_at_the_whole_pool_all_orders_are_best_of_n(log: Log) -> None:
@@ -101,3 +118,17 @@ def test_budgets_that_the_log_cannot_serve_are_null(log: Log, tmp_path: Path) ->
     assert found.pairs["difference"].null_count() >= len(found.pairs) - 2
     # nine tenths are of all 200 claims, though no policy of the comparison can serve most of them
     assert "of the 200 examples" in found.missing["best of N"]
+
+
+def test_f1s_that_few_examples_tell_apart_have_limits_of_one_pair_at_the_level_of_all(log: Log) -> None:
+    found = budgets(log, verifier="lora", max_traces=6, features=FEATURES, resamples=400)
+    known = found.pairs.filter(metric="macro_f1").drop_nulls("difference")
+    assert known["low"].null_count() == 0
+    plain = {
+        (first, second): high - low
+        for first, second, low, high in found.result.summariser.differences(
+            "macro_f1", [["generation, k = 2", "random, k = 2"]]
+        ).select("policy", "baseline", "low", "high").iter_rows()
+    }  # fmt: skip
+    row = known.filter(order="generation", against="random", k=2).row(0, named=True)
+    assert row["high"] - row["low"] > plain["generation, k = 2", "random, k = 2"]

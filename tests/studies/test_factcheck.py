@@ -161,10 +161,16 @@ def test_numbers_are_those_of_replay(claims: Path, study: Run, tmp_path: Path) -
 
 def test_buckets_hold_all_claims_and_compare_on_the_same(claims: Path) -> None:
     setting = FactcheckSetting("n15", "lora", options={"where": "split = 'test'", "resamples": 50})
-    found = list(replay_methods(open_log(claims), setting).buckets())
+    methods = replay_methods(open_log(claims), setting)
+    found, outcomes = list(methods.buckets()), methods.result.outcomes.collect()
     for method in (ADAPTIVE, SURROGATE):
         mine = [bucket for bucket in found if bucket.policy == method]
         assert [(b.first, b.last) for b in mine] == [(1, 5), (6, 10), (11, 15)]
+        used = outcomes.filter(policy=method)
+        ends = [(-1, 5), (5, 10), (10, 15)]
+        for column, counted in (("valid_traces", "examples"), ("traces", "attempts")):
+            wanted = [sum(low < n <= high for n in used[column]) for low, high in ends]
+            assert [getattr(b, counted) for b in mine] == wanted
         assert sum(b.examples for b in mine) == 200
         assert sum(b.share for b in mine) == pytest.approx(1)
         for b in mine:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.analyses.strategies.votes_entropy import votes_entropy
+from replay.latent import place_probes
 from replay.latent.place_probes import as_many, placed_traces
 from replay.studies.kit.report import drawn
 from replay.studies.latent import study as studied
@@ -28,7 +29,7 @@ from replay.studies.latent.study import (
     ablations_of,
     study_log,
 )
-from replay.studies.latent.tables import ABLATION_SHEETS
+from replay.studies.latent.tables import ABLATION_SHEETS, _measured_lines
 from tests.show.test_paper import NARROW, WIDE, assert_whole
 from thinkback.app import app
 from toolkit.log import Log, collect, open_log, write_log
@@ -241,3 +242,72 @@ def test_a_larger_planted_log_gives_what_is_known(tmp_path: Path) -> None:
         warmth = [(one.area, model.auc(1)) for one in made.temperatures]
         for found, known in (*pooled, *inside, *warmth, *((one, model.auc(2)) for one in made.transfer.values())):
             assert found.low < known < found.high + 0.03  # trees fall short by up to that
+
+
+def ids_of(log: Log, split: str) -> pl.Series:
+    return collect(log.scan("examples"), log).filter(split=split)["example_id"]
+
+
+@pytest.fixture(scope="module")
+def cut_off(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """The same, but for every third trace, which has no answer and is wrong."""
+    tables = {table: collect(log.scan(table), log) for table in log.shards}
+    number = pl.col("example_id").str.slice(-9).cast(pl.Int64) // 4
+    third = ((number + pl.col("sample_index")) % 3 == 0) & (pl.col("action") == "solve")
+    tables["traces"] = tables["traces"].with_columns(
+        answer=pl.when(third).then(None).otherwise("answer"),
+        correct=pl.when(third).then(pl.lit(value=False)).otherwise("correct"),
+    )
+    path = tmp_path_factory.mktemp("cut") / "log"
+    return write_log(path, name="cut", tables=tables, source={"simulation": "states"})
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_one_report_measures_one_set_of_traces(cut_off: Log, answered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Table 4's diagonal, the signals and the last suffix are of the same traces: all judged ones, or the answered."""
+    monkeypatch.setattr(studied, "find_spec", lambda name: None)
+    studies = study_log(cut_off, replace(ASKED, answered=answered, most=0))
+    (study, *_) = studies
+    made = ablations_of(study, studies)
+    traces = collect(cut_off.scan("traces"), cut_off).filter(pool=study.main.pool, action="solve")
+    examples = collect(cut_off.scan("examples"), cut_off).filter(dataset=study.dataset, split="test")
+    own = traces.join(examples, on="example_id", how="semi")
+    wanted = own["answer"].count() if answered else own.height
+    assert study.main.latent.traces == made.measured == wanted
+    assert {one.traces for one in made.suffixes} == {wanted}
+    assert 0 < own["answer"].null_count() < own.height
+    assert f"measured on {wanted:,} traces" in "\n".join(_measured_lines(replace(study, ablations=made)))
+
+
+def test_all_traces_and_places_are_taken_where_they_are_asked_for(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """25 traces of each part, at one place; what is left out stands with the width of an interval."""
+    monkeypatch.setattr(studied, "find_spec", lambda name: None)
+    studies = study_log(log, replace(ASKED, most=25, positions=1))
+    few = ablations_of(studies[0], studies)
+    assert (few.measured, len(few.places)) == (25, 1)
+    assert any("further traces are left out" in note and "wide" in note for note in few.notes)
+    assert not any("enough" in note for note in few.notes)
+    studies = study_log(log, replace(ASKED, most=0, positions=0))
+    every = ablations_of(studies[0], studies)
+    assert every.measured > 25
+    assert len(every.places) == 2
+    assert not any("left out" in note for note in every.notes)
+
+
+def test_the_states_of_a_place_are_read_once_for_all_fits(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """States larger than memory: at most one place of them is held, and each is read once by a comparison."""
+    train, rest = ids_of(log, "train"), ids_of(log, "test")
+    traces = placed_traces(log, "planted", train, rest, 0)
+    assert traces is not None
+    monkeypatch.setattr(place_probes, "KEPT_BYTES", 1)
+    read = list[int]()
+    batches = type(traces.states).batches
+
+    def counting(self: object) -> object:
+        read.append(1)
+        return batches(self)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(traces.states), "batches", counting)
+    sizes = list(place_probes.by_questions(traces, [0, 1], seeds=2))
+    assert len(sizes) > 1
+    assert len(read) == 2  # once a place, not once a fit

@@ -108,7 +108,7 @@ def row_keys(table: str, name: str, row: dict[str, str]) -> dict[str, object]:
     if table in BY_CAP:
         return {"max_traces": int(float(row["Max traces"])), "method": METHODS[row["Method"]]}
     if table == "B.1":
-        first, last = row["Traces used"].split("–")
+        first, last = row["Valid traces"].split("–")
         return {"dataset": name, "method": METHODS[row["Method"]], "traces_from": int(first), "traces_to": int(last)}
     if table == "B.3":
         return {"dataset": name}

@@ -45,8 +45,9 @@ ORDERS_FORM = 'orders by name, each a table of keys of a policy, such as {"rando
 class Budgets:
     """Results for every k.
 
-    `by_k`: order, k, metric, estimate, low, high, n, diagnostic. `pairs`: k, metric, order, against, difference, low,
-    high, p_value. `smallest`: order, metric, k (null: never) at which the order lies within half a point of best-of-N.
+    `by_k`: order, k, metric, estimate, low, high, n, diagnostic. `pairs`: k, metric, order, against (another order, or
+    best-of-N), difference, low, high, p_value; limits and p-values hold for all pairs and budgets at once. `smallest`:
+    order, metric, k (null: never) at which the order lies within half a point of best-of-N.
     `missing`: orders of which the log cannot serve every budget, and `best of N` where it cannot serve that, with the
     reason; the numbers that it cannot give are null. A budget is served where at least nine tenths of the examples
     asked about have what it needs.
@@ -143,20 +144,18 @@ def _by_k(result: Result, orders: Mapping[str, Sequence[Sample]], ks: list[int])
 
 
 def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
-    """Paired differences of every two orders at the same k, with the intervals of the run's own comparisons."""
+    """Paired differences of every two orders at the same k, and of each to best-of-N, with limits that hold for all."""
     known = {policy.name for policy in result.policies}
-    groups = [[name for order in orders if (name := f"{order}, k = {k}") in known] for k in ks]
+    family = [
+        (k, first, second, (f"{first}, k = {k}", second if second == BEST else f"{second}, k = {k}"))
+        for first, second in combinations([*orders, BEST], 2)
+        for k in ks
+    ]
     rows: list[tuple[Any, ...]] = []
     for metric in _metrics(result):
-        differences = result.summariser.differences(metric, [names for names in groups if len(names) > 1])
-        differences = differences.filter(metric=metric).select(
-            "policy", "baseline", "difference", "low", "high", "p_value"
-        )
-        limits = {(policy, reference): ends for policy, reference, *ends in differences.iter_rows()}
-        for first, second in combinations(orders, 2):
-            for k in ks:
-                ends = limits.get((f"{first}, k = {k}", f"{second}, k = {k}"), [None] * 4)
-                rows.append((k, metric, first, second, *ends))
+        made = result.summariser.together(metric, [pair for *_, pair in family if known.issuperset(pair)])
+        limits = {(policy, reference): ends for policy, reference, *ends in made.iter_rows()}
+        rows += [(k, metric, first, second, *limits.get(pair, [None] * 4)) for k, first, second, pair in family]
     schema = {"k": pl.Int64, "metric": pl.String, "order": pl.String, "against": pl.String}
     schema |= dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64)
     return pl.DataFrame(rows, schema=schema, orient="row")

@@ -20,6 +20,8 @@ from toolkit.log import Log
 from toolkit.show import IntervalCell
 
 UNSEEN = (0.0, 0.5, 1.0)
+USUAL_UNSEEN = 0.5
+"""The value that the surrogate has by default."""
 REFERENCES = {"generation": "generation order", "random, expected": "random, all orders"}
 """Orders that the surrogate is compared with, and what tables call them; of the random one the exact mean."""
 
@@ -44,7 +46,8 @@ class _OrderGap:
 class AtUnseen:
     """The surrogate on a pool of so many traces, with k verifications, for one `unseen` and one `label_score`.
 
-    `gaps` to the orders of `REFERENCES`. What the log cannot serve is None.
+    `gaps` to the orders of `REFERENCES`; `to_usual`: to the same surrogate with the default `unseen`. What the log
+    cannot serve is None. The limits hold for all differences of a pool at once.
     """
 
     traces: int
@@ -53,6 +56,7 @@ class AtUnseen:
     label_score: str
     macro_f1: IntervalCell | None
     gaps: dict[str, _OrderGap | None]
+    to_usual: _OrderGap | None = None
 
 
 def signs(fixed: Sequence[AtUnseen], traces: int, k: int, against: str) -> str | None:
@@ -90,9 +94,12 @@ def fixed_by_keys(
         (name, reference): gaps(pool_budgets, name, reference)
         for name, reference in product(settings_by_name, REFERENCES)
     }
+    usual = {
+        name: gaps(pool_budgets, name, f"{kind}, {USUAL_UNSEEN:g}") for name, (_, kind) in settings_by_name.items()
+    }
     for k, (name, (unseen, kind)) in product(ks, settings_by_name.items()):
         order_gaps = {reference: less[name, reference].get(k) for reference in REFERENCES}
-        yield AtUnseen(size, k, unseen, kind, cells.get((name, k)), order_gaps)
+        yield AtUnseen(size, k, unseen, kind, cells.get((name, k)), order_gaps, usual[name].get(k))
 
 
 def gaps(pool_budgets: Budgets, first: str, second: str) -> dict[int, _OrderGap]:

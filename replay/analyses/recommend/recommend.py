@@ -3,12 +3,14 @@
 *Tune the budget* when some longer pool is worse by more than a margin neither than the best intervention nor than the
 base attempt, and costs fewer tokens than the intervention. *Intervene* when a selective policy beats the best budget in
 accuracy, or halves its flips at no loss. *Vote* when self-consistency beats the best intervention and the best budget,
-for no more tokens than the intervention; an intervention that such a vote beats is none. *Disable* when an action's
-flips exceed its fixes. *Undecided* otherwise, with about how many examples would decide. The initial budget comes
-first, then votes. Where several policies could decide for a verdict, the limits are those that hold for all of them at
-once, so that looking at more policies finds no more by chance. Outcomes that are counted in examples, or in clusters of
-them, also need McNemar's exact p-value to vote, to intervene or to disable: the limits of a handful of fixes and flips
-claim a little too much.
+for no more tokens than the intervention; an intervention that such a vote beats is none. *Change* when none of these is
+shown, but some longer pool, vote, gated policy or action is more accurate than the base attempt: which one to serve is
+then among those that are not shown to be less accurate than the best, and those that beat the base for less. *Disable*
+when an action's flips exceed its fixes. *Undecided* otherwise. *Change* and *undecided* say about how many examples
+would decide. The initial budget comes first, then votes. Where several policies could decide for a verdict, the limits
+are those that hold for all of them at once, so that looking at more policies finds no more by chance. Outcomes that are
+counted in examples, or in clusters of them, also need McNemar's exact p-value to vote, to intervene, to change or to
+disable: the limits of a handful of fixes and flips claim a little too much.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from statistics import NormalDist
 from typing import Any
 
@@ -40,17 +43,22 @@ Outcomes = Mapping[str, np.ndarray]
 """Columns of one policy's outcomes (N,), on the same examples for all: correct, fix, flip, total_tokens."""
 
 TUNE, VOTE, INTERVENE, DISABLE = "tune the budget", "vote", "intervene", "disable"
-UNDECIDED = "undecided"
+CHANGE, UNDECIDED = "change", "undecided"
 MOST_EXAMPLES = 10_000_000
 EQUAL_VOTES = (
     "Each intervention is compared with the largest vote for no more tokens, chosen before its accuracy is seen. "
     "One sample is a vote of 1."
 )
-NO_REASON = (
-    "Undecided: these examples show no reason to tune the budget, to vote, to intervene or to disable an action. They "
-    "are no reason to change what is served."
+_WHICH_UNDECIDED = (
+    "Change what is served: other policies are shown to be more accurate than the base attempt. Which of them to serve "
+    "is undecided."
 )
-"""The meaning of an undecided verdict for a server."""
+_NO_REASON = (
+    "Undecided: nothing is shown to be more accurate than the base attempt, nor an action to flip more than it fixes. "
+    "So these examples are no reason to change what is served."
+)
+MEANINGS = {CHANGE: _WHICH_UNDECIDED, UNDECIDED: _NO_REASON}
+"""What a verdict that names no policy means to those who serve."""
 UNSHOWN = "flips are not shown to exceed its fixes"
 HALVED = 1 / 3
 """Share of the examples that only one of two policies flips, for the one that flips half as often."""
@@ -77,9 +85,14 @@ class _PairedEvidence:
     cluster: np.ndarray | None
     settings: Settings
 
-    def differences(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], alone: bool) -> list[PairedInterval]:
-        """First minus second of each pair, with limits that hold for all of them at once unless one stands `alone`."""
-        columns = [first - second for first, second in pairs]
+    def differences(
+        self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], alone: bool, family: Sequence[np.ndarray] = ()
+    ) -> list[PairedInterval]:
+        """First minus second of each pair, with limits that hold for all of them at once unless one stands `alone`.
+
+        They hold for all differences of a `family`, columns (N,), where the pairs were chosen among these.
+        """
+        columns = [*family] or [first - second for first, second in pairs]
         known = [column for column in columns if np.isfinite(column).any()]
         level = self.settings.level
         if known and not alone:
@@ -268,6 +281,53 @@ class _PairedEvidence:
             "example: a vote that costs more decides nothing.",
         )
 
+    def changing(self, base: tuple[str, Outcomes], others: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
+        """Each other policy against the base attempt."""
+        intervals = self.differences(
+            [(policy["correct"], base[1]["correct"]) for policy in others.values()], alone=False
+        )
+        for name, gained in zip(others, intervals, strict=True):
+            beats = self._above(gained)
+            sentence = (
+                f"`{name}` against `{base[0]}`: accuracy {_points(gained, exact=True)}: it is "
+                f"{'' if beats else 'not shown to be '}more accurate{_together(len(others))}."
+            )
+            yield _ComparisonEvidence(CHANGE, name, sentence, beats, self.needed_to_claim(gained, above=True))
+
+    def candidates(
+        self, policies: Mapping[str, Outcomes], better: Sequence[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Those of the `better` policies not shown less accurate than the best, fewest tokens first, and sentences.
+
+        The limits hold for all pairs at once, because the same examples show which policy is the best.
+        """
+        if not better:
+            return (), ()
+        right = {name: policy["correct"] for name, policy in policies.items()}
+        best = max(better, key=lambda name: float(np.nanmean(right[name])))
+        pairs = [one - other for one, other in combinations(right.values(), 2)]
+        against = [(right[best], right[name]) for name in better]
+        behind = self.differences(against, alone=False, family=pairs)
+        spent = {name: float(policies[name]["total_tokens"].mean()) for name in better}
+        cheapest = sorted(better, key=lambda name: (math.isnan(spent[name]), spent[name], name))
+        worse = {name for name, gap in zip(better, behind, strict=True) if name != best and self._above(gap)}
+        candidates = tuple(name for name in cheapest if name not in worse)
+        cheaper = cheapest[: cheapest.index(candidates[0])]
+
+        def costs(names: Sequence[str]) -> str:
+            tokens = ("unknown" if math.isnan(spent[name]) else f"{spent[name]:,.0f}" for name in names)
+            return ", ".join(f"`{name}` ({one} tokens)" for name, one in zip(names, tokens, strict=True))
+
+        count = f"{len(better)} of {len(policies)} policies are" if len(policies) > 1 else f"`{best}` is"
+        sentences = [
+            f"{count} shown to be more accurate than the base attempt. Not shown to be less accurate than the best of "
+            f"them, `{best}`, cheapest first: {costs(candidates)}{_together(len(pairs))}."
+        ]
+        sentences += [f"More accurate than the base attempt for fewer tokens than these: {costs(cheaper)}."] * bool(
+            cheaper
+        )
+        return candidates, tuple(sentences)
+
     def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
         """Each action's flips against its fixes."""
         intervals = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
@@ -328,13 +388,18 @@ NO_BUDGET = "No longer pool is compared, so no budget could be judged."
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The verdict, the sentences behind it, the actions to disable, and for `undecided` about how many examples."""
+    """The verdict, the sentences behind it, the actions to disable, and about how many examples would decide.
+
+    `candidates` are the policies shown to be more accurate than the base attempt and not shown to be less accurate than
+    the best of these, those of fewest tokens first. `examples_needed` is of `undecided` and `change`.
+    """
 
     verdict: str
     sentences: tuple[str, ...]
     disable: tuple[str, ...]
     examples_needed: int | None
     evidence: tuple[_ComparisonEvidence, ...]
+    candidates: tuple[str, ...] = ()
     simulated: bool = field(default=False, compare=False)
 
     def _repr_html_(self) -> str:
@@ -434,31 +499,36 @@ def weigh(
         replace(e, holds=e.holds and e.policy not in beaten)
         for e in judge.intervening(selective, longest, bool(budgets))
     ]
-    evidence += judge.disabling(actions)
-    order = (TUNE, VOTE, INTERVENE, DISABLE)
+    others = {**budgets, **(votes or {}), **selective, **actions}
+    evidence += [*judge.changing(base, others), *judge.disabling(actions)]
+    order = (TUNE, VOTE, INTERVENE, CHANGE, DISABLE)
     by_verdict = {verdict: [e for e in evidence if e.verdict == verdict and e.holds] for verdict in order}
     disable = tuple(e.policy for e in by_verdict[DISABLE])
+    candidates, level_with = judge.candidates(others, [e.policy for e in by_verdict[CHANGE]])
     unjudged = (
         *((EQUAL_VOTES,) if voted else ()), *judge.most_votes(votes or {}, best, rivals[best]),
         *(() if budgets else (NO_BUDGET,)),
     )  # fmt: skip
-    for verdict in order:
-        if by_verdict[verdict]:
-            reasons = [e.sentence for e in by_verdict[verdict]]
-            reasons += [e.sentence for e in voted] if verdict in (TUNE, INTERVENE) else []
-            reasons += [e.sentence for e in by_verdict[DISABLE]] if verdict != DISABLE else []
-            return Recommendation(verdict, (*reasons, *unjudged), disable, None, tuple(evidence))
-    open_ = sorted((e for e in evidence if e.needed is not None), key=lambda e: e.needed or 0)
-    sentences = [*(e.sentence for e in evidence), *unjudged]
+    verdict = next((one for one in order if by_verdict[one]), UNDECIDED)
+    if verdict not in MEANINGS:
+        reasons = [e.sentence for e in by_verdict[verdict]]
+        reasons += [e.sentence for e in voted] if verdict in (TUNE, INTERVENE) else []
+        reasons += [e.sentence for e in by_verdict[DISABLE]] if verdict != DISABLE else []
+        return Recommendation(verdict, (*reasons, *level_with, *unjudged), disable, None, tuple(evidence), candidates)
+    most = max(others, key=lambda name: float(np.nanmean(others[name]["correct"])))
+    before = order[: order.index(verdict)] if verdict in order else order
+    open_ = sorted((e for e in evidence if e.needed is not None and e.verdict in before), key=lambda e: e.needed or 0)
     needed = open_[0].needed if open_ else None
+    lines = [e.sentence for e in evidence if e.verdict != CHANGE or e.holds or (not candidates and e.policy == most)]
+    sentences = [*level_with, *lines, *unjudged]
     sentences += judge.too_few(len(base[1]["correct"])) if budgets or selective else ()
     n = len(base[1]["correct"])
-    do = "example does" if n == 1 else "examples do"
+    do = ("example does" if n == 1 else "examples do") + " not decide" + (" which" if candidates else "")
     if needed is not None:
         sentences.append(
-            f"{n:,} {do} not decide; if the differences stay as they are, about {needed:,} would, with "
+            f"{n:,} {do}; if the differences stay as they are, about {needed:,} would, with "
             f"{100 * POWER:g} % power ({open_[0].verdict})."
         )
     else:
-        sentences.append(f"{n:,} {do} not decide, and no difference points to a decision that more would make.")
-    return Recommendation(UNDECIDED, tuple(sentences), (), needed, tuple(evidence))
+        sentences.append(f"{n:,} {do}, and no difference points to a decision that more would make.")
+    return Recommendation(verdict, tuple(sentences), disable, needed, tuple(evidence), candidates)

@@ -15,8 +15,9 @@ WIDTH = 5
 
 @dataclass(frozen=True)
 class Bucket:
-    """Examples on which a policy used `first` to `last` traces: how many, their share, and the run on them alone.
+    """Examples on which a policy used `first` to `last` valid traces: how many, their share, and the run on them alone.
 
+    The first bucket has those without a valid trace, too. `attempts`: examples with as many traces, valid or not.
     `part` is None where there are none.
     """
 
@@ -25,17 +26,23 @@ class Bucket:
     last: int
     examples: int
     share: float
+    attempts: int
     part: Summary | None
 
 
 def trace_buckets(result: Result, policies: Sequence[str], largest: int) -> Iterator[Bucket]:
     """Buckets of five traces, up to the `largest` number, of each replayed policy."""
     for policy in policies:
-        used = result.outcomes.filter(pl.col("policy") == policy).select("example_id", "traces").collect()
+        columns = ["example_id", "valid_traces", "traces"]
+        used = result.outcomes.filter(pl.col("policy") == policy).select(columns).collect()
         if used.is_empty():
             continue
         for first in range(1, largest + 1, WIDTH):
             last = min(first + WIDTH - 1, largest)
-            ids = used.filter((pl.col("traces") > first - 1) & (pl.col("traces") <= last))["example_id"]
+            within = {
+                column: (pl.col(column) > (first - 1 if first > 1 else -1)) & (pl.col(column) <= last)
+                for column in columns[1:]
+            }
+            ids, attempts = used.filter(within["valid_traces"])["example_id"], used.filter(within["traces"])
             part = None if ids.is_empty() else result.summariser.summary(ids.sort())
-            yield Bucket(policy, first, last, len(ids), len(ids) / len(used), part)
+            yield Bucket(policy, first, last, len(ids), len(ids) / len(used), len(attempts), part)

@@ -21,6 +21,7 @@ from replay.analyses.strategies.strategies import (
     CORRECTED,
     CORRECTED_WHEN,
     MAJORITY,
+    OF_TWO,
     PROBE,
     WEIGHTED,
     Source,
@@ -333,7 +334,8 @@ def _policy(row: Mapping[str, Any], source: Source) -> Table | None:
         return {"kind": "sample", "pool": source.pool, "max_traces": traces, **mean, **verify, "select": select}
 
     if strategy in SELECTS:
-        return sample(row["n"], SELECTS[strategy])
+        of_two = strategy == WEIGHTED and row["n"] <= OF_TWO
+        return sample(row["n"], SELECTS[BEST if of_two else strategy])
     if strategy == CORRECTED:
         return act
     if strategy == PROBE or (strategy == BY_SCORE and not votes):  # where all are believed

@@ -40,6 +40,8 @@ from toolkit.errors import (
 from toolkit.log import AnyLog
 from toolkit.stats import unit_numbers
 
+OF_TWO = 2
+"""Up to so many samples a vote weighted by scores is their best one, which has an exact mean over all orders."""
 MAJORITY, WEIGHTED, BEST, ORACLE = "majority", "weighted majority", "best of n", "oracle"
 CONDITIONAL, BY_SCORE = "conditional majority", "votes by score"
 PROBE, CORRECTED, CORRECTED_WHEN = "probe", "self-correction", "conditional self-correction"
@@ -163,8 +165,8 @@ def strategies(
     strategies begin with (default: `probe`, or the only other pool). `verifiers`: by default all that scored enough.
     `action`: the revision of the probe (default: `self_correct`, where the log has one). `n`: numbers of samples, by
     default 1, 2, 4 … `samples`: of each example only the first so many of the pool are drawn from. All are policies
-    that are replayed: exact means over all orders of the pool, but weighted votes, which have none and are means over
-    so many seeded `orders`. `where` is a condition on examples.
+    that are replayed: exact means over all orders of the pool, but weighted votes of more than two samples, which
+    have none and are means over so many seeded `orders`. `where` is a condition on examples.
 
     Examples that lack a trace, a judgement or a score that is asked for are left out.
     Raises ThinkbackError for names that the log lacks, and where no example is left.
@@ -234,7 +236,9 @@ def _plan(
         plan[Strategy(BEST, name)] = samples(f"best by {name}", verifier=name, select="best", expected=True)
         if name in summed:
             keys: dict[str, Any] = {"verifier": name, "select": "weighted", "orders": orders, "seed": seed}
-            plan[Strategy(WEIGHTED, name)] = samples(f"by {name}", **keys)
+            few, more = ([n for n in numbers if (n <= OF_TWO) is small] for small in (True, False))
+            exact = samples(f"by {name}", few, verifier=name, select="best", expected=True)
+            plan[Strategy(WEIGHTED, name)] = [*exact, *samples(f"by {name}", more, **keys)]
     if probe is not None:
         plan[Strategy(PROBE)] = [attempt(PROBE, probe)]
         if action is not None:

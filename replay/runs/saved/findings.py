@@ -7,7 +7,7 @@ import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,11 +29,14 @@ from toolkit.errors import ThinkbackError, UnsuitableError
 from toolkit.log import IN_MEMORY, SCHEMAS, Log, open_log, query_log
 from toolkit.notes import Note
 from toolkit.stats import Settings, Summary, differences, draws, summarise
+from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.limits.intervals import quantile_limits
+from toolkit.stats.many.pair_differences import pair_differences
 from toolkit.stats.metrics.outcomes import Store
 from toolkit.work_places import scratch_folder
 
 OUTCOMES = "outcomes.parquet"
+_LIMITS = ("difference", "low", "high", "p_value")
 SECONDS = (50, 95, 99)
 """Percentiles of the seconds of a path."""
 
@@ -144,6 +147,36 @@ class Summariser:
         return differences(
             outcomes, self.names, metric, groups, labels=labels, columns=self.columns, settings=self.settings
         )
+
+    def together(self, metric: str, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
+        """Differences of pairs of policies (names) with limits and p-values that hold for all of them at once.
+
+        Columns: policy, baseline, difference, low, high, p_value; without the pairs of which a policy has no value.
+        F1s that few examples tell apart have the limits of a single pair at the level that all together take.
+        """
+        store, names = self.outcomes.statistics(), self.names
+        sample = read_sample(store, names, self.outcomes.labels, self.settings, self.columns, metric)
+        number = [one.name for one in sample.metrics].index(metric)
+        place = {name: at for at, name in enumerate(names) if sample.has[number][at]}
+        known = [pair for pair in pairs if place.keys() >= set(pair)]
+        if not known:
+            schema = dict.fromkeys(("policy", "baseline"), pl.String) | dict.fromkeys(_LIMITS, pl.Float64)
+            return pl.DataFrame(schema=schema)
+        policies, baselines = zip(*known, strict=True)
+        first, second = (np.array([place[name] for name in side]) for side in (policies, baselines))
+        tests = pair_differences(sample, store, number, (first, second), self.settings)
+        limits = {name: pl.Series(getattr(tests, name), nan_to_null=True) for name in _LIMITS}
+        frame = pl.DataFrame({"policy": policies, "baseline": baselines, **limits})
+        withheld = frame.filter(pl.col("low").is_null()).select("policy", "baseline").rows()
+        if not withheld:
+            return frame
+        settings = replace(self.settings, level=tests.level)
+        single = differences(
+            store, names, metric, withheld, labels=self.outcomes.labels, columns=self.columns, settings=settings
+        )
+        adjusted = (pl.col("p_value") * len(known)).clip(upper_bound=1.0)
+        ends = single.select("policy", "baseline", "low", "high", p_value=adjusted)
+        return frame.update(ends, on=["policy", "baseline"], how="left")
 
     def draws(self, metric: str) -> np.ndarray:
         """Resampled values of a metric, (policies, resamples): the resamples of every interval."""

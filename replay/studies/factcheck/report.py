@@ -23,6 +23,7 @@ from replay.studies.factcheck.runs import (
 )
 from replay.studies.factcheck.study import LARGER, OTHER, Study, study_log
 from replay.studies.factcheck.tables import APPENDIX, MAIN_TABLES
+from replay.studies.factcheck.verdicts import VERDICTS, findings
 from replay.studies.kit.cells import left_out_note
 from replay.studies.kit.report import StudyReport, intervals_line, log_line, record_of
 from replay.studies.kit.sheet import Captions, Gap, Sheet, merge_notes, tables_of
@@ -31,6 +32,7 @@ from toolkit.errors import ConflictError, InvalidError, argument, listed, quote
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import AnyLog
 from toolkit.show import WIDTH, inches
+from toolkit.stats import check_margin
 
 SETTING_KEYS = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps", "orders", "random_seed")
 
@@ -44,10 +46,12 @@ def _run_record(study: Study) -> Mapping[str, Any]:
 def record(study: Study) -> dict[str, Any]:
     """Entries that the study adds to the record."""
     setting = study.setting
-    return {"where": None} | {name: getattr(setting, name) for name in SETTING_KEYS} | {
+    added = {
         "features": list(setting.features), "caps": list(setting.caps),  # lists are written a line an entry
         "published": None if setting.published is None else setting.published.dataset,
+        "margin": setting.tolerated, "verdicts": [one.record() for one in findings(study)],
     }  # fmt: skip
+    return {"where": None} | {name: getattr(setting, name) for name in SETTING_KEYS} | added
 
 
 def _replayed(study: Study) -> Iterator[str]:
@@ -110,7 +114,7 @@ def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]
         yield f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"
 
 
-SHEETS = (*MAIN_TABLES, *APPENDIX, THESIS_BUDGETS, *FURTHER_TABLES)
+SHEETS = (VERDICTS, *MAIN_TABLES, *APPENDIX, THESIS_BUDGETS, *FURTHER_TABLES)
 """All tables, in the order of the report."""
 SCREEN = ("table_5_2", "table_5_3", "table_5_6")
 """Tables on the terminal."""
@@ -132,6 +136,7 @@ def study_factcheck(
     orders: int = 20,
     random_seed: int = 20,
     dev: str | None = None,
+    margin: float = 0.01,
     where: str | None = None,
     seed: int = 0,
     resamples: int = 10_000,
@@ -146,12 +151,13 @@ def study_factcheck(
     `claimdecomp`. `pool` is by default the only one of each data set, `verifier` the only one, or `lora` where there
     is one; `other_verifier` is that of tables 5.8 to 5.10. `cap` is the number of traces a claim, `caps` those of
     tables 5.11 to 5.13; the table `orders` averages stops over `orders` random orders. `where` chooses the claims
-    that are reported, by default those of the test split where there is one, and `dev` those to learn from. Figures
-    are `width` wide.
+    that are reported, by default those of the test split where there is one, and `dev` those to learn from. `margin`
+    is the loss of macro-F1 that verdicts tolerate. Figures are `width` wide.
 
     Raises ThinkbackError where the log has no claims with labels, no verifier that scores each trace alone, or for
     anything wrong with the settings.
     """
+    check_margin(margin)
     width_inches = inches(width)
     known = [numbers_of(name) for name in ([published] if isinstance(published, str) else published)]
     opened_log, contents = opened(log)
@@ -185,6 +191,7 @@ def study_factcheck(
         other_verifier=None if other_verifier is None else choose(other_verifier, contents.verifiers, "verifier"),
         caps=tuple(dict.fromkeys(caps)),
         orders=orders,
+        tolerated=margin,
         dev=dev,
     )  # fmt: skip
     without = datasets_without(opened_log, where, setting.pool) if pool is not None else ()
@@ -216,6 +223,7 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking
         draw=lambda: figures(studies, width),
         words={
             "What was replayed": merge_notes(studies, _replayed),
+            **{f"Verdicts{after(one)}": [finding.sentence() for finding in findings(one)] for one in studies},
             **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
             "What could not be done": [*lacking, *merge_notes(studies, undone)],
         },

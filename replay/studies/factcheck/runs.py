@@ -50,7 +50,8 @@ class FactcheckSetting:
     """Settings of the study. `options` go to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh.
 
     `orders` random orders are averaged over where means over them are shown; `dev` is an SQL condition that names the
-    examples to learn from, which must not be reported. `other_verifier` is by default the only other one. `alone`: the
+    examples to learn from, which must not be reported. `tolerated` is the loss of macro-F1 that verdicts tolerate.
+    `other_verifier` is by default the only other one. `alone`: the
     examples that are asked about are all of one data set.
     """
 
@@ -64,6 +65,7 @@ class FactcheckSetting:
     other_verifier: str | None = None
     caps: tuple[int, ...] = (15, 20, 30, 40)
     orders: int = 20
+    tolerated: float = 0.01
     dev: str | None = None
     published: PublishedDataset | None = None
     alone: bool = True
@@ -296,12 +298,12 @@ class Methods:
         """One mean over another, such as seconds per trace, resampled together."""
         return self._drawn((policy, over), (policy, under), lambda a, b: scale * a / b)
 
-    def change(self, policy: str, metric: str, against: str) -> IntervalCell | None:
+    def change(self, policy: str, metric: str, against: str, level: float | None = None) -> IntervalCell | None:
         """Change of a mean against another policy's, in percent: negative where it is less.
 
-        `metric` may be a sum, such as `prompt_tokens+completion_tokens`.
+        `metric` may be a sum, such as `prompt_tokens+completion_tokens`; the `level` is by default the run's.
         """
-        return self._drawn((policy, metric), (against, metric), lambda a, b: 100 * (a / b - 1))
+        return self._drawn((policy, metric), (against, metric), lambda a, b: 100 * (a / b - 1), level)
 
     def difference(
         self, policy: str, metric: str, against: str, scale: float = 1.0
@@ -369,7 +371,9 @@ class Methods:
         if self.result is not None:
             yield from trace_buckets(self.result, (ADAPTIVE, SURROGATE), self.cap)
 
-    def _drawn(self, first: tuple[str, str], second: tuple[str, str] | None, value: Any) -> IntervalCell | None:
+    def _drawn(
+        self, first: tuple[str, str], second: tuple[str, str] | None, value: Any, level: float | None = None
+    ) -> IntervalCell | None:
         one = self._estimate(*first)
         two = 1.0 if second is None else self._estimate(*second)
         if self.result is None or one is None or two is None or two == 0:
@@ -382,7 +386,7 @@ class Methods:
         estimate = float(value(one, two))
         if not ordered.enough[0] or self.n < 2:
             return IntervalCell(estimate)
-        low, high = ordered.percentile(self.result.provenance["level"])
+        low, high = ordered.percentile(level or self.result.provenance["level"])
         return IntervalCell(estimate, float(low[0]), float(high[0]))
 
     def _estimate(self, policy: str, metric: str, scale: float = 1.0) -> float | None:

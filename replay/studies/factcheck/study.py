@@ -373,6 +373,7 @@ class Study:
     calibration: tuple[VerifierCalibration, ...]
     cases: Cases
     wall: WallClock
+    classes: pl.DataFrame  # split, label, claims: gold labels of all of the data set's claims
     features_note: str = ""  # where the surrogate does without some of the features that it might read
     notes: tuple[Note, ...] = ()
 
@@ -504,6 +505,13 @@ def study_log(
     return tuple(study_dataset(log, name, spaces[name], one, listwise[one.pool]) for name, one in settings.items())
 
 
+def _classes(log: Log, dataset: str) -> pl.DataFrame:
+    """How many claims of each split of a data set have each gold label."""
+    claims = log.scan("examples", ["dataset", "split", "gold"]).filter(pl.col("dataset") == dataset)
+    counts = claims.group_by("split", label=pl.col("gold").fill_null("")).agg(claims=pl.len())
+    return collect(counts, log).sort("split", "label")
+
+
 def study_dataset(
     log: Log, dataset: str, labels: tuple[str, ...], setting: FactcheckSetting, listwise: Collection[str] = ()
 ) -> Study:
@@ -535,6 +543,7 @@ def study_dataset(
         calibration=tuple(calibrations(log, pool, scoring, cap=setting.cap, where=where, settings=setting.settings)),
         cases=example_cases(log, setting, main),
         wall=wall_clock(log, pool, verifier, traces=setting.cap, depth=depth, where=where),
+        classes=_classes(log, dataset),
         features_note=runs.features_note(setting.features, read_contents(log).features),
         notes=(*runs.claims_notes(log, main.n, depth.claims, setting.dev), *runs.table_notes(main, UNSHOWN)),
     )  # fmt: skip

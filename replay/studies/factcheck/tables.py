@@ -29,6 +29,21 @@ from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 GENERATED, BOTH = "prompt_tokens+completion_tokens", "generation_s+verification_s"
 
 
+def _classes(study: Study) -> Iterator[Row]:
+    """Claims of each split by gold label (table 4.1)."""
+    for (split,), part in study.classes.partition_by("split", as_dict=True, maintain_order=True).items():
+        by_label = dict(part.select("label", "claims").iter_rows())
+        yield Row((split,), values={**by_label, "claims": sum(by_label.values())})
+
+
+_CLAIMS_BY_CLASS = Sheet[Study](
+    "table_4_1", "Claims by class and split", ("Split",),
+    lambda studies: [
+        *(numbers(label, label, 0) for label in dict.fromkeys(one for study in studies for one in study.labels)),
+        numbers("All", "claims", 0),
+    ],
+    _classes, ("by gold label; all: with claims without one",), "Dataset", "4.1",
+)  # fmt: skip
 ValueOf = Callable[[MethodOfRun], Value]
 
 
@@ -59,10 +74,7 @@ def _saving(against: str) -> ValueOf:
     def value(of: MethodOfRun) -> IntervalCell | None:
         later = VERIFYING.index(of.name) > VERIFYING.index(against)
         saving = of.change("verifications", against) if later else None
-        if saving is None:
-            return None
-        low, high = (None if end is None else -end for end in (saving.high, saving.low))
-        return IntervalCell(-saving.estimate, low, high)
+        return None if saving is None else saving.turned()
 
     return value
 
@@ -244,6 +256,7 @@ BASELINES, STOPPING = (TOP, VOTE, BEST), (BEST, ADAPTIVE)
 LATENCY = "Latency, summed runtime and cost"
 GUIDED = "Trace attempts and verifier-call savings from surrogate guidance"
 MAIN_TABLES = (
+    _CLAIMS_BY_CLASS,
     _sheet("5.1", "Baseline comparison", BASELINES, quality, IN_BRACKETS),
     _sheet("5.2", "Exhaustive BoN and Adaptive Stopping", STOPPING, quality, IN_BRACKETS),
     _sheet("5.3", "Generator and verifier call savings", STOPPING, OPERATIONS),
@@ -311,7 +324,9 @@ def _wall_clock_line(study: Study) -> str:
 def _buckets(study: Study) -> Iterator[Row]:
     """Claims by traces used (table B.1)."""
     for bucket in study.main.buckets():
-        values: dict[str, Value] = {"claims": bucket.examples, "share_pct": 100 * bucket.share}
+        values: dict[str, Value] = {
+            "claims": bucket.examples, "share_pct": 100 * bucket.share, "by_attempts": bucket.attempts
+        }  # fmt: skip
         if bucket.part is not None:
             score, whole = (cell(bucket.part, name, "macro_f1", 100) for name in (bucket.policy, BEST))
             comparison = compared(bucket.part.comparisons, bucket.policy, BEST, "macro_f1")
@@ -372,11 +387,15 @@ def _efficiency_notes(study: Study) -> Iterator[str]:
 
 APPENDIX = (
     Sheet(
-        "table_B_1", "Macro-F1 by traces used", ("Method", "Traces used"), (
+        "table_B_1", "Macro-F1 by valid traces used", ("Method", "Valid traces"), (
             numbers("Claims", "claims", 0), numbers("Share, %", "share_pct", 1),
+            numbers("Claims by attempts", "by_attempts", 0, drop=1),
             intervals("Method Macro-F1", "method_macro_f1_pct"), intervals("Exh. Macro-F1", "exhaustive_macro_f1_pct"),
             intervals("Method − exhaustive, points", "gain_pp", signed=True),
-        ), _buckets, ("percent; exhaustive best-of-N is judged on the claims of each row",), "Dataset", "B.1",
+        ), _buckets, (
+            "percent; exhaustive best-of-N is judged on the claims of each row",
+            "by attempts: claims with as many traces, those without a label among them",
+        ), "Dataset", "B.1",
     ),
     Sheet(
         "table_B_2", "Wall-clock runtime and cost", ("Method",), (

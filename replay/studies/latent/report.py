@@ -10,7 +10,17 @@ from replay.runs.saved.provenance import versions
 from replay.studies.kit.report import StudyReport, drawn, intervals_line, log_line, record_of
 from replay.studies.kit.sheet import merge_notes, tables_of
 from replay.studies.latent.figures import FIGURES
-from replay.studies.latent.study import FRONT, SELECTING, TRAIN, LatentSetting, LatentStudy, ablations_of, study_log
+from replay.studies.latent.study import (
+    FRONT,
+    MOST_PLACES,
+    MOST_TRACES,
+    SELECTING,
+    TRAIN,
+    LatentSetting,
+    LatentStudy,
+    ablations_of,
+    study_log,
+)
 from replay.studies.latent.tables import COMPARED, SHEETS, VERDICT_SHEETS, captions, question
 from replay.studies.latent.verdicts import Verdict
 from toolkit.arguments import checks_arguments
@@ -49,7 +59,10 @@ def study_latent(
     on: str | None = None,
     where: str | None = None,
     published: bool = False,
+    answered: bool = False,
     ablations: bool = True,
+    most: int = MOST_TRACES,
+    positions: int = MOST_PLACES,
     seeds: int = 3,
     orders: int = 20,
     seed: int = 0,
@@ -63,19 +76,23 @@ def study_latent(
     `thinkback fit-verifier` adds. `pool` is sampled from, by default the largest; `probe` holds single attempts, by
     default the coldest such pool that the verifier scored; `action` revises these. `on` and `where` are conditions on
     the training rows (the split `train`) and on the examples that are reported (the test split where there is one).
-    With `published` the paper's numbers stand beside. `ablations` fit further verifiers, each with so many `seeds`;
-    votes are means over `orders`. Figures are `width` wide (`3.3in`, `84mm`, or inches).
+    With `published` the paper's numbers stand beside. A judged trace without an answer is a wrong one; `answered`
+    leaves them out everywhere. `ablations` fit further verifiers, each with so many `seeds`, on `most` traces of each
+    data set, pool and part (0: all) and, where many are fitted, at so many `positions` of layer and token (0: all).
+    Votes are means over `orders`. Figures are `width` wide (`3.3in`, `84mm`, or inches).
 
     Raises ThinkbackError where no verifier of these scored the log, or for anything wrong with the settings.
     """
-    if seeds < 1:
-        raise InvalidError(f"{argument('seeds')} is {seeds}; it takes integers, at least 1")
+    for name, value, least in (("seeds", seeds, 1), ("most", most, 0), ("positions", positions, 0)):
+        if value < least:
+            raise InvalidError(f"{argument(name)} is {value}; it takes integers, at least {least}")
     drawn_at = inches(width)
     log = open_log(log)
     check_log(log)
     setting = LatentSetting(
         verifiers=(verifier,) if isinstance(verifier, str) else tuple(verifier), pool=pool, probe=probe, action=action,
-        on=on or TRAIN, where=where, published=published, ablations=ablations, seeds=seeds, orders=orders,
+        on=on or TRAIN, where=where, published=published, answered=answered, ablations=ablations, most=most,
+        positions=positions, seeds=seeds, orders=orders,
         settings=Settings(resamples=resamples, level=level, seed=seed),
     )  # fmt: skip
     studies = study_log(log, setting)

@@ -97,9 +97,10 @@ class TemperatureArea:
 
 @dataclass(frozen=True)
 class SuffixArea:
-    """Areas of the last `length` tokens: of their log-probability, and of the states of their places."""
+    """Areas of the last `length` tokens of so many `traces`: of their log-probability, and of the states there."""
 
     length: int
+    traces: int
     logprob: Interval | None
     states: Interval | None
 
@@ -121,7 +122,7 @@ class Ablations:
     verifiers on the states of a model, by the name of these states. `transfer_behind`, `readers_behind`: how far the
     verifier of its own data set, and that on the study's states, is above each other one on the same traces. `missing`:
     why something was not found, by what. `notes`: what all of them were fitted on. `places`: those that stand for all
-    where many fits are made.
+    where many fits are made; `measured`: how many traces all of these are measured on.
     """
 
     transfer: Mapping[str, Interval] = field(default_factory=dict)
@@ -138,9 +139,14 @@ class Ablations:
     entropy: VotesEntropy | None = None
     votes: tuple[VotesAt, ...] = ()
     places: tuple[tuple[int, int], ...] = ()
+    measured: int = 0
     notes: tuple[str, ...] = ()
 
 
+MOST_TRACES, MOST_PLACES, FEW_PLACES = 2_500, 16, 4
+"""Of each data set, pool and part; places that stand for all where many fits are made (those of a cell of the paper's
+figure 2), and where each is made for several seeds.
+"""
 LATENT = "latent"
 """The verifier that is studied where none is named."""
 TRAIN = "split = 'train'"
@@ -153,7 +159,10 @@ class LatentSetting:
     `verifiers`: of these, that of a pool is the first that scored it. `pool` is sampled from, `probe` holds single
     attempts. `on` and `where`: conditions on the examples that verifiers were fitted on and that are reported.
     `trained`: how many training rows are among those to report, which `where` then leaves out.
-    `published`: whether the paper's numbers stand beside. `seeds`: how often the ablations fit each classifier.
+    `published`: whether the paper's numbers stand beside. `answered`: whether judged traces without an answer, which
+    are wrong ones, are left out everywhere. `seeds`: how often the ablations fit each classifier; `most`: the traces of
+    each data set, pool and part (trained on or measured) that they take, 0 for all; `positions`: the layers and tokens
+    that stand for all where many classifiers are fitted, 0 for all.
     """
 
     verifiers: tuple[str, ...]
@@ -164,7 +173,10 @@ class LatentSetting:
     where: str | None = None
     trained: int = 0
     published: bool = False
+    answered: bool = False
     ablations: bool = True
+    most: int = MOST_TRACES
+    positions: int = MOST_PLACES
     seeds: int = 3
     orders: int = 20
     settings: Settings = Settings()  # noqa: RUF009 -- frozen
@@ -282,9 +294,11 @@ def _studies(
 ) -> Iterator[LatentStudy]:
     drawn_at, kinds = temperatures(log), kinds_of(log)
     every = sorted(contents.pools)
-    fitted = {(one.dataset, one.pool): one for one in scored_traces(log, train, every)} if len(train) else {}
+    answered = setting.answered
+    trained = scored_traces(log, train, every, answered=answered) if len(train) else ()
+    fitted = {(one.dataset, one.pool): one for one in trained}
     by_dataset: dict[str, list[ScoredTraces]] = {}
-    for traces in scored_traces(log, ids, every):
+    for traces in scored_traces(log, ids, every, answered=answered):
         by_dataset.setdefault(traces.dataset, []).append(traces)
     for dataset, pool_traces in sorted(by_dataset.items()):
         pools = []
@@ -422,12 +436,6 @@ def _models_of(log: Log, dataset: str) -> dict[str, str]:
 
 LAYERS = TOKENS = (-2, -4, -8, -16)
 """Places of the classifiers of a cell of the paper's temperature study (section 4.2)."""
-MOST_PLACES, FEW_PLACES = 8, 4
-"""Places that stand for all where many fits are made, and where each is made for several seeds."""
-MOST_TRACES = 2_500
-"""Traces of each data set, pool, and part (trained on or measured)."""
-MOST_NUMBERS = 2**22
-"""Numbers in the training rows of a fit; longer states mean fewer traces."""
 LONGEST = 16
 """Suffix, in tokens (figure 11)."""
 FEW_DEGREES = "votes on these questions were drawn at fewer than two known temperatures"
@@ -446,23 +454,29 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     dataset_traces = place_probes.restricted(placed, placed.of("dataset", study.dataset))
     pool = _pool(study, dataset_traces)
     main = place_probes.restricted(dataset_traces, dataset_traces.of("pool", pool))
-    few, fewer = _spread(_usual(main.places), MOST_PLACES), _spread(_usual(main.places), FEW_PLACES)
+    few = _places(main, study.setting.positions)
+    fewer = _spread(few, FEW_PLACES)
     table = place_probes.score_table(main, main.train, main.at())
-    transferred, by_reader = _transfer(study, every, placed, pool, few, missing), _readers(study, pool, missing)
+    everywhere = place_probes.pooled(main, place_probes.joint(table), ~main.train)
+    transferred, read = _transfer(study, every, placed, pool, few, missing), _readers(study, pool, missing)
+    others = max(len(transferred) - 1, 0) + max(len(read) - 1, 0)
+    by_temperature = tuple(_temperatures(study, dataset_traces, few, missing, others))
+    raised = _raised(level, others + sum(one.behind is not None for one in by_temperature))
     return replace(
         on_votes,
         transfer={name: area.interval(level) for name, area in transferred.items()},
-        readers={name: area.interval(level) for name, area in by_reader.items()},
-        transfer_behind=_behind(transferred, study.dataset, level),
-        readers_behind=_behind(by_reader, study.states, level),
+        readers={name: area.interval(level) for name, area in read.items()},
+        transfer_behind=_behind(transferred, study.dataset, raised),
+        readers_behind=_behind(read, study.states, raised),
         locations=place_probes.location_map(main, table, level),
-        temperatures=tuple(_temperatures(study, dataset_traces, few, missing)),
+        temperatures=by_temperature,
         models=tuple(_models(study, main, missing)),
         sizes=tuple(place_probes.by_questions(main, fewer, study.setting.seeds, level)),
         shares=tuple(place_probes.by_share(main, fewer, study.setting.seeds, level)),
         suffixes=tuple(_suffixes(study, pool, main, table)),
         places=tuple(main.places[place] for place in few),
-        notes=tuple(_ablation_notes(main, pool, few, placed.left_out)),
+        notes=tuple(_ablation_notes(main, pool, few, placed.left_out, everywhere.interval(level))),
+        measured=int((~main.train & ~np.isnan(table).all(axis=1)).sum()),
     )
 
 
@@ -474,9 +488,10 @@ def _all_placed(study: LatentStudy, every: Sequence[LatentStudy]) -> PlacedTrace
 
 def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces | None:
     """Traces with their states; None where either part has no trace of this data set."""
-    kind, reported = study.log.columns(f"hidden_states/{states}")["state"], matching(study.log, study.where, "where")
-    most = min(MOST_TRACES, max(1, MOST_NUMBERS // (kind.size if isinstance(kind, pl.Array) else 1)))
-    placed = place_probes.placed_traces(study.log, states, train, reported, most, study.setting.settings.seed)
+    setting, reported = study.setting, matching(study.log, study.where, "where")
+    placed = place_probes.placed_traces(
+        study.log, states, train, reported, setting.most, setting.settings.seed, answered=setting.answered
+    )
     if placed is None:
         return None
     in_dataset = placed.of("dataset", study.dataset)
@@ -489,10 +504,14 @@ def _pool(study: LatentStudy, placed: PlacedTraces) -> str:
     return study.main.pool if study.main.pool in counts["pool"] else str(counts["pool"][0])
 
 
+def _places(traces: PlacedTraces, most: int) -> list[int]:
+    """At most so many places, of the paper's where there are more; all for 0."""
+    every = list(range(len(traces.places)))
+    return every if not most or len(every) <= most else _spread(_usual(traces.places), most)
+
+
 def _usual(places: Sequence[tuple[int, int]]) -> list[int]:
-    """The paper's layers and tokens, where the states have any of both; all of few places, or of others."""
-    if len(places) <= MOST_PLACES:
-        return list(range(len(places)))
+    """The paper's layers and tokens, where the states have any of both; else all."""
     layers, tokens = (sorted({place[at] for place in places}) for at in (0, 1))
     some = [one for one in layers if one in LAYERS] or layers, [one for one in tokens if one in TOKENS] or tokens
     return [number for number, (layer, token) in enumerate(places) if layer in some[0] and token in some[1]]
@@ -504,12 +523,17 @@ def _spread(numbers: Sequence[int], most: int) -> list[int]:
     return [numbers[at] for at in np.unique(chosen)]
 
 
-def _ablation_notes(main: PlacedTraces, pool: str, few: Sequence[int], left_out: int) -> Iterator[str]:
+def _ablation_notes(main: PlacedTraces, pool: str, few: Sequence[int], left_out: int, area: Interval) -> Iterator[str]:
     trained, measured = int(main.train.sum()), int((~main.train).sum())
     yield f"classifiers of one place each: fitted on {trained:,} traces of `{pool}`, measured on {measured:,}"
-    yield f"where many are fitted, {len(few)} places stand for all: {', '.join(_place(main.places[at]) for at in few)}"
+    which = "all" if len(few) == len(main.places) else ", ".join(_place(main.places[at]) for at in few)
+    yield f"where many are fitted, of {len(few)} of {len(main.places)} places: {which}"
     if left_out:
-        yield f"{left_out:,} further traces are left out: the questions that the seed draws are enough"
+        width = "unknown" if area.low is None or area.high is None else f"{area.high - area.low:.3f}"
+        yield (
+            f"{left_out:,} further traces are left out, whole questions by the seed (`--most 0` takes all); with these "
+            f"the interval of the AUC of all places together is {width} wide"
+        )
 
 
 def _place(place: tuple[int, int]) -> str:
@@ -517,8 +541,9 @@ def _place(place: tuple[int, int]) -> str:
 
 
 def _temperatures(
-    study: LatentStudy, placed: PlacedTraces, places: Sequence[int], missing: dict[str, str]
+    study: LatentStudy, placed: PlacedTraces, places: Sequence[int], missing: dict[str, str], others: int
 ) -> Iterator[TemperatureArea]:
+    """`others`: further differences that the limits of these have to hold with at once."""
     drawn_at = temperatures(study.log)
     pools = {pool: drawn_at[pool] for pool in placed.keys["pool"].unique().sort() if pool in drawn_at}
     by_degree: dict[float, np.ndarray] = {}
@@ -531,10 +556,15 @@ def _temperatures(
     parts = {name: by_degree[degree] for name, degree in names.items()}
     level, balanced = study.setting.settings.level, place_probes.as_many(placed, parts, study.setting.settings.seed)
     areas = place_probes.transfer(placed, parts, places, trained_on=balanced)
-    behind = place_probes.transfer_gaps(areas, level)
+    behind = place_probes.transfer_gaps(areas, _raised(level, len(parts) * (len(parts) - 1) + others))
     for (trained, at), area in areas.items():
         rows, less = int(balanced[trained].sum()), behind.get((trained, at))
         yield TemperatureArea(names[trained], names[at], area.interval(level), rows, less)
+
+
+def _raised(level: float, count: int) -> float:
+    """The level of each of so many intervals that hold at once (Bonferroni)."""
+    return 1 - (1 - level) / max(count, 1)
 
 
 def _behind(areas: Mapping[str, Influenced], reference: str, level: float) -> dict[str, PairedInterval]:
@@ -577,7 +607,7 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
         )
         if common_traces.train.any() and not common_traces.train.all():
             table = place_probes.score_table(
-                common_traces, common_traces.train, common_traces.at(_spread(_usual(common_traces.places), MOST_PLACES))
+                common_traces, common_traces.train, common_traces.at(_places(common_traces, study.setting.positions))
             )
             scores[name], traces = place_probes.joint(table), common_traces
     if traces is None:
@@ -606,20 +636,31 @@ def _suffixes(
 ) -> Iterator[SuffixArea]:
     measured = next((one for one in study.pools if one.pool == pool), study.main)
     traces, level = measured.traces, study.setting.settings.level
-    size = int(traces.unit.max()) + 1
     scores = traces.suffixes_of(range(1, min(LONGEST, traces.longest) + 1))
-    known = ~np.isnan(scores[1]) if scores else np.zeros(len(traces.right), bool)
     tokens = [-token for _, token in main.places if token < 0] if main is not None else []
     for length in range(1, min(LONGEST, max([*scores, *tokens], default=0)) + 1):
-        logprob = states = None
-        if length in scores:
-            logprob = pooled_area(scores[length][known], traces.right[known], traces.unit[known], size).interval(level)
-        if main is not None and table is not None:
+        states, logprob = None, scores.get(length)
+        if main is not None and table is not None and length >= min(tokens, default=LONGEST + 1):
             within = [at for at, (_, token) in enumerate(main.places) if -length <= token < 0]
-            if within:
-                states = place_probes.pooled(main, place_probes.joint(table, within), ~main.train).interval(level)
-        if logprob is not None or states is not None:
-            yield SuffixArea(length, logprob, states)
+            measured_scores = np.where(main.train, np.nan, place_probes.joint(table, within))
+            states = _at_traces(traces, main.keys["trace_id"], measured_scores)
+        given = [~np.isnan(one) for one in (logprob, states) if one is not None]
+        known = np.logical_and.reduce(given) if given else np.zeros(0, bool)  # both on the traces that have both
+        if known.any():
+            areas = (None if one is None else _suffix_area(traces, one, known) for one in (logprob, states))
+            limits = [None if area is None else area.interval(level) for area in areas]
+            yield SuffixArea(length, int(known.sum()), *limits)
+
+
+def _suffix_area(traces: ScoredTraces, score: np.ndarray, known: np.ndarray) -> Influenced:
+    return pooled_area(np.where(known, score, np.nan), traces.right, traces.unit, int(traces.unit.max()) + 1)
+
+
+def _at_traces(traces: ScoredTraces, ids: pl.Series, score: np.ndarray) -> np.ndarray:
+    """Scores of other traces, by their ids, as those (N,) of these; NaN where they are not among them."""
+    known = pl.DataFrame({"trace_id": ids, "score": score})
+    joined = traces.trace.to_frame("trace_id").join(known, on="trace_id", how="left", maintain_order="left")
+    return joined["score"].fill_null(float("nan")).to_numpy()
 
 
 def _entropy(study: LatentStudy, missing: dict[str, str]) -> VotesEntropy | None:

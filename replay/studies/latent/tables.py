@@ -25,6 +25,7 @@ from replay.studies.latent.verdicts import (
     SignalAreas,
     Verdict,
     answered,
+    fitting_records,
 )
 from toolkit.log.describe.verifier_quality import BEST
 from toolkit.show import Number, TableColumn
@@ -191,8 +192,17 @@ def _by_model(study: LatentStudy) -> Iterator[Row]:
 
 BY_MODEL = Sheet[LatentStudy](
     "table_2", "AUC of the latent verifier of each base model", (), _model_columns, _by_model,
-    ("Each model's traces are scored by a verifier on its own hidden states.",), "Data set", number="2",
+    ("Each model's traces are scored by a verifier on its own hidden states.", _trace_lines), "Data set", number="2",
 )  # fmt: skip
+
+
+def _measured_lines(study: LatentStudy) -> Iterator[str]:
+    """What further fits are, and how many traces they are measured on."""
+    ablations = study.ablations
+    if ablations.measured:
+        verifier = f"a verifier here is the mean of {len(ablations.places)} classifiers of one place each"
+        yield f"{verifier}, which is not `{study.main.verifier}`; measured on {ablations.measured:,} traces"
+
 
 SAME_MODEL, OTHER_MODEL = "phi_lilave_auc", "llama_lilave_auc"
 
@@ -209,7 +219,8 @@ def _readers(study: LatentStudy) -> Iterator[Row]:
 READERS = Sheet[LatentStudy](
     "table_3", "AUC on states of the model that wrote the responses, and of another that read them", ("read by",),
     (intervals("states of its own", SAME_MODEL, 3), intervals("states of the other", OTHER_MODEL, 3)), _readers,
-    (), "Data set", number="3",
+    (_measured_lines,), "Data set", number="3",
+    needed=lambda studies: any(study.ablations.readers or study.setting.published for study in studies),
 )  # fmt: skip
 
 
@@ -233,7 +244,10 @@ def _trained(study: LatentStudy) -> Iterator[Row]:
 
 TRANSFER = Sheet[LatentStudy](
     "table_4", "AUC of verifiers on the test rows of every data set", (), _tested, _trained,
-    ("Rows: what the verifier was trained on.",), "Trained on", number="4",
+    ("Rows: what the verifier was trained on.", _measured_lines), "Trained on", number="4",
+    needed=lambda studies: len(studies) > 1 and any(
+        len(study.ablations.transfer) > 1 or study.setting.published for study in studies
+    ),
 )  # fmt: skip
 
 PAPER_SHEETS = (COMPARED, BY_MODEL, READERS, TRANSFER)
@@ -263,8 +277,8 @@ EVERY_SIGNAL = Sheet[LatentStudy](
         intervals("ahead within", "ahead_within", 3, signed=True, drop=2),
     ),
     _signals,
-    ("Verifier ahead: the area of the latent verifier less this one's, paired, on the traces that both score. Within: "
-     "mean over questions with right and wrong traces. An area below 0.5 is not turned round.",),
+    ("Verifier ahead: the area of the latent verifier less this one's, paired, on the traces that both score, each by "
+     "itself. Within: mean over questions with right and wrong traces. An area below 0.5 is not turned round.",),
     "Data set",
 )  # fmt: skip
 
@@ -296,7 +310,7 @@ def _interval_lines(study: LatentStudy) -> Iterator[str]:
 
 
 def _pool_lines(study: LatentStudy) -> Iterator[str]:
-    text = f"areas and picks: of `{study.main.pool}`"
+    text = f"areas and picks: of {len(study.main.traces.right):,} traces of `{study.main.pool}`"
     if study.strategies is not None:
         source = study.strategies.source
         text += f"; votes: of `{source.pool}`" + (f", probes: of `{source.probe}`" if source.probe else "")
@@ -364,6 +378,11 @@ CONDITIONAL = Sheet[LatentStudy](
 )  # fmt: skip
 
 
+def _question_lines(study: LatentStudy) -> Iterator[str]:
+    if study.strategies is not None:
+        yield f"of {len((study.scored or study.strategies).unit):,} questions"
+
+
 def _scored_lines(study: LatentStudy) -> Iterator[str]:
     if study.scored is not None and SELECTED in study.missing:
         yield study.missing[SELECTED]
@@ -373,7 +392,7 @@ SELECTING = Sheet[LatentStudy](
     "votes_by_score", "Weighted voting and best-of-n by the verifier against plain voting", ("Strategy",),
     (numbers("n", "n", 0, attrgetter("n")), *ACCURACY, BETTER),
     lambda study: (Row((one.name,), one) for one in (*study.gains.weighted, *study.gains.best)),
-    ("Intervals hold for every n of a strategy at once.", _scored_lines), "Data set",
+    ("Intervals hold for every n of a strategy at once.", _question_lines, _scored_lines), "Data set",
     optional=True,
 )  # fmt: skip
 
@@ -386,6 +405,31 @@ ORACLE = Sheet[LatentStudy](
     "Data set", optional=True,
 )  # fmt: skip
 
+
+def _fitting(study: LatentStudy) -> Iterator[Row]:
+    """What fitting each of the study's verifiers took, as the manifest has it."""
+    records = fitting_records(study.log)
+    for name in dict.fromkeys(pool.verifier for pool in study.pools):
+        record = records.get(name)
+        if record is not None:
+            seconds, trained = record.get("seconds") or {}, record.get("trained_on") or {}
+            values: dict[str, Value] = {"scored": record.get("rows")}
+            values |= {"questions": trained.get("examples"), "states": trained.get("rows")}
+            values |= {"training": seconds.get("training"), "scoring": seconds.get("scoring")}
+            yield Row((name,), values=values)
+
+
+_FITTING = Sheet[LatentStudy](
+    "fitting", "What fitting the verifiers took", ("Verifier",),
+    (
+        numbers("questions", "questions", 0), numbers("states", "states", 0), numbers("training, s", "training", 1),
+        numbers("traces scored", "scored", 0), numbers("scoring, s", "scoring", 1),
+    ),
+    _fitting,
+    ("Of `fit-verifier`, on the machine that it ran on, all folds together. The paper's verifier is trained in 15 "
+     "minutes on CPUs, and scores the responses to 1,319 questions in 3.4 s (its appendix C).",),
+    "Data set", optional=True,
+)  # fmt: skip
 VERDICT_SHEETS = (VERDICTS,)
 GAIN_SHEETS = (CONDITIONAL, SELECTING, ORACLE)
 
@@ -397,8 +441,9 @@ def _fitted(
     """A table of an ablation: of the data sets that have it; why one has none (`missing`) stands beneath."""
 
     def missing_notes(study: LatentStudy) -> Sequence[str]:
-        reason = study.ablations.missing.get(missing)
-        return [] if reason is None else [f"no rows: {reason}"]
+        reason, measured = study.ablations.missing.get(missing), study.ablations.measured
+        count = [f"measured on {measured:,} traces"] if measured and missing in what.FITTED else []
+        return count if reason is None else [f"no rows: {reason}"]
 
     return Sheet(
         name, title, tuple(heads), columns, rows, (*notes, missing_notes), "Data set", optional=True, printed=printed
@@ -480,9 +525,10 @@ ABLATION_SHEETS = (
     ),
     _fitted(
         "carried_over", "What is lost by a verifier from elsewhere", ("what", "trained on", "instead of"),
-        (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _carried, "",
+        (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _carried,
+        what.LOCATIONS,
         "own verifier: the one that is trained on what is measured; ahead: its AUC less the other one's, paired, on "
-        "the same traces",
+        "the same traces; its limits hold for all rows of a data set at once (Bonferroni)",
     ),
     _fitted(
         "classifiers", "Kinds of classifiers, each of one place", ("classifier", "layer", "token"), SEEDED,
@@ -500,9 +546,11 @@ ABLATION_SHEETS = (
     ),
     _fitted(
         "suffixes", "AUC by length of the suffix", ("tokens",),
-        (intervals("log-probability", "logprob", 3, interval_of("logprob")),
+        (numbers("traces", "traces", 0, attrgetter("traces")),
+         intervals("log-probability", "logprob", 3, interval_of("logprob")),
          intervals("states of these tokens", "states", 3, interval_of("states"))),
-        lambda study: (Row((suffix.length,), suffix) for suffix in study.ablations.suffixes), what.SUFFIXES,
+        lambda study: (Row((one.length,), one) for one in study.ablations.suffixes), what.SUFFIXES,
+        "both are of the same traces, those that have both",
         "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
         "states: the mean over the classifiers of these tokens at all layers; a dash: no states this near the end",
     ),
@@ -516,13 +564,14 @@ ABLATION_SHEETS = (
     ),
     _fitted(
         "votes_by_temperature", "Majority voting by temperature", ("temperature", "votes"),
-        (intervals("accuracy, %", "accuracy", 1, interval_of("accuracy", 100)),),
-        lambda study: (Row((f"{vote.temperature:g}", vote.votes), vote) for vote in study.ablations.votes), what.VOTES,
+        (intervals("accuracy, %", "accuracy", 1, interval_of("accuracy", 100)),
+         numbers("questions", "questions", 0, attrgetter("accuracy.n"))),
+        lambda study: (Row((f"{one.temperature:g}", one.votes), one) for one in study.ablations.votes), what.VOTES,
         printed=False,
     ),
 )  # fmt: skip
 """After the paper's tables, in the order of the report."""
-SHEETS = (*VERDICT_SHEETS, *PAPER_SHEETS, WITHIN_QUESTIONS, EVERY_SIGNAL, *GAIN_SHEETS, *ABLATION_SHEETS)
+SHEETS = (*VERDICT_SHEETS, *PAPER_SHEETS, WITHIN_QUESTIONS, EVERY_SIGNAL, *GAIN_SHEETS, *ABLATION_SHEETS, _FITTING)
 """All tables, in the order of the report."""
 
 

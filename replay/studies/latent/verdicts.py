@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from replay.analyses.strategies.frontier import Frontier
 from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
 from replay.analyses.strategies.strategy_grids import VotesByScore
+from replay.studies.kit.verdicts import Answer, answered, of_several
 from toolkit.log import Log
 from toolkit.log.contract.left_out import source_parts
 from toolkit.log.describe.scored_traces import ScoredTraces
@@ -136,6 +139,7 @@ def _among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
         return traces
     return replace(
         traces,
+        trace=traces.trace.filter(pl.Series(on)),
         example=unit_numbers(traces.example[on]),
         unit=unit_numbers(traces.unit[on]),
         right=traces.right[on],
@@ -148,15 +152,22 @@ def _among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
     )
 
 
+def fitting_records(log: Log) -> dict[str, Mapping[str, Any]]:
+    """What the manifest says of each verifier that was fitted on hidden states or inputs of the log."""
+    return {name: entry for name, entry in _verifier_records(log) if entry.get("kind") == FITTED}
+
+
 def kinds_of(log: Log) -> dict[str, str]:
     """Kind of each verifier in the manifest: `logprob`, `reflection`, `judge`, `fitted` and so on."""
-    kinds: dict[str, str] = {}
+    return {name: entry["kind"] for name, entry in _verifier_records(log) if isinstance(entry.get("kind"), str)}
+
+
+def _verifier_records(log: Log) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for part in source_parts(log.manifest.source if log.manifest is not None else None):
         section = part.get("verifiers")
         for name, entry in section.items() if isinstance(section, Mapping) else ():
-            if isinstance(entry, Mapping) and isinstance(entry.get("kind"), str):
-                kinds[name] = entry["kind"]
-    return kinds
+            if isinstance(entry, Mapping):
+                yield name, entry
 
 
 def _areas(traces: ScoredTraces, score: np.ndarray) -> dict[str, Influenced]:
@@ -314,16 +325,6 @@ def gains_of(
     )  # fmt: skip
 
 
-class Answer(StrEnum):
-    """Answer of an interval to a question."""
-
-    YES = "yes"
-    NO = "no"
-    PARTLY = "yes and no"
-    UNDECIDED = "not decided"
-    UNASKED = "not asked"
-
-
 class _VerdictOn(StrEnum):
     """Questions on a data set, as tables and reports write them."""
 
@@ -354,13 +355,6 @@ class Verdict:
     why: str = ""
 
 
-def answered(difference: PairedInterval) -> Answer:
-    """Answer of one interval on whether a difference is above 0."""
-    if difference.low is None or difference.high is None:
-        return Answer.UNDECIDED
-    return Answer.YES if difference.low > 0 else Answer.NO if difference.high < 0 else Answer.UNDECIDED
-
-
 def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
     """Yes where some setting is above, and none below; no where some is below, and none above; else both, or neither.
 
@@ -370,9 +364,7 @@ def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
     answers = [answered(gain.difference) for gain in gains]
     up = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.YES]
     down = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.NO]
-    decision = {
-        (True, False): Answer.YES, (False, True): Answer.NO, (True, True): Answer.PARTLY,
-    }.get((bool(up), bool(down)), Answer.UNDECIDED)  # fmt: skip
+    decision = of_several(answers)
     decisive = min(down, key=_size) if decision is Answer.NO else max(up or gains, key=_size)
     plain = f"plain voting of pool {decisive.pool}" if decisive.pool else "plain voting"
     rival = "a coin" if question is _VerdictOn.COIN else plain

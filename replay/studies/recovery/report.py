@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from replay.analyses.recommend.recommend import NO_REASON, UNDECIDED
+from replay.analyses.recommend.recommend import MEANINGS
 from replay.analyses.recommend.repair_examples import EXAMPLES_NOTE, example_files
 from replay.data.prices import Prices, load_prices
 from replay.gatefit.data import ON, TUNE, check_rows, refuse_seen
@@ -18,6 +18,7 @@ from replay.studies.kit.sheet import merge_notes
 from replay.studies.recovery.figures import FIGURES, missing_figures
 from replay.studies.recovery.study import DatasetStudy, InterventionSetting, how_chosen, study_log
 from replay.studies.recovery.tables import tables
+from replay.studies.recovery.verdicts import findings
 from toolkit.arguments import checks_arguments
 from toolkit.errors import listed
 from toolkit.log import AnyLog, check_log, open_log
@@ -29,8 +30,8 @@ from toolkit.stats import Settings, check_margin
 def _verdict_lines(study: DatasetStudy) -> Iterator[str]:
     """Lines beside a verdict, and its sentences."""
     yield from (f"CAVEAT: {one}." for one in study.caveats())
-    if study.recommendation.verdict == UNDECIDED:
-        yield NO_REASON
+    if study.recommendation.verdict in MEANINGS:
+        yield MEANINGS[study.recommendation.verdict]
     yield from study.recommendation.sentences
 
 
@@ -106,6 +107,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
     words["What was replayed"] = merge_notes(studies, _replayed)
     for study in studies:
         words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_verdict_lines(study))
+        words[f"Learned gates, {study.dataset}"] = [one.sentence() for one in findings(study)]
         words[f"Notes, {study.dataset}"] = [*left_out_note(study.result.excluded), *map(str, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
     words["Examples"] = [EXAMPLES_NOTE] if cases else []
@@ -134,6 +136,8 @@ def record(study: DatasetStudy) -> dict[str, Any]:
         "action": roles.action, "action_chosen": how_chosen(setting, roles), **roles.record(),
         "gates": [gate.record() for gate in study.gates], "pooled": setting.pooled, "margin": setting.margin,
         "together": setting.together, "verdict": study.recommendation.verdict,
+        "candidates": list(study.recommendation.candidates),
+        "verdicts": [one.record() for one in findings(study)],
     }  # fmt: skip
 
 

@@ -30,8 +30,8 @@ _COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class ScoredTraces:
-    """N judged traces with an answer, by example and sample index. `example` (N,): its number; `unit` (N,): that of its
-    cluster; `votes` (N,): share of the example's answers that are equal; `whole` (N,): log-probability of the text;
+    """N judged traces, by example and sample index. `trace` (N,): ids; `example` (N,): its number; `unit` (N,): that of
+    its cluster; `votes` (N,): share of the example's answers that are equal; `whole` (N,): log-probability of the text;
     `tokens`: lists (N,) of log-probabilities, the last token first, null where none are logged, by the writing model or
     the verifier `teller`;
     `scores`: of verifiers, `fold`: whether they are out of fold; `left_out`: questions beyond those that are compared.
@@ -39,6 +39,7 @@ class ScoredTraces:
 
     dataset: str
     pool: str
+    trace: pl.Series
     example: Ints
     unit: Ints
     right: Bools
@@ -80,9 +81,11 @@ class ScoredTraces:
         return _longest(self.tokens)
 
 
-def scored_traces(log: Log, ids: pl.Series, pools: Collection[str] | None = None) -> Iterator[ScoredTraces]:
+def scored_traces(
+    log: Log, ids: pl.Series, pools: Collection[str] | None = None, *, answered: bool = False
+) -> Iterator[ScoredTraces]:
     """The scored traces of some examples by pool and data set; by default pools of several traces an example, if
-    there are any, else all.
+    there are any, else all. A judged trace without an answer is a wrong one; `answered` leaves such traces out.
     """
     examples = collect(log.scan("examples", ["example_id", "dataset", "cluster"]), log)
     examples = examples.filter(pl.col("example_id").is_in(ids.implode()))
@@ -92,13 +95,13 @@ def scored_traces(log: Log, ids: pl.Series, pools: Collection[str] | None = None
     several = counts.filter(pl.col("most") > 1)["pool"]
     wanted = pools if pools is not None else several if len(several) else counts["pool"]
     for pool in sorted(set(wanted) & set(counts["pool"])):
-        yield from _of_pool(log, pool, examples)
+        yield from _of_pool(log, pool, examples, answered)
 
 
-def _of_pool(log: Log, pool: str, examples: pl.DataFrame) -> Iterator[ScoredTraces]:
+def _of_pool(log: Log, pool: str, examples: pl.DataFrame, answered: bool) -> Iterator[ScoredTraces]:
     here = pl.col("example_id").is_in(examples["example_id"].implode())
     here &= (pl.col("pool") == pool) & (pl.col("action") == "solve")
-    here &= pl.col("answer").is_not_null() & pl.col("correct").is_not_null()
+    here &= pl.col("correct").is_not_null() & (pl.col("answer").is_not_null() | (not answered))
     counted = log.scan("traces", ["example_id", "pool", "action", "answer", "correct"]).filter(here)
     sizes = collect(counted.group_by("example_id").len(), log).join(examples, on="example_id").sort("example_id")
     beyond = sizes.filter(pl.col("len").cum_sum().over("dataset") > MOST_TRACES)
@@ -130,6 +133,7 @@ def _scored(dataset: str, pool: str, frame: pl.DataFrame, scored: pl.DataFrame, 
     return ScoredTraces(
         dataset=dataset,
         pool=pool,
+        trace=frame["trace_id"],
         example=unit_numbers(frame["example_id"]),
         unit=unit_numbers(clusters),
         right=frame["correct"].to_numpy().astype(bool),
@@ -145,8 +149,11 @@ def _scored(dataset: str, pool: str, frame: pl.DataFrame, scored: pl.DataFrame, 
 
 
 def _votes(frame: pl.DataFrame, opaque: pl.Series) -> Floats:
-    """Share of an example's answers that are this one; none where an answer is opaque, or an example has one trace."""
-    share = pl.len().over("example_id", "answer") / pl.len().over("example_id")
+    """Share of an example's answers that are this one, 0 of a trace without one; none where an answer is opaque, or an
+    example has one trace.
+    """
+    equal, answers = pl.len().over("example_id", "answer"), pl.col("answer").count().over("example_id")
+    share = pl.when(pl.col("answer").is_null()).then(0.0).otherwise(equal / answers).alias("len")
     alone = (pl.len().over("example_id") == 1).all()
     if opaque.any() or frame.select(alone).item():
         return np.full(frame.height, np.nan)

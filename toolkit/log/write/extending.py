@@ -1,8 +1,9 @@
 """Adding to a sealed log in place: new shards beside the existing ones, then a new manifest that replaces the old one.
 
-Until the manifest is replaced, in one step, readers see the log as it was. Existing rows never change and their shards
-are not touched, except for `features`: the contract has one row per trace there, so new columns for traces that have
-a row already need new shards, which hold the existing values too and replace the old shards.
+Until the manifest is replaced, in one step, readers see the log as it was. Existing rows never change. All shards of a
+table have the same columns, so that any reader of Parquet takes them together: where new rows have further ones, shards
+that lack a column are replaced by such as have it, null. In `features` the contract has one row per trace, so new
+columns for traces that have a row already need new shards, which hold the existing values too and replace all old ones.
 
 What a killed writer left behind is cleared when the next one begins. One writer at a time holds the log's lock.
 """
@@ -12,8 +13,9 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from toolkit.documents import parse_json, read_text
 from toolkit.log.check.validating import check_log
 from toolkit.log.contract.manifest import MANIFEST, Manifest, parse_manifest
 from toolkit.log.contract.problems import UNFINISHED, LogError
-from toolkit.log.contract.schema import HIDDEN, check_table, kind_of
+from toolkit.log.contract.schema import HIDDEN, check_table, kind_of, target_type
 from toolkit.log.read.example_blocks import example_ranges
 from toolkit.log.read.log import Log, Shard, collect, open_log
 from toolkit.log.read.places import local_path
@@ -78,7 +80,7 @@ def extend_log(
         if log.manifest is None:
             raise LogError(f"`{path}` lost its manifest while it was added to: restore it")
         (folder / ADDING).mkdir(exist_ok=True)
-        _note(folder, tables)
+        _note(folder, log, tables)
         try:
             text = _extended(folder, log, log.manifest, tables, source, validate)
             with beside(folder / MANIFEST) as temporary:
@@ -100,18 +102,51 @@ def _extended(
     listed = dict(manifest.tables)
     shards = dict(log.shards)
     for table, rows in tables.items():
-        joined = kind_of(table) == FEATURES and log.has(table)
-        blocks = _joined(log, rows) if joined else sorted_blocks(rows, table, _rows(rows))
-        files = write_shards(folder, table, blocks)
+        narrow, types = _narrow(log, table, rows), _types(log, table, rows)
+        blocks = list[pl.DataFrame]() if _joins(log, table) else sorted_blocks(rows, table, _rows(rows))
+        renewed = _joined(log, rows) if _joins(log, table) else _widened(log, table, narrow)
+        files = write_shards(folder, table, (_with_types(block, table, types) for block in chain(renewed, blocks)))
         entries = tuple(shard_entry(file, file.relative_to(folder).as_posix()) for file in files)
         place = next(iter(next(iter(log.shards.values())))).place
         new = tuple(Shard(table, e.file, place.path(e.file), place, e.rows, e.sha256) for e in entries)
-        listed[table] = entries if joined else (*listed.get(table, ()), *entries)
-        shards[table] = new if joined else (*shards.get(table, ()), *new)
+        listed[table] = (*(one for one in listed.get(table, ()) if one.file not in narrow), *entries)
+        shards[table] = (*(one for one in shards.get(table, ()) if one.file not in narrow), *new)
     if validate:
         check_log(Log(log.address, None, shards, ()), tuple(tables))
     new_source = manifest.source if source is None else source(manifest.source)
     return replace(manifest, tables=listed, source=new_source).to_json()
+
+
+def _joins(log: Log, table: str) -> bool:
+    """Whether new rows are further columns of existing ones."""
+    return kind_of(table) == FEATURES and log.has(table)
+
+
+def _types(log: Log, table: str, rows: Rows) -> dict[str, pl.DataType]:
+    """The columns of a table with its new rows: those of its shards first."""
+    types = dict(log.columns(table)) if log.has(table) else {}
+    for part in parts_of(rows):
+        for name, dtype in part.collect_schema().items():
+            types.setdefault(name, target_type(table, name, dtype))
+    return types
+
+
+def _narrow(log: Log, table: str, rows: Rows) -> set[str]:
+    """The files of the shards that new ones replace: those that lack a column; of columns that are joined all."""
+    shards, types = log.shards.get(table, ()), _types(log, table, rows)
+    return {one.file for one in shards if _joins(log, table) or types.keys() - log.footer(one).columns.keys()}
+
+
+def _widened(log: Log, table: str, narrow: Collection[str]) -> Iterator[pl.DataFrame]:
+    """The rows of shards that lack a column, shard by shard, with the columns of the others."""
+    scans = zip(log.shards.get(table, ()), log.scans(table) if narrow else (), strict=False)
+    return (collect(scan, log) for shard, scan in scans if shard.file in narrow)
+
+
+def _with_types(block: pl.DataFrame, table: str, types: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """A block with all columns of its table, in one order: null where it has none."""
+    lacking = [pl.lit(None, dtype).alias(name) for name, dtype in types.items() if name not in block.columns]
+    return contract_rows(block.with_columns(lacking).select(types.keys()), table) if lacking else block
 
 
 def _joined(log: Log, rows: Rows) -> Iterator[pl.DataFrame]:
@@ -137,13 +172,12 @@ def _rows(rows: Rows) -> int:
     return max(1, min(ROWS_PER_SHARD, SHARD_BYTES // (4 * state.size)))
 
 
-def _note(folder: Path, tables: Mapping[str, Rows]) -> None:
+def _note(folder: Path, log: Log, tables: Mapping[str, Rows]) -> None:
     """Write down which files exist, listed or not, before new ones come: whatever else is there later is ours."""
-    listed = _listed(folder)
     before = {}
-    for table in tables:
-        outdated = listed.get(table, set()) if kind_of(table) == FEATURES else set()
-        before[table] = sorted({file.name for file in (folder / table).glob("*.parquet")} - outdated)
+    for table, rows in tables.items():
+        narrow = {name.rpartition("/")[2] for name in _narrow(log, table, rows)}
+        before[table] = sorted({file.name for file in (folder / table).glob("*.parquet")} - narrow)
     with beside(folder / ADDING / _PLACING) as temporary:
         temporary.write_text(json.dumps(before), encoding="utf-8")
 
@@ -156,7 +190,7 @@ def _listed(folder: Path) -> dict[str, set[str]]:
 
 def _clear(folder: Path) -> None:
     """Remove shards that the manifest does not list and that were not there before: those of a writer that was killed,
-    and the old ones of `features` once new ones took their place.
+    and old ones once new ones took their place.
     """
     note = folder / ADDING / _PLACING
     if not note.exists():

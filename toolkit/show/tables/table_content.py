@@ -40,6 +40,11 @@ class IntervalCell:
         low, high = (None if end is None else factor * end for end in (self.low, self.high))
         return IntervalCell(factor * self.estimate, low, high, self.mark)
 
+    def turned(self) -> IntervalCell:
+        """The difference the other way round."""
+        low, high = (None if end is None else -end for end in (self.high, self.low))
+        return IntervalCell(-self.estimate, low, high, self.mark)
+
 
 class ColumnNote(str):
     """A line beside a table that explains the columns with these keys: it goes where all of them are hidden.

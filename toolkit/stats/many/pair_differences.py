@@ -34,7 +34,8 @@ class _PairDifferences:
 
     `first`, `second`: numbers of the policies; `difference`: first minus second; `low`, `high`; `p_value`: adjusted for
     all pairs; `differs`: told apart; `method`: of the limits; `fixes`, `flips`: examples on which only the first, only
-    the second is right (of means over several rows: more right, less right); `n`: examples.
+    the second is right (of means over several rows: more right, less right); `n`: examples. `level`: that of a single
+    interval as wide as all of them together take.
     """
 
     first: Ints
@@ -48,6 +49,7 @@ class _PairDifferences:
     fixes: Floats
     flips: Floats
     n: Ints
+    level: float
 
 
 def pair_differences(
@@ -85,6 +87,7 @@ def pair_differences(
     withheld = np.full(len(first), units < FEWEST_UNITS)
     if column.share and not column.rate:
         withheld |= fixes + flips < FEW_ERRORS
+    level = shared_level(tests.critical, sample.units.kish)
     if column.rate:
         scarce = np.zeros(len(first), bool)
         if sample.independent:
@@ -113,7 +116,6 @@ def pair_differences(
             counted = few
         if counted.any():
             score = np.full((2, len(first)), np.nan)
-            level = shared_level(tests.critical, sample.units.kish)
             score[:, counted] = tango(more[counted], less[counted], trials[counted], level)
             low = np.where(few, score[0], np.fmin(low, score[0]))
             high = np.where(few, score[1], np.fmax(high, score[1]))
@@ -127,7 +129,7 @@ def pair_differences(
     method[withheld] = ""
     differs = tests.differs[place] & (p_value <= 1 - settings.level + 1e-12)
     return _PairDifferences(
-        first, second, difference, low, high, p_value, differs, method, fixes, flips, n.astype(np.int64)
+        first, second, difference, low, high, p_value, differs, method, fixes, flips, n.astype(np.int64), level
     )
 
 

@@ -1,0 +1,74 @@
+"""What it costs to have hidden states read: nothing of the model that wrote a trace, a pass of any other model.
+
+States are there while a model writes. Another model (LiLaVe, A.7) reads the prompt and the completion once more, so
+that a score of its states costs these tokens and the seconds of the pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+import polars as pl
+
+from toolkit.log import Log, collect
+from toolkit.log.contract.left_out import source_parts
+from toolkit.notes import Note, note
+
+_SECTION, _SECONDS = "hidden_states", "wall_clock_s"
+
+
+def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
+    """What each trace with states of a model cost to read: trace_id, tokens and seconds; and the model that read.
+
+    Of a trace that this model wrote both are 0, and so where the manifest does not say which model the states are of,
+    or the log which one wrote the trace. Null is unknown: tokens that are not logged, a pass without a wall-clock.
+    That of a pass is shared by tokens, or alike where these are not known.
+    """
+    records = list(_records(log.manifest.source if log.manifest is not None else None, states))
+    reader = next((one["model"] for one in records if isinstance(one.get("model"), str)), "")
+    read = log.scan(f"{_SECTION}/{states}", ["trace_id"]).unique()
+    written = log.scan("traces", ["trace_id", "model", "prompt_tokens", "completion_tokens"])
+    frame = collect(written.join(read, on="trace_id", how="semi"), log).sort("trace_id")
+    length = pl.col("prompt_tokens") + pl.col("completion_tokens")
+    known = [one[_SECONDS] for one in records if isinstance(one.get(_SECONDS), int | float)]
+    seconds = float(sum(known)) if known and len(known) == len(records) else None
+    of_pass = pl.lit(seconds, pl.Float64)
+    share = pl.when(length.is_null().any()).then(of_pass / pl.len()).otherwise(of_pass * length / length.sum())
+    names = {name: _plain(name) for name in frame["model"].drop_nulls().unique()}
+    other = pl.col("model").is_in([name for name, plain in names.items() if reader and plain != _plain(reader)])
+    costs = frame.select(
+        "trace_id",
+        tokens=pl.when(other.fill_null(False)).then(length).otherwise(0).cast(pl.Int32),
+        seconds=pl.when(other.fill_null(False)).then(share).otherwise(0.0),
+    )
+    return costs, reader
+
+
+def _records(source: Any, states: str) -> Iterator[Mapping[str, Any]]:
+    """What the manifest says of the passes that kept states under a name."""
+    for part in source_parts(source):
+        section = part.get(_SECTION)
+        entry = section.get(states) if isinstance(section, Mapping) else None
+        if isinstance(entry, Mapping):
+            yield entry
+
+
+def _plain(name: str) -> str:
+    """A model by the last part of its name, as folders and hubs have it."""
+    return PurePosixPath(name.rstrip("/")).name.casefold()
+
+
+def cost_note(costs: pl.DataFrame, reader: str) -> Iterator[Note]:
+    """What the scores cost where another model read the traces."""
+    paid = costs.filter(pl.col("tokens").is_null() | (pl.col("tokens") > 0))
+    if not paid.is_empty():
+        tokens, seconds = paid["tokens"], paid["seconds"]
+        length = "an unknown number of" if tokens.null_count() else f"{tokens.sum() / len(paid):,.0f}"
+        spent = "an unknown number of" if seconds.null_count() else f"{float(seconds.sum()) / len(paid):.4f}"
+        yield note(
+            "read_by_another",
+            f"`{reader}` read {len(paid):,} traces that another model wrote: a score of one costs {length} tokens and "
+            f"{spent} seconds in the mean",
+        )

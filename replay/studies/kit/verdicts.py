@@ -1,0 +1,133 @@
+"""What intervals say of a study's questions: yes, no, or not decided; and the table of these verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from replay.studies.kit.sheet import Row, Sheet, intervals, words
+from toolkit.show import IntervalCell, NumberWithInterval
+from toolkit.stats import not_worse
+
+
+class Answer(StrEnum):
+    """What an interval says of a question."""
+
+    YES = "yes"
+    NO = "no"
+    PARTLY = "yes and no"
+    UNDECIDED = "not decided"
+    UNASKED = "not asked"
+
+
+class _Limits(Protocol):
+    """Both ends of an interval, or neither."""
+
+    @property
+    def low(self) -> float | None: ...
+
+    @property
+    def high(self) -> float | None: ...
+
+
+def answered(difference: _Limits) -> Answer:
+    """What one interval says of whether a difference is above 0."""
+    if difference.low is None or difference.high is None:
+        return Answer.UNDECIDED
+    return Answer.YES if difference.low > 0 else Answer.NO if difference.high < 0 else Answer.UNDECIDED
+
+
+def of_several(answers: Iterable[Answer]) -> Answer:
+    """Yes where some difference is above 0 and none below, no where some is below and none above; else both, or
+    neither. The intervals must hold for all of them at once.
+    """
+    there = set(answers)
+    if {Answer.YES, Answer.NO} <= there:
+        return Answer.PARTLY
+    return next((one for one in (Answer.YES, Answer.NO) if one in there), Answer.UNDECIDED)
+
+
+def loses(difference: _Limits, margin: float, units: int) -> Answer:
+    """Whether a difference is a loss of more than a margin; no where the lower end rules one out."""
+    if difference.low is None or difference.high is None:
+        return Answer.UNDECIDED
+    if not_worse(difference.low, margin, units):
+        return Answer.NO
+    return Answer.YES if difference.high < -margin else Answer.UNDECIDED
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question of a study.
+
+    `difference`: what decides, in `unit`; `decided_by`: what it is between, and where else one is shown; `why`: it is
+    not asked.
+    """
+
+    question: str
+    answer: Answer
+    difference: IntervalCell | None = None
+    unit: str = "points"
+    decided_by: str = ""
+    why: str = ""
+
+    def sentence(self) -> str:
+        """The answer in words, for people."""
+        by = self.decided_by or self.why
+        text = f"{self.question}? {self.answer.value}{f': {by}' if by else ''}"
+        if self.difference is None:
+            return text
+        return f"{text}, {NumberWithInterval(2, signed=True).show(self.difference)} {self.unit}"
+
+    def record(self) -> dict[str, Any]:
+        """The answer as data."""
+        ends = self.difference
+        limits = None if ends is None else [ends.estimate, ends.low, ends.high]
+        return {
+            "question": self.question, "verdict": self.answer.value, "difference": limits, "unit": self.unit,
+            "decided_by": self.decided_by or None, "why": self.why or None,
+        }  # fmt: skip
+
+
+def ever(question: str, gaps: Mapping[str, IntervalCell], against: str) -> Finding:
+    """Whether something is above 0 at any of several places (by name), whose intervals hold for all at once.
+
+    Shown is the largest difference that decides, else the largest one.
+    """
+    if not gaps:
+        return Finding(question, Answer.UNASKED, why="the log cannot serve it")
+    answers = {place: answered(gap) for place, gap in gaps.items()}
+    decision = of_several(answers.values())
+    up, down = ([place for place, answer in answers.items() if answer is one] for one in (Answer.YES, Answer.NO))
+    decisive = min(down, key=lambda place: gaps[place].estimate) if decision is Answer.NO else None
+    decider = decisive or max(up or gaps, key=lambda place: gaps[place].estimate)
+    sides = (("above", up), ("below", down))
+    where = "; ".join(f"{side} at {_places(places)}" for side, places in sides if places)
+    return Finding(
+        question, decision, gaps[decider], decided_by=f"{against}, {decider}" + (f"; {where}" if where else "")
+    )
+
+
+def _places(places: Sequence[str]) -> str:
+    most = 4
+    return ", ".join(places[:most]) + (f" and {len(places) - most} more" if len(places) > most else "")
+
+
+def findings_sheet(
+    of: Callable[[Any], Iterable[Finding]], notes: Sequence[str], dataset: str = "Dataset"
+) -> Sheet[Any]:
+    """The table of verdicts of a study, `dataset` being the heading of its data sets; none where nothing is asked."""
+
+    def rows(study: Any) -> Iterator[Row]:
+        for one in of(study):
+            unit, by = one.unit if one.difference is not None else "", one.decided_by or one.why
+            values = {"verdict": one.answer.value, "difference": one.difference, "unit": unit, "decided_by": by}
+            yield Row((f"{one.question}?",), values=values)
+
+    columns = (
+        words("Verdict", "verdict"), intervals("Difference", "difference", 2, signed=True), words("Unit", "unit"),
+        words("Decided by", "decided_by", drop=1),
+    )  # fmt: skip
+    return Sheet("verdicts", "What the log says", ("Question",), columns, rows, tuple(notes), dataset, optional=True)

@@ -1,0 +1,58 @@
+"""Gates beside the cheap one: differences whose limits hold for all gates at once, and what they say of learned ones.
+
+SeVRA's fourth contribution is that a gate on cheap features nearly matches learned ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from replay.gatefit.gate_set import CLASSIFIER, GIVEN, TREES
+from replay.runs.passes.example_set import resampling_units
+from replay.studies.kit.verdicts import Answer, Finding, ever, findings_sheet, loses
+from replay.studies.recovery.study import DatasetStudy
+from toolkit.show import IntervalCell
+
+_LEARNED = (TREES, CLASSIFIER, GIVEN)
+"""Gates that read more than cheap features, or are no linear function of them."""
+
+
+def minus_cheap(study: DatasetStudy, metric: str) -> Mapping[str, tuple[IntervalCell, float | None]]:
+    """By policy, a gate's metric less that of its action's cheap gate, and its p-value; of all gates at once."""
+    pairs = [(gate.policy, study.roles.cheap(gate.action)) for gate in study.gates]
+    pairs = [(gate, cheap) for gate, cheap in pairs if cheap != gate and cheap in study.policies]
+    known = set(study.result.summary.filter(metric=metric)["metric"])
+    rows = study.result.summariser.together(metric, pairs).iter_rows() if known else ()
+    return {gate: (IntervalCell(*ends), p_value) for gate, _, *ends, p_value in rows}
+
+
+def findings(study: DatasetStudy) -> Iterator[Finding]:
+    """Of every action with a cheap gate and learned ones: does one of these beat it, and by more than the margin."""
+    gained, margin = minus_cheap(study, "accuracy"), study.setting.margin
+    units = resampling_units(study.result.examples).n_unique()
+    points = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"
+    for action in study.roles.actions:
+        learned = {
+            gate.label: gained[gate.policy][0]
+            for gate in study.gates
+            if gate.action == action and gate.part in _LEARNED and gate.policy in gained
+        }
+        if not learned:
+            continue
+        scaled = {name: gap.times(100) for name, gap in learned.items()}
+        yield ever(f"does a learned gate of `{action}` beat the cheap one", scaled, "accuracy")
+        losses = {name: loses(gap.turned(), margin, units) for name, gap in learned.items()}
+        known = list(losses.values())
+        undecided = Answer.NO if set(known) == {Answer.NO} else Answer.UNDECIDED
+        answer = Answer.YES if Answer.YES in known else undecided
+        largest = max(learned, key=lambda name: learned[name].high or learned[name].estimate)
+        question = f"does the cheap gate of `{action}` lose more than {points} to a learned one"
+        yield Finding(question, answer, scaled[largest].turned(), decided_by=f"accuracy, against {largest}")
+
+
+VERDICTS = findings_sheet(
+    findings,
+    ("The limits hold for all gates of a data set at once. Learned gates: boosted trees, classifiers, and given files. "
+     "The cheap gate loses no more than the margin where the limits of all learned gates rule out more.",),
+    "dataset",
+)  # fmt: skip
