@@ -27,7 +27,7 @@ def minus_cheap(study: DatasetStudy, metric: str) -> Mapping[str, tuple[Interval
 
 
 def findings(study: DatasetStudy) -> Iterator[Finding]:
-    """Findings on every action with a cheap gate and learned ones: does one of these beat it by more than the margin."""
+    """Findings on every action with a cheap gate and learned ones: does one beat it by more than the margin."""
     gained, margin = minus_cheap(study, "accuracy"), study.setting.margin
     units = resampling_units(study.result.examples).n_unique()
     points = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"
