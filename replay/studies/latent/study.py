@@ -505,7 +505,7 @@ def _pool(study: LatentStudy, placed: PlacedTraces) -> str:
 
 
 def _places(traces: PlacedTraces, most: int) -> list[int]:
-    """At most so many places, of the paper's where there are more; all for 0."""
+    """The places, at most so many, of the paper's where there are more; all for 0."""
     every = list(range(len(traces.places)))
     return every if not most or len(every) <= most else _spread(_usual(traces.places), most)
 

@@ -124,11 +124,11 @@ class WholeSample:
             cut = slice(start, start + step)
             parts = self.units.by_stratum(statistics[cut], lambda rows: np.concatenate([rows > 0, rows, rows**2]))
             sums[:, :, cut] = np.stack(np.split(parts, 3, axis=1))
-        known, worth = sums[0], effective_units(sums[1], np.maximum(sums[2], 1e-300))
+        known, effective = sums[0], effective_units(sums[1], np.maximum(sums[2], 1e-300))
         count, kish = np.zeros((self.units.depth, *self.rows.shape)), np.zeros(self.rows.shape)
         for place, number in counted.items():
             here = int(np.searchsorted(numbers, number))
-            count[(slice(None), *place)], kish[place] = known[:, here], worth[here]
+            count[(slice(None), *place)], kish[place] = known[:, here], effective[here]
         return count, kish
 
     def cost(self, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None) -> int | None:
