@@ -112,12 +112,12 @@ class NamedColumns:
     def of(self, frame: pl.DataFrame | pl.LazyFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
         """The rows with these columns alone (one stays in any case, for their number), and the names of the others."""
         every = frame.collect_schema().names()
-        kept = [name for name in every if name in self.names] or every[:1]
-        others = tuple(name for name in every if name not in kept)
+        names = [name for name in every if name in self.names] or every[:1]
+        others = tuple(name for name in every if name not in names)
         if self.hashed and others:
             rows = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
-            return rows.select(kept).with_columns(rows.hash_rows().reinterpret(signed=True).alias(LINE)), others
-        narrow = frame.select(kept) if others else frame
+            return rows.select(names).with_columns(rows.hash_rows().reinterpret(signed=True).alias(LINE)), others
+        narrow = frame.select(names) if others else frame
         return narrow.collect() if isinstance(narrow, pl.LazyFrame) else narrow, others
 
 
