@@ -45,7 +45,7 @@ NEEDED = "needed"
 
 def _width(given: Any, place: str) -> int | str:
     width = of_kind(int, given)
-    if given == NEEDED or (width is not None and 1 <= width <= MOST):
+    if (isinstance(given, str) and given == NEEDED) or (width is not None and 1 <= width <= MOST):
         return NEEDED if width is None else int(width)
     label = f"`{place}`" if place else argument("width")
     raise InvalidError(f'{label} is {quote(given)}; it takes an integer, at least 1, or "{NEEDED}"')
