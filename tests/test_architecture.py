@@ -78,7 +78,7 @@ ADVERBIALS = {
 """Words that begin no subject: a docstring that begins with one leaves out what it speaks of."""
 
 
-@pytest.mark.parametrize("package", ["toolkit", "generate", "thinkback"])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_docstrings_begin_with_a_subject(package: str) -> None:
     definitions = ast.Module | ast.ClassDef | ast.FunctionDef
     without = [

@@ -35,13 +35,15 @@ def command() -> NoReturn:
     what others want done at the end is done: of such functions the one that was given first runs last. Where one was
     given before this one could be, such as a profiler's, the end is Python's own.
     """
-    import atexit
-
     codes: list[int] = []
-    if not atexit._ncallbacks():
-        atexit.register(_leave, codes)
     try:
+        import atexit
+
+        if not atexit._ncallbacks():
+            atexit.register(_leave, codes)
         main()
+    except KeyboardInterrupt:  # before `main` has a handler
+        _interrupted()
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             codes.append(end.code or 0)

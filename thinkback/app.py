@@ -61,6 +61,22 @@ def examples_of(command: str) -> tuple[str, ...]:
     return tuple(lines[0] for one, lines in examples.items() if one.startswith(f"{command} "))
 
 
+def _write_notes() -> None:
+    """Let what is to be known of a log come on stderr, each line once."""
+    import logging  # which registers an end of its own
+
+    lines: set[str] = set()
+
+    def write(record: logging.LogRecord) -> bool:
+        line = record.getMessage()
+        if line not in lines:
+            complain(f"note: {line}")
+        lines.add(line)
+        return False
+
+    logging.getLogger("thinkback").filters = [write]
+
+
 class _EndsWithExamples:
     """The end of a help."""
 
@@ -123,6 +139,7 @@ class Commands(_GroupWithExamples):
         """Run one command line and exit."""
         options["standalone_mode"] = False
         words = [_at_home(word) for word in (sys.argv[1:] if args is None else args)]
+        _write_notes()
         try:
             code = super().main(words, *rest, **options)
             sys.stdout.flush()

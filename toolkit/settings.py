@@ -257,6 +257,9 @@ def _tuple(item: Any, given: Any) -> tuple[Any, ...] | None:
     """None for what is no list; a set is none, for it has no order."""
     if not is_list(given) or isinstance(given, Set):
         return None
+    given = tuple(given)
+    if item in (str, int) and set(map(type, given)) <= {item}:  # a million hashes of questions
+        return given
     items = tuple(of_kind(item, one) for one in given)
     return None if any(one is None for one in items) else items
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -133,10 +132,7 @@ def _overrule(top: dict[str, Any], given: str) -> None:
     names = key.strip().split(".")
     if not equals or not all(names):
         raise InvalidError(f"`{given}`: write a setting as KEY=VALUE, as `engine.model=llama3.2`")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):
-        value = text
+    value = documents.toml_value(text)
     table: Any = top
     for place, name in enumerate(names[:-1]):
         if isinstance(table, dict) and place == 0 and name in LISTS:

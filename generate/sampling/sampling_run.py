@@ -293,12 +293,10 @@ class _Run:
         self.ask(calls)
         if recipe.finalizer is None or not step.finalize:
             return
-        finished = [(e, i) for e in prepared for i in range(step.samples) if (e.example_id, step.pool, i) in self.done]
-        texts = [self.whole(step, example.example_id, index) for example, index in finished]
+        ready = [(e, i) for e in prepared for i in range(step.samples) if (e.example_id, step.pool, i) in self.done]
+        texts = [self.whole(step, example.example_id, index) for example, index in ready]
         calls = []
-        for (example, index), (text, _), answer in zip(
-            finished, texts, samples.read(texts, recipe.answers), strict=True
-        ):
+        for (example, index), (text, _), answer in zip(ready, texts, samples.read(texts, recipe.answers), strict=True):
             name = example.example_id
             unread = not samples.readable(answer, recipe.answers)
             if unread and not self.has(name, step.pool + samples.FINALIZER, index):

@@ -120,7 +120,7 @@ class JustificationSignal(FeatureSignal):
         if self.pattern is None:
             return
         if check_pattern(self.pattern) < 1:
-            raise InvalidError("`pattern` has no group: put what is wanted in parentheses")
+            raise InvalidError("`pattern` has no group: put the part to read in parentheses")
 
     def justifications(self, texts: pl.Series) -> pl.Series:
         """The part of each text that the pattern's first group takes, at its last match; the whole without a match."""

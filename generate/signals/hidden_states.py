@@ -42,7 +42,7 @@ class _Span:
     def __post_init__(self) -> None:
         check(self)
         if self.first > self.last or (self.first < 0) != (self.last < 0):
-            raise InvalidError(f"a span runs up, on one side of 0: {self.first} to {self.last} does not")
+            raise InvalidError(f"a span ascends on one side of 0: {self.first} to {self.last} does not")
 
 
 def _read_places(given: Any, place: str) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ class _StatesWorker(ForcedWorker):
         if not count:
             return "the text has no tokens"
         if not any(-count <= token < count for token in self.step.tokens):
-            return f"the text has {count} tokens, none of those asked for"
+            return f"the text has {count} tokens, none of the requested ones"
         return super().unfit(text)
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:

@@ -48,7 +48,7 @@ class _LoggedWorker(Worker):
             return row["sum_logprob"], "the log has no `sum_logprob` for it"
         if last is None:
             if row["sum_logprob"] is None or not written:
-                return None, "the log does not have the number and the sum of its log-probabilities"
+                return None, "the log lacks the number or the sum of its log-probabilities"
             return row["sum_logprob"] / written, ""
         if listed is None or (len(listed) < last and len(listed) != written):
             logged = "none" if listed is None else str(len(listed))

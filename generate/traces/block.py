@@ -81,13 +81,11 @@ class TraceBlock:
         """
         if texts is Texts.NONE:
             return {}
-        missing = {row["trace_id"]: NO_TEXT for row in self.rows if self._silent(row, texts)}
+        bare = {row["trace_id"]: NO_TEXT for row in self.rows if self._silent(row, texts)}
         if not whole_groups:
-            return missing
-        groups = {group_of(self.by_id[trace]) for trace in missing}
-        return {
-            r["trace_id"]: missing.get(r["trace_id"], NO_TEXT_OF_ANOTHER) for r in self.rows if group_of(r) in groups
-        }
+            return bare
+        groups = {group_of(self.by_id[trace]) for trace in bare}
+        return {r["trace_id"]: bare.get(r["trace_id"], NO_TEXT_OF_ANOTHER) for r in self.rows if group_of(r) in groups}
 
     def _silent(self, row: Mapping[str, Any], texts: Texts) -> bool:
         if row["text"] is None:

@@ -64,6 +64,7 @@ class LoggedPool:
     trace_ids: np.ndarray | None = None  # (E, T) where asked for
     opaque: np.ndarray | None = None  # (E, T) traces with a verdict and no answer; None: there is none
     contested: np.ndarray | None = None  # (E, T) traces whose equal answers are judged differently; None: there is none
+    struck: int | None = None  # sample index of the trace that is left out; those behind it have one less
 
     @cached_property
     def there(self) -> np.ndarray:
@@ -89,6 +90,11 @@ class LoggedPool:
             replace(self, size=np.minimum(self.size, count)),
             lambda array: array[:, :count] if array.ndim > 1 else array,
         )
+
+    def without(self, index: int) -> LoggedPool:
+        """All traces but the one of a sample index, which an example may not have."""
+        left = replace(self, size=self.size - (index < self.size), struck=index)
+        return _each(left, lambda array: np.delete(array, index, axis=1) if array.ndim > 1 else array)
 
     def scored(self, verifier: str) -> np.ndarray:
         """The valid traces with a score of a verifier: bool (E, T)."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
 
 import polars as pl
 
-from replay.data.fitted_scores import fitted_verifiers
+from replay.data.fitted_scores import FitRecord, fitted_verifiers
 from replay.sampling.declared import EXAMPLE, FEATURE, columns_read
 from toolkit.errors import (
     AmbiguousError,
@@ -44,8 +43,8 @@ class Contents:
     revisions: frozenset[tuple[str, str, str]]  # (action, base pool, own pool) of revisions of a sample 0
     lowest: Callable[[str, str], float | None] = field(repr=False, compare=False)
     """The lowest score by a verifier on a pool of first attempts, in the whole log; read when it is first asked for."""
-    fitted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
-    """Manifest entries of the verifiers that were fitted on the log."""
+    fitted: Mapping[str, FitRecord] = field(default_factory=dict, repr=False, compare=False)
+    """What the manifest says of verifiers that were fitted on the log."""
 
     def require_pool(self, pool: str) -> None:
         require_known(pool, self.pools, f"the log has no pool `{pool}` of first attempts")
@@ -95,11 +94,11 @@ class Contents:
                 f"column `{measure}` of traces holds {dtype}; a measure is bool, or a float from 0 to 1"
             )
 
-    def require_groups(self, by: str) -> None:
-        """A column of examples whose values make groups."""
-        require_known(by, self.example_columns, f"examples have no column `{by}` for {argument('by')}")
+    def require_groups(self, by: str, name: str = "by") -> None:
+        """A column of examples whose values make groups; `name`: the argument that it is given as."""
+        require_known(by, self.example_columns, f"examples have no column `{by}` for {argument(name)}")
         if isinstance(self.example_columns[by], pl.List | pl.Array | pl.Struct):
-            raise UnsuitableError(f"{argument('by')} takes columns of single values; `{by}` of examples holds lists")
+            raise UnsuitableError(f"{argument(name)} takes columns of single values; `{by}` of examples holds lists")
 
     def bases(self, action: str) -> list[str]:
         """The pools whose sample 0 an action revises."""

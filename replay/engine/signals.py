@@ -22,7 +22,7 @@ from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certa
 from replay.engine.mixing import predicted
 from replay.engine.trajectory import walk_block
 from replay.sampling.declared import ClassFacts
-from toolkit.errors import UnsuitableError, require_known
+from toolkit.errors import UnsuitableError, quote, require_known
 
 Parameter = float | int | None
 
@@ -50,6 +50,9 @@ class GateInput(ClassFacts, ABC):
     def compares(self) -> bool:
         """Whether it compares answers with each other."""
         return False
+
+    def require_in_file(self) -> None:
+        """Raise UnknownError unless a server sees it, so that gate files may read it."""
 
     @abstractmethod
     def needs(self, slices: Collection[str]) -> Needs:
@@ -118,6 +121,9 @@ class _OfBase(GateInput, source="signal"):
     @property
     def compares(self) -> bool:
         return SIGNALS[self.name].of_votes
+
+    def require_in_file(self) -> None:
+        require_known(self.name, SERVABLE, f"a gate file reads no signal {quote(self.name)}")
 
     def needs(self, slices: Collection[str]) -> Needs:
         return SIGNALS[self.name].needs(self.parameter)

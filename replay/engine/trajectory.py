@@ -250,7 +250,9 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     scores = pool.scores[walk.verifier] if walk.verifier is not None else None
     keys = None
     if walk.permuted or walk.order.drawn or walk.tie.drawn:
-        keys = random_keys(block.hashes, walk.seed, walk.repetition, pool.code.shape[1])
+        logged = pool.code.shape[1] + (pool.struck is not None)
+        keys = random_keys(block.hashes, walk.seed, walk.repetition, logged)
+        keys = keys if pool.struck is None else np.delete(keys, pool.struck, axis=1)  # the others' order stays
     place = _generation_places(pool, keys if walk.permuted else None, walk.cap)
     traces = _generated(pool, scores, walk, place, keys)
     listwise = scores.listwise if scores is not None else np.zeros(len(place), dtype=bool)

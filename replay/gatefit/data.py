@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
+from replay.data.choice import Choice, Rows
 from replay.data.conditions import examples_of, matching, matching_or_none
 from replay.data.contents import Contents, opened, read_contents
 from replay.data.prices import Prices
@@ -154,8 +154,8 @@ def parse_features(names: Sequence[str], at: GateSetting) -> GateInputs:
 
 def probe(features: GateInputs, at: GateSetting) -> GateFile:
     """A gate that reads some features and has no model yet."""
-    untold: dict[str, Any] = {"model": {}, "fitted_on": {}, "tuned_on": {}}
-    return GateFile("the gate", repr(features), "score", features, 0.0, untold, at.act.action, str(at.base.pool))
+    act, base = at.act.action, str(at.base.pool)
+    return GateFile("the gate", repr(features), "score", features, 0.0, {}, {}, Choice(Rows()), act, base)
 
 
 def plan_of(at: GateSetting, where: str | None, prices: Prices | None = None) -> ReplayPlan:

@@ -375,6 +375,10 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         return "all orders" if self.expected else super().mean_over
 
     @property
+    def drawn_from(self) -> str:
+        return self.of[0] if self.expected else ""
+
+    @property
     def ranking(self) -> Ranking | None:
         return Ranking(float(self.rate or 0.0), self._gain) if self.choosing.sees_all else None
 

@@ -169,6 +169,15 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             return "all orders"
         return f"{self.orders} orders" if self.orders is not None else ""
 
+    @property
+    def drawn_from(self) -> str:
+        return str(self.pool) if self.over_orders or (self.orders or 1) > 1 else ""
+
+    def half_of_orders(self) -> tuple[Self, float] | None:
+        if self.orders is None or self.orders < 2:
+            return None
+        return self.filled(orders=self.orders // 2), self.orders // 2 / self.orders
+
     def over_all_orders(self) -> Self | None:
         if self.expected or self.orders is not None or self.width != 1 or self.stop.cuts or self.conformal is not None:
             return None
@@ -587,8 +596,8 @@ def _later(contents: Contents, verifier: str, tokens: int) -> str | None:
     record = contents.fitted.get(verifier)
     if record is None:
         return None
-    settings = record["settings"]
-    name, places = settings["name"], [(layer, token) for layer, token in record.get("places", ())]
+    settings, places = record.settings, record.places
+    name = settings["name"]
     verifier_places = [place for place in places if verifier == f"{name}:{place[0]}:{place[1]}"] or places
     late = next((token for _, token in verifier_places if not 0 <= token < tokens), None)
     if late is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -16,13 +16,14 @@ import numpy as np
 import polars as pl
 
 from replay.data.conditions import matching
-from replay.data.fitted_scores import fitted_verifiers, folds_of
+from replay.data.fitted_scores import FitRecord, TrainedOn, fitted_verifiers, folds_of
 from replay.latent.model_rows import MOST_NAMED, NO_FOLD, ModelRows, StateRows, Traces, find_states, read_traces
 from replay.latent.models import AGGREGATES, EACH, MODELS, ONE, STATES, Document, VerifierSettings
 from replay.runs.passes.reuse import question_hashes
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, EmptyError, LeakageError, UnsuitableError, argument, counted
 from toolkit.log import AnyLog, Log, collect, open_log
+from toolkit.models import of_schema
 from toolkit.notes import Note, note, warning
 
 Values = Mapping[int, np.ndarray]
@@ -430,15 +431,15 @@ def _scores_without(
     """Scores by sets of folds, then by trace, of traces in one of these folds by the verifier as it would be without
     them.
     """
-    record = _record(log, verifier)
-    settings = _settings(record, verifier)
+    record, then = _record(log, verifier)
+    settings = _settings(record, then, verifier)
     material = _read_material(log, settings)
-    fitted_at = record.get("places") or [list(place) for place in material.places]
-    material = material.at([number for number, place in enumerate(material.places) if list(place) in fitted_at])
-    ids = matching(log, record["trained_on"]["where"], "train_on")
+    fitted_at = record.places or material.places
+    material = material.at([number for number, place in enumerate(material.places) if place in fitted_at])
+    ids = matching(log, then.where, "train_on")
     chosen = material.traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(material.traces.right)
     trained = material.held & chosen
-    _check_same(log, material, trained, record, verifier)
+    _check_same(log, material, trained, then, verifier)
     folds = np.array([fold_of.get(group, NO_FOLD) for group in material.traces.group.tolist()])
     parts = [trained & ~np.isin(folds, list(one)) for one in unseen]
     if material.one_class(parts) or any(len(np.unique(material.traces.right[part])) < 2 for part in parts):
@@ -489,33 +490,27 @@ def _fold_of_group(material: Material, folds: np.ndarray) -> dict[int, int]:
     return dict(zip(material.traces.group[known].tolist(), folds[known].tolist(), strict=True))
 
 
-def _record(log: Log, verifier: str) -> Mapping[str, Any]:
+def _record(log: Log, verifier: str) -> tuple[FitRecord, TrainedOn]:
     record = fitted_verifiers(log).get(verifier)
-    if record is None:
+    if record is None or record.trained_on is None:
         raise LeakageError(
             f"`{verifier}` was fitted on questions of this log, and the manifest does not say how, so it cannot be "
             "fitted again without the questions to score: leave it out, or fit it with `thinkback fit-verifier`"
         )
-    return record
+    return record, record.trained_on
 
 
-def _settings(record: Mapping[str, Any], verifier: str) -> VerifierSettings:
-    entries = record["settings"]
-    known = {field.name for field in fields(VerifierSettings)}
-    values: dict[str, Any] = {
-        name: tuple(v) if isinstance(v, list) else v for name, v in entries.items() if name in known
-    }
-    states = record["trained_on"].get("states")  # the log may have those of other models by now
-    return VerifierSettings(**values | ({"states": states["model"]} if states else {}))
+def _settings(record: FitRecord, then: TrainedOn, verifier: str) -> VerifierSettings:
+    given = record.settings | ({"states": then.states.model} if then.states else {})  # there may be others by now
+    return of_schema(VerifierSettings)(given, f"source.verifiers.{verifier}.settings")
 
 
-def _check_same(log: Log, material: Material, trained: np.ndarray, record: Mapping[str, Any], verifier: str) -> None:
+def _check_same(log: Log, material: Material, trained: np.ndarray, then: TrainedOn, verifier: str) -> None:
     """ThinkbackError where the verifier would not be fitted on the questions that it was fitted on."""
     ids = material.traces.keys["example_id"].filter(pl.Series(trained)).unique()
     questions = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
-    then = record["trained_on"]
-    if set(question_hashes(collect(questions, log), then["log"])) != set(then["questions"]):
+    if set(question_hashes(collect(questions, log), then.log)) != set(then.questions):
         raise LeakageError(
-            f"`{verifier}` was fitted on other questions of this log than `{then['where']}` names now, so it cannot be "
-            "fitted again without the questions to score: leave it out, or fit it under another name"
+            f"`{verifier}` was fitted on other questions of this log than `{then.where}` names now, so it cannot be "
+            "fitted without those that are to be scored: leave it out, or fit it anew under another name"
         )

@@ -24,6 +24,7 @@ import numpy as np
 from replay.latent.model_rows import ModelRows, RowBatch
 from replay.policies.gate_models import import_xgboost
 from toolkit.errors import ConflictError, EmptyError, InvalidError, PackageError, argument, quote
+from toolkit.models import check_network, check_trees
 from toolkit.settings import check, setting
 from toolkit.work_places import scratch_folder
 
@@ -264,9 +265,10 @@ def _network_scorer(model: Document) -> Scorer:
     layers = [_layer(layer) for layer in model["layers"]]
 
     def score(rows: np.ndarray) -> np.ndarray:
-        x = _standard(rows, centre, scale)
-        for layer in layers:
-            x = layer(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = _standard(rows, centre, scale)
+            for layer in layers:
+                x = layer(x)
         return 1 / (1 + np.exp(-np.clip(x[:, 0], -500, 500)))
 
     return score
@@ -290,18 +292,20 @@ def _silu(x: np.ndarray) -> np.ndarray:
 @dataclass(frozen=True)
 class _ModelKind:
     """`fit`: of rows, labels (N,) of the traces, masks (N,) of the traces that each model sees, and their questions
-    (N,), the models. `scorer`: of a model a function of rows (n, columns) to probabilities (n,).
+    (N,), the models. `scorer`: of a model a function of rows (n, columns) to probabilities (n,). `check`: of a model of
+    a file the model, of checked fields alone, and how many columns it reads.
     """
 
     fit: Callable[[ModelRows, np.ndarray, Sequence[np.ndarray], np.ndarray, VerifierSettings], list[Document]]
     scorer: Callable[[Document], Scorer]
+    check: Callable[[Any, str], tuple[Document, int]]
 
 
 MODELS: Mapping[str, _ModelKind] = {
-    "xgboost": _ModelKind(_fit_boosted, _boosted_scorer),
-    "logistic": _ModelKind(partial(_fit_network, "logistic", _logistic), _network_scorer),
-    "mlp": _ModelKind(partial(_fit_network, "mlp", _mlp), _network_scorer),
-    "swiglu": _ModelKind(partial(_fit_network, "swiglu", _swiglu), _network_scorer),
+    "xgboost": _ModelKind(_fit_boosted, _boosted_scorer, check_trees),
+    "logistic": _ModelKind(partial(_fit_network, "logistic", _logistic), _network_scorer, check_network),
+    "mlp": _ModelKind(partial(_fit_network, "mlp", _mlp), _network_scorer, check_network),
+    "swiglu": _ModelKind(partial(_fit_network, "swiglu", _swiglu), _network_scorer, check_network),
 }
 
 
@@ -326,15 +330,15 @@ scores together.
 class VerifierSettings:
     """The settings of a fit; `docs/latent.md` says what each does. `rounds` and `depth`, `eta` are XGBoost's."""
 
-    name: str
+    name: str = setting()
     model: str = setting("xgboost", choices=MODELS)
-    inputs: tuple[str, ...] = (STATES,)
-    states: str = ""
-    layers: tuple[int, ...] = ()
-    tokens: tuple[int, ...] = ()
+    inputs: tuple[str, ...] = setting((STATES,))
+    states: str = setting("")
+    layers: tuple[int, ...] = setting(())
+    tokens: tuple[int, ...] = setting(())
     places: str = setting(ONE, choices=PLACES)
     aggregate: str = setting("mean", choices=AGGREGATES)
-    pools: tuple[str, ...] = ()
+    pools: tuple[str, ...] = setting(())
     folds: int = setting(5, low=0, high=1_000)
     depth: int = setting(5, low=1, high=16)
     eta: float = setting(0.1, above=0, high=1)

@@ -311,7 +311,7 @@ def _some_questions(traces: PlacedTraces, count: int, seed: int) -> np.ndarray:
 
 
 def as_many(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
-    """As many training traces (N,) of each part, a mask (N,), as the smallest one has: drawn by the seed, from as many
+    """A mask (N,) of training traces, as many of each part as the smallest one has: drawn by the seed, from as many
     questions as there are.
     """
     order = np.random.default_rng(seed).permutation(len(traces.right))

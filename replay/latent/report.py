@@ -1,4 +1,4 @@
-"""From a log to a verifier in it, sealed with its record, and what that is worth: what the command does."""
+"""The way from a log to a verifier in it, sealed with its record and its quality, as the command goes it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from replay.data.fitted_scores import FITTED
 from replay.latent.fitting import FittedVerifier
 from replay.latent.fitting import fit_verifier as fit
 from replay.latent.models import ONE, STATES, VerifierSettings
+from replay.latent.verifier_file import document_of
 from replay.policies.gate_file import hashed
 from replay.policies.gate_models import import_xgboost
 from replay.runs.passes.reuse import question_hashes
@@ -28,9 +29,6 @@ from toolkit.printable import printable
 
 if TYPE_CHECKING:
     from toolkit.show import Table
-
-
-FORMAT, VERSION = "thinkback-verifier", 1
 
 
 FOLDER = "models"
@@ -137,7 +135,7 @@ def _add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
     that can't be done.
     """
     log = open_sealed(path)
-    text = json.dumps(_document(fitted), ensure_ascii=False, separators=(",", ":")) + "\n"
+    text = json.dumps(document_of(fitted), ensure_ascii=False, separators=(",", ":")) + "\n"
     file = Path(path) / FOLDER / f"{_file_name(fitted.settings.name)}.json"
     there = file.parent.is_dir()
     file.parent.mkdir(exist_ok=True)
@@ -157,21 +155,6 @@ def _file_name(verifier: str) -> str:
     """A verifier's name as a file's; where that is another one, or a long one, a hash tells it apart."""
     plain = "".join(one if one.isalnum() or one in "-_" else "-" for one in verifier)
     return plain if plain == verifier[:LONGEST] else f"{plain[:LONGEST]}-{hashed([verifier])[0][:8]}"
-
-
-def _document(fitted: FittedVerifier) -> dict[str, Any]:
-    """The model that saw all that was trained on, as plain data."""
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "kind": fitted.settings.model,
-        "states": fitted.states or None,
-        "columns": list(fitted.columns),
-        "places": [list(place) for place in fitted.places] if fitted.states else [],
-        "joined": fitted.settings.places,
-        "aggregate": fitted.settings.aggregate,
-        "models": list(fitted.models),
-    }
 
 
 def _record(log: Log, fitted: FittedVerifier, file: str, digest: str) -> dict[str, Any]:

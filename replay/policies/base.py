@@ -167,6 +167,17 @@ class Policy(ClassFacts, ABC):
         """The orders of generation that its outcome is a mean over, in words; empty where it keeps the logged one."""
         return next((part.mean_over for part in self.parts if part.mean_over), "")
 
+    @property
+    def drawn_from(self) -> str:
+        """The pool of whose traces its outcome is a function that their order does not change; empty where it is none,
+        such as of the logged order, or of traces of several pools.
+        """
+        return ""
+
+    def half_of_orders(self) -> tuple[Policy, float] | None:
+        """The same over the first half of its random orders, and what share of them that is; None where it has none."""
+        return None
+
     def over_all_orders(self) -> Policy | None:
         """The policy as the exact mean over all orders of generation; None where it is one, or there is none."""
         return None

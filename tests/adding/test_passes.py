@@ -481,7 +481,7 @@ def test_a_text_without_the_places_asked_for_is_settled(tmp_path: Path, models: 
     done = run(tmp_path, models, step)
     said = {one["trace_id"]: one["reason"] for one in done.log.manifest.source["hidden_states"]["tiny"]["skipped"]}
     # `so 1` and the end are five tokens; `0 and 1: 2` and the end eleven
-    assert said["s000/verify/0"] == "the text has 5 tokens, none of those asked for"
+    assert said["s000/verify/0"] == "the text has 5 tokens, none of the requested ones"
     assert "s000/votes/0" not in said
     assert run(tmp_path, models, step).steps == ()
 

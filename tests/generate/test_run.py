@@ -139,7 +139,7 @@ def test_a_chat_template_beside_the_recipe_is_part_of_the_log(tmp_path: Path) ->
     pytest.importorskip("transformers")
     text = LOCAL.replace('kind = "openai"', 'kind = "transformers"\nchat_template = "own.jinja"')
     recipe, template = write_recipe(tmp_path, text=text), "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    with pytest.raises(ThinkbackError, match="`engine.chat_template` own.jinja can't be read"):
+    with pytest.raises(ThinkbackError, match="cannot read `engine.chat_template` own.jinja"):
         load_recipe(recipe)
     (tmp_path / "own.jinja").write_text(template, encoding="utf-8")
     done = go(recipe, tmp_path / "log")

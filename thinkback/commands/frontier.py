@@ -144,14 +144,12 @@ def _panels(front: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
     from toolkit.show import PlottedCurve
 
     def lines(of: pl.DataFrame) -> list[PlottedCurve]:
-        curves = []
+        out = []
         for (name,), line in of.partition_by("strategy", as_dict=True, maintain_order=True).items():
             rows = line.sort("samples")
             samples, accuracy, low, high = (tuple(rows[column]) for column in ("samples", "accuracy", "low", "high"))
-            curves.append(
-                PlottedCurve(str(name), samples, accuracy, low, high, diagnostic=bool(rows["sees_gold"].all()))
-            )
-        return curves
+            out.append(PlottedCurve(str(name), samples, accuracy, low, high, diagnostic=bool(rows["sees_gold"].all())))
+        return out
 
     shared = lines(front.filter(pl.col("verifier").is_null()))
     scored = front.filter(pl.col("verifier").is_not_null())

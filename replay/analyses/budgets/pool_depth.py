@@ -70,7 +70,7 @@ def gold_within(log: Log, pool: str, size: int, *, where: str | None = None, set
 def unresolved(
     log: Log, pool: str, verifier: str, size: int, *, margin: Margin, where: str | None = None, settings: Settings
 ) -> pl.DataFrame:
-    """Without a cap but the pool of `size` traces: claims whose margin rule has not held after k traces.
+    """Claims whose margin rule has not held after k traces, without a cap but the pool of `size` traces.
 
     Columns: k, share, low, high, n, largest_margin and median_margin: of the largest lead that each of these claims
     reached by then, once enough were verified (null: none has two labels). All are null where fewer than nine tenths

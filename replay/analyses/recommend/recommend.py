@@ -23,7 +23,7 @@ import numpy as np
 
 from replay.analyses.recommend.rivals import equal_vote
 from replay.policies.toml import GivenPolicies, load_policies
-from replay.runs.passes.store import resampling_units
+from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.sampling.user_rules import GivenRules

@@ -23,7 +23,7 @@ SAMPLED_ACTION, EXPECTED_ACTION, SAMPLED_ROLLOUT = "sampled-action", "expected-a
 
 
 def oracles(base: Sample, actions: tuple[str, ...], samples: Iterable[str]) -> dict[tuple[str, str], Oracle]:
-    """Over a base attempt's actions, and over the samples of some pools: by (which oracle, pool of its samples)."""
+    """Oracles over a base attempt's actions and over samples of some pools, by (which oracle, pool of its samples)."""
     kinds = [("action", SAMPLED_ACTION, ""), ("expected_action", EXPECTED_ACTION, "")]
     for pool in samples:
         kinds += [("action", SAMPLED_ROLLOUT, pool), ("expected_action", EXPECTED_ACTION, pool)]

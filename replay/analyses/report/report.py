@@ -1,4 +1,4 @@
-"""From a log to a report: what it holds, what the standard suite reaches on it, and where the rest is lost."""
+"""The report of a log: what it holds, what the standard suite reaches on it, and where the rest is lost."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from replay.policies.suite import suite
 from replay.policies.suite_facts import MIN_SHARE
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.compare.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
+from replay.runs.compare.same_questions import SameQuestions
 from replay.runs.figures.figure_data import RATE, FigureData
 from replay.runs.figures.figures import FIGURES
 from replay.runs.figures.score_data import scores_of_log
@@ -113,16 +114,16 @@ PARTS = {
 
 def _sections(
     result: Result, description: Description, room: Headroom | None, areas: Sequence[_VerifierArea],
-    left_out: Sequence[str],
+    left_out: Sequence[str], same: SameQuestions,
 ) -> tuple[Section, ...]:  # fmt: skip
     """The findings by what they are about; what there is nothing to say of has no section.
 
-    `room`: None where there is no oracle; `left_out`: further lines of that.
+    `room`: None where there is no oracle; `left_out`: further lines of that; `same`: what other samples would show.
     """
     results, ordered = ranked_input(result), [*_ordered(description, result)]
     sections = {
-        "Best policy": [*_best(result, results)],
-        "Against one attempt": [*_gain(result, results)],
+        "Best policy": [*_best(result, results), *_again(same, result.leader)],
+        "Against one attempt": [*_gain(result, results), *_again(same, result.baseline, _attempt_of(result))],
         f"Cheapest within a point of {result.baseline}": [*_cheapest(results), *ordered],
         "Stopping early": [*_stops(result, results), *ordered],
         "Headroom": [*_headroom(result, room, results)],
@@ -189,6 +190,21 @@ def _gain(result: Result, results: RankedInput) -> Iterator[str]:
     text += f"{_quality(results, baseline.quality)}: {gained} points"
     costs = one.cost is not None and baseline.cost is not None and results.same_calls
     yield f"{text}{_paid(results, baseline, one)}." if costs else f"{text}."
+
+
+def _again(same: SameQuestions, policy: str | None, other: str | None = "") -> Iterator[str]:
+    """What another run on the same questions might show of a policy, or of its difference to another."""
+    if policy is None or other is None:
+        return
+    value = same.of(policy, other or None)
+    cell = "–" if value.cell is None else SIGNED.show(value.cell) if other else percent(value.cell)
+    what = f"`{policy}` less `{other}`" if other else f"`{policy}`"
+    unit = " points" if other and value.cell is not None else ""
+    yield f"These questions, other samples: {what} {cell}{unit}{f' ({value.why})' * bool(value.why)}."
+
+
+def _attempt_of(result: Result) -> str | None:
+    return _one_attempt(result.policies, result.baseline)
 
 
 def _ordered(description: Description, result: Result) -> Iterator[str]:
@@ -517,7 +533,9 @@ def report(
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
     areas = _verifier_areas(opened_log, result) if description.verifiers.height else ()
-    sections = _sections(result, description, room, areas, missing)
+    named = {name for name in (result.leader, result.baseline, _attempt_of(result)) if name is not None}
+    same = result.same_questions(*sorted(named))
+    sections = _sections(result, description, room, areas, missing, same)
     lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)
 

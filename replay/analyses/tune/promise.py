@@ -93,7 +93,7 @@ class Promise:
         return pairs
 
     def questions(self, name: str, families: int) -> int | None:
-        """About how many questions would show that a policy keeps to the limits; None where they would not.
+        """The approximate number of questions that would show that a policy keeps to the limits; None where none would.
 
         (z_(1 - error) + z_(power))² V / δ² for a difference that is δ within its limit.
         """

@@ -30,9 +30,9 @@ from toolkit.stats import Settings, Summary, summarise
 from toolkit.stats.bootstrap.sample import WholeSample, read_sample
 from toolkit.stats.many.pair_differences import pair_differences
 from toolkit.stats.many.simultaneous import MOST_PAIRED
-from toolkit.stats.many.summary_notes import notes_on_units, on_seconds
+from toolkit.stats.many.summary_notes import notes_on_strata, notes_on_units, on_seconds
 from toolkit.stats.metrics.outcomes import Store, side_by_side
-from toolkit.stats.metrics.scan import kish_number
+from toolkit.stats.metrics.scan import Units
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +207,7 @@ def _compared(
             *whole.notes,
             *(summary.notes if summary is not None else _warnings(whole)),
             *(on_seconds(sample) if summary is None and sample is not None else ()),
+            *(notes_on_strata(whole.store.strata) if summary is None else ()),
         ),
         called=short_names([policy_row(policy) for side in sides for policy in side.findings.policies]),
         clustered=len(np.unique(whole.store.unit)) < len(whole.ids),
@@ -216,7 +217,7 @@ def _compared(
 def _warnings(whole: _Whole) -> tuple[Note, ...]:
     """Warnings of few clusters."""
     units = whole.store.unit
-    notes = notes_on_units(len(units), len(np.unique(units)), kish_number(units))
+    notes = notes_on_units(len(units), len(np.unique(units)), Units(whole.store).kish)
     return tuple(one for one in notes if one.severity is Severity.WARNING)
 
 

@@ -19,7 +19,6 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.engine.calls import Draw, PolicyPath, Realization
-from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.passes import paths
 from replay.runs.saved.display import policy_row
 from replay.runs.saved.findings import Findings, RunSource
@@ -28,10 +27,11 @@ from toolkit.columns import OutcomeColumn
 from toolkit.errors import RequiredError, require_known
 from toolkit.notes import Note
 from toolkit.show import SIMULATED, Called, NumberWithInterval, Table, TableColumn, short_names
-from toolkit.show.ranking.ranking import ON_CLUSTERS, cell_of, reasons
-from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
+from toolkit.show.ranking.ranking import ON_CLUSTERS, ON_STRATA, cell_of, reasons
+from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.many.compare import ACCURACY
 from toolkit.stats.many.headroom import captured
+from toolkit.stats.metrics.outcomes import Store
 
 SHARE, REGRET = "share_of_headroom", "regret"
 GAP = GENERATION, STOPPING, SELECTION = "generation", "stopping", "selection"
@@ -101,7 +101,8 @@ class Headroom:
         )
 
     def _marked(self) -> Iterator[str]:
-        marks = reasons([*self.frame["method"], *self.accuracy["method"]], bool(self.notes))
+        clustered = any(one.code in ON_CLUSTERS for one in self.notes)
+        marks = reasons([*self.frame["method"], *self.accuracy["method"]], clustered)
         if marks:
             yield f"†: {'; '.join(marks)}."
 
@@ -128,7 +129,7 @@ def _gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
     """
     plan, policies = source.plan, source.policies
     slices = [sorted(policy.slices(plan.contents)) for policy in policies]
-    unit = unit_numbers(resampling_units(plan.examples.frame))
+    unit, _ = plan.examples.units(plan.examples.frame)
     seeing = {number: False for number, policy in enumerate(policies) if policy.diagnostic and not policy.parts}
     for block, here, path_parts in paths(plan, policies, source.acting):
         parts = np.zeros((len(GAP), len(policies), len(block.examples)))
@@ -215,9 +216,9 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
     """
     columns = [OutcomeColumn(name, rate=True, quality=True) for name in GAP]
     could = np.zeros((len(names), len(GAP)), bool)
-    summary = summarise(
-        lambda: _gap_blocks(source, could), names, leaders=(), metric=GENERATION, columns=columns, settings=settings
-    )
+    _, strata = source.plan.examples.units(source.plan.examples.frame)
+    store = Store.of_blocks(lambda: _gap_blocks(source, could), len(names), None, strata)
+    summary = summarise(store, names, leaders=(), metric=GENERATION, columns=columns, settings=settings)
     keys = pl.DataFrame(
         {
             "policy": np.repeat(np.array(names, object), len(GAP)).tolist(),
@@ -252,7 +253,7 @@ def headroom(
     )  # fmt: skip
     frames = [regrets.with_columns(pl.col("estimate", "low", "high") + 0.0)]
     begins = baseline if baseline != oracle else None
-    clustered = tuple(note for note in summary.notes if note.code in ON_CLUSTERS)
+    on_units = tuple(note for note in summary.notes if note.code in ON_CLUSTERS | ON_STRATA)
     if begins is not None:
         share = captured(store, CORRECT, names.index(begins), names.index(oracle), settings)
         values = {"policy": names, "estimate": share.share, "low": share.low, "high": share.high}
@@ -275,7 +276,7 @@ def headroom(
         level=settings.level,
         simulated=result.simulated,
         accuracy=result.summary.filter(metric=ACCURACY),
-        notes=clustered,
+        notes=on_units,
         called=short_names([policy_row(policy) for policy in result.policies]),
     )
 

@@ -88,7 +88,7 @@ def _expanded(pass_result: PassResult, plan: ReplayPlan) -> tuple[Reported, tupl
             places.append(place)
             continue
         parts = [block.branches[policy.name] for block in pass_result.blocks]
-        sweep = Sweep.of(gate, join_branches(parts, gate, plan.examples.frame))
+        sweep = Sweep.of(gate, join_branches(parts, gate, plan.examples))
         signal = np.concatenate([part.every_signal for part in parts])
         always = np.where(np.isnan(signal), -np.inf if gate.falling else np.inf, signal)
         for threshold, one in zip(sweep.thresholds, sweep.policies(), strict=True):

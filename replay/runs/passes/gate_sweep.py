@@ -14,12 +14,13 @@ import polars as pl
 
 from replay.engine.outcome import COVERED
 from replay.policies.base import Evaluator, Policy, SweptGate
-from replay.runs.passes.example_set import resampling_units
+from replay.runs.passes.example_set import ExampleSet, resampling_units
 from replay.runs.passes.passes import ReplayPlan, blocks, outcome_values
 from toolkit.columns import COLUMNS, find
 from toolkit.errors import EmptyError
 from toolkit.stats import Settings, unit_numbers
 from toolkit.stats.curves.bands import GateSteps, MetricBand, bands, means
+from toolkit.stats.metrics.strata import Strata
 
 MOST_POINTS = 200
 """Thresholds with intervals, evenly spread over those that there are; never and always among them."""
@@ -48,12 +49,19 @@ class Branches:
     unfired: Mapping[str, np.ndarray]
     fired: Mapping[str, np.ndarray]
     left_out: int
+    examples: ExampleSet | None = None
+
+    @property
+    def strata(self) -> Strata | None:
+        """Those of the examples, where it is known which there are."""
+        return None if self.examples is None else self.examples.units(self.examples.frame)[1]
 
     def among(self, ids: pl.Series) -> Branches:
         """The branches on some of the examples."""
         mask = self.ids.is_in(ids.implode()).to_numpy()
         return replace(
             self, ids=self.ids.filter(pl.Series(mask)), unit=unit_numbers(self.unit[mask]), signal=self.signal[mask],
+            examples=None if self.examples is None else self.examples.of(ids),
             unfired={name: values[mask] for name, values in self.unfired.items()},
             fired={name: values[mask] for name, values in self.fired.items()},
         )  # fmt: skip
@@ -96,6 +104,7 @@ class Branches:
             fired={name: self.fired[name] for name in names},
             rate=frozenset(name for name in names if find(name).rate),
             least=len(thresholds) - 1,
+            strata=self.strata,
         )
 
 
@@ -123,20 +132,21 @@ def branch_block(on: Evaluator, gate: SweptGate, columns: Collection[str] | None
     )
 
 
-def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: pl.DataFrame) -> Branches:
+def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: ExampleSet) -> Branches:
     """The blocks together; `examples` are all of them. Raises ThinkbackError where none has both branches."""
     ids = pl.concat([part.ids for part in parts])
     if ids.is_empty():
         raise gate.policy.refuse("no example of the log has what both of its branches need")
-    rows = examples.filter(pl.col("example_id").is_in(ids.implode()))
+    rows = examples.of(ids)
     return Branches(
         ids=ids,
-        unit=unit_numbers(resampling_units(rows)),
+        unit=unit_numbers(resampling_units(rows.frame)),
         signal=np.concatenate([part.every_signal[part.covered] for part in parts]),
         below=gate.falling,
         unfired={name: np.concatenate([part.unfired[name] for part in parts]) for name in parts[0].unfired},
         fired={name: np.concatenate([part.fired[name] for part in parts]) for name in parts[0].fired},
         left_out=sum(int((~part.covered).sum()) for part in parts),
+        examples=rows,
     )
 
 
@@ -144,9 +154,7 @@ def gather(plan: ReplayPlan, gate: SweptGate) -> Branches:
     """Evaluate both branches of a `when` (resolved) on the examples of a plan."""
     pair = gate.never_and_always()
     log_blocks = blocks(plan, pair[:1])
-    return join_branches(
-        [branch_block(Evaluator(block, pair), gate) for block in log_blocks], gate, plan.examples.frame
-    )
+    return join_branches([branch_block(Evaluator(block, pair), gate) for block in log_blocks], gate, plan.examples)
 
 
 def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:

@@ -25,9 +25,10 @@ P = TypeVar("P", bound=Policy)
 
 
 def resolved(
-    log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str] = ()
-) -> tuple[tuple[Policy, ...], ExampleSet, tuple[Note, ...]]:
-    """The policies with the log's names; the examples; notes about what was seen in fitting.
+    log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str] = (),
+    columns: Sequence[str] = (),
+) -> tuple[tuple[Policy, ...], ExampleSet, tuple[Note, ...]]:  # fmt: skip
+    """The policies with the log's names; the examples, with further `columns`; notes about what was seen in fitting.
 
     ThinkbackError for what the log cannot serve.
     """
@@ -38,13 +39,13 @@ def resolved(
         contents.require_measure(measure)
     needs = needs_of(chosen, contents)
     verifying = [policy.name for policy in chosen if policy.needs(contents).scores]
-    columns = {*needs.example_columns}
+    read = {*needs.example_columns, *columns}
     split = {"split"} if verifying and "split" in contents.example_columns else set()
-    examples = select_examples(log, contents, needs.pools, where, by, sorted(columns | split))
+    examples = select_examples(log, contents, needs.pools, where, by, sorted(read | split))
     notes = [*(training_rows(verifying, examples.frame["split"]) if split else ())]
     readers = _readers(chosen, contents)
     notes += out_of_fold(readers, folds_of(log, readers), examples.frame["example_id"])
-    examples = replace(examples, frame=examples.frame.drop(split - columns - {*by}))
+    examples = replace(examples, frame=examples.frame.drop(split - read - {*by}))
     return chosen, examples, (*check_reuse(chosen, examples.frame, log.digest()), *notes)
 
 

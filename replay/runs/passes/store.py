@@ -18,10 +18,9 @@ import numpy as np
 import polars as pl
 
 from replay.engine.outcome import ENDINGS
-from replay.runs.passes.example_set import ExampleSet, resampling_units
+from replay.runs.passes.example_set import ExampleSet
 from replay.runs.passes.pass_result import ENDING, WORD, PassBlock, PassResult, Shares
 from replay.runs.passes.versions import Reported
-from toolkit.stats import unit_numbers
 from toolkit.stats.metrics.outcomes import Key, Store
 from toolkit.stats.metrics.spill import Floats, Ints
 
@@ -114,8 +113,9 @@ class CoveredOutcomes:
         if ids is not None:
             chosen = chosen & self.examples.frame["example_id"].is_in(ids.implode()).to_numpy()
         examples = self.examples.frame.filter(pl.Series(chosen))
-        gold, unit = self.examples.gold_codes(examples), unit_numbers(resampling_units(examples))
-        return Store(list(self._chunks(chosen)), unit, gold, len(self.reported.policies), self.pass_result.numbers)
+        gold, (unit, strata) = self.examples.gold_codes(examples), self.examples.units(examples)
+        chunks, size = list(self._chunks(chosen)), len(self.reported.policies)
+        return Store(chunks, unit, gold, size, self.pass_result.numbers, strata)
 
     def _chunks(self, chosen: np.ndarray) -> Iterator[_CoveredChunk]:
         first = 0

@@ -15,16 +15,19 @@ from replay.runs.compare.compared import ComparedPolicies
 from replay.runs.compare.comparing import compare
 from replay.runs.compare.curves import curves
 from replay.runs.compare.headroom import GAPS, Headroom, gap_frame, headroom
+from replay.runs.compare.same_questions import DRAWN, QUESTIONS, SAME_QUESTIONS, SameQuestions, same_questions
+from replay.runs.compare.same_questions import SCHEMA as SAME_SCHEMA
 from replay.runs.explain.explain import Explanation, explain_fitted, explain_saved
 from replay.runs.figures.figure_data import FigureData, FigureRequest
 from replay.runs.figures.figures import figure_kind
-from replay.runs.saved.display import ON_PAGE, ROWS, chosen, in_short, ranked_input
+from replay.runs.saved.display import ON_PAGE, ROWS, chosen, in_short, policy_row, ranked_input
 from replay.runs.saved.findings import WITHOUT, Findings, RunSource, answer, log_of
 from replay.runs.saved.paid_traces import PARTS, TRACES, write_traces
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved import pack, read_findings, seal_findings, unpack, write_findings
 from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
 from toolkit.arguments import checks_arguments
+from toolkit.documents import at_home
 from toolkit.errors import (
     ExistsError,
     InvalidError,
@@ -33,13 +36,15 @@ from toolkit.errors import (
     RequiredError,
     UnsuitableError,
     WriteError,
+    argument,
     first_line,
+    quote,
     require_known,
 )
 from toolkit.files import replacing
 from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.printable import printable
-from toolkit.show import WIDTH, Table, inches, table_of
+from toolkit.show import WIDTH, Table, inches, short_names, table_of
 from toolkit.show.tables.html import marked
 from toolkit.stats import check_margin
 
@@ -188,15 +193,48 @@ class Result(Findings):
         *,
         other: Result | None = None,
         metric: str | None = None,
+        questions: str = DRAWN,
     ) -> ComparedPolicies:
         """All pairs of policies by `metric`, by default the one that ranks: differences whose intervals hold at once,
         and on how many examples which of the two is right. Of two named policies also every metric, and the examples on
-        which they differ. With an `other` result, policies of this one against those of the other.
+        which they differ. With an `other` result, policies of this one against those of the other. `questions` are
+        `drawn` as examples of others, or `fixed`: then it also says what other samples of the same ones would show.
 
         Raises ThinkbackError for unknown names, for more than 1,000 policies without names, and for results whose
         examples are not the same.
         """
-        return compare(self, first, second, other, metric)
+        require_known(questions, QUESTIONS, f"{argument('questions')} is {quote(questions)}")
+        compared = compare(self, first, second, other, metric)
+        if questions == DRAWN:
+            return compared
+        names = () if first is None else (first, first if second is None else second)
+        return replace(compared, same=None if other is not None else self.same_questions(*names), fixed=True)
+
+    @checks_arguments()
+    def same_questions(self, *policies: str) -> SameQuestions:
+        """What another run on these questions might show, with other samples: limits of the accuracies of some
+        policies, by default of all, and of their differences. The log is read once more.
+
+        A policy has none whose outcomes depend on the order in which traces were logged, or that takes all of a
+        question's. Raises ThinkbackError for unknown names. A loaded result has what it was saved with.
+        """
+        for name in policies:
+            self._require_policy(name)
+        frame = self._same_questions
+        if policies and self.source is not None:
+            frame = same_questions(self._source(), [one for one in self.source.policies if one.name in policies])
+        called = short_names([policy_row(policy) for policy in self.policies])
+        return SameQuestions(frame, self.summariser.settings.level, self.log_name, self.simulated, called)
+
+    @cached_property
+    def _same_questions(self) -> pl.DataFrame:
+        """Of all policies; without rows where a loaded result was saved without."""
+        if self.source is not None:
+            return same_questions(self._source(), self.source.policies)
+        there = self.folder is not None and self.folder.has(SAME_QUESTIONS)
+        if self.folder is None or not there:
+            return pl.DataFrame(schema=SAME_SCHEMA)
+        return pl.read_parquet(self.folder.file(SAME_QUESTIONS))
 
     @checks_arguments()
     def headroom(self, *, oracle: str | None = None, baseline: str | None = None) -> Headroom:
@@ -245,33 +283,37 @@ class Result(Findings):
         texts: bool = False,
         curves: bool = False,
         headroom: bool = False,
+        questions: bool = False,
     ) -> None:
         """Write the result as a folder, for `load`, whole or not at all; docs/results.md describes its files.
 
         `traces`: with what policies paid trace by trace, in which orders, and where each stopped, for which the log is
         read once more; `texts`: with questions and what the model wrote, too; `curves`: with those of every pool on the
-        examples that were asked for; `headroom`: with the parts of every policy's gap. A saved result that is there is
-        replaced. Raises ThinkbackError where the folder holds something else or can't be written, or a loaded result
-        has no such part.
+        examples that were asked for; `headroom`: with the parts of every policy's gap; `questions`: with what other
+        samples of the same ones would show. A saved result that is there is replaced. Raises ThinkbackError where the
+        folder holds something else or can't be written, or a loaded result has no such part.
         """
-        target = Path(directory).expanduser()
+        target = at_home(directory)
         if target.exists() and not target.is_dir():
             raise WriteError(f"`{directory}` is a file: name a folder")
         if target.is_dir() and any(target.iterdir()) and not is_saved_result(target):
             raise ExistsError(f"`{directory}` holds something else than a saved result: name another folder")
         try:
             with replacing(target, force=True) as folder:
-                self.write(folder, traces=traces, texts=texts, curves=curves, headroom=headroom)
+                parts = {"curves": curves, "headroom": headroom, "questions": questions}
+                self.write(folder, traces=traces, texts=texts, **parts)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise WriteError(f"cannot write `{directory}`: {first_line(error)}") from None
 
     def write(
-        self, folder: Path, *, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False
-    ) -> None:
+        self, folder: Path, *, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False,
+        questions: bool = False,
+    ) -> None:  # fmt: skip
         """Write the files of a saved result into a folder that may hold others, as `save` does into one of its own."""
         by_trace, saved = traces or texts, None
         if self.source is None:
-            saved = self._saved(traces=by_trace, texts=texts, curves=curves, headroom=headroom)
+            parts = {"curves": curves, "headroom": headroom, "questions": questions}
+            saved = self._saved(traces=by_trace, texts=texts, **parts)
         write_findings(self, folder, self._saved_examples(texts))
         if self.source is not None and by_trace:
             source = self._source()
@@ -286,6 +328,8 @@ class Result(Findings):
             self.curves().write_parquet(folder / f"{CURVES}.parquet")
         if headroom and self._gaps is not None:
             self._gaps.write_parquet(folder / GAPS)
+        if questions:
+            self._same_questions.write_parquet(folder / SAME_QUESTIONS)
         seal_findings(self, folder)
 
     def curves(self) -> pl.DataFrame:
@@ -308,6 +352,7 @@ class Result(Findings):
             "texts": by_trace and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet")),
             "curves": folder.has(f"{CURVES}.parquet"),
             "headroom": folder.has(GAPS),
+            "questions": folder.has(SAME_QUESTIONS),
         }
         for part in (part for part, wanted in parts.items() if wanted and not has[part]):
             raise UnsuitableError(WITHOUT.format(part=part))

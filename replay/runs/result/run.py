@@ -19,6 +19,7 @@ from replay.runs.passes.gate_sweep import sweep_tables
 from replay.runs.passes.learning import fit_policies, resolved
 from replay.runs.passes.logged_order import order_notes
 from replay.runs.passes.passes import ReplayPlan
+from replay.runs.passes.strata import strata_column, with_strata
 from replay.runs.passes.user_metrics import Metric, check_labels, check_ranking, user_columns, user_metrics
 from replay.runs.result.result import Result
 from replay.runs.saved.findings import RunSource, Summariser
@@ -54,6 +55,8 @@ def run(
     baseline: str | None = None,
     where: str | None = None,
     by: str | Sequence[str] = (),
+    strata: str | None = None,
+    weigh: str | Mapping[str, float] | None = None,
     settings: Settings | None = None,
     seed: int | None = None,
     resamples: int | None = None,
@@ -71,14 +74,16 @@ def run(
 ) -> Result:
     """Replay policies on a log and compare them on the examples that all of them can serve.
 
-    `log` is a log, its address or its tables as frames; `policies` a TOML file, a TOML text, policies built in
-    Python or what `suite` gave, and by default the standard suite that the log can answer; of a suite the test
-    examples are reported, where there is a test split, by data set, unless `where` says otherwise. `baseline` names
-    the policy of the paired differences; `where` is an SQL condition on the columns of `examples`; `by` names
-    columns of `examples` whose groups are summarised too; `metric` is what ranks, by default accuracy, or the first
-    quality that the run has where nothing is judged; among equals the `cost` does, by default tokens where they are
-    logged; `metrics` are metrics of one's own; `measure` is another column of traces
-    (0 to 1) in place of `correct`; `rules` a file or classes with stopping rules and selects of one's own.
+    `log` is a log, its address or its tables as frames; `policies` a TOML file, a TOML text, policies built in Python
+    or what `suite` gave, and by default the standard suite that the log can answer; of a suite the test examples are
+    reported, where there is a test split, by data set, unless `where` says otherwise. `baseline` names the policy of
+    the paired differences; `where` is an SQL condition on the columns of `examples`; `by` names columns of `examples`
+    whose groups are summarised too; `strata` names the column of `examples` within whose values they are resampled, by
+    default `dataset` where `by` has it (`none`: all together); `weigh` how much each of these values counts in means:
+    `equal`, or weights by value, in place of how many examples each has; `metric` is what ranks, by default accuracy,
+    or the first quality that the run has where nothing is judged; among equals the `cost` does, by default tokens where
+    they are logged; `metrics` are metrics of one's own; `measure` is another column of traces (0 to 1) in place of
+    `correct`; `rules` a file or classes with stopping rules and selects of one's own.
     `settings` are those of the intervals, or some of them are given by keyword (`seed`, `resamples`, `level`,
     `method`, `kw`, `eur_per_kwh`; by default those of `Settings()`). `block_examples` is how many examples are read
     at once; no result depends on it.
@@ -100,7 +105,9 @@ def run(
         where, by = file.where, by or file.by
     by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
     user_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
-    chosen, examples, reused = resolved(log, contents, file, measure, where, by)
+    column = strata_column(contents, strata, weigh, by)
+    chosen, examples, reused = resolved(log, contents, file, measure, where, by, [] if column is None else [column])
+    examples, crossed = with_strata(examples, column, weigh, strata is not None or weigh is not None)
     check_labels(metrics, examples.labels)
     chosen = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
     if file.standard and baseline is None:
@@ -134,12 +141,13 @@ def run(
     unlike = _unlike(replay.policies, contents, statistics, summariser)
     orders = order_notes(log, contents, replay.policies, frame, baseline)
     notes = (
-        *suite_notes, *warned, *failed, *reused, *coverage.notes(len(examples.frame)), *unlike, *orders,
+        *suite_notes, *warned, *failed, *reused, *crossed, *coverage.notes(len(examples.frame)), *unlike, *orders,
         *statistics.notes,
     )  # fmt: skip
     ranked: dict[str, Any] = {"metric": summariser.metric, "cost": cost, "measure": plan.measure or "correct"}
     ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
-    request = {"baseline": baseline, "where": where, "by": list(by), **ranked}
+    drawn = {"strata": examples.strata, "weights": examples.weights}
+    request = {"baseline": baseline, "where": where, "by": list(by), **drawn, **ranked}
     return Result(
         summariser=summariser,
         statistics=statistics,

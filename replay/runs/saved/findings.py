@@ -17,12 +17,14 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from replay.policies.base import Policy
+from replay.runs.passes.example_set import ExampleSet
 from replay.runs.passes.passes import ReplayPlan
 from replay.runs.passes.user_metrics import with_unvalued
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
 from toolkit.columns import OutcomeColumn
+from toolkit.documents import at_home
 from toolkit.errors import ThinkbackError, UnsuitableError
 from toolkit.log import IN_MEMORY, SCHEMAS, Log, open_log, query_log
 from toolkit.notes import Note
@@ -46,6 +48,11 @@ class Scratch:
 
 class Outcomes(Protocol):
     """The outcomes of a result's policies on the examples that it compares."""
+
+    @property
+    def examples(self) -> ExampleSet:
+        """The examples, those that are compared among them, and their strata."""
+        ...
 
     @property
     def labels(self) -> tuple[str, ...] | None: ...
@@ -332,7 +339,7 @@ def _addresses(result: Findings) -> Iterator[str]:
 
 def _relative(address: str) -> bool:
     """Whether a local address begins at the working directory, which may be gone."""
-    return address != IN_MEMORY and "://" not in address and not Path(address).expanduser().is_absolute()
+    return address != IN_MEMORY and "://" not in address and not at_home(address).is_absolute()
 
 
 def _without_log(result: Findings, table: str) -> ThinkbackError:

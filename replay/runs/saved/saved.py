@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from replay.runs.passes.example_set import ExampleSet, groups_of, label_codes, resampling_units
+from replay.runs.passes.example_set import ExampleSet, groups_of, label_codes
 from replay.runs.passes.store import KEYS
 from replay.runs.saved.findings import OUTCOMES, Findings, Scratch, Summariser
 from replay.runs.saved.provenance import PolicyRecord, write_record
@@ -25,7 +25,7 @@ from toolkit import documents
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import FormatError, WriteError, first_line
 from toolkit.notes import Note, Severity
-from toolkit.stats import Settings, Summary, unit_numbers
+from toolkit.stats import Settings, Summary
 from toolkit.stats.metrics.outcomes import ANSWER, Key, Part, Store
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
 
@@ -63,6 +63,8 @@ def seal_findings(result: Findings, folder: Path) -> None:
         "simulated": result.simulated,
         "settings": asdict(summariser.settings),
         "labels": None if summariser.outcomes.labels is None else list(summariser.outcomes.labels),
+        "strata": summariser.outcomes.examples.strata,
+        "weights": summariser.outcomes.examples.weights,
         "statistics": _statistics(result.statistics),
         "groups": [_statistics(one) for one in result.groups.values()],
         "notes": [note.record() for note in result.notes],
@@ -109,9 +111,9 @@ class _SavedOutcomes:
         """Store of the outcomes of the examples in `ids`, or of all, for the statistics."""
         frame = self.examples.frame
         examples = frame if ids is None else frame.filter(pl.col("example_id").is_in(ids.implode()))
-        gold, unit = self.examples.gold_codes(examples), unit_numbers(resampling_units(examples))
+        gold, (unit, strata) = self.examples.gold_codes(examples), self.examples.units(examples)
         names = [name for name in self.schema if name not in KEYS]
-        return Store(list(self._chunks(names, ids)), unit, gold, len(self.policies), names)
+        return Store(list(self._chunks(names, ids)), unit, gold, len(self.policies), names, strata)
 
     def _chunks(self, names: list[str], ids: pl.Series | None) -> Iterator[Part]:
         import pyarrow.parquet as pq
@@ -201,7 +203,9 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     names = tuple(policy.name for policy in policies)
     by = tuple(record["by"])
     summariser = Summariser(
-        outcomes=_SavedOutcomes(folder, ExampleSet(frames["examples"], labels), names),
+        outcomes=_SavedOutcomes(
+            folder, ExampleSet(frames["examples"], labels, record["strata"], record["weights"]), names
+        ),
         policies=policies,
         metric=record["metric"],
         cost=record["cost"],

@@ -76,7 +76,7 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
-    folder = Path(address).expanduser().resolve()
+    folder = documents.at_home(address).resolve()
     if not (folder / RECORD).is_file():
         why = "no such folder" if not folder.exists() else f"it holds no `{RECORD}`"
         raise FormatError(f"`{address}` is no saved result: {why}; `thinkback replay … --out DIR` writes one")

@@ -165,7 +165,7 @@ def _parts(tokens: Collection[int]) -> list[tuple[str, list[int]]]:
 
 
 def _locations(study: LatentStudy) -> list[Panel]:
-    """Over the tokens of either end, a panel a layer."""
+    """Areas over the tokens of either end, a panel a layer."""
     areas = {(location.layer, location.token): location.pooled for location in study.ablations.locations}
     panels = []
     for layer in sorted({layer for layer, _ in areas}, reverse=True):
@@ -226,7 +226,7 @@ def _suffixes(study: LatentStudy) -> list[Panel]:
 
 
 def _votes(study: LatentStudy) -> list[Panel]:
-    """Over the temperature, a panel for each number of votes."""
+    """Accuracy over the temperature, a panel for each number of votes."""
     panels: list[Panel] = []
     for votes in sorted({vote.votes for vote in study.ablations.votes}):
         rows = sorted((vote for vote in study.ablations.votes if vote.votes == votes), key=lambda one: one.temperature)

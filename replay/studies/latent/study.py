@@ -115,7 +115,7 @@ class VotesAt:
 
 @dataclass(frozen=True)
 class Ablations:
-    """Of one data set.
+    """The further fits of one data set.
 
     `transfer`: pooled AUC on its reported traces by the data set that a verifier was trained on. `readers`: that of
     verifiers on the states of a model, by the name of these states. `transfer_behind`, `readers_behind`: how far the
@@ -499,7 +499,7 @@ def _usual(places: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _spread(numbers: Sequence[int], most: int) -> list[int]:
-    """At most `most` of the numbers, evenly spread."""
+    """The numbers, evenly thinned to at most `most`."""
     chosen = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(int)
     return [numbers[at] for at in np.unique(chosen)]
 

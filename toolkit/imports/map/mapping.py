@@ -8,14 +8,13 @@ file's name), `source_path` (below the folder that all files share) and `source_
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
-from toolkit.documents import parse_toml, read_text
+from toolkit.documents import parse_toml, read_text, toml_value
 from toolkit.errors import (
     ConflictError,
     InvalidError,
@@ -290,12 +289,7 @@ def _overrule(top: dict[str, Any], given: str) -> None:
 
 def _setting_value(text: str) -> Any:
     """The value that a setting's text is in TOML; else the text, as is one in single quotes: a mapping's constant."""
-    if text.lstrip().startswith("'"):
-        return text
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError, KeyError):
-        return text
+    return text if text.lstrip().startswith("'") else toml_value(text)
 
 
 def shipped_maps() -> tuple[str, ...]:

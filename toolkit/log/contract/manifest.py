@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from toolkit.documents import unreadable
-from toolkit.errors import quote
+from toolkit.documents import parse_json
+from toolkit.errors import FormatError, LimitError, quote
 from toolkit.log.contract.problems import LogError
 from toolkit.log.contract.schema import FORMAT, HIDDEN, SCHEMAS, VERSION, kind_of
 
@@ -75,11 +75,10 @@ def now() -> str:
 def parse_manifest(data: bytes, where: str) -> Manifest:
     """Read a manifest; LogError where it is not one, is damaged, or is of a newer version than we know."""
     try:
-        content = json.loads(data.decode("utf-8-sig"))
-    except (RecursionError, ValueError) as error:
-        raise LogError(
-            f"`{where}` is not valid JSON ({unreadable(error)}): restore it, or remove it to read the log as unsealed"
-        ) from None
+        content = parse_json(data.decode("utf-8-sig"), f"`{where}`")
+    except (FormatError, LimitError, UnicodeDecodeError) as error:
+        why = f"`{where}` is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error
+        raise LogError(f"{why}: restore it, or remove it to read the log as unsealed") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         name = content.get("format") if isinstance(content, dict) else content
         raise LogError(f"`{where}`: `format` must be `{FORMAT}`, it is {quote(name)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from toolkit.log.read.locating import Shard, find
 from toolkit.log.read.side_by_side import side_by_side
 from toolkit.printable import printable
 
+LOGGER = logging.getLogger("thinkback")
 ROW = "__row"  # place of a row in the whole table: shards by name, rows within
 
 
@@ -313,10 +315,13 @@ def _is_state(dtype: pl.DataType) -> bool:
 def open_log(address: str | Path) -> Log:
     """Open a log: a folder, a glob of logs, table folders or shards, or any address that fsspec knows.
 
+    What is passed over in it, such as a shard that the manifest does not list, is a warning of the logger `thinkback`.
     LogError where there is none, its manifest is damaged or newer, or a shard that it lists is missing.
     """
     text = str(address)
     place = find(text)
+    for warning in place.warnings:
+        LOGGER.warning(warning)
     return Log(text, place.manifest, place.shards, place.warnings, place.located)
 
 

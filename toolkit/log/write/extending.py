@@ -19,10 +19,11 @@ from typing import Any
 
 import polars as pl
 
+from toolkit.documents import parse_json, read_text
 from toolkit.log.check.validating import check_log
 from toolkit.log.contract.manifest import MANIFEST, Manifest, parse_manifest
 from toolkit.log.contract.problems import UNFINISHED, LogError
-from toolkit.log.contract.schema import HIDDEN, kind_of
+from toolkit.log.contract.schema import HIDDEN, check_table, kind_of
 from toolkit.log.read.example_blocks import example_ranges
 from toolkit.log.read.log import Log, Shard, collect, open_log
 from toolkit.log.read.places import local_path
@@ -160,7 +161,12 @@ def _clear(folder: Path) -> None:
     note = folder / ADDING / _PLACING
     if not note.exists():
         return
-    before = json.loads(note.read_text(encoding="utf-8"))
+    label = f"`{ADDING}/{_PLACING}`"
+    before = parse_json(read_text(note, label), label)
+    if not isinstance(before, dict) or not all(isinstance(names, list) for names in before.values()):
+        raise LogError(f"{label} is no note of files that were there: remove it, and shards that no manifest lists")
+    for table in before:  # a name could lead out of the log
+        check_table(table)
     listed = _listed(folder)
     for table, names in before.items():
         for file in (folder / table).glob("*.parquet"):

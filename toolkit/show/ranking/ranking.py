@@ -32,7 +32,7 @@ MARKED = {
     "studentised_few": "a mean of fewer than 500 examples, whose tail they may not have seen",
     "fieller_few": "a quotient of means of fewer than 500 examples",
     "bca_tail": "a cost, whose tail BCa overlooks",
-    "korn-graubard_few": "clusters worth fewer than ten of equal size, or events of a kind worth fewer than three",
+    "korn-graubard_few": "clusters or weighed examples worth fewer than ten alike, or events of a kind than three",
     "graded_few": "nearly all values are 0, or 1, or equal: the sample may lack other values",
     "headroom_few": "fewer than 50 examples that the oracle alone has right, or clusters worth fewer than ten",
     "t_few": "few clusters: below ten, of costs below 500; or few wrong answers in an F1, or graded values that differ",
@@ -47,8 +47,9 @@ MARKED_IN_CLUSTERS = MARKED | {
 """The same where the log has clusters."""
 
 OF_CLUSTERS = {"korn-graubard", "korn-graubard_few", "t", "t_few"}
-ON_CLUSTERS = {"clusters", "few_clusters"}
-"""Codes of the notes on clusters."""
+ON_CLUSTERS, ON_WEIGHTS = {"clusters", "few_clusters"}, {"weighed"}
+ON_STRATA = {"strata", "small_strata", *ON_WEIGHTS}
+"""Codes of the notes on clusters, on weights, and on strata."""
 UNLIKE_CALLS = "unlike_calls"
 """Code of the note that calls are counted which need not cost the same."""
 

@@ -12,7 +12,7 @@ from toolkit.errors import counted
 from toolkit.notes import Severity
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.figures.figure import FrontierPoint, frontier
-from toolkit.show.ranking.ranking import PolicyRow, Ranked, RankedInput, rank, reasons, short_names
+from toolkit.show.ranking.ranking import ON_WEIGHTS, PolicyRow, Ranked, RankedInput, rank, reasons, short_names
 from toolkit.show.tables.html import SIMULATED
 from toolkit.show.tables.table import Table
 from toolkit.show.tables.table_content import (
@@ -308,7 +308,8 @@ def _explanations(
     """What the table's own columns and marks mean, in order."""
     how = f"{results.method}, {results.resamples:,} resamples paired by example, seed {results.seed}"
     if results.clustered:
-        how = "exact limits of rates and Student's t, over clusters"
+        weighed = any(note.code in ON_WEIGHTS for note in results.notes)
+        how = f"exact limits of rates and Student's t, over {'weighed examples' if weighed else 'clusters'}"
     brackets = f" In brackets {100 * results.level:g} % intervals: {how}."
     without = results.clustered and results.summary["low"].null_count() == len(results.summary)
     yield ColumnNote(f"{results.n:,} examples; means per example.{'' if without else brackets}")

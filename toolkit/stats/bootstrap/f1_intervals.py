@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -167,7 +167,8 @@ def f1_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, 
 
 def few_wrong(sample: WholeSample, metric: F1, policies: Ints) -> NDArray[np.bool_]:
     """Whether fewer than 30 answers of some policies are wrong, of those that an F1 counts."""
-    return _cells(sample, metric).errors[policies] < FEW_ERRORS
+    cells = _cells(sample, metric)
+    return replace(cells, sums=sample.scan.count[cells.numbers]).errors[policies] < FEW_ERRORS
 
 
 def _cells(sample: WholeSample, metric: F1) -> _Cells:

@@ -97,8 +97,8 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
                 part[number, m, known & same & alike] = 0
             on = np.flatnonzero(known & same & ~alike & plain)
             both = _both(sample, value[on], int(value[reference]))
-            pairs.first[number, m, on] = pairs.up[number, m, on] = scan.total[value[on]] - both
-            pairs.second[number, m, on] = pairs.down[number, m, on] = scan.total[value[reference]] - both
+            pairs.first[number, m, on] = pairs.up[number, m, on] = scan.count[value[on]] - both
+            pairs.second[number, m, on] = pairs.down[number, m, on] = scan.count[value[reference]] - both
             parts = np.flatnonzero(known & same & ~alike & ~plain)
             moved = _moves(sample, value, parts, reference)
             graded = (moved[0] != moved[2]) | (moved[1] != moved[3])
@@ -180,7 +180,7 @@ def _both(sample: WholeSample, values: Ints, reference: int) -> Floats:
     scan = sample.scan
     distinct, place = np.unique(values, return_inverse=True)
     known = scan.constant[distinct] | scan.constant[reference] | (distinct == reference)
-    counts = np.minimum(scan.total[distinct], scan.total[reference])
+    counts = np.minimum(scan.count[distinct], scan.count[reference])
     rest = np.flatnonzero(~known)
     for start in range(0, len(rest), SCAN_ROWS):
         some = rest[start : start + SCAN_ROWS]

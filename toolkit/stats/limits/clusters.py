@@ -119,6 +119,14 @@ def student(estimate: Floats, variance: Floats, kish: Floats, level: float) -> t
 def jackknife_variance(first: Floats, second: Floats, clusters: Floats) -> Floats:
     """(G − 1)/G · Σ(d − mean)², from the sums of d and d² over the values that leave one of G clusters out, less one
     constant; NaN where a value is.
+
+    All are (strata, …): of several strata these add up, each times ((N − 1)/N · G/(G − 1))² for N clusters in all,
+    since one of N is left out and not one of G. Units 0, 2 in one stratum and 4, 4 in another have the mean 2.5 and the
+    variance (2/4)²·(2/2) = 0.25, that of half a mean of two: d is 2.5/3, 0.5/3 in the first.
     """
     size = np.maximum(clusters, 1)
-    return np.maximum(second - first**2 / size, 0.0) * (size - 1) / size
+    spread = np.maximum(second - first**2 / size, 0.0) * (size - 1) / size
+    if len(size) > 1:
+        every = np.maximum(clusters.sum(axis=0), 2)
+        spread = spread * ((every - 1) / every * size / np.maximum(size - 1, 1)) ** 2
+    return np.asarray(spread.sum(axis=0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
 import numpy as np
 
@@ -184,6 +185,11 @@ def cost_moments(
     return out
 
 
+def _less_mean(rows: Floats, mean: Floats, weight: int) -> Floats:
+    """What units add to means, from their sums and their weights."""
+    return np.asarray(rows - mean[:, None] * rows[weight])
+
+
 def _fill(
     units: Units, scan: Scan, metric: Metric, m: int, policies: Ints, references: Sequence[int], known: np.ndarray,
     out: CostMoments,
@@ -200,8 +206,8 @@ def _fill(
         row = {number: place for place, number in enumerate(wanted)}
         size_here, mean = len(part), scan.total[wanted] / scan.total[weight]
         added = np.zeros((2 + 3 * len(others), size_here))
-        for rows in units.chunks([scan.statistics[i] for i in wanted]):
-            moved = rows - mean[:, None] * rows[row[weight]]
+        statistics = [scan.statistics[i] for i in wanted]
+        for moved in units.residuals(statistics, partial(_less_mean, mean=mean, weight=row[weight])):
             x = moved[:size_here]
             square = x * x
             moments = [square.sum(axis=1), (square * x).sum(axis=1)]

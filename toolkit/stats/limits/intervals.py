@@ -106,14 +106,15 @@ def _bca_level(z0: float, a: float, z: float) -> float | None:
     return NORMAL.cdf(z0 + (z0 + z) / room) if room > 0 else None
 
 
-def acceleration(count: int, first: Floats, second: Floats, third: Floats) -> Floats:
-    """BCa's acceleration from sums of d, d², d³ over `count` jackknife values less a constant; NaN if they do not vary.
+def acceleration(count: Ints, first: Floats, second: Floats, third: Floats) -> Floats:
+    """BCa's acceleration from sums of d, d², d³ over `count` jackknife values of each stratum less a constant, (strata,
+    series) each; NaN if they do not vary.
 
-    Σ(m − d)³ / (6 · (Σ(m − d)²)^1.5), m the mean of d.
+    Σ(m − d)³ / (6 · (Σ(m − d)²)^1.5), m the mean of d in the stratum.
     """
     mean = first / count
-    square = second - count * mean**2
-    cube = -(third - 3 * mean * second + 2 * count * mean**3)
+    square = (second - count * mean**2).sum(axis=0)
+    cube = -(third - 3 * mean * second + 2 * count * mean**3).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(square > 0, cube / (6 * np.abs(square) ** 1.5), np.nan)
 

@@ -21,7 +21,7 @@ from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, Standing, co
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import SUM_BITS, significant
-from toolkit.stats.metrics.spill import Floats
+from toolkit.stats.metrics.spill import Floats, Ints
 
 RANKS_SCHEMA = {
     "policy": pl.String, "metric": pl.String, "rank_low": pl.Int64, "rank_high": pl.Int64, "ties": pl.Boolean,
@@ -192,16 +192,24 @@ STREAM = 32
 """Keeps the generators of the splits apart from those of the resamples."""
 
 
-def halves(units: int, seed: int) -> NDArray[np.bool_]:
-    """Random halves (SPLITS, units): each the units of one side."""
+def halves(units: int, seed: int, stratum: Ints | None = None) -> NDArray[np.bool_]:
+    """Random halves (SPLITS, units): each the units of one side, of each stratum half."""
     first = np.arange(units) < units // 2
-    return np.stack([np.random.default_rng([seed, STREAM, i]).permutation(first) for i in range(SPLITS)])
+    if stratum is None:
+        return np.stack([np.random.default_rng([seed, STREAM, i]).permutation(first) for i in range(SPLITS)])
+    out = np.zeros((SPLITS, units), bool)
+    for one in np.unique(stratum).tolist():
+        place = np.flatnonzero(stratum == one)
+        side = np.arange(len(place)) < (len(place) + one % 2) // 2  # of odd strata now more, now less
+        for i in range(SPLITS):
+            out[i, place] = np.random.default_rng([seed, STREAM, i, one + 1]).permutation(side)
+    return out
 
 
 def _on_halves(sample: WholeSample, series: Series, seed: int) -> Floats:
     """Values (2, S, SPLITS) of each series on one half and on the other."""
     index, place = np.unique(series.statistics, return_inverse=True)
-    side = halves(sample.units.count, seed).astype(np.float64).T
+    side = halves(sample.units.count, seed, sample.units.stratum).astype(np.float64).T
     sums = np.zeros((len(index), SPLITS))
     statistics = [sample.scan.statistics[i] for i in index]
     with product_threads():

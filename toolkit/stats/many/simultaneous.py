@@ -480,7 +480,8 @@ def _cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
 
     They are signed so that more is better, as the values are for which they stand.
     """
-    if sample.independent or not series.metric.column.rate or series.statistics.shape[1] != 2 or not len(series):
+    alone = sample.independent and sample.units.strata is None
+    if alone or not series.metric.column.rate or series.statistics.shape[1] != 2 or not len(series):
         return None
     events, weights = series.statistics.T
     if (weights != weights[0]).any() or (sample.scan.reach[events] > sample.scan.reach[weights[0]]).any():
@@ -491,7 +492,8 @@ def _cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
 
 def _trials_of(sample: WholeSample, series: Series) -> int | None:
     """How many examples the values are shares of, where each is a unit of 0 or 1 and all are over the same."""
-    if not (sample.independent and series.metric.column.rate and series.statistics.shape[1] == 2):
+    alone = sample.independent and sample.units.strata is None
+    if not (alone and series.metric.column.rate and series.statistics.shape[1] == 2):
         return None
     events, weights = series.statistics.T
     alike = (weights == weights[0]).all() and sample.scan.binary[np.append(events, weights[0])].all()

@@ -13,7 +13,10 @@ from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults
 from toolkit.stats.limits.clusters import FEW_CLUSTERS, FEWEST_CLUSTERS
 from toolkit.stats.metrics.resamples import Settings
+from toolkit.stats.metrics.strata import Strata
 
+MOST_STRATA = 4
+"""Strata that a note names."""
 BATCHED = 1.5
 """Seconds of waiting over seconds of the device, above which calls have shared a batch."""
 BATCHED_SECONDS = "batched_seconds"
@@ -34,6 +37,7 @@ def notes_of(
         left_out = "left out of the metrics that need verdicts; their costs stay"
         yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
     yield from notes_on_units(n, sample.units.count, sample.units.kish)
+    yield from notes_on_strata(sample.units.strata)
     yield from _on_metrics(sample, results, settings)
     yield from on_seconds(sample)
     yield from _on_long_calls(sample)
@@ -53,6 +57,20 @@ def notes_on_units(n: int, units: int, kish: float) -> Iterator[Note]:
             yield warning("few_clusters", f"only {clusters}: the intervals rest on the differences between these few")
         how = f"exact limits for rates, Student's t with {max(kish - 1, 1):.3g} degrees of freedom for all else"
         yield note("clusters", f"{clusters}, which count as the trials: {how}")
+
+
+def notes_on_strata(strata: Strata | None) -> Iterator[Note]:
+    """Within what intervals are, and how the parts are weighed."""
+    if strata is None:
+        return
+    sizes = listed([f"{name} ({size:,})" for name, size in strata.sizes.items()], MOST_STRATA)
+    yield note("strata", f"intervals are within each `{strata.column}`, its number of examples being no luck: {sizes}")
+    if strata.joined:
+        few = "few to be resampled each alone, so together"
+        yield note("small_strata", f"{listed(strata.joined, MOST_STRATA)}: {few}")
+    if strata.shares is not None:
+        parts = listed([f"{name} {100 * share:.3g} %" for name, share in strata.shares.items()], MOST_STRATA)
+        yield note("weighed", f"means weigh each `{strata.column}`, whatever its number of examples: {parts}")
 
 
 def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings) -> Iterator[Note]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from toolkit.errors import InvalidError, MismatchError, listed
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
+from toolkit.stats.metrics.strata import Strata
 
 CHUNK = 4096
 """Examples (or resampling units) worked on at once. Part of the definition of the resamples: do not vary it."""
@@ -157,13 +158,15 @@ class Chunk:
 class Store:
     """Every example of a run in chunks of exactly CHUNK (the last may be smaller), however the parts are cut.
 
-    `policies`: how many there are; `keys`: numeric columns.
+    `policies`: how many there are; `keys`: numeric columns; `strata`: those of the examples, where there are several.
     """
 
     def __init__(
-        self, sources: Sequence[Part], unit: Ints, gold: NDArray[np.int64] | None, policies: int, keys: Sequence[str]
-    ) -> None:
+        self, sources: Sequence[Part], unit: Ints, gold: NDArray[np.int64] | None, policies: int, keys: Sequence[str],
+        strata: Strata | None = None,
+    ) -> None:  # fmt: skip
         self.policies, self.keys, self.unit, self.chunks = policies, tuple(keys), unit, list[Chunk]()
+        self.strata = strata
         self._sources, self._gold = sources, gold
         ends = np.cumsum([0, *(source.size for source in sources)])
         for first in range(0, len(unit), CHUNK):
@@ -177,10 +180,10 @@ class Store:
 
     def only(self, keys: Sequence[str]) -> Store:
         """The same with some of its numeric columns."""
-        return Store(self._sources, self.unit, self._gold, self.policies, keys)
+        return Store(self._sources, self.unit, self._gold, self.policies, keys, self.strata)
 
     @classmethod
-    def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None) -> Store:
+    def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None, strata: Strata | None = None) -> Store:
         """The outcomes of blocks, which are read once and kept compact."""
         keeper = Keeper()
         sources: list[Part] = []
@@ -203,7 +206,8 @@ class Store:
                     pending, size = [], 0
         if pending:
             sources.append(_spilled(pending, keys or (), keeper))
-        return cls(sources, np.concatenate(units), np.concatenate(golds) if golds else None, policies, keys or ())
+        gold = np.concatenate(golds) if golds else None
+        return cls(sources, np.concatenate(units), gold, policies, keys or (), strata)
 
 
 def _spilled(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> _StoredPart:
@@ -260,4 +264,5 @@ def side_by_side(stores: Sequence[tuple[Store, Sequence[int]]], keys: Sequence[s
     sources = [_PickedPart(same_examples, picked, shared) for same_examples in chunks]
     first = stores[0][0]
     gold = [chunk.gold for chunk in first.chunks if chunk.gold is not None]
-    return Store(sources, first.unit, np.concatenate(gold) if gold else None, sum(map(len, picked)), keys)
+    golds = np.concatenate(gold) if gold else None
+    return Store(sources, first.unit, golds, sum(map(len, picked)), keys, first.strata)
