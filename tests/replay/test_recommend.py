@@ -56,12 +56,13 @@ gate = { signal = "truncated", at_least = 1 }
 then = { kind = "act", action = "active_verify", base = "short" }
 """
 # A longer pool repairs cut attempts cheaply; one that is no better than the short one, and revisions that help; actions
-# that spoil more than they mend; and too few examples of the first to tell.
+# that spoil more than they mend; and too few examples of the first to tell which, or to tell at all.
 WORLDS = {
     TUNE: (3_000, replace(BASE, long_right=0.12)),
     INTERVENE: (3_000, replace(BASE, long_right=-0.35, active_verify=_Action(0.9, 0.3, 0.99, 2_500.0))),
     DISABLE: (3_000, replace(BASE, tokens=500.0, active_verify=HARMFUL)),
-    UNDECIDED: (60, BASE),
+    CHANGE: (60, BASE),
+    UNDECIDED: (20, BASE),
 }
 
 
@@ -85,11 +86,11 @@ def test_each_verdict_has_its_log(verdict: str, tmp_path: Path) -> None:
     found = decide(tmp_path / "log", "true")
     assert found.verdict == verdict, found.sentences
     assert all(any(sign.isdigit() for sign in sentence) for sentence in found.sentences)
-    assert (found.examples_needed is not None) == (verdict == UNDECIDED)
+    assert (found.examples_needed is not None) == (verdict in (CHANGE, UNDECIDED))
     assert found.disable == (("always",) if verdict == DISABLE else ())
     if verdict == UNDECIDED:
         assert found.examples_needed is not None
-        assert found.examples_needed > 60
+        assert found.examples_needed > 20
         assert f"about {found.examples_needed:,}" in found.sentences[-1]
 
 
