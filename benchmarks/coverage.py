@@ -4,8 +4,8 @@
 
 Accuracies and their differences are enumerated, with 10,000 resamples: every outcome counts with its probability. All
 else is simulated, several policies a run. `--only` takes the designs whose metric or name holds a text, `--write` puts
-the table into `docs/coverage.md`. The exit code is 1 where a promise of the manual is broken by more than two and a
-half standard errors of the simulation.
+the table, or their rows alone, into `docs/coverage.md`. The exit code is 1 where a promise of the manual is broken by
+more than two and a half standard errors of the simulation.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from pathlib import Path
 
 import numpy as np
 from coverage_designs import DESIGNS, LOSSES, PER_RIGHT, SIZES, Design
+from coverage_samples import SAMPLES
 
 from toolkit.columns import COLUMNS
 from toolkit.show.ranking.ranking import MARKED
 from toolkit.stats import Settings, not_worse, summarise
+from toolkit.stats.metrics.outcomes import Store
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
 BEGIN, END = "<!-- what `benchmarks/coverage.py` measured -->", "<!-- end -->"
@@ -137,8 +139,10 @@ def intervals(design: Design, outcomes: object, settings: Settings) -> tuple[np.
     size = len(outcomes.values[next(iter(outcomes.values))])
     names = [f"p{i}" for i in range(size)]
     labels = [str(i) for i in range(design.labels)] if design.labels else None
+    strata = None if design.strata is None else design.strata(outcomes.unit)
+    store = Store.of_blocks(lambda: iter([outcomes]), size, design.labels or None, strata)
     found = summarise(
-        lambda: iter([outcomes]), names, labels=labels, baseline=names[0] if design.paired else None,
+        store, names, labels=labels, baseline=names[0] if design.paired else None,
         leaders=names[:1], columns=[*COLUMNS, PER_RIGHT], ranked=False, settings=settings,
     )  # fmt: skip
     rows = found.summary.filter(metric=design.metric)
@@ -172,11 +176,20 @@ def table(cells: Sequence[Cell], sizes: Sequence[int]) -> str:
     return "\n".join(lines)
 
 
-def put(text: str) -> None:
-    """Between the marks of the manual's page."""
+def put(text: str, part: bool) -> None:
+    """Between the marks of the manual's page; of a `part` of the designs their rows alone, in place of those there."""
     page = PAGE.read_text(encoding="utf-8")
     head, rest = page.split(BEGIN)
-    PAGE.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+    old, rest = rest.split(END, 1)
+    if part:
+        rows = {_design_of(line): line for line in (*old.strip().splitlines(), *text.splitlines())}
+        text = "\n".join(rows.values())
+    PAGE.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest}", encoding="utf-8")
+
+
+def _design_of(line: str) -> tuple[str, ...]:
+    """What a row of the table is of."""
+    return tuple(line.split(" | ")[:2])
 
 
 def main() -> int:
@@ -188,7 +201,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     cells, broken = [], 0
-    for design in (*DESIGNS, *LOSSES):
+    for design in (*DESIGNS, *SAMPLES, *LOSSES):
         kind = "difference" if design.paired else "value"
         if given.only not in f"{design.metric} {kind}, {design.what}":
             continue
@@ -205,7 +218,7 @@ def main() -> int:
     text = table(cells, given.sizes)
     print(f"\n{text}\n\n{broken} promises broken of {len(cells)} cells")
     if given.write:
-        put(text)
+        put(text, bool(given.only))
     return 1 if broken else 0
 
 

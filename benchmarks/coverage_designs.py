@@ -19,6 +19,7 @@ from toolkit.columns import OutcomeColumn
 from toolkit.stats import OutcomeBlock, Settings, auc_intervals, paired_interval
 from toolkit.stats.curves.calibration import clustered_calibration
 from toolkit.stats.metrics.scan import kish_number
+from toolkit.stats.metrics.strata import Strata, effective_units
 
 SIZES = (30, 100, 500, 2500)
 POLICIES, COMPARED = 20, 4
@@ -45,7 +46,7 @@ class Design:
     on which the two differ, are expected; infinite where the metric counts none. `gold`: share of the rarest class.
     `clusters`: how many of equal size they are worth, 0 where examples are independent. `wide`: whether the rule errs
     on the wide side. `margin`: what is lost where the false "not worse" are counted. `limits`: in
-    place of `draw`, limits and methods themselves.
+    place of `draw`, limits and methods themselves. `strata`: those of examples with such resampling units.
     """
 
     metric: str
@@ -61,6 +62,7 @@ class Design:
     margin: float | None = None
     limits: Callable[[Generator, int, Settings], tuple[Array, Array, Array]] | None = None
     sizes: Sequence[int] = SIZES
+    strata: Callable[[Array], Strata | None] | None = None
 
 
 def block(
@@ -447,6 +449,129 @@ def clustered_losses(clusters: int, lost: float, margin: float, correlation: flo
     return Design("accuracy", what, -lost, draw, True, rate=lost, clusters=clusters, margin=margin, sizes=SIZES[2:])
 
 
+# ---- strata ----
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Data sets: of each a share of the examples, and what of means where they are weighed."""
+
+    shares: tuple[float, ...]
+    weights: tuple[float, ...] = ()
+
+    @property
+    def what(self) -> str:
+        sizes = ", ".join(f"{100 * share:g}" for share in self.shares)
+        weighed = f", weighed {':'.join(f'{one:g}' for one in self.weights)}" if self.weights else ""
+        return f"data sets of {sizes} %{weighed}"
+
+    def of(self, n: int) -> Array:
+        """The data set of each of n examples."""
+        return np.searchsorted(np.rint(np.cumsum(self.shares) * n), np.arange(n), "right")
+
+    def strata(self, unit: Array) -> Strata | None:
+        names = tuple(map(str, range(len(self.shares))))
+        weights = dict(zip(names, self.weights, strict=True)) if self.weights else None
+        return Strata.of("dataset", self.of(len(unit)), names, unit, weights)
+
+    @property
+    def worth(self) -> int:
+        """How many alike 500 weighed examples are worth; 0 where none are weighed."""
+        sizes = np.array(self.shares) * SIZES[2]
+        weights = np.array(self.weights) / sum(self.weights) / sizes if self.weights else sizes
+        both = (weights * sizes)[:, None], (weights**2 * sizes)[:, None]
+        return int(effective_units(*both)[0]) if self.weights else 0
+
+    def mean(self, values: Sequence[float]) -> float:
+        weights = np.array(self.weights or self.shares)
+        return float(weights @ np.array(values) / weights.sum())
+
+
+def strata_rates(parts: Parts, rates: Sequence[float], clusters: int = 0, sizes: Sequence[int] = SIZES) -> Design:
+    """Each data set with its accuracy, in so many clusters with an intraclass correlation of 0.2 or in none."""
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        chance = np.array(rates)[parts.of(n)]
+        if not clusters:
+            return block({"correct": (rng.random((POLICIES, n)) < chance) * 1.0}), None
+        place = parts.of(n)
+        first = np.searchsorted(place, place)  # of each data set
+        unit = place * clusters + (np.arange(n) - first) * clusters // np.bincount(place)[place]
+        of_cluster = rng.beta(4 * chance, 4 * (1 - chance), (POLICIES, n))
+        _, start = np.unique(unit, return_index=True)
+        return block({"correct": (rng.random((POLICIES, n)) < of_cluster[:, start[unit]]) * 1.0}, unit), None
+
+    told = ", ".join(f"{100 * rate:g}" for rate in rates)
+    what = f"{parts.what}; {told} % right{f'; {clusters} clusters each' * bool(clusters)}"
+    rate = min(min(rate, 1 - rate) for rate in rates)
+    wide = bool(clusters or parts.weights)
+    return Design(
+        "accuracy", what, parts.mean(rates), draw, rate=rate, clusters=clusters * len(rates), wide=wide, sizes=sizes,
+        strata=parts.strata,
+    )  # fmt: skip
+
+
+def strata_pairs(parts: Parts, fixed: Sequence[float], broken: Sequence[float]) -> Design:
+    """Policies that fix so many of a data set's examples, and break so many."""
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        place, drawn = parts.of(n), rng.random((POLICIES, n))
+        up, down = np.array(fixed)[place], np.array(broken)[place]
+        base = rng.random(n) < 0.5
+        gain, loss = drawn < up / 0.5, drawn < down / 0.5
+        return block({"correct": np.concatenate([base[None], np.where(base, ~loss, gain)]) * 1.0}), None
+
+    told = ", ".join(f"+{100 * up:g} −{100 * down:g}" for up, down in zip(fixed, broken, strict=True))
+    truth = parts.mean([up - down for up, down in zip(fixed, broken, strict=True)])
+    rate = parts.mean([up + down for up, down in zip(fixed, broken, strict=True)])
+    wide = bool(parts.weights)
+    return Design(
+        "accuracy", f"{parts.what}; {told} points", truth, draw, True, rate=rate, wide=wide, strata=parts.strata
+    )
+
+
+def strata_costs(parts: Parts, times: Sequence[float], tail: str, paired: bool = False) -> Design:
+    """Costs with such a tail, so many times as long in each data set; of pairs the policies cost a half more."""
+    drawn, mean = TAILS[tail]
+
+    def draw(rng: Generator, n: int) -> tuple[OutcomeBlock, Array | None]:
+        rows = 1 + COMPARED if paired else POLICIES
+        cost = drawn(rng, (rows, n)) * np.array(times)[parts.of(n)]
+        return block(
+            {"total_tokens": cost * np.where(np.arange(rows) > 0, 1.5, 1.0)[:, None] if paired else cost}
+        ), None
+
+    truth = parts.mean(times) * mean * (0.5 if paired else 1)
+    what = f"{parts.what}; {tail}, times {', '.join(f'{one:g}' for one in times)}"
+    wide = bool(parts.weights)
+    return Design("total_tokens", what, truth, draw, paired, clusters=parts.worth, wide=wide, strata=parts.strata)
+
+
+HALVES, EQUAL = Parts((0.5, 0.5)), Parts((0.1, 0.9), (1, 1))
+TENTHS = Parts((0.1,) * 10)
+STRATA: tuple[Design, ...] = (
+    strata_rates(HALVES, (0.95, 0.3)),
+    strata_rates(HALVES, (0.9, 0.6)),
+    strata_rates(TENTHS, (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)),
+    strata_rates(Parts((0.7, 0.3)), (0.98, 0.4)),
+    strata_rates(EQUAL, (0.95, 0.3)),
+    strata_rates(EQUAL, (0.7, 0.98)),
+    strata_rates(EQUAL, (0.98, 0.7)),
+    strata_rates(Parts((0.2, 0.3, 0.5), (3, 2, 1)), (0.9, 0.6, 0.3)),
+    strata_rates(HALVES, (0.95, 0.3), 25, SIZES[2:]),
+    strata_rates(EQUAL, (0.9, 0.5), 40, SIZES[2:]),
+    strata_pairs(HALVES, (0.3, 0.0), (0.0, 0.2)),
+    strata_pairs(HALVES, (0.05, 0.01), (0.01, 0.02)),
+    strata_pairs(HALVES, (0.01, 0.0), (0.0, 0.01)),
+    strata_pairs(EQUAL, (0.3, 0.0), (0.0, 0.2)),
+    strata_pairs(EQUAL, (0.05, 0.05), (0.05, 0.05)),
+    strata_costs(HALVES, (1, 10), "gamma, shape 2"),
+    strata_costs(HALVES, (1, 10), "lognormal, σ 1"),
+    strata_costs(HALVES, (1, 10), "gamma, shape 2", paired=True),
+    strata_costs(EQUAL, (1, 10), "gamma, shape 2"),
+    strata_costs(EQUAL, (10, 1), "lognormal, σ 1"),
+)
+
 DESIGNS: tuple[Design, ...] = (
     *(accuracies(p) for p in (0.7, 0.97, 0.995)),
     pairs(0.01, 0.01, "1 % fixed, 1 % broken"),
@@ -484,6 +609,7 @@ DESIGNS: tuple[Design, ...] = (
     ),
     *(clustered(0.97, 200, shape="lognormal, σ 1", correlation=correlation) for correlation in (0.05, 0.6)),
     *(clustered_costs(clusters, 0.7, shape) for clusters, shape in ((50, "geometric, .95"), (1000, "lognormal, σ 1"))),
+    *STRATA,
 )
 
 LOSSES: tuple[Design, ...] = (

@@ -43,7 +43,7 @@ def check(branches: Branches, table: pl.DataFrame, thresholds: list[int]) -> Non
     for place in thresholds:
         threshold = float(table["threshold"][place])
         for column, name in (("correct", "accuracy"), ("flip", "flip_rate"), ("total_tokens", "total_tokens")):
-            kept, fired = branches.kept[column].tolist(), branches.fired[column].tolist()
+            kept, fired = branches.unfired[column].tolist(), branches.fired[column].tolist()
             total = 0.0
             for signal, before, after in zip(branches.signal.tolist(), kept, fired, strict=True):
                 total += after if signal >= threshold else before

@@ -1,11 +1,12 @@
 """Importing 200,000 examples x 8 traces of JSON lines (1.7 GB) in bounded memory.
 
 Run with `python benchmarks/importing.py`. Answers are a column. A bare scan and sink by polars of the same file runs
-beside the import, each in a process of its own: the script prints processor seconds and peak memory of both, and fails
-where the import takes more than three times the seconds, or 1.5 GB. Then answers are read out of the traces' texts by
-each way, which is told apart. `--words 1` makes texts of one word that is repeated, which polars packs in next to no
-time: then the ratio is told, and is no failure. Before all that, a file of 2,000 examples is imported in parts and at
-once: both logs must hold the same rows.
+beside the import, each in a process of its own: the script prints processor seconds and peak memory of both, and
+fails where the import takes more than three times the seconds, or 1.5 GB. Then answers are read out of the traces'
+texts by each way, which is told apart. `--words 1` makes texts of one word that is repeated, which polars packs in
+next to no time: then the ratio is told, and is no failure. Then 8,000 small files, and rows with objects of thousands
+of keys that no value names, each in a process of its own: the script fails above 4 seconds of processor time, or 700
+MB. Before all that, a file of 2,000 examples is imported in parts and at once: both logs must hold the same rows.
 """
 
 from __future__ import annotations
@@ -47,6 +48,20 @@ verifier = "'reward'"
 score = "score"
 """
 MOST_SECONDS, MOST_BYTES = 3.0, 1.5e9
+SMALL_SECONDS, WIDE_BYTES = 4.0, 7e8
+FILES, WIDE_FILES, KEYS = 8000, 35, 103
+FOLDERS = """
+example_id = "id"
+dataset = "'made'"
+split = "'test'"
+question = "question"
+gold = "gold"
+[traces]
+pool = "'n4'"
+sample_index = "{index}"
+model = "'m'"
+answer = "answer"
+"""
 BATCH, WORDS = 1000, 5000
 
 
@@ -68,6 +83,44 @@ def make(path: Path, examples: int, vocabulary: int = WORDS, traces: int = 8, se
                         "finish": "stop",
                     }))  # fmt: skip
             handle.write("\n".join(rows) + "\n")
+
+
+def make_small(folder: Path, rng: random.Random) -> None:
+    """Write a small CSV file for each question, whose name is its id."""
+    folder.mkdir()
+    for number in range(FILES):
+        rows = (f"what is {number},{rng.randint(0, 9)},{number % 10},{sample}\n" for sample in range(4))
+        (folder / f"q{number:05}.csv").write_text("question,answer,gold,sample\n" + "".join(rows))
+
+
+def make_wide(folder: Path, rng: random.Random) -> None:
+    """Write JSON lines with an object of one field for each answer given, and lists of answers."""
+    folder.mkdir()
+    for file in range(WIDE_FILES):
+        lines = []
+        for number in range(100):
+            votes = {f"answer {rng.randrange(KEYS)} of {file}": rng.random() for _ in range(6)}
+            given = [str(rng.randint(0, 9)) for _ in range(20)]
+            row = {"id": f"{file}/{number}", "question": f"what {number}", "gold": str(number % 10), "answers": given}
+            lines.append(json.dumps({**row, "text": "x" * 1500, "votes": votes}))
+        (folder / f"{file}.jsonl").write_text("\n".join(lines))
+
+
+def folders(folder: Path) -> bool:
+    """Whether small files, and files with objects that no value names, are imported within their limits."""
+    rng, good = random.Random(1), True
+    cases = (
+        ("small", make_small, 'path = "{id}.csv"', "sample"),
+        ("wide", make_wide, 'explode = { answer = "answers" }', "element"),
+    )
+    for name, made, top, index in cases:
+        made(folder / name, rng)
+        mapping = folder / f"{name}.toml"
+        mapping.write_text(f"{top}\n[examples]{FOLDERS.format(index=index)}", encoding="utf-8")
+        seconds, _, peak = measure("import", folder / name, folder / f"{name}.log", mapping)
+        print(f"{name} files: {seconds:.2f} s of processor time, {peak / 1e6:.0f} MB at most")
+        good &= peak <= WIDE_BYTES and (name == "wide" or seconds <= SMALL_SECONDS)
+    return good
 
 
 def check(folder: Path, mapping: Path) -> None:
@@ -122,6 +175,7 @@ def main() -> None:
     """Make the file, check, measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--examples", type=int, default=200_000)
+    parser.add_argument("--folders", action="store_true", help="measure the small and the wide files alone")
     parser.add_argument("--words", type=int, default=WORDS, help="how many different words the texts are made of")
     parser.add_argument("--source", type=Path, help="a file that an earlier run made with --keep")
     parser.add_argument("--keep", type=Path, help="keep the file that is made here")
@@ -136,6 +190,10 @@ def main() -> None:
         mapping = folder / "map.toml"
         mapping.write_text(MAPPING, encoding="utf-8")
         check(folder, mapping)
+        if not folders(folder):
+            sys.exit(f"folders took more than {SMALL_SECONDS:g} s of processor time, or {WIDE_BYTES / 1e6:.0f} MB")
+        if options.folders:
+            return
         source = options.source or options.keep or folder / "samples.jsonl"
         if options.source is None:
             make(source, options.examples, options.words)

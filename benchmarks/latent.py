@@ -84,7 +84,9 @@ def ours(path: Path, booster: xgboost.Booster) -> np.ndarray:
     states, _ = find_states(log, STATES, (), (), traces.keys["trace_id"])
     table = np.full((size, len(states.places)), np.nan)
     scorer = MODELS["xgboost"].scorer(json.loads(booster.save_raw("json")))
-    score_rows(ModelRows(traces, states, np.ones(size, bool), told=False), [scorer], np.zeros(size, np.int64), table)
+    score_rows(
+        ModelRows(traces, states, np.ones(size, bool), with_places=False), [scorer], np.zeros(size, np.int64), table
+    )
     return np.concatenate([table[trace, place] for _, _, trace, place in states.groups])
 
 

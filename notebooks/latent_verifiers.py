@@ -23,7 +23,7 @@ TRAIN, TEST = "split = 'train'", "split = 'test'"
 def fitted(path, train_on, **asked):
     """Fit `latent` on a log's states, add it to the log, and say what it and every other signal is worth."""
     made = tb.fit_verifier(path, train_on, name="latent", model="logistic", **asked)
-    [(_, worth), *_] = made.worth
+    [(_, worth), *_] = made.quality
     return made, {signal.name: signal for signal in worth.signals}
 
 

@@ -13,7 +13,7 @@ from replay.policies.base import KINDS, Policy
 from replay.policies.gates import AllOf, AnyOf, Threshold
 from replay.policies.toml import PolicyFile, load_policies
 from replay.runs.explain.explain import explain
-from replay.runs.passes.own_metrics import Metric
+from replay.runs.passes.user_metrics import Metric
 from replay.runs.result.result import Result, load
 from replay.runs.result.run import run
 from replay.sampling.abandon import Abandon

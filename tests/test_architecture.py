@@ -71,6 +71,25 @@ def test_public_names_have_docstrings(package: str) -> None:
     assert bare == []
 
 
+ADVERBIALS = {
+    *("About", "As", "At", "Below", "Above", "Between", "By", "For", "From", "In", "Of", "On", "Over", "Than", "That"),
+    *("To", "Under", "With", "Within", "Without"),
+}
+"""Words that begin no subject: a docstring that begins with one leaves out what it speaks of."""
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_begin_with_a_subject(package: str) -> None:
+    definitions = ast.Module | ast.ClassDef | ast.FunctionDef
+    without = [
+        f"{path.relative_to(ROOT)}: {text.splitlines()[0]}"
+        for path in sources(package)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, definitions) and (text := ast.get_docstring(node)) and text.split()[0] in ADVERBIALS
+    ]
+    assert without == []
+
+
 def test_files_stay_short() -> None:
     sizes = {
         path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines())

@@ -13,7 +13,7 @@ import pytest
 import replay
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.policies.remarks import Counts, RemarkKind
-from replay.runs.saved.shown import ranked_input as _ranked
+from replay.runs.saved.display import ranked_input as _ranked
 from replay.studies.factcheck.figures import undone
 from replay.studies.factcheck.report import report_of
 from replay.studies.factcheck.runs import FactcheckSetting

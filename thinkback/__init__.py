@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from replay.gatefit.fit import fit_gate
     from replay.gatefit.report import transfer_report
     from replay.latent.report import VerifierReport, fit_verifier
+    from replay.latent.verifier_file import load_verifier
     from replay.policies.gate_file import load_gate
     from replay.policies.suite import Suite, suite
     from replay.runs.compare.curves import curves
@@ -75,9 +76,9 @@ __all__ = [
     "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router",
     "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold", "VerifierReport", "When",
     "Window", "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "fit_verifier", "frontier",
-    "import_format", "import_table", "load", "load_gate", "load_policies", "open_log", "query_log", "recommend",
-    "report", "run", "simulate", "strategies", "study_factcheck", "study_latent", "study_recovery", "suite",
-    "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
+    "import_format", "import_table", "load", "load_gate", "load_policies", "load_verifier", "open_log", "query_log",
+    "recommend", "report", "run", "simulate", "strategies", "study_factcheck", "study_latent", "study_recovery",
+    "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
@@ -98,6 +99,7 @@ HOMES = {
     "import_format": "toolkit.imports",
     "import_table": "toolkit.imports",
     "load_gate": "replay.policies.gate_file",
+    "load_verifier": "replay.latent.verifier_file",
     "open_log": "toolkit.log",
     "query_log": "toolkit.log",
     "recommend": "replay.analyses.recommend.recommend",
@@ -121,14 +123,14 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module `thinkback` has no attribute `{name}`; `dir(thinkback)` lists what it has")
     from importlib import import_module
 
-    from thinkback.hiding import require_unhidden
     from thinkback.pickles import register
+    from thinkback.shadowing import require_unshadowed
 
-    require_unhidden()
-    found = getattr(import_module(HOMES.get(name, "replay")), name)
+    require_unshadowed()
+    value = getattr(import_module(HOMES.get(name, "replay")), name)
     register()
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

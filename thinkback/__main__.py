@@ -35,13 +35,15 @@ def command() -> NoReturn:
     what others want done at the end is done: of such functions the one that was given first runs last. Where one was
     given before this one could be, such as a profiler's, the end is Python's own.
     """
-    import atexit
-
     codes: list[int] = []
-    if not atexit._ncallbacks():
-        atexit.register(_leave, codes)
     try:
+        import atexit
+
+        if not atexit._ncallbacks():
+            atexit.register(_leave, codes)
         main()
+    except KeyboardInterrupt:  # before `main` has a handler
+        _interrupted()
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             codes.append(end.code or 0)
@@ -69,9 +71,9 @@ def main() -> NoReturn:
         signal.signal(signal.SIGTERM, _raises(SystemExit(143)))
         signal.signal(signal.SIGINT, _raises(_Interrupted()))
         sys.unraisablehook = _send_again
-        from thinkback.hiding import hidden
+        from thinkback.shadowing import shadowing_line
 
-        if (line := hidden()) is not None:
+        if (line := shadowing_line()) is not None:
             print(f"error: {line}", file=sys.stderr)
             sys.exit(2)
         import gc
@@ -144,7 +146,7 @@ def _send_again(lost: UnraisableHookArgs) -> None:
 
 
 def _send(number: int, after_s: float) -> None:
-    """By the system's timer: a thread's module may be the one that is being imported."""
+    """Send a signal by the system's timer: a thread's module may be the one that is being imported."""
     import signal
 
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))

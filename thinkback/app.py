@@ -61,6 +61,22 @@ def examples_of(command: str) -> tuple[str, ...]:
     return tuple(lines[0] for one, lines in examples.items() if one.startswith(f"{command} "))
 
 
+def _write_notes() -> None:
+    """Let what is to be known of a log come on stderr, each line once."""
+    import logging  # which registers an end of its own
+
+    lines: set[str] = set()
+
+    def write(record: logging.LogRecord) -> bool:
+        line = record.getMessage()
+        if line not in lines:
+            complain(f"note: {line}")
+        lines.add(line)
+        return False
+
+    logging.getLogger("thinkback").filters = [write]
+
+
 class _EndsWithExamples:
     """The end of a help."""
 
@@ -123,6 +139,7 @@ class Commands(_GroupWithExamples):
         """Run one command line and exit."""
         options["standalone_mode"] = False
         words = [_at_home(word) for word in (sys.argv[1:] if args is None else args)]
+        _write_notes()
         try:
             code = super().main(words, *rest, **options)
             sys.stdout.flush()
@@ -156,7 +173,7 @@ def _at_home(word: str) -> str:
 def _one_line(error: Exception) -> str | None:
     """What the user did wrong, in one line; None where it is not the user."""
     if isinstance(error, ThinkbackError):
-        return f"{' '.join(error.said(_option).split())}  [{error.code}]"
+        return f"{' '.join(error.line_with(_option).split())}  [{error.code}]"
     if isinstance(error, OSError) and error.strerror is not None:
         return f"`{error.filename}`: {error.strerror}" if error.filename is not None else error.strerror
     if hasattr(error, "format_message"):  # the parser's own errors, whichever copy of click typer carries
@@ -184,8 +201,8 @@ def _add(group: typer.Typer, *commands: Callable[..., None], path: str = "") -> 
 
 def _named(group: typer.Typer, name: str, command: Callable[..., None], path: str = "", hidden: bool = False) -> None:
     """Add a function as a subcommand of a name; a hidden one is described as `auto` is."""
-    said = "auto" if hidden else name
-    group.command(name, hidden=hidden, cls=_WithExamples)(LazyCommand(command, f"{path} {said}".strip()))
+    label = "auto" if hidden else name
+    group.command(name, hidden=hidden, cls=_WithExamples)(LazyCommand(command, f"{path} {label}".strip()))
 
 
 app = typer.Typer(
@@ -243,7 +260,7 @@ def thinkback(
     """Replay test-time compute: log every trace and verifier score once, evaluate any policy on the log."""
 
 
-def with_asked(words: Sequence[str]) -> typer.Typer:
+def app_of(words: Sequence[str]) -> typer.Typer:
     """The app with the one command that the words begin with: to build all takes longer than some of them.
 
     The whole app where they begin with anything else, such as a group or a name that is not known.
@@ -265,5 +282,5 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Unicode still gets its table
-    with_asked(sys.argv[1:])(prog_name="thinkback")
+    app_of(sys.argv[1:])(prog_name="thinkback")
     raise AssertionError("unreachable: the group exits")

@@ -148,8 +148,8 @@ def _parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Para
     """One argument as typer reads it."""
     description = described(command, name)
     silent = default is None or default is False or default == "" or default is inspect.Parameter.empty
-    shown: bool | str = description.default or not (description.hide_default or silent)
-    more: dict[str, Any] = {"help": description.help, "metavar": description.metavar or None, "show_default": shown}
+    more: dict[str, Any] = {"help": description.help, "metavar": description.metavar or None}
+    more["show_default"] = description.default or not (description.hide_default or silent)
     if description.file:
         more |= {"exists": True, "dir_okay": False}
     if description.label:
@@ -246,15 +246,15 @@ def names(text: str | None) -> tuple[str, ...]:
     return tuple(name for part in (text or "").split(",") if (name := part.strip()))
 
 
-def _some_names(argument_name: str, said: Described, text: str) -> tuple[str, ...]:
+def _some_names(argument_name: str, description: Described, text: str) -> tuple[str, ...]:
     """The names of such an option. ThinkbackError where there is text, but no name in it, or a name is needed."""
-    found = names(text)
-    if not found and (text or said.unnamed):
+    given_names = names(text)
+    if not given_names and (text or description.unnamed):
         from toolkit.errors import InvalidError, argument
 
-        why = said.unnamed or f"is `{text}`; it takes names, separated by commas"
+        why = description.unnamed or f"is `{text}`; it takes names, separated by commas"
         raise InvalidError(f"{argument(argument_name)} {why}")
-    return found
+    return given_names
 
 
 def numbers(kind: type[int] | type[float], argument_name: str, text: str | None) -> tuple[float, ...]:

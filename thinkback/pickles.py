@@ -29,9 +29,9 @@ def reduced(result: Result) -> tuple[Callable[..., Result], tuple[bytes]]:
 
 def opened(data: bytes) -> Result:
     """The result in a pickle. ImportError with one line where a module of the user's hides one of ours."""
-    from thinkback.hiding import require_unhidden
+    from thinkback.shadowing import require_unshadowed
 
-    require_unhidden()
+    require_unshadowed()
     from replay.runs.result.result import unpacked
 
     register()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from toolkit.errors import InvalidError, argument, shown
+from toolkit.errors import InvalidError, argument, quote
 from toolkit.settings import NAMES, is_list, kinds_of, of_kind
 
 Given = ParamSpec("Given")
@@ -69,12 +69,12 @@ def checked_argument(name: str, given: Any, hint: Any, takes: str = "") -> Any:
     """A value in the plain types of an annotation. ThinkbackError, which names the argument, where it is of no such."""
     kinds = kinds_of(hint)
     if Path in kinds and isinstance(given, str | os.PathLike) and NULL in str(given):
-        raise InvalidError(f"{argument(name)} is {shown(str(given))}; no file or folder has a null byte in its name")
+        raise InvalidError(f"{argument(name)} is {quote(str(given))}; no file or folder has a null byte in its name")
     for kind in kinds:
         value = _as(kind, given)
         if value is not UNFIT:
             return value
-    raise InvalidError(f"{argument(name)} is {shown(given)}; it takes {takes or _named(kinds)}")
+    raise InvalidError(f"{argument(name)} is {quote(given)}; it takes {takes or _named(kinds)}")
 
 
 def _as(kind: Any, given: Any) -> Any:

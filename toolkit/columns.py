@@ -34,8 +34,8 @@ class OutcomeColumn:
 
     How a ranked table shows them (shares in per cent):
     `header`: the heading, empty where they have no column; `decimals` of the number times `scale`, and more where it
-    takes them to show `significant` digits; `place`: a narrow terminal drops the last ones first. `told`: what a line
-    beside the table says of it. `shown`: always, where a policy's is known, where one is above 0, or only as the cost
+    takes them to show `significant` digits; `place`: a narrow terminal drops the last ones first. `remark`: what a line
+    beside the table says of it. `display`: always, where a policy's is known, where one is above 0, or only as the cost
     that ranks or in place of another.
     """
 
@@ -61,8 +61,8 @@ class OutcomeColumn:
     significant: int = 0
     scale: float = 1.0
     place: int = 0
-    told: str = ""
-    shown: Literal["always", "known", "above 0", "as cost"] = "known"
+    remark: str = ""
+    display: Literal["always", "known", "above 0", "as cost"] = "known"
 
     def __post_init__(self) -> None:
         if self.metric == "":
@@ -139,19 +139,19 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _cost("valid_traces", "traces"),
     _cost("finalizers", "calls", rate=True),
     _cost("truncated", "traces", rate=True),
-    _cost("verifications", "verifications", header="verified", decimals=2, place=6, shown="above 0",
-          told="calls of a verifier, which are not among `calls`"),
-    _cost("operations", "operations", ranks=True, header="operations", decimals=2, place=3, shown="as cost",
-          told="traces generated and verifications made"),
-    _cost("calls", "calls", ranks=True, header="calls", decimals=2, place=2, shown="always",
+    _cost("verifications", "verifications", header="verified", decimals=2, place=6, display="above 0",
+          remark="calls of a verifier, which are not among `calls`"),
+    _cost("operations", "operations", ranks=True, header="operations", decimals=2, place=3, display="as cost",
+          remark="traces generated and verifications made"),
+    _cost("calls", "calls", ranks=True, header="calls", decimals=2, place=2, display="always",
           filled_by="log `finalizer_used` of traces (false where no second call had to extract the answer) to have it"),
     _cost("queries", "searches"),
     _cost("rounds", "rounds", always=False),
     _cost("prompt_tokens", "tokens"),
     _cost("completion_tokens", "tokens", ranks=True, stands_for="total_tokens", header="completion tokens", place=1,
-          shown="as cost", told="those that traces wrote; those read, and those of verifications, are not in them"),
+          display="as cost", remark="tokens that traces wrote; without those read, and those of verifications"),
     _cost("verification_tokens", "tokens"),
-    _cost("total_tokens", "tokens", ranks=True, header="tokens", place=1, shown="always"),
+    _cost("total_tokens", "tokens", ranks=True, header="tokens", place=1, display="always"),
     _cost("action_tokens", "tokens", sparse=True),
     _cost("generation_s", "s"),
     _cost("verification_s", "s"),
@@ -163,7 +163,7 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _cost("price", "currency", metric="cost_per_1000", per=1000.0, always=False, header="price/1,000", decimals=3,
           significant=2, place=8),
 )  # fmt: skip
-"""In the order of the summary."""
+"""The columns in the order of the summary."""
 
 
 METRICS: dict[str, OutcomeColumn] = {}

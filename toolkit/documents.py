@@ -1,14 +1,66 @@
-"""A user's own files of text, TOML and JSON: whatever they hold, what is wrong is one line that names the file."""
+"""A user's own files of text, TOML and JSON: whatever they hold, what is wrong is one line that names the file.
+
+Parsers take up to a kilobyte of memory for one sign, such as the dot of a key, so a text is bounded before it is
+parsed: one as large as the bounds takes less than two gigabytes.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import stat
 import tomllib
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from toolkit.errors import FormatError, first_line
+from toolkit.errors import FormatError, LimitError, ThinkbackError, first_line
+
+MOST_BYTES = 2**27
+"""Of a file."""
+LEVELS = 100
+"""Tables and lists in each other, and parts of a key, at most."""
+_PARTS = re.compile(rf"(?:\.[^=,\[\]{{}}\n.]*+){{{LEVELS}}}")
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """How many `characters` a text may have, and how many of the signs that begin entries; those within `strings` (and
+    comments) begin none.
+    """
+
+    strings: re.Pattern[str]
+    signs: str
+    characters: int
+    entries: int
+
+    def check(self, text: str, what: str) -> None:
+        """Raise LimitError where a text is larger, or nested more deeply. `what` names it."""
+        if len(text) > self.characters:
+            raise LimitError(f"{what} is too large: it has {len(text):,} characters, of at most {self.characters:,}")
+        outside = self.strings.sub("", text) if text.count('"') <= 4 * self.entries else text
+        entries = sum(map(outside.count, self.signs))
+        if entries > self.entries:
+            raise LimitError(f"{what} is too large: it has {entries:,} entries, of at most {self.entries:,}")
+        brackets = (1 if sign in "[{" else -1 for sign in re.findall(r"[\[\]{}]", outside))
+        if max(accumulate(brackets), default=0) > LEVELS or _PARTS.search(outside):
+            raise LimitError(f"{what} is nested too deeply: it has more than {LEVELS} levels")
+
+
+_TOML = _Bounds(
+    re.compile(
+        r'''"""(?:[^"\\]++|\\.?|"(?!""))*+(?:"""|\Z)|"(?:[^"\\\n]++|\\.?)*+"?|'''
+        r"""'''(?:[^']++|'(?!''))*+(?:'''|\Z)|'[^'\n]*+'?|#[^\n]*+""",
+        re.DOTALL,
+    ),
+    signs=".,[{\n", characters=2**24, entries=2**20,
+)  # fmt: skip
+_JSON = _Bounds(
+    re.compile(r'"[^"\\]*+(?:\\.?[^"\\]*+)*+"?', re.DOTALL), signs=",[{", characters=MOST_BYTES, entries=2**23
+)
 
 
 class LiteralFloat(float):
@@ -22,14 +74,24 @@ class LiteralFloat(float):
         return number
 
 
-def unreadable(error: RecursionError | ValueError) -> str:
+def _unreadable(error: RecursionError | ValueError) -> str:
     """Why a parser gave up."""
     return "it is nested too deeply" if isinstance(error, RecursionError) else first_line(error)
+
+
+def at_home(path: str | Path) -> Path:
+    """A path with `~` as the user's home; one of a user whom nobody knows stays as it is."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 (a Path raises RuntimeError)
 
 
 def read_text(path: str | Path, what: str) -> str:
     """The text of a file, without a byte order mark. `what` names it in errors."""
     try:
+        info = Path(path).stat()
+        if not stat.S_ISREG(info.st_mode) and not stat.S_ISDIR(info.st_mode):  # a pipe may never end
+            raise FormatError(f"cannot read {what}: it is a pipe or a device; write it into a file")
+        if info.st_size > MOST_BYTES:
+            raise LimitError(f"cannot read {what}: it has {info.st_size:,} bytes, of at most {MOST_BYTES:,}")
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise FormatError(f"cannot read {what}: it is not UTF-8 text") from None
@@ -38,24 +100,34 @@ def read_text(path: str | Path, what: str) -> str:
 
 
 def parse_toml(text: str, what: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
-    """The tables of a TOML text. `what` names it in errors."""
+    """The tables of a TOML text. `what` names it in errors. LimitError where it is too large to be parsed."""
+    _TOML.check(text, what)
     try:
         tables = tomllib.loads(text, parse_float=parse_float)
         _check_integers(tables)
         return tables
     except (RecursionError, ValueError) as error:  # Python reads no integer of thousands of digits
-        raise FormatError(f"{what} is not valid TOML: {unreadable(error)}") from None
+        raise FormatError(f"{what} is not valid TOML: {_unreadable(error)}") from None
+
+
+def toml_value(text: str) -> Any:
+    """The value that the text of a setting, such as `a=1`'s, is in TOML; the text itself where it is none."""
+    try:
+        return parse_toml(f"value = {text}", text)["value"]
+    except ThinkbackError:
+        return text
 
 
 def parse_json(text: str, what: str) -> Any:
-    """The value of a JSON text. `what` names it in errors."""
+    """The value of a JSON text. `what` names it in errors. LimitError where it is too large to be parsed."""
+    _JSON.check(text, what)
     try:
         value = json.loads(text)
         if "\\u" in text:  # half of a sign, which nothing can write down again
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except (RecursionError, ValueError) as error:
-        raise FormatError(f"{what} is not valid JSON: {unreadable(error)}") from None
+        raise FormatError(f"{what} is not valid JSON: {_unreadable(error)}") from None
 
 
 def _check_integers(value: Any) -> None:

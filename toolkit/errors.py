@@ -15,7 +15,7 @@ from toolkit.printable import printable
 LIKENESS = 0.6
 """How alike a name must be to be suggested (`difflib`): below it guesses are far-fetched."""
 SHORT, LIKENESS_OF_SHORT = 3, 0.5
-"""Of so few signs one may differ, as in `n4` and `n3`."""
+"""Names of at most so many characters may differ in one, as `n4` and `n3`."""
 _ARGUMENT = re.compile("\ue000(.*?)\ue001")
 """How an error's text marks the name of an argument; the signs are of Unicode's private use area."""
 _QUOTED = re.compile("`([^`]*)`")
@@ -36,16 +36,16 @@ class ThinkbackError(Exception):
 
     def __str__(self) -> str:
         """The line, with the names of arguments as a program writes them."""
-        return self.said(lambda name: name)
+        return self.line_with(lambda name: name)
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows: the one line, without a traceback."""
         return [f"{type(self).__name__}: {self}"]
 
-    def said(self, spell: Callable[[str], str]) -> str:
-        """The line, with the names of arguments as `spell` writes them, such as the options of a command."""
+    def line_with(self, format_name: Callable[[str], str]) -> str:
+        """The line, with the names of arguments as `format_name` writes them, such as the options of a command."""
         line = super().__str__().replace("\n", " ")
-        return in_short(_ARGUMENT.sub(lambda match: f"`{spell(match[1])}`", line))
+        return in_short(_ARGUMENT.sub(lambda match: f"`{format_name(match[1])}`", line))
 
     def about(self, subject: str) -> Self:
         """The same error, with a line that begins with what it is about."""
@@ -147,10 +147,10 @@ def listed(names: Sequence[str], most: int | None = None) -> str:
     return ", ".join(f"`{name}`" for name in names[:most]) + more
 
 
-def shown(value: object, most: int = 100) -> str:
+def quote(value: object, most: int = 100) -> str:
     """A value as messages quote it, cut after so many characters.
 
-    `shown("x" * 200)` ends in "…".
+    `quote("x" * 200)` ends in "…".
     """
     try:
         text = repr(value)
@@ -160,7 +160,7 @@ def shown(value: object, most: int = 100) -> str:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """So many of something: "1 trace", "1,000 traces"."""
+    """A number with its noun: "1 trace", "1,000 traces"."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
@@ -211,7 +211,7 @@ def errors_begin(prefix: str) -> Iterator[None]:
 
 
 @contextmanager
-def own_code(what: str, happens: str = "fails") -> Iterator[None]:
+def user_code(what: str, happens: str = "fails") -> Iterator[None]:
     """Whatever a user's own code raises within, an exit included, becomes one line: `what` fails, and why."""
     try:
         yield

@@ -16,7 +16,7 @@ from toolkit.errors import ConflictError, ExistsError, WriteError, argument
 from toolkit.work_places import WAS, beside, clear_parts, remove, work_place
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
-"""Of Linux: paths are as seen from the working directory; the two names change places."""
+"""Linux's constants: paths are as seen from the working directory; the two names change places."""
 
 FULL = 2**16
 """Free bytes below which a disk counts as full, when writing failed."""
@@ -89,7 +89,7 @@ def _is_full(folder: Path) -> bool:
 
 
 def check_replaceable(
-    path: str | Path, force: bool, shown: str | None = None, inputs: Sequence[str | Path | None] = ()
+    path: str | Path, force: bool, label: str | None = None, inputs: Sequence[str | Path | None] = ()
 ) -> None:
     """Raise ThinkbackError where `replacing(path, force)` would; for failing before long work starts. What killed
     writers of `path` left beside it is cleared.
@@ -97,27 +97,27 @@ def check_replaceable(
     `inputs` are what is read: a path that is one of them, or holds one, is never replaced.
     """
     target = Path(os.path.abspath(path))  # noqa: PTH100
-    shown = shown or str(path)
+    label = label or str(path)
     here = Path.cwd().resolve()
     if target.resolve() in (here, *here.parents):
-        raise WriteError(f"`{shown}` is the working directory or above it: name a directory of its own")
+        raise WriteError(f"`{label}` is the working directory or above it: name a directory of its own")
     clear_parts(target)
     for read in inputs:
         if read is not None and target.resolve() in (Path(read).resolve(), *Path(read).resolve().parents):
-            raise ConflictError(f"`{shown}` is, or holds, `{read}`, which is read: name another place to write")
+            raise ConflictError(f"`{label}` is, or holds, `{read}`, which is read: name another place to write")
         if read is not None and Path(read).is_dir() and Path(read).resolve() in target.resolve().parents:
-            raise ConflictError(f"`{shown}` lies in `{read}`, which is read: name another place to write")
+            raise ConflictError(f"`{label}` lies in `{read}`, which is read: name another place to write")
     if os.path.lexists(target) and not force:
-        raise ExistsError(f"`{shown}` exists: name another place, or replace it as a whole with {argument('force')}")
+        raise ExistsError(f"`{label}` exists: name another place, or replace it as a whole with {argument('force')}")
     for parent in target.parents:
         if parent.is_dir():
             if not os.access(parent, os.W_OK | os.X_OK):
                 locked = os.statvfs(parent).f_flag & os.ST_RDONLY
                 why = "a read-only file system holds" if locked else "no permission in"
-                raise WriteError(f"cannot write `{shown}`: {why} `{parent}`")
+                raise WriteError(f"cannot write `{label}`: {why} `{parent}`")
             return
         if os.path.lexists(parent):
-            raise WriteError(f"cannot write `{shown}`: `{parent}` is not a directory")
+            raise WriteError(f"cannot write `{label}`: `{parent}` is not a directory")
 
 
 def _swap(temporary: Path, target: Path) -> None:

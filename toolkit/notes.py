@@ -40,7 +40,7 @@ class Note:
         return printable(f"{WARNING}{self.text}" if self.severity is Severity.WARNING else self.text)
 
     def record(self) -> dict[str, Any]:
-        """As JSON."""
+        """The note as JSON."""
         return {
             "code": self.code,
             "severity": self.severity.value,

@@ -20,9 +20,9 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, argument, listed, shown, suggest
+from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, argument, listed, quote, suggest
 
-Made = TypeVar("Made")
+Instance = TypeVar("Instance")
 
 _read: ContextVar[tuple[type | None, Mapping[str, Any]]] = ContextVar("read", default=(None, {}))
 """The class that is made of a table, and its values as the fields hold them."""
@@ -75,7 +75,7 @@ def setting(
     return dataclasses.field(default=default, metadata=marks)
 
 
-def from_table(cls: type[Made], table: Any, place: str = "") -> Made:
+def from_table(cls: type[Instance], table: Any, place: str = "") -> Instance:
     """An instance of a settings class from a TOML table.
 
     `place` names the table in errors, as `sample.n15`; without it they name the key alone. A field whose name ends in
@@ -83,7 +83,7 @@ def from_table(cls: type[Made], table: Any, place: str = "") -> Made:
     What the class itself finds wrong, of several settings together, is said with the place in front.
     """
     if not isinstance(table, Mapping):
-        raise InvalidError(f"`{place}` is {shown(table)}; it takes a table")
+        raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")
     every = dataclasses.fields(cls)  # type: ignore[arg-type]
     given = [field for field in every if field.init and field.compare and field.metadata.get("key", True)]
     fields = {field.name.rstrip("_"): field for field in given}
@@ -145,15 +145,15 @@ def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
     known = tuple(marks["choices"]) or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
     value = of_kind(str if known and not _is_list(kind) else kind, given)
     if known and not _is_list(kind) and value is None:
-        raise InvalidError(f"{label} is {shown(given)}; it takes one of {listed(known)}")
+        raise InvalidError(f"{label} is {quote(given)}; it takes one of {listed(known)}")
     if value is None or not _within(value, marks):
-        raise InvalidError(f"{label} is {shown(given)}; it takes {_described(kind, marks)}")
+        raise InvalidError(f"{label} is {quote(given)}; it takes {_described(kind, marks)}")
     counts = marks["low"] is not None and marks["high"] is None and marks["below"] is None
     for item in value if isinstance(value, tuple) else (value,):
         if counts and isinstance(item, int) and item > MOST:
-            raise InvalidError(f"{label} is {shown(item)}; it takes an integer of at most {MOST:,}")
+            raise InvalidError(f"{label} is {quote(item)}; it takes an integer of at most {MOST:,}")
         if known and item not in known:
-            raise UnknownError(f"{label} is {shown(item)}; {suggest(str(item), known)}")
+            raise UnknownError(f"{label} is {quote(item)}; {suggest(str(item), known)}")
     return value
 
 
@@ -240,7 +240,7 @@ def _table(cls: Any, given: Any, place: str) -> Any:
 
 def _tables(cls: Any, given: Any, place: str) -> tuple[Any, ...]:
     if not is_list(given):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a list of tables")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of tables")
     return tuple(_table(cls, one, f"{place}.{number}") for number, one in enumerate(given, start=1))
 
 
@@ -257,6 +257,9 @@ def _tuple(item: Any, given: Any) -> tuple[Any, ...] | None:
     """None for what is no list; a set is none, for it has no order."""
     if not is_list(given) or isinstance(given, Set):
         return None
+    given = tuple(given)
+    if item in (str, int) and set(map(type, given)) <= {item}:  # a million hashes of questions
+        return given
     items = tuple(of_kind(item, one) for one in given)
     return None if any(one is None for one in items) else items
 
@@ -298,4 +301,4 @@ def _dotted(place: str, key: str) -> str:
 
 def _quoted(key: Any) -> str:
     plain = isinstance(key, str) and key.isprintable() and len(key) <= 100
-    return f"`{key}`" if plain else shown(key)
+    return f"`{key}`" if plain else quote(key)

@@ -22,7 +22,7 @@ SCRATCH = "thinkback-scratch-"
 MARK = ".thinkback-scratch"
 """Lies in every temporary folder of ours and is what is locked: one that holds something else is someone's own."""
 WAS = "was"
-"""What was set aside, within a folder `.NAME-DRAWN.old`."""
+"""The name of what was set aside, within a folder `.NAME-DRAWN.old`."""
 _DRAWN = "[a-z0-9_]{8}"
 """What is drawn for names, today and by earlier versions."""
 
@@ -31,7 +31,7 @@ _HELD: set[Path] = set()
 """This process's places: a second lock of its own on one of them would wait for ever."""
 
 
-def is_own(path: Path) -> bool:
+def is_locked_here(path: Path) -> bool:
     """Whether a path lies in a work place of this process, where no other process writes."""
     absolute = Path(os.path.abspath(path))  # noqa: PTH100
     return any(place in (absolute, *absolute.parents) for place in _HELD)
@@ -44,7 +44,7 @@ def beside(target: Path, suffix: str) -> Path:
 
 @contextmanager
 def work_place(path: Path, make: Callable[[Path], None]) -> Iterator[None]:
-    """Within it, what `make` makes, a file or a folder of that new name, is locked: no other process clears it."""
+    """Lock what `make` makes, a file or a folder of that new name: no other process clears it."""
     handle = None
     while handle is None:  # it may be cleared before it is locked
         make(path)

@@ -32,7 +32,7 @@ class SignalPlan:
     step: TraceSignal
     traces: pl.DataFrame
     pools: tuple[str, ...]
-    asked_for: int
+    requested: int
     settled: frozenset[str]
     existing: int
     late: frozenset[str]
@@ -110,7 +110,7 @@ def _plan(
         step=step,
         traces=lacking.select("example_id", "trace_id"),
         pools=_pools(lacking, traces),
-        asked_for=wanted.height,
+        requested=wanted.height,
         settled=done,
         existing=0 if existing is None else existing.height,
         late=late,
@@ -172,12 +172,12 @@ def _pools(lacking: pl.DataFrame, traces: pl.DataFrame) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Lacking:
-    """Upper bounds for one signal. `asked_for`: the traces that it is for, done ones included."""
+    """Upper bounds for one signal. `requested`: the traces that it is for, done ones included."""
 
     name: str
     kind: str
     traces: int
-    asked_for: int
+    requested: int
     cost: Cost
 
 
@@ -186,7 +186,7 @@ def estimate_additions(plan: AnnotationPlan) -> list[Lacking]:
     estimates = []
     for todo in plan.todo:
         load = Workload(plan.additions, todo.traces.height, todo.groups, partial(_text_bytes, plan, todo))
-        estimates.append(Lacking(todo.step.name, todo.step.kind, load.traces, todo.asked_for, todo.step.cost(load)))
+        estimates.append(Lacking(todo.step.name, todo.step.kind, load.traces, todo.requested, todo.step.cost(load)))
     return estimates
 
 

@@ -61,7 +61,7 @@ def add(
 
     `started` is told how many traces were done before, and gives a function to count more with. `with_failures` leaves
     out, for good, traces about which a call fails now, whatever the reason. `allow_keys`: environment variables whose
-    key may go to whatever server the recipe names. ThinkbackError for all that ends a run early: the log is as it was
+    key may go to whatever server the recipe names. ThinkbackError for all that ends a run early: the log is unchanged
     then, and the same command goes on.
     """
     opens = open_engine or (lambda steps: steps.engine_settings().opened(steps, allow_keys))
@@ -167,12 +167,12 @@ class _SignalRun:
             left = todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
             began = time.monotonic()
             for block in blocks(plan.log, left, min(worker.per_block, MAX_BLOCK_TRACES), self.step.trace_columns):
-                self.keep(self.made_of(block, worker, advance), time.monotonic() - began)
+                self.keep(self.rows_of(block, worker, advance), time.monotonic() - began)
                 began = time.monotonic()
             self.record.rows = sum(collect(pl.concat(parts).select(pl.len())).item() for _, parts in self.rows())
             return worker.finish(self.record.rows + todo.existing, self.record.unreadable_count) or described
 
-    def made_of(self, block: TraceBlock, worker: Worker, advance: Advance) -> BlockRows:
+    def rows_of(self, block: TraceBlock, worker: Worker, advance: Advance) -> BlockRows:
         """What a worker makes of a block; each wanted trace is counted once, whether it gets a row or not."""
         counted = 0.0
 
@@ -192,7 +192,7 @@ class _SignalRun:
         """What a worker says of itself. ThinkbackError where it is not the one that made what is there or was begun."""
         step, additions, manifest = self.step, self.plan.additions, self.plan.log.manifest
         check_marks(recorded(manifest.source if manifest else None, step, additions), step, additions, described)
-        begun, marks = self.journal.kept(BEGUN), step.marks(described)
+        begun, marks = self.journal.saved(BEGUN), step.marks(described)
         differs = differing(begun, marks)
         if differs is not None:
             raise MismatchError(
@@ -242,7 +242,7 @@ class _SignalRun:
             self.drop()
 
     def remove_unused(self) -> None:
-        """Where nothing was made, nothing is left."""
+        """Remove what a run without rows left behind."""
         if self.journal.out.is_dir() and self.journal.empty() and not self.writer.log().shards:
             self.drop()
 

@@ -23,7 +23,7 @@ from generate.engines.base import Prompt
 from generate.engines.weights import Placing, find_model, installed, load_network, load_tokens, versions_here
 from generate.passes.batching import Ids, batches
 from generate.passes.reader import Reader
-from generate.signals.sequence_classifier import KEPT, quiet
+from generate.signals.sequence_classifier import SETTINGS_FILE, quiet
 from generate.traces.block import TRACE_FIELDS, blocks, check_fields, prompt_about
 from toolkit.errors import EmptyError, InvalidError, UnknownError, UnsuitableError, suggest
 from toolkit.files import replacing
@@ -344,4 +344,4 @@ def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Train
         "versions": versions_here(),
         "trained": asdict(trained),
     }
-    (folder / KEPT).write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (folder / SETTINGS_FILE).write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

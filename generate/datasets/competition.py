@@ -34,14 +34,13 @@ def _read_math(request: ReadRequest) -> Loaded:
         excluded = read_rows(find_files(request.options["exclude"], MATH500_FILES))
         barred = {folded(row.text("problem")) for row in excluded}
         unbarred = examples.filter([folded(question) not in barred for question in examples["question"]])
-        gone = examples.height - unbarred.height
-        counts.append(Count(f"math {request.split} problems that are in the excluded file", gone))
+        overlap = examples.height - unbarred.height
+        counts.append(Count(f"math {request.split} problems that are in the excluded file", overlap))
         examples = unbarred
     return Loaded(examples, tuple(counts))
 
 
 def _read_math500(request: ReadRequest) -> Loaded:
-    """MATH500's problems."""
     rows = [_example(request, number, row, "subject") for number, row in enumerate(read_rows(request.files))]
     examples = frame(request, rows, _EXTRA)
     count = Count("math500 problems", examples.height, 500, "Lightman et al. 2023; SeVRA, section 5")

@@ -26,25 +26,25 @@ class Count:
     """One count: of what, how many were found, how many were published, and where. `published` is null if nowhere."""
 
     what: str
-    found: int
+    counted: int
     published: int | None = None
     source: str = ""
 
     @property
     def agrees(self) -> bool | None:
         """Whether both are equal; null where nothing was published."""
-        return None if self.published is None else self.found == self.published
+        return None if self.published is None else self.counted == self.published
 
     def __str__(self) -> str:
         if self.published is None:
-            return f"{self.what}: {self.found:,}"
-        gap = self.found - self.published
+            return f"{self.what}: {self.counted:,}"
+        gap = self.counted - self.published
         published = (
             "as published"
             if not gap
             else f"published: {self.published:,}, {abs(gap):,} {'more' if gap > 0 else 'fewer'}"
         )
-        return f"{self.what}: {self.found:,} ({published}; {self.source})"
+        return f"{self.what}: {self.counted:,} ({published}; {self.source})"
 
 
 def lines(counts: Iterable[Count]) -> list[str]:
@@ -100,8 +100,9 @@ def frame(
     ThinkbackError where an id of the publishers occurs twice.
     """
     schema = {**_FIRST, **extra}
-    own = {"dataset": request.name, "split": request.split, "cluster": None, "labels": list(labels) if labels else None}
-    full_rows = [{**own, **row} for row in rows]
+    space = list(labels) if labels else None
+    same = {"dataset": request.name, "split": request.split, "cluster": None, "labels": space}
+    full_rows = [{**same, **row} for row in rows]
     examples = pl.DataFrame([{name: row[name] for name in schema} for row in full_rows], schema=schema)
     twice = examples.filter(pl.col("example_id").is_duplicated())
     if twice.height:
@@ -152,12 +153,12 @@ def divide(examples: pl.DataFrame, share: float, seed: int = 0, name: str = "dev
     sizes = dict(examples.group_by(unit.alias("unit")).len().sort("unit").iter_rows())
     units = list(sizes)
     random.Random(f"divide {seed}").shuffle(units)
-    wanted, taken, count = round(share * examples.height), [], 0
+    wanted, drawn_units, count = round(share * examples.height), [], 0
     for one in units:
         if count + sizes[one] <= wanted:
-            taken.append(one)
+            drawn_units.append(one)
             count += sizes[one]
-    return examples.with_columns(split=pl.when(unit.is_in(taken)).then(pl.lit(name)).otherwise(pl.col("split")))
+    return examples.with_columns(split=pl.when(unit.is_in(drawn_units)).then(pl.lit(name)).otherwise(pl.col("split")))
 
 
 def _quotas(sizes: dict[Hashable, int], n: int) -> dict[Hashable, int]:

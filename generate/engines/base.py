@@ -145,7 +145,7 @@ class Engine(Protocol):
     model: str
 
     def describe(self) -> dict[str, object]:
-        """For the manifest: model, revision and hash of the weights, versions, dtype, device; never a key."""
+        """The manifest's record: model, revision and hash of the weights, versions, dtype, device; never a key."""
 
     def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
         """Each call with its samples or its failure, as they finish, in any order."""

@@ -257,7 +257,7 @@ def choose(logits: Tensor, uniforms: Tensor, temperature: Tensor, top_p: Tensor)
 
 
 def spread(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Of logits (A, V) the entropies (A,) in nats, and of the tokens (A,) the ranks (A,): 1 is the most likely one, and
+    """The entropies (A,) of logits (A, V) in nats, and the ranks (A,) of the tokens (A,): 1 is the most likely one, and
     equally likely ones have the same.
     """
     import torch

@@ -84,7 +84,7 @@ class TransformersEngine:
         self._ends = frozenset(end for end in {tokens.end} | files.end_tokens() if end is not None)
 
     def describe(self) -> dict[str, object]:
-        """For the manifest; the weights are hashed here."""
+        """The manifest's record; it hashes the weights."""
         import torch
 
         device = self._network.device

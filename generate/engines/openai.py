@@ -66,7 +66,7 @@ KEYS_OF_HOSTS: Mapping[str, tuple[str, ...]] = {
 }
 """The variables whose key belongs to a host, over HTTPS: a recipe may name them without being asked about."""
 
-OWN = frozenset({
+CALL_MEMBERS = frozenset({
     "model", "prompt", "messages", "n", "seed", "temperature", "top_p", "stop", "stream", "logprobs", "max_tokens",
     "max_completion_tokens",
 })  # fmt: skip
@@ -143,7 +143,7 @@ class _OpenAISettings(EngineOptions):
     def check_extra(self, extra: Mapping[str, Any], place: str) -> None:
         """EngineError where further members of a request are among those that a call sets, or may hold a key."""
         for name in extra:
-            if name in OWN:
+            if name in CALL_MEMBERS:
                 raise EngineError(f"{place} may not hold `{name}`, which the call itself sets")
             if SECRET_WORDS.search(name):
                 raise EngineError(f"{place} may not hold `{name}`; use `key_variable`")
@@ -221,7 +221,7 @@ class OpenAIEngine:
         self._versions: set[str] = set()  # its `system_fingerprint`s
 
     def describe(self) -> dict[str, object]:
-        """For the manifest. The server's own names are those seen so far."""
+        """The manifest's record, with the server's names of itself so far."""
         chosen = self.settings
         return {
             "engine": self.name,

@@ -55,7 +55,7 @@ class _ReplyChoice:
     finish_reason: str | None
     token_ids: tuple[int, ...] | None
     logprobs: tuple[float, ...] | None
-    told: int | None  # tokens that the server told one by one
+    token_count: int | None  # tokens that the server told one by one
 
 
 def read_reply(payload: Any, call: Call, wanted: int, counter: Counter | None, latency_s: float) -> list[Completion]:
@@ -113,7 +113,7 @@ def _choice(row: Mapping[str, Any]) -> _ReplyChoice:
         finish_reason=finish_word(reason),
         token_ids=tuple(ids) if ids else None,
         logprobs=tuple(float(value) for value in logprobs) if clean and logprobs else None,  # type: ignore[arg-type]
-        told=counted_tokens or None,
+        token_count=counted_tokens or None,
     )
 
 
@@ -137,7 +137,7 @@ def _text(row: Mapping[str, Any]) -> str:
 
 
 def _logprobs(given: Any) -> list[float | None] | None:
-    """Per-token log-probabilities of either protocol."""
+    """The log-probabilities of tokens, of either protocol."""
     if not isinstance(given, Mapping):
         return None
     if isinstance(given.get("content"), list):
@@ -162,7 +162,7 @@ def _completion_counts(
     """Completion tokens of each choice and whether they are estimates. total: what the server reports for all."""
     if total is not None and len(choices) == 1:
         return [total], False
-    counts = [choice.told for choice in choices]
+    counts = [choice.token_count for choice in choices]
     whole = [count for count in counts if count is not None]
     exact = len(whole) == len(counts) and (total is None or sum(whole) == total)
     if exact and (total is not None or all(choice.token_ids for choice in choices)):

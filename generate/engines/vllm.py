@@ -96,7 +96,7 @@ class VllmEngine:
         self._ends = sorted(end for end in {tokens.end} | files.end_tokens() if end is not None)
 
     def describe(self) -> dict[str, object]:
-        """For the manifest; the weights are hashed here."""
+        """The manifest's record; it hashes the weights."""
         config = self._llm.llm_engine.model_config
         return {
             "engine": self.name,

@@ -7,7 +7,6 @@ settings say `download = true`; a model named by its hub name is otherwise looke
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines.base import EngineError, Prompt
+from toolkit.documents import at_home, read_text
+from toolkit.errors import errors_begin
+from toolkit.models import numbers, read_model
 
 PAST_THE_PAD = frozenset({
     "camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta",
     "xlm-roberta-xl", "xmod",
 })  # fmt: skip
 """Models that count positions from behind the padding's id, so that so many of their places are never used."""
+ENDS = "eos_token_id"
 VOCABULARIES = ("tokenizer.", "vocab.", "spiece", "sentencepiece", "spm", "merges", "tekken")
 """How the names of files with a tokenizer's words begin."""
 FETCHED = ("*.safetensors", "*.safetensors.index.json", "*.json", "*.jinja", "tokenizer*", "*.model", "*.txt")
@@ -110,15 +113,16 @@ class ModelFiles:
 
     def end_tokens(self) -> set[int]:
         """Token ids that end a sequence, as the model's generation settings (or its config) list them."""
-        ends = self._json("generation_config.json").get("eos_token_id", self._json("config.json").get("eos_token_id"))
-        return set(ends) if isinstance(ends, list) else set() if ends is None else {ends}
-
-    def _json(self, name: str) -> dict[str, Any]:
-        path = self.folder / name
-        try:
-            return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
-        except (RecursionError, ValueError):
-            raise EngineError(f"model `{self.name}`: its {name} is not JSON") from None
+        for name in ("generation_config.json", "config.json"):
+            if not (self.folder / name).is_file():
+                continue
+            with errors_begin(f"model `{self.name}`: "):
+                settings = read_model(self.folder / name, name)
+                if ENDS in settings:
+                    ends = settings[ENDS]
+                    listed = ends if isinstance(ends, list) else [] if ends is None else [ends]
+                    return set(numbers(int)(listed, ENDS).tolist())
+        return set()
 
 
 FETCH = "give a folder, or set `download = true` to fetch it"
@@ -136,7 +140,7 @@ def find_model(
     """The files of a local folder or of a hub's model; the log's name of a folder is its last part. `hint`: what to do
     where there is none and none may be fetched.
     """
-    folder = Path(model).expanduser()
+    folder = at_home(model)
     if folder.is_dir():
         if revision is not None:
             raise EngineError(f"`revision` names a version on a hub, and the model `{model}` is a folder")
@@ -246,10 +250,7 @@ def load_tokens(
         why = "there is none in its folder" if none else first_line(error)
         raise EngineError(f"model `{model}`: its tokenizer cannot be read: {why}") from None
     if chat_template is not None:
-        try:
-            tokenizer.chat_template = Path(chat_template).read_text(encoding="utf-8")
-        except OSError as error:
-            raise EngineError(f"`chat_template` {chat_template}: {error.strerror}") from None
+        tokenizer.chat_template = read_text(chat_template, f"`chat_template` {chat_template}")
     return Tokens(files.name, tokenizer, dict(template_options or {}))
 
 

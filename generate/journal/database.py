@@ -32,7 +32,7 @@ FOLDER = ".generate"
 JOURNAL = "journal.sqlite"
 SYNC_S = 0.1
 BEGUN = "begun"
-"""Under this name is kept what a run began with."""
+"""The name under which the journal keeps what a run began with."""
 PAGE, WAL_PAGES = 2**14, 256
 """Bytes of a page, so that several texts share one, and pages that the write-ahead log gathers before they are moved
 into the tables."""
@@ -115,7 +115,7 @@ class Journal:
         """Keep a mapping under a name, in the place of the one before."""
         self.append((), {name: value})
 
-    def kept(self, name: str) -> dict[str, Any]:
+    def saved(self, name: str) -> dict[str, Any]:
         """What was kept under a name; empty where nothing was."""
         with self._named():
             row = self._db.execute("SELECT value FROM Kept WHERE name = ?", (name,)).fetchone()

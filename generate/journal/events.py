@@ -89,10 +89,11 @@ def columns_of(kind: type[Event]) -> tuple[str, ...]:
 def row_of(event: Event) -> tuple[Any, ...]:
     """An event as a row of its table, a completion as JSON. ThinkbackError where a number in it is none."""
     row = {name: getattr(event, name) for name in columns_of(type(event))}
-    made = row.get("completion")
-    if made is not None:
+    reply = row.get("completion")
+    if reply is not None:
         try:
-            row["completion"] = json.dumps({n: getattr(made, n) for n in _FIELDS}, ensure_ascii=False, allow_nan=False)
+            values = {name: getattr(reply, name) for name in _FIELDS}
+            row["completion"] = json.dumps(values, ensure_ascii=False, allow_nan=False)
         except ValueError:
             raise InvalidError(
                 f"the engine gave a number that is NaN or infinite for `{row['about']}/{row['pool']}`"

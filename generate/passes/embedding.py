@@ -13,6 +13,7 @@ import numpy as np
 
 from generate.engines.weights import ModelFiles, chosen_device, find_model, installed, quieten
 from generate.passes.batching import Ids, batches, pad, tokens_in_batch
+from toolkit.documents import at_home
 from toolkit.errors import FormatError, MismatchError, NotFoundError
 
 UNSAID = 512
@@ -27,7 +28,7 @@ class Embedder(Protocol):
         ...
 
     def describe(self) -> dict[str, object]:
-        """For the manifest: what the embeddings come from."""
+        """The manifest's record: what the embeddings come from."""
         ...
 
 
@@ -64,7 +65,7 @@ class MeanPooling:
         from transformers import AutoModel, AutoTokenizer
 
         quieten()
-        self.folder = Path(folder).expanduser()
+        self.folder = at_home(folder)
         self.name = self.folder.name
         if not self.folder.is_dir():
             if self.folder.is_absolute() or len(self.folder.parts) > 2:

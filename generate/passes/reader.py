@@ -104,7 +104,7 @@ class Reader:
         return int(self.network.config.get_text_config().num_hidden_layers)
 
     def describe(self) -> dict[str, object]:
-        """For the manifest; the weights are hashed here."""
+        """The manifest's record; it hashes the weights."""
         import torch
 
         device = self.network.device
@@ -136,7 +136,7 @@ class Reader:
 
     @contextlib.contextmanager
     def few_threads(self) -> Iterator[None]:
-        """While a small model reads on the processor, and while is taken from its passes what is wanted: one thread."""
+        """Use one thread while a small model reads on the processor and while its passes are evaluated."""
         import torch
 
         before = torch.get_num_threads()
@@ -186,7 +186,7 @@ class Reader:
         held = {i for text in texts for i in text.all}
         free = next((i for i in range(int(self.network.config.get_text_config().vocab_size)) if i not in held), None)
         if free is None and len(texts) > 1:
-            raise EngineError(f"model `{self.files.name}`: no token is free to pad with: set `batch_tokens = 1`")
+            raise EngineError(f"model `{self.files.name}`: the tokenizer has no pad token: set `batch_tokens = 1`")
         self.network.config.pad_token_id = free
         return free or 0
 
@@ -200,7 +200,7 @@ class Reader:
             torch.cuda.empty_cache()
 
     def _batches(self, texts: Sequence[Ids]) -> Iterator[list[int]]:
-        """Of a causal model no more than `LOGITS` at once: those of the completions alone, where it can leave out the
+        """The batches; a causal model has at most `LOGITS` at once, of completions alone where it can leave out the
         prompts'.
         """
         lengths = [len(text) for text in texts]
@@ -325,9 +325,9 @@ def states_at(
     column = torch.where(there, read.padded.starts.cpu()[:, None] + before + place, 0).to(read.padded.ids.device)
     rows = torch.arange(len(texts), device=column.device)[:, None]
     with in_memory(*read.padded.ids.shape), torch.inference_mode():
-        taken = torch.stack([read.out.hidden_states[layer][rows, column] for layer in layers], dim=1)
-        taken = taken.float() * there.to(taken.device)[:, None, :, None]
-    return taken.cpu().numpy(), there.numpy()
+        states = torch.stack([read.out.hidden_states[layer][rows, column] for layer in layers], dim=1)
+        states = states.float() * there.to(states.device)[:, None, :, None]
+    return states.cpu().numpy(), there.numpy()
 
 
 class ReadTokens(NamedTuple):

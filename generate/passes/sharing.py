@@ -67,18 +67,19 @@ def _read_bucket(reader: Reader, texts: Sequence[Ids], bucket: Sequence[int]) ->
     reader.busy_s += perf_counter() - began
     for group in batches([len(texts[place]) for place in bucket], reader.batch_tokens):
         places = [bucket[i] for i in group]
-        own = [Ids((), texts[place].completion) for place in places]
+        completions = [Ids((), texts[place].completion) for place in places]
         of = torch.tensor([rows[texts[place].prompt] for place in places], device=network.device)
         began = perf_counter()
-        with in_memory(len(own), max(map(len, own))), torch.inference_mode():
-            padded = pad(own, reader.fill(own), False, network.device)
+        with in_memory(len(completions), max(map(len, completions))), torch.inference_mode():
+            padded = pad(completions, reader.fill(completions), False, network.device)
             given = {"input_ids": padded.ids, "past_key_values": _selected(layers, of), "use_cache": True}
             out = network(**given, output_hidden_states=True)
             if network.device.type == "cuda":
                 torch.cuda.synchronize(network.device)
         seconds = perf_counter() - began
         reader.busy_s += seconds
-        yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, [len(text) for text in own]))), own
+        lengths = [len(text) for text in completions]
+        yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, lengths))), completions
 
 
 def _selected(layers: Sequence[tuple[Tensor, Tensor]], rows: Tensor) -> Any:

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines.base import Message, Prompt
-from toolkit.errors import FormatError, InvalidError, UnknownError, suggest
+from toolkit.documents import read_text
+from toolkit.errors import InvalidError, UnknownError, suggest
 
 PROMPTS = Path(__file__).resolve().parents[1] / "prompts"
 PER_MESSAGE = 16
@@ -85,19 +86,12 @@ def read_template(name: str, folder: Path | None = None) -> Template:
         raise UnknownError(
             f"unknown prompt file `{name}`: neither in the recipe's folder nor included; {suggest(name, shipped)}"
         )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"prompt `{name}` can't be read: {error}") from None
-    return parse_template(name, text)
+    return parse_template(name, read_text(path, f"prompt `{name}`"))
 
 
 def read_whole(name: str, path: Path, what: str) -> Template:
     """A file that is kept as it is, such as a chat template. `what` is the setting that names it."""
-    try:
-        return Template(name, path.read_text(encoding="utf-8"), ())
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"`{what}` {name} can't be read: {error}") from None
+    return Template(name, read_text(path, f"`{what}` {name}"), ())
 
 
 def parse_template(name: str, text: str) -> Template:

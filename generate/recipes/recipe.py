@@ -32,7 +32,7 @@ from generate.engines import ENGINES, Engine, EngineOptions, open_engine, read_s
 from generate.recipes.prompting import Template, read_template, read_whole
 from generate.recipes.toml_file import RecipePart, naming, place_of, read_head, read_optional, read_toml, tables_of
 from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
-from toolkit.errors import ConflictError, EmptyError, InvalidError, RequiredError, UnknownError, shown, suggest
+from toolkit.errors import ConflictError, EmptyError, InvalidError, RequiredError, UnknownError, quote, suggest
 from toolkit.settings import Checked, check, flatten, from_table, setting
 
 HOTTEST = 5.0
@@ -123,7 +123,7 @@ def _read_schedule(given: Any, place: str) -> _TemperatureSchedule:
     if isinstance(given, Real) and not isinstance(given, bool) and 0 <= float(given) <= HOTTEST:
         return _Constant(float(given))
     raise InvalidError(
-        f"`{place}` is {shown(given)}; it takes a number from 0 to {HOTTEST:g}, `{{ mixture = […] }}` or"
+        f"`{place}` is {quote(given)}; it takes a number from 0 to {HOTTEST:g}, `{{ mixture = […] }}` or"
         " `{ low, high, step }`"
     )
 
@@ -281,7 +281,7 @@ class _Step:
         if not self.pool or "/" in self.pool:
             raise InvalidError(f"`pool` is `{self.pool}`; it takes a name without `/`")
         if self.of is not None and self.action in ("", "solve"):
-            raise InvalidError(f"`action` is `{self.action}`; it takes what is done to the attempt, not `solve`")
+            raise InvalidError(f"`action` is `{self.action}`; it takes the name of a revision, not `solve`")
 
 
 @dataclass(frozen=True)
@@ -457,7 +457,7 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
 def read_engine(table: Any) -> EngineSettings:
     """The table `[engine]`; what is the engine's own is checked by it."""
     if not isinstance(table, Mapping):
-        raise InvalidError(f"`engine` is {shown(table)}; it takes a table")
+        raise InvalidError(f"`engine` is {quote(table)}; it takes a table")
     common = {key: value for key, value in table.items() if key in _ENGINE}
     further = {key: value for key, value in table.items() if key not in _ENGINE}
     return from_table(EngineSettings, {**common, "settings": further}, "engine")

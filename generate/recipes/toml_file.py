@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit import documents
-from toolkit.errors import InvalidError, NotFoundError, UnknownError, errors_begin, shown, suggest
+from toolkit.errors import InvalidError, NotFoundError, UnknownError, errors_begin, quote, suggest
 from toolkit.settings import Checked, from_table, setting
 
 SHIPPED = Path(__file__).resolve().parent / "shipped"
@@ -111,7 +110,7 @@ def tables_of(top: Mapping[str, Any], name: str) -> list[Any]:
     """The tables of a list such as `[[sample]]`."""
     given = top.get(name, [])
     if not isinstance(given, list):
-        raise InvalidError(f"`{name}` is {shown(given)}; write it as `[[{name}]]`, once for each")
+        raise InvalidError(f"`{name}` is {quote(given)}; write it as `[[{name}]]`, once for each")
     return given
 
 
@@ -133,10 +132,7 @@ def _overrule(top: dict[str, Any], given: str) -> None:
     names = key.strip().split(".")
     if not equals or not all(names):
         raise InvalidError(f"`{given}`: write a setting as KEY=VALUE, as `engine.model=llama3.2`")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):
-        value = text
+    value = documents.toml_value(text)
     table: Any = top
     for place, name in enumerate(names[:-1]):
         if isinstance(table, dict) and place == 0 and name in LISTS:

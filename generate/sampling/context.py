@@ -37,11 +37,11 @@ class _ChosenEvidence:
 def choose_evidence(similarities: np.ndarray, rule: EvidenceSettings) -> _ChosenEvidence:
     """(n,) cosines of an example's candidates -> the chosen ones; ties go to the earlier candidate."""
     order = np.argsort(-similarities, kind="stable")[: rule.top]
-    passing = int((similarities >= rule.floor).sum())
+    above_floor = int((similarities >= rule.floor).sum())
     return _ChosenEvidence(
         places=tuple(int(place) for place in order),
         similarities=tuple(float(similarities[place]) for place in order),
-        relaxed=passing < len(order),
+        relaxed=above_floor < len(order),
     )
 
 

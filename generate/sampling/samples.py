@@ -1,4 +1,4 @@
-"""From steps to calls, as the engine likes them, and from completions to rows of the log: answers read, normalised
+"""The calls of steps, as the engine likes them, and the log's rows of completions: answers read, normalised
 and judged, costs of attempt and finalizer added.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from generate.engines.base import Call, Completion, Prompt, summed
-from generate.journal.asking import JournalCall
+from generate.journal.dispatch import JournalCall
 from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, FinalizerSettings, PoolStep, Recipe, seed_of
 from toolkit.answers import judge, normalise, read_answers
 from toolkit.log import collect, schema_of

@@ -32,7 +32,7 @@ SHARD_BYTES = 2**16
 """What a file of Parquet or JSON has besides its rows."""
 LOGPROB_BYTES = 56
 ID_BYTES = 8
-"""Of a token's id: six digits and what parts them."""
+"""Bytes of a token's id: six digits and what parts them."""
 JOURNAL_BYTES = 2 * PAGE * WAL_PAGES
 """What a journal has besides rows: its write-ahead log, and tables of which a page is hardly filled."""
 

@@ -38,7 +38,7 @@ class SamplingPlan:
     """What is to be generated: a recipe, its examples in this shard, and the settings that the log is known by.
 
     `notes`: what was counted in the data, and in the worked examples of prompts, beside the published counts.
-    `made_of`: what to call `plan_again` with.
+    `origin`: what to call `plan_again` with.
     """
 
     recipe: Recipe
@@ -46,7 +46,7 @@ class SamplingPlan:
     pool: FewShotPool | None
     identity: Mapping[str, Any]
     notes: tuple[str, ...] = ()
-    made_of: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def traces(self) -> int:

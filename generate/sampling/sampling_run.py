@@ -23,8 +23,8 @@ import polars as pl
 
 from generate.engines.base import FAILED, Call, CallFailure, Completion, Engine, EngineError, Outcome
 from generate.engines.weights import versions_here
-from generate.journal.asking import Asking, JournalCall
 from generate.journal.database import BEGUN, FOLDER, Journal, difference
+from generate.journal.dispatch import Dispatch, JournalCall
 from generate.journal.events import Answered
 from generate.passes.embedding import Embedder
 from generate.recipes.recipe import PoolStep, Recipe
@@ -61,8 +61,8 @@ def _check_out(identity: Mapping[str, Any], out: Path) -> None:
 def _check_begun(identity: Mapping[str, Any], journal: Journal, origin: Mapping[str, Any]) -> None:
     """ThinkbackError where the journal holds answers under other settings; else it is begun with these."""
     if next(journal.events(Answered), None) is not None:
-        _compare(identity, journal.kept(BEGUN), journal.out)
-    journal.append((), {BEGUN: identity, MADE_OF: origin})
+        _compare(identity, journal.saved(BEGUN), journal.out)
+    journal.append((), {BEGUN: identity, ORIGIN: origin})
 
 
 def _compare(now: Mapping[str, Any], before: Mapping[str, Any], out: Path) -> None:
@@ -71,8 +71,8 @@ def _compare(now: Mapping[str, Any], before: Mapping[str, Any], out: Path) -> No
         raise ExistsError(f"`{out}` holds a log of other settings: {differs}; name another `out`")
 
 
-MADE_OF = "made_of"
-"""Under this name is kept which recipe a run is of, and which part of it."""
+ORIGIN = "made_of"
+"""The name under which the journal keeps which recipe a run is of, and which part of it."""
 MODELS = "models"
 ENGINE, EMBEDDING = "engine", "embedding"
 DECIDING = ("model", "revision", "weights_sha256", "sha256", "pooling", "max_tokens", "dtype", "device", "context")
@@ -86,10 +86,10 @@ class _ModelsSeen:
 
     def __init__(self, journal: Journal):
         self.journal = journal
-        self.known: dict[str, dict[str, Any]] = {} if journal.empty() else journal.kept(MODELS)
+        self.known: dict[str, dict[str, Any]] = {} if journal.empty() else journal.saved(MODELS)
         self.settled: set[str] = set()
 
-    def settle(self, what: str, model: Engine | Embedder) -> None:
+    def record(self, what: str, model: Engine | Embedder) -> None:
         """Keep what a model says of itself, which is asked once, but again of what tells more with each answer.
         ThinkbackError where another one answered before."""
         if what in self.settled and not any(key in self.known[what] for key in GROWING):
@@ -201,7 +201,7 @@ def generate(
     context = Context(plan.recipe, plan.examples, plan.pool, embedder)
     writer = LogWriter(out)
     with Journal(writer.path) as journal:
-        _check_begun(plan.identity, journal, plan.made_of)
+        _check_begun(plan.identity, journal, plan.origin)
         opens = open_engine or (lambda one: one.engine.opened(one, allow_keys))
         run = _Run(plan, writer, journal, context, opens, _ModelsSeen(journal))
         try:
@@ -215,7 +215,7 @@ def generate(
                 run.block(rows)
             return run.seal()
         except (EngineError, LogError) as error:
-            raise run.kept(error) from None
+            raise run.with_progress(error) from None
         finally:
             run.close()
 
@@ -238,7 +238,7 @@ class _Run:
     finished: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self.asking = Asking(self.journal, f"`{self.writer.path}`")
+        self.dispatch = Dispatch(self.journal, f"`{self.writer.path}`")
 
     def recall(self) -> None:
         """What was answered before, and which examples have their rows: all tables', or settled without traces."""
@@ -255,7 +255,7 @@ class _Run:
         """Note an answered sample. Completions whose rows are written need not be held."""
         self.seconds[one.pool] = self.seconds.get(one.pool, 0.0) + one.elapsed_s
         self.counted[one.pool] = self.counted.get(one.pool, 0) + 1
-        self.asking.note(one)
+        self.dispatch.note(one)
         if one.completion is None:
             self.failed[one.about, one.pool, one.sample] = one.failure or "", one.cause or FAILED
         elif not all(one.about in ids for ids in self.written.values()):
@@ -272,10 +272,10 @@ class _Run:
             return
         prepared = self.context.prepare(rows)
         if self.context.opened is not None:
-            self.models.settle(EMBEDDING, self.context.opened)
+            self.models.record(EMBEDDING, self.context.opened)
         for step in self.plan.recipe.steps:
             self.step(step, prepared)
-        unsettled = self.asking.open()
+        unsettled = self.dispatch.open()
         rows = rows.filter(~pl.col("example_id").is_in(list(unsettled)))
         if rows.height:
             self.write(rows, [one for one in prepared if one.example_id not in unsettled])
@@ -293,10 +293,10 @@ class _Run:
         self.ask(calls)
         if recipe.finalizer is None or not step.finalize:
             return
-        found = [(e, i) for e in prepared for i in range(step.samples) if (e.example_id, step.pool, i) in self.done]
-        texts = [self.whole(step, example.example_id, index) for example, index in found]
+        ready = [(e, i) for e in prepared for i in range(step.samples) if (e.example_id, step.pool, i) in self.done]
+        texts = [self.whole(step, example.example_id, index) for example, index in ready]
         calls = []
-        for (example, index), (text, _), answer in zip(found, texts, samples.read(texts, recipe.answers), strict=True):
+        for (example, index), (text, _), answer in zip(ready, texts, samples.read(texts, recipe.answers), strict=True):
             name = example.example_id
             unread = not samples.readable(answer, recipe.answers)
             if unread and not self.has(name, step.pool + samples.FINALIZER, index):
@@ -309,20 +309,20 @@ class _Run:
         if not calls:
             return
         engine = self.opened()
-        for one, answered in self.asking.answers(engine, calls):
+        for one, answered in self.dispatch.answers(engine, calls):
             for sample in answered:
                 self.note(sample)
             if not one.pool.endswith(samples.FINALIZER):
                 self.advance(len(answered))
-        self.models.settle(ENGINE, engine)
+        self.models.record(ENGINE, engine)
 
     def unfinished(self) -> pl.DataFrame:
         """The examples without rows of which no call is to be asked again."""
-        return self.plan.examples.filter(~pl.col("example_id").is_in([*self.finished, *self.asking.open()]))
+        return self.plan.examples.filter(~pl.col("example_id").is_in([*self.finished, *self.dispatch.open()]))
 
     def give_up(self) -> None:
         """Let what failed in this run be final."""
-        for _, answered in self.asking.give_up():
+        for _, answered in self.dispatch.give_up():
             for sample in answered:
                 self.note(sample)
 
@@ -398,7 +398,7 @@ class _Run:
         """The engine, opened when it is first needed."""
         if self.engine is None:
             self.engine = self.open_engine(self.plan.recipe)
-            self.models.settle(ENGINE, self.engine)
+            self.models.record(ENGINE, self.engine)
         return self.engine
 
     def model(self) -> str:
@@ -409,7 +409,7 @@ class _Run:
 
     def seal(self) -> Generated:
         """Write the manifest, when nothing is missing that another run could add."""
-        self.asking.check()
+        self.dispatch.check()
         if not self.writer.log().has("traces"):
             (example_id, pool, index), (reason, _) = min(self.failed.items())
             raise IncompleteError(
@@ -427,7 +427,7 @@ class _Run:
         self.journal.remove()
         return Generated(open_log(self.writer.path), failures, judging)
 
-    def kept(self, error: ThinkbackError) -> ThinkbackError:
+    def with_progress(self, error: ThinkbackError) -> ThinkbackError:
         """The error that ended a run, which says that progress is saved, where there is some, and to run again where
         that can help: not where rows are unfit, but where an engine or the disk failed."""
         if not self.known():
@@ -455,23 +455,23 @@ def seal_unfinished(out: Path) -> Generated:
     ThinkbackError where it has no traces, or its recipe is gone or says something else now.
     """
     with Journal(out) as journal:
-        origin, models = journal.kept(MADE_OF), journal.kept(MODELS)
+        origin, models = journal.saved(ORIGIN), journal.saved(MODELS)
     if not origin or ENGINE not in models:
         raise IncompleteError(
             f"`{out}` is an unfinished run that {'has no answer yet' if origin else 'does not know its recipe'}: run"
             f" the recipe again, with {argument('with_failures')}"
         )
-    return generate(plan_again(origin), out, lambda _: _NotAsked(models[ENGINE]), with_failures=True)
+    return generate(plan_again(origin), out, lambda _: _SilentEngine(models[ENGINE]), with_failures=True)
 
 
-class _NotAsked:
+class _SilentEngine:
     """The engine of a run whose calls are not asked; what it says of itself is what the run's engine said."""
 
     def __init__(self, known: Mapping[str, Any]):
         self.name, self.model, self.known = str(known["name"]), str(known["model"]), known
 
     def describe(self) -> dict[str, object]:
-        """As the journal has it."""
+        """The record as the journal has it."""
         return dict(self.known)
 
     def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:

@@ -24,7 +24,7 @@ from generate.signals.random_score import RandomScore
 from generate.signals.sequence_classifier import RewardModel, SequenceClassifier
 from generate.signals.serving import ServingFeatures
 from generate.signals.signal import Additions, TraceSignal
-from toolkit.errors import ConflictError, InvalidError, RequiredError, UnknownError, listed, shown, suggest
+from toolkit.errors import ConflictError, InvalidError, RequiredError, UnknownError, listed, quote, suggest
 from toolkit.settings import from_table
 
 LISTS: Mapping[str, tuple[type[TraceSignal], ...]] = {
@@ -77,12 +77,12 @@ def _read_signal(name: str, table: Any) -> TraceSignal:
     """A table of the list `name`, as the signal of its kind."""
     place, kinds = place_of(name, table), KINDS[name]
     if not isinstance(table, Mapping):
-        raise InvalidError(f"`{place}` is {shown(table)}; it takes a table")
+        raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")
     kind = table.get("kind", DEFAULTS.get(name))
     if kind is None:
         raise RequiredError(f"`{place}.kind` is required; it takes one of {listed(sorted(kinds))}")
     if not isinstance(kind, str) or kind not in kinds:
-        raise UnknownError(f"`{place}.kind` is {shown(kind)}; {suggest(str(kind), kinds)}")
+        raise UnknownError(f"`{place}.kind` is {quote(kind)}; {suggest(str(kind), kinds)}")
     for key in table:
         others = [name for name, other in kinds.items() if key in _keys(other)]
         if others and key not in _keys(kinds[kind]):

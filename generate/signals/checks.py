@@ -360,10 +360,10 @@ def _unsolved(question: str, answer: str, given: Fraction) -> bool:
     run = re.search(rf"[-+*/().\d \t{letter}×÷·−]*=[-+*/().\d \t{letter}×÷·−]*", alone)
     if run is None or letter not in run[0] or not _stands_alone(question[: run.start()], question[run.end() :]):
         return False
-    put = re.sub(rf"(?<=[\d)])[ \t]*{letter}", f"*{letter}", run[0].translate(_SIGNS))
+    product = re.sub(rf"(?<=[\d)])[ \t]*{letter}", f"*{letter}", run[0].translate(_SIGNS))
     decimals = re.fullmatch(r"[-+−]?[\d,]*\.(\d+)", answer.strip())
     room = Fraction(1, 10 ** len(decimals[1])) if decimals else Fraction(0)
-    apart = [_apart(put, letter, value) for value in (given - room, given, given + room)]
+    apart = [_apart(product, letter, value) for value in (given - room, given, given + room)]
     known = [value for value in apart if value is not None]
     # a decimal answer may be rounded: the sides meet somewhere in its last digit
     return len(known) == len(apart) and (min(known) > _EQUAL or max(known) < -_EQUAL)
@@ -380,8 +380,8 @@ def _stands_alone(before: str, after: str) -> bool:
 
 def _apart(equation: str, letter: str, value: Fraction) -> float | None:
     """The left side less the right, relative to their size, with a number in the place of the unknown."""
-    put = equation.replace(letter, f"({value.numerator}/{value.denominator})")
-    first, second = (evaluated(side.strip(" .")) for side in put.split("="))
+    substituted = equation.replace(letter, f"({value.numerator}/{value.denominator})")
+    first, second = (evaluated(side.strip(" .")) for side in substituted.split("="))
     if first is None or second is None:
         return None
     return (first - second) / max(1.0, abs(first), abs(second))

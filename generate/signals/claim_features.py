@@ -29,7 +29,7 @@ class _ClaimWorker(EmbeddingWorker):
         claims = [row["question"] for row in examples]
         evidence = [_passages(row[self.step.evidence]) for row in examples]
         texts = self.step.justifications(rows["text"])
-        parts = similarity.pieces([passage for passages in evidence for passage in passages], self.embedder)
+        parts = similarity.chunks([passage for passages in evidence for passage in passages], self.embedder)
         sizes = iter([len(listed) for listed in parts])
         flat = [part for listed in parts for part in listed]
         unit = similarity.embedded([*claims, *texts.to_list(), *flat], self.embedder)

@@ -40,7 +40,7 @@ class FeatureSignal(TraceSignal):
     table = "features"
     one_row = True
     renamed_by = "prefix"
-    texts = Texts.OWN
+    texts = Texts.COMPLETION
     features: ClassVar[tuple[str, ...]]
     """The names of its columns, without the prefix."""
 
@@ -120,15 +120,15 @@ class JustificationSignal(FeatureSignal):
         if self.pattern is None:
             return
         if check_pattern(self.pattern) < 1:
-            raise InvalidError("`pattern` has no group: put what is wanted in parentheses")
+            raise InvalidError("`pattern` has no group: put the part to read in parentheses")
 
     def justifications(self, texts: pl.Series) -> pl.Series:
         """The part of each text that the pattern's first group takes, at its last match; the whole without a match."""
         plain = texts.cast(pl.String).fill_null("")
         if self.pattern is None:
             return plain
-        taken = last_matches(plain, self.pattern)["taken"]
-        return taken.zip_with(taken.is_not_null(), plain)
+        matches = last_matches(plain, self.pattern)["taken"]
+        return matches.zip_with(matches.is_not_null(), plain)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,7 +77,7 @@ class ReadingWorker(Worker):
         return self.reader.too_long(text)
 
     def differs(self, row: Mapping[str, Any], text: Ids) -> str | None:
-        """That a text came to another number of tokens than the log tells; None where it did not."""
+        """A sentence where a text has another number of tokens than the log says; else None."""
         return None
 
     def fitting(self, block: TraceBlock) -> _FittingTexts:
@@ -157,12 +157,12 @@ class ForcedWorker(ReadingWorker):
         return Ids(tuple(tokens.encode(prompt)) if prompt else (), ids)
 
     def differs(self, row: Mapping[str, Any], text: Ids) -> str | None:
-        """Of a text whose tokens were not known, where the log tells their number."""
-        told = row["completion_tokens"]
-        if text.counted is None or told is None or row["finalizer_used"] or row["tokens_estimated"]:
+        """The sentence about a text whose tokens were not known, where the log has their number."""
+        logged = row["completion_tokens"]
+        if text.counted is None or logged is None or row["finalizer_used"] or row["tokens_estimated"]:
             return None
         length = text.counted + self._ended_itself(row)
-        return None if length == told else f"its text comes to {counted(length, 'token')}, of {told} that were written"
+        return None if length == logged else f"its text has {counted(length, 'token')}, the log counts {logged}"
 
     def describe(self) -> Mapping[str, Any]:
         """The model, what stood before the traces, and what is read as their end."""

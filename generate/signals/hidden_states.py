@@ -22,7 +22,7 @@ from generate.passes.sharing import keeps_prompts, read_completions
 from generate.signals.forced import ForcedWorker, TeacherForced
 from generate.signals.signal import Additions, BlockRows, Work, Workload
 from generate.traces.block import TraceBlock
-from toolkit.errors import InvalidError, LimitError, MismatchError, shown
+from toolkit.errors import InvalidError, LimitError, MismatchError, quote
 from toolkit.log import Log, collect
 from toolkit.progress import Advance
 from toolkit.settings import check, from_table, of_kind, setting
@@ -42,7 +42,7 @@ class _Span:
     def __post_init__(self) -> None:
         check(self)
         if self.first > self.last or (self.first < 0) != (self.last < 0):
-            raise InvalidError(f"a span runs up, on one side of 0: {self.first} to {self.last} does not")
+            raise InvalidError(f"a span ascends on one side of 0: {self.first} to {self.last} does not")
 
 
 def _read_places(given: Any, place: str) -> tuple[int, ...]:
@@ -52,7 +52,7 @@ def _read_places(given: Any, place: str) -> tuple[int, ...]:
         return tuple(range(span.first, span.last + 1))
     listed = of_kind(tuple[int, ...], given)
     if not listed or len(set(listed)) < len(listed):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a list of integers, each once")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of integers, each once")
     return tuple(listed)
 
 
@@ -92,7 +92,7 @@ class _StatesWorker(ForcedWorker):
         if not count:
             return "the text has no tokens"
         if not any(-count <= token < count for token in self.step.tokens):
-            return f"the text has {count} tokens, none of those asked for"
+            return f"the text has {count} tokens, none of the requested ones"
         return super().unfit(text)
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
@@ -110,12 +110,12 @@ class _StatesWorker(ForcedWorker):
         half = self.step.store == "float16"
         width = states.shape[-1]
         row, layer, token = np.nonzero(np.broadcast_to(there[:, None, :], states.shape[:3]))
-        taken = states[row, layer, token]  # (rows, d)
+        selected = states[row, layer, token]  # (rows, d)
         if self.step.grid is not None:
-            taken = np.round(taken / self.step.grid) * self.step.grid
+            selected = np.round(selected / self.step.grid) * self.step.grid
         with np.errstate(over="ignore"):
-            taken = taken.astype(np.float16 if half else np.float32)
-        if not np.isfinite(taken).all():
+            selected = selected.astype(np.float16 if half else np.float32)
+        if not np.isfinite(selected).all():
             hint = ': set `store = "float32"`' if half else ": choose another `dtype`"
             raise LimitError(f"{self.step.place}: a state is too large for {self.step.store}, or NaN{hint}")
         places: dict[str, Any] = {
@@ -125,7 +125,7 @@ class _StatesWorker(ForcedWorker):
             "example_id": pl.Series(np.asarray(examples, dtype=object)[row], dtype=pl.String),
         }
         inner = pl.Float16() if half else pl.Float32()
-        state = pl.Series("state", taken.reshape(len(taken), width), dtype=pl.Array(inner, width))
+        state = pl.Series("state", selected.reshape(len(selected), width), dtype=pl.Array(inner, width))
         return pl.DataFrame(places).with_columns(state)
 
 
@@ -183,12 +183,12 @@ class HiddenStates(TeacherForced):
         super().check_log(additions, log)
         if not log.has(self.table):
             return
-        there, own = log.columns(self.table)["state"], self._dimension(additions)
+        there, dimension = log.columns(self.table)["state"], self._dimension(additions)
         width = there.size if isinstance(there, pl.Array) else None
-        if width != own:
+        if width != dimension:
             raise MismatchError(
-                f"{self.place}: the model's states have {own} numbers, those of `{self.table}` in the log {width}: give"
-                " them another `name`"
+                f"{self.place}: the model's states have {dimension} numbers, those of `{self.table}` in the log have"
+                f" {width}: give them another `name`"
             )
 
     def disk_bytes(self, load: Workload) -> int:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import polars as pl
 
 from generate.engines.base import FAILED, Call, Completion, Engine, Prompt, summed
-from generate.journal.asking import Asking, JournalCall
+from generate.journal.dispatch import Dispatch, JournalCall
 from generate.journal.events import Answered
 from generate.recipes.prompting import Template
 from generate.recipes.recipe import seed_of
@@ -37,7 +37,7 @@ PER_BLOCK = 2_048
 MAX_UNREADABLE = 100
 """Judgements that may be unreadable, all from the first on, before a run gives up."""
 MIN_UNREADABLE = 10
-"""At the end, so many unreadable ones without a readable one say that something is wrong; fewer may be an accident."""
+"""Unreadable judgements without a readable one that make an error at the end; fewer may be an accident."""
 TRIES = 2
 COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
 
@@ -50,16 +50,16 @@ class _Question:
     rows: tuple[Mapping[str, Any], ...]
 
 
-class _AskedWorker(Worker):
+class _PromptedWorker(Worker):
     """Asks an engine, which is opened when the first call is due. What was answered before is in the journal."""
 
     per_block = PER_BLOCK
 
-    def __init__(self, step: _AskedVerifier, work: Work):
+    def __init__(self, step: _PromptedVerifier, work: Work):
         super().__init__(step, work)
         self.template = work.additions.prompts[step.prompt]
         check_fields(self.template, work.log, step.fields)
-        self.asking = Asking(work.journal, f"`{step.name}`")
+        self.dispatch = Dispatch(work.journal, f"`{step.name}`")
         self.engine: Engine | None = None
         self.answers: dict[str, dict[int, Completion]] = {}
         self.failed: dict[str, tuple[str, str]] = {}
@@ -69,7 +69,7 @@ class _AskedWorker(Worker):
 
     def _note(self, one: Answered) -> None:
         """Note an answered call."""
-        self.asking.note(one)
+        self.dispatch.note(one)
         if one.completion is None:
             self.failed[one.about] = one.failure or "", one.cause or FAILED
         else:
@@ -84,7 +84,7 @@ class _AskedWorker(Worker):
         """Ask about a block's traces; the rows of those whose judgement could be read."""
         questions = list(self.step.questions(block.rows))
         alone = 0 if self.read else MAX_UNREADABLE
-        parts = [self._settle(block, part, advance) for part in (questions[:alone], questions[alone:]) if part]
+        parts = [self._judge(block, part, advance) for part in (questions[:alone], questions[alone:]) if part]
         return BlockRows(
             pl.concat([score_rows([]), *(part.rows for part in parts)]),
             unreadable=tuple(chain.from_iterable(part.unreadable for part in parts)),
@@ -93,7 +93,7 @@ class _AskedWorker(Worker):
         )
 
     def finish(self, rows: int, unreadable: int) -> Mapping[str, Any]:
-        """Of servers more is known now. UnreadableError where nothing that was said, now or before, can be read."""
+        """The record, which knows more of a server now. UnreadableError where no judgement can be read."""
         if unreadable >= MIN_UNREADABLE and not rows:
             self.unread = unreadable
             raise self._hopeless()
@@ -103,7 +103,7 @@ class _AskedWorker(Worker):
         if self.engine is not None:
             self.engine.close()
 
-    def _settle(self, block: TraceBlock, questions: Sequence[_Question], advance: Advance) -> BlockRows:
+    def _judge(self, block: TraceBlock, questions: Sequence[_Question], advance: Advance) -> BlockRows:
         """Some questions, asked as often as need be."""
         sizes = {question.key: len(question.rows) for question in questions}
         advance(sum(size for key, size in sizes.items() if key in self.answers or key in self.failed))
@@ -111,10 +111,10 @@ class _AskedWorker(Worker):
             due = [question for question in questions if self._due(question, number)]
             self._ask([self._call(block, question, number) for question in due], sizes, advance)
         if self.work.with_failures:
-            for _, answered in self.asking.give_up():
+            for _, answered in self.dispatch.give_up():
                 for sample in answered:
                     self._note(sample)
-        self.asking.check()
+        self.dispatch.check()
         rows: list[dict[str, Any]] = []
         refused: list[tuple[str, str, str]] = []
         unreadable: list[tuple[str, ...]] = []
@@ -142,7 +142,7 @@ class _AskedWorker(Worker):
         first = f", the first says {self.said[:60]!r}" if self.said else ""
         return UnreadableError(
             f"`{self.step.name}`: not one of {self.unread:,} judgements can be read{first}: look at its prompt, `read`"
-            " and `max_tokens`; the log is as it was"
+            " and `max_tokens`; the log is unchanged"
         )
 
     def _opened(self) -> Engine:
@@ -173,7 +173,7 @@ class _AskedWorker(Worker):
         """Run calls; with the first answer to a question its traces are counted, as many as it is about."""
         if not calls:
             return
-        for one, answered in self.asking.answers(self._opened(), calls):
+        for one, answered in self.dispatch.answers(self._opened(), calls):
             for sample in answered:
                 self._note(sample)
             if one.samples == (0,):
@@ -191,7 +191,7 @@ class _AskedWorker(Worker):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _AskedVerifier(VerifierSignal):
+class _PromptedVerifier(VerifierSignal):
     """A verifier that is asked in words. `read`: where the number stands that it says, in JSON (under `key`) or as the
     first number of the text. What can't be read is asked once more, at `retry_temperature`.
     """
@@ -204,7 +204,7 @@ class _AskedVerifier(VerifierSignal):
     retry_temperature: float = setting(0.5, low=0, high=5)
     stop: tuple[str, ...] = setting(())
 
-    worker = _AskedWorker
+    worker = _PromptedWorker
     needs_engine = True
     key_of_kind: ClassVar[str] = "score"
     """The name of the number in JSON, where `key` gives none."""
@@ -286,7 +286,7 @@ SHARED: Mapping[str, Any] = {"lines": None, "first": None}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judge(_AskedVerifier):
+class Judge(_PromptedVerifier):
     """Says a score in [0, 1]."""
 
     kind = "judge"
@@ -294,7 +294,7 @@ class Judge(_AskedVerifier):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reflection(_AskedVerifier):
+class Reflection(_PromptedVerifier):
     """Says a number from 1 to 10, which is kept as it is."""
 
     kind = "reflection"
@@ -304,7 +304,7 @@ class Reflection(_AskedVerifier):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listwise(_AskedVerifier):
+class Listwise(_PromptedVerifier):
     """Says the number, from 1, of the best trace: it scores 1, the others 0. `lines`: its prompt shows the last lines
     of each trace, on one line; without it whole texts. `first`: it chooses among the first samples only, as many as
     that.
@@ -330,7 +330,7 @@ class Listwise(_AskedVerifier):
             yield _Question("/".join([*(part for part in group if part is not None), digest]), listed)
 
     def ask(self, template: Template, block: TraceBlock, question: _Question) -> Prompt:
-        """With all texts of the group."""
+        """The prompt with all texts of the group."""
         return prompt_about_all(template, block, question.rows, self.lines)
 
     def fits(self, number: float, question: _Question) -> bool:

@@ -48,7 +48,7 @@ class _LoggedWorker(Worker):
             return row["sum_logprob"], "the log has no `sum_logprob` for it"
         if last is None:
             if row["sum_logprob"] is None or not written:
-                return None, "the log does not have the number and the sum of its log-probabilities"
+                return None, "the log lacks the number or the sum of its log-probabilities"
             return row["sum_logprob"] / written, ""
         if listed is None or (len(listed) < last and len(listed) != written):
             logged = "none" if listed is None else str(len(listed))
@@ -98,7 +98,7 @@ class LogProb(VerifierSignal, TeacherForced):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.every_token and self.model is None:
-            raise RequiredError("`every_token` needs a `model`: the log has what it has of the writing model's")
+            raise RequiredError("`every_token` needs a `model`: the log has no more of the writing model's")
         if self.model is None and (self.prompt or self.prompts or self.chat_template):
             raise RequiredError("`prompt` needs a `model`: the log's own log-probabilities need no prompt")
 
@@ -139,5 +139,5 @@ class LogProb(VerifierSignal, TeacherForced):
 
     def over(self, logprobs: np.ndarray) -> float:
         """The score of some log-probabilities."""
-        taken = logprobs if self.last is None else logprobs[-self.last :]
-        return float(taken.sum() if self.how == "sum" else taken.mean())
+        last_ones = logprobs if self.last is None else logprobs[-self.last :]
+        return float(last_ones.sum() if self.how == "sum" else last_ones.mean())

@@ -141,7 +141,7 @@ def _chunks(places: Sequence[int], pairs: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _peers_of(groups: Sequence[int], earlier: bool, most: int | None) -> list[list[int]]:
-    """For each trace the places of its peers: others of its group, or those before it; the nearest `most` of them.
+    """The places of each trace's peers: others of its group, or those before it; the nearest `most` of them.
 
     groups: ascending, those of a group in order of sample index.
     """

@@ -7,7 +7,6 @@ the prompt that it was trained with and how its training went; a reward model of
 from __future__ import annotations
 
 import contextlib
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,12 +23,15 @@ from generate.recipes.prompting import Template, parse_template
 from generate.signals.forced import ReadingWorker
 from generate.signals.signal import BlockRows, VerifierSignal, Work
 from generate.traces.block import TRACE_FIELDS, TraceBlock, check_fields, prompt_about
-from toolkit.errors import ConflictError, RequiredError
+from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, quote
+from toolkit.models import numbers, of_schema, read_model
 from toolkit.progress import Advance
-from toolkit.settings import setting
+from toolkit.settings import Checked, setting
 
-KEPT = "classifier.json"
+SETTINGS_FILE = "classifier.json"
 ADAPTER = "adapter_config.json"
+LARGEST_RANK = 1_024
+"""Of an adapter's matrices, for which peft takes the memory before it reads them."""
 
 
 @contextlib.contextmanager
@@ -40,15 +42,55 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def kept(folder: str | Path) -> dict[str, Any]:
-    """What `classifier.json` says; empty where there is none. EngineError where it is damaged."""
-    path = Path(folder) / KEPT
+@dataclass(frozen=True)
+class _ClassifierFile(Checked):
+    """`classifier.json`: the prompt that a classifier reads by, the weights that it grew out of, and its training."""
+
+    recipe: str = setting("")
+    seed: int = setting(0)
+    prompt: str | None = setting(None)
+    base: str = setting("")
+    base_weights_sha256: str | None = setting(None)
+    settings: Mapping[str, Any] = setting({})
+    versions: Mapping[str, str] = setting({})
+    trained: Mapping[str, Any] = setting({})
+
+
+def _nothing(given: Any, place: str) -> None:
+    if given is not None:
+        raise InvalidError(f"`{place}` is {quote(given)}; adapters with it are not read")
+
+
+@dataclass(frozen=True)
+class _AdapterFile(Checked):
+    """What of `adapter_config.json` says how large an adapter is, and on which model it stands; peft reads the rest."""
+
+    peft_type: str = setting(choices=("LORA",))
+    r: int = setting(low=1, high=LARGEST_RANK)
+    rank_pattern: Mapping[str, Any] = setting({})
+    layer_replication: None = setting(None, read=_nothing)
+    base_model_name_or_path: str | None = setting(None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, rank in self.rank_pattern.items():
+            numbers(int, 1, LARGEST_RANK)([rank], f"rank_pattern.{name}")
+
+
+def read_adapter(folder: str | Path) -> _AdapterFile:
+    """What of an adapter's settings sizes it. ThinkbackError where it is no LoRA adapter, or too large."""
+    path = Path(folder) / ADAPTER
+    with errors_begin(f"`{path}`: "):
+        return of_schema(_AdapterFile)(read_model(path, ADAPTER), "")
+
+
+def read_classifier(folder: str | Path) -> _ClassifierFile | None:
+    """What `classifier.json` says; None where there is none. ThinkbackError where it is no such file."""
+    path = Path(folder) / SETTINGS_FILE
     if not path.is_file():
-        return {}
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, RecursionError, ValueError) as error:
-        raise EngineError(f"`{path}` can't be read: {first_line(error)}") from None
+        return None
+    with errors_begin(f"`{path}`: "):
+        return of_schema(_ClassifierFile)(read_model(path, SETTINGS_FILE), "")
 
 
 def _open_classifier(model: str, settings: TextReading, base: str | None, what: str) -> Reader:
@@ -64,18 +106,15 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
     installed("lora", "peft")
     from peft import PeftModel
 
-    try:
-        named = base or json.loads(adapter.read_text(encoding="utf-8")).get("base_model_name_or_path")
-    except (OSError, ValueError) as error:
-        raise EngineError(f"`{adapter}` can't be read: {first_line(error)}") from None
+    named = base or read_adapter(model).base_model_name_or_path
     beside = Path(model).resolve().parent / Path(str(named)).name
     place = str(named) if base is not None or not beside.is_dir() else str(beside)
     placing = Placing(settings.device, settings.dtype, settings.load_in_4bit, new_head=True, options={"num_labels": 1})
     under = find_model(
         place, None, download=False, hint=f"it is the base of `{Path(model).name}`: give its folder as `base`"
     )
-    trained_on = kept(model).get("base_weights_sha256")
-    if trained_on is not None and trained_on != under.weights_sha256():
+    trained = read_classifier(model)
+    if trained and trained.base_weights_sha256 not in (None, under.weights_sha256()):
         raise EngineError(
             f"{what}: the adapter `{Path(model).name}` was trained on other weights than `{under.name}` holds: give the"
             " folder of that model as `base`"
@@ -129,11 +168,11 @@ class _ClassifierWorker(ReadingWorker):
     def _prompt(self, work: Work, model: str) -> Template:
         if self.step.prompt is not None:
             return work.additions.prompts[self.step.prompt]
-        text = kept(model).get("prompt")
-        if not isinstance(text, str):
+        trained = read_classifier(model)
+        if trained is None or trained.prompt is None:
             find_model(model, None, download=False, weights=False)  # a folder that is not there keeps no prompt either
             raise RequiredError(f"{self.step.place}: the model's folder keeps no prompt: name a file in `prompt`")
-        return parse_template(KEPT, f"{text}\n")
+        return parse_template(SETTINGS_FILE, f"{trained.prompt}\n")
 
     def _check_label(self) -> None:
         labels, label = int(self.reader.network.config.num_labels), self.step.label

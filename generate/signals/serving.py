@@ -139,7 +139,7 @@ SERVING: Mapping[str, tuple[Callable[..., pl.Series], tuple[str, ...]]] = {
     "response_numbers": (response_numbers, ("text",)),
     "response_lines": (response_lines, ("text",)),
 }
-"""How each is made, and of which columns."""
+"""How each feature is made, and of which columns."""
 
 
 class _ServingWorker(FeatureWorker):

@@ -23,7 +23,7 @@ from generate.recipes.prompting import PER_MESSAGE, Template
 from generate.recipes.recipe import EmbeddingSettings, EngineSettings
 from generate.recipes.toml_file import RecipePart
 from generate.traces.block import READ, Texts, TraceBlock
-from toolkit.errors import ConflictError, InvalidError, RequiredError, ThinkbackError, UnsuitableError, shown
+from toolkit.errors import ConflictError, InvalidError, RequiredError, ThinkbackError, UnsuitableError, quote
 from toolkit.log import Log, collect, schema_of
 from toolkit.progress import Advance
 from toolkit.settings import Checked, check, flatten, of_kind, setting
@@ -34,7 +34,7 @@ SCORES = {name: schema_of("verifications")[name].dtype for name in (
 )}  # fmt: skip
 """The columns of a verification."""
 LISTED = {name: schema_of("verifications")[name].dtype for name in ("token_logprobs", "token_entropies", "token_ranks")}
-"""Those that few verifiers have."""
+"""Columns that few verifiers have."""
 HASHES = ("weights_sha256", "base_weights_sha256", "sha256")
 """How workers call the hash of a model's weights."""
 ROW_BYTES = 200
@@ -72,7 +72,7 @@ class Worker(ABC):
 
     @abstractmethod
     def describe(self) -> Mapping[str, Any]:
-        """For the manifest: the model, its weights' hash, versions, device, prompts."""
+        """The manifest's record: the model, its weights' hash, versions, device, prompts."""
 
     @abstractmethod
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
@@ -134,7 +134,7 @@ def _read_counts(given: Any, place: str) -> dict[str, int]:
     """How many of each split, from a table such as `{ train = 300, test = 300 }`."""
     counts = {str(name): of_kind(int, count) for name, count in given.items()} if isinstance(given, Mapping) else {}
     if not isinstance(given, Mapping) or not all(isinstance(n, int) and n >= 1 for n in counts.values()):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a table of splits, each with an integer, at least 1")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a table of splits, each with an integer, at least 1")
     return {name: int(count) for name, count in counts.items() if count is not None}
 
 
@@ -204,7 +204,7 @@ class TraceSignal(Checked, ABC):
         """The ids of traces that have its rows; None where the log has none at all of its name."""
 
     def chosen(self, traces: pl.DataFrame) -> pl.DataFrame:
-        """Of the traces that its filters leave, (example_id, sample_index, …), those that it is for."""
+        """The traces that it is for, of those that its filters leave, (example_id, sample_index, …)."""
         return traces
 
     def check_log(self, additions: Additions, log: Log) -> None:
@@ -343,5 +343,5 @@ class Additions(RecipePart):
     def engine_settings(self) -> EngineSettings:
         """The engine. ThinkbackError where the recipe has none."""
         if self.engine is None:
-            raise RequiredError("a verifier that is asked in words needs `[engine]`")
+            raise RequiredError("a verifier that prompts a model needs `[engine]`")
         return self.engine

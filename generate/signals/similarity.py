@@ -23,15 +23,15 @@ def embedded(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
     return whole[[place[text] for text in texts]]
 
 
-def pieces(texts: Sequence[str], embedder: Embedder) -> list[list[str]]:
-    """Each text as pieces that the encoder takes whole: itself, or its halves, cut at a space, and so on."""
+def chunks(texts: Sequence[str], embedder: Embedder) -> list[list[str]]:
+    """Each text as chunks that the encoder takes whole: itself, or its halves, cut at a space, and so on."""
     lists = [[text] for text in texts]
     while True:
-        flat = list(dict.fromkeys(piece for listed in lists for piece in listed))
+        flat = list(dict.fromkeys(chunk for listed in lists for chunk in listed))
         fits = dict(zip(flat, fitting(embedder, flat).tolist(), strict=True))
         if all(fits.values()):
             return lists
-        lists = [[part for piece in parts for part in ([piece] if fits[piece] else _halves(piece))] for parts in lists]
+        lists = [[part for chunk in parts for part in ([chunk] if fits[chunk] else _halves(chunk))] for parts in lists]
 
 
 def _halves(text: str) -> list[str]:

@@ -253,12 +253,12 @@ class _SplitPlan:
 
     name: str
     stream: int
-    made: _SplitModel
+    model: _SplitModel
 
     @property
     def pool(self) -> str:
         """The pool of its traces, named after their number."""
-        return f"n{self.made.traces}"
+        return f"n{self.model.traces}"
 
 
 def _stratified(counts: Mapping[str, int], claims: int) -> dict[str, int]:
@@ -272,8 +272,8 @@ def _stratified(counts: Mapping[str, int], claims: int) -> dict[str, int]:
 
 
 def _tables(model: _ClaimsModel, plan: _SplitPlan, seed: int) -> dict[str, pl.DataFrame]:
-    split, stream, traces = plan.name, plan.stream, plan.made.traces
-    claims = draw_claims(model, plan.made.counts, seed, stream)
+    split, stream, traces = plan.name, plan.stream, plan.model.traces
+    claims = draw_claims(model, plan.model.counts, seed, stream)
     draws = draw_noise(model, len(claims.gold), traces, seed, stream)
     drawn = make_traces(model, claims, draws)
     n = len(claims.gold)
@@ -288,7 +288,7 @@ def _tables(model: _ClaimsModel, plan: _SplitPlan, seed: int) -> dict[str, pl.Da
         labels=pl.lit(pl.Series([list(LABELS)], dtype=pl.List(pl.String))).first(),
     )
     rows = _traces(model, claims, draws, drawn, ids, traces)
-    checks = [_verifications(v, drawn, draws, rows) for v in model.verifiers if v.name in plan.made.verifiers]
+    checks = [_verifications(v, drawn, draws, rows) for v in model.verifiers if v.name in plan.model.verifiers]
     features = rows.select(
         "trace_id",
         "example_id",
@@ -365,14 +365,14 @@ def _source(
     model: _ClaimsModel, plans: Sequence[_SplitPlan], parts: Sequence[Mapping[str, pl.DataFrame]], traces: int,
     dev: int, seed: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """How it came about; wall-clock as if one process had made all calls in turn, a verifier's also pool by pool."""
+    """The manifest's `source`; wall-clock as if one process made all calls in turn, a verifier's also pool by pool."""
     published = sum(model.counts.values()) * PUBLISHED_TRACES
     pools: dict[str, float] = defaultdict(float)
     checks: dict[str, dict[str, float]] = {v.name: defaultdict(float) for v in model.verifiers}
     for plan, part in zip(plans, parts, strict=True):
         pools[plan.pool] += _seconds(part["traces"])
         if plan.stream != DEV:
-            pools[plan.pool] += model.other_h * 3600 * sum(plan.made.counts.values()) * plan.made.traces / published
+            pools[plan.pool] += model.other_h * 3600 * sum(plan.model.counts.values()) * plan.model.traces / published
         for (name,), rows in part["verifications"].group_by("verifier"):
             checks[str(name)][plan.pool] += _seconds(rows)
     return {

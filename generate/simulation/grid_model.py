@@ -161,11 +161,11 @@ def draw_traces(
     hard = 1 - sigmoid(drawn.logit)[:, None]  # (BLOCK, 1)
     codes = _draw_answers(rng, model, labels, drawn, sigmoid(pool.slope * drawn.logit), pool.traces)
     right = codes == drawn.gold[:, None]
-    wished = model.tokens * np.exp(model.tokens_slope * hard + rng.normal(0, model.tokens_noise, size=shape))
-    cut = wished >= model.max_tokens
+    demand = model.tokens * np.exp(model.tokens_slope * hard + rng.normal(0, model.tokens_noise, size=shape))
+    cut = demand >= model.max_tokens
     finalizer = cut & (rng.random(shape) < model.rescued)
     valid = (finalizer | ~cut) & (rng.random(shape) >= model.invalid_easy + model.invalid_slope * hard)
-    attempt = np.clip(np.rint(wished), 1, model.max_tokens).astype(np.int64)
+    attempt = np.clip(np.rint(demand), 1, model.max_tokens).astype(np.int64)
     question_tokens = drawn.prompt_tokens[:, None]
     prompts = question_tokens + finalizer * (question_tokens + attempt)  # the finalizer reads the whole attempt again
     tokens = attempt + finalizer * model.finalizer_tokens

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 NODES = 80
-"""Of the integrals over normal variables: enough for six decimals."""
+"""Nodes of the integrals over normal variables: enough for six decimals."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class PlantedModel:
         check(self)
 
     @property
-    def told(self) -> PlantedModel | None:
+    def logprob_model(self) -> PlantedModel | None:
         """The model of log-probabilities, as if they were states of one number; None where there are none."""
         if self.logprob is None:
             return None
         return replace(self, signal=self.logprob, shared=1.0, places=1, logprob=None)
 
     def variance(self, places: int | None = None) -> float:
-        """Of the projection's noise, averaged over so many places, by default all."""
+        """The variance of the projection's noise, averaged over so many places, by default all."""
         return self.shared + (1 - self.shared) / (places or self.places)
 
     def right(self, difficulty: np.ndarray) -> np.ndarray:
@@ -72,13 +72,13 @@ class PlantedModel:
         return points, weights / weights.sum()
 
     def auc_within(self, places: int | None = None) -> float:
-        """Of the projection, among the traces of one question."""
+        """The AUC of the projection among the traces of one question."""
         from scipy.stats import norm
 
         return float(norm.cdf(self.signal / np.sqrt(2 * self.variance(places))))
 
     def auc(self, places: int | None = None) -> float:
-        """Of the projection, over all traces."""
+        """The AUC of the projection over all traces."""
         from scipy.stats import norm
 
         u, weights = self._difficulties
@@ -102,7 +102,7 @@ class PlantedModel:
         probability, ahead = self.right(u), self.signal / np.sqrt(self.variance(places))
 
         def density(z: float) -> float:
-            """That a right trace of the value z has the highest one."""
+            """The density of a right trace of the value z, where that is the highest."""
             below = probability * norm.cdf(z - ahead) + (1 - probability) * norm.cdf(z)
             return float(weights @ (probability * below ** (traces - 1)) * norm.pdf(z - ahead))
 
@@ -136,8 +136,8 @@ def simulate_planted(
         "auc_within_of_one_place": model.auc_within(1), "random_pick": model.random_pick(),
         f"best_of_{traces}": model.best_of(traces),
     }  # fmt: skip
-    if model.told is not None:
-        known |= {"logprob_auc": model.told.auc(), "logprob_auc_within": model.told.auc_within()}
+    if model.logprob_model is not None:
+        known |= {"logprob_auc": model.logprob_model.auc(), "logprob_auc_within": model.logprob_model.auc_within()}
     source = {"simulation": "states", **asdict(size), "model": asdict(model), "known": known}
     title = name or f"planted-{examples}x{traces}-d{model.dimensions}-s{seed}"
     with progress("simulating", examples, "examples") as advance:
@@ -184,23 +184,24 @@ class _Example:
     def _traces(
         self, rng: np.random.Generator, stream: int, count: int, model: PlantedModel, direction: np.ndarray, seed: int
     ) -> _Traces:
-        """So many traces; `stream` and the one after it tell the generators of their noise apart."""
+        """The traces, `count` of them; `stream` and the one after it tell the generators of their noise apart."""
         drawn = rng.random((count, 2))
         right = drawn[:, 0] < model.right(np.array(self.difficulty))
         codes = np.where(right, self.gold, (self.gold + 1 + (drawn[:, 1] * (LABELS - 1)).astype(int)) % LABELS)
         noise = np.random.default_rng([seed, self.number, stream])
         states = noise.standard_normal((count, model.places + 1, model.dimensions), dtype=np.float32)
-        own = states[:, 1:]
-        own *= np.sqrt(1 - model.shared)
-        own += np.sqrt(model.shared) * states[:, :1]
+        vectors = states[:, 1:]
+        vectors *= np.sqrt(1 - model.shared)
+        vectors += np.sqrt(model.shared) * states[:, :1]
         planted = model.signal * right + model.difficulty * self.difficulty
-        own += planted.astype(np.float32)[:, None, None] * direction
+        vectors += planted.astype(np.float32)[:, None, None] * direction
         logprob = None
         if model.logprob is not None:
             other = np.random.default_rng([seed, self.number, stream + 1])
             logprob = other.standard_normal(count) + model.logprob * right + model.difficulty * self.difficulty
             logprob -= SURPRISE
-        return _Traces(right, codes, own.astype(np.float16), (own @ direction).mean(axis=1, dtype=np.float64), logprob)
+        projected = (vectors @ direction).mean(axis=1, dtype=np.float64)
+        return _Traces(right, codes, vectors.astype(np.float16), projected, logprob)
 
 
 def _tables(drawn: list[_Example], size: GridSize, model: PlantedModel) -> dict[str, pl.DataFrame]:

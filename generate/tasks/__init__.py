@@ -18,7 +18,7 @@ from generate.tasks.algebra import Algebra
 from generate.tasks.formats import CHARACTERS, GRADES, PROMPTS, TaskText
 from generate.tasks.numeric_claims import Claims
 from generate.tasks.task import ANSWER, SPLITS, Check, Item, Task, answer_of, draw, examples, part_of, stream
-from toolkit.errors import InvalidError, LimitError, RequiredError, ThinkbackError, UnknownError, shown, suggest
+from toolkit.errors import InvalidError, LimitError, RequiredError, ThinkbackError, UnknownError, quote, suggest
 from toolkit.settings import Checked, from_table, setting
 
 __all__ = [
@@ -50,9 +50,9 @@ def _sizes(given: Any, place: str) -> dict[str, int]:
     """How many examples of each split: a number for each of them, or a table."""
     sizes = given if isinstance(given, Mapping) else dict.fromkeys(SPLITS, given)
     if not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1 for n in sizes.values()):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes an integer, at least 1, or a table of such")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes an integer, at least 1, or a table of such")
     if max(sizes.values(), default=0) > MOST_QUESTIONS:
-        raise LimitError(f"`{place}` is {shown(given)}; at most {MOST_QUESTIONS:,} are drawn of a split")
+        raise LimitError(f"`{place}` is {quote(given)}; at most {MOST_QUESTIONS:,} are drawn of a split")
     return {str(split): int(n) for split, n in sizes.items()}
 
 
@@ -81,7 +81,7 @@ def task_examples(
         raise InvalidError(f"`{name}`: {error}") from None
     for split in splits:
         if split not in drawn.n:
-            raise RequiredError(f"`{name}`: `n` says of no split `{split}` how many examples it has")
+            raise RequiredError(f"`{name}`: `n` has no number of examples for the split `{split}`")
     return examples(make_task(name, settings), {split: drawn.n[split] for split in splits}, drawn.seed, called)
 
 
@@ -89,6 +89,6 @@ def _variants(name: str, splits: Sequence[str], options: Mapping[str, Any]) -> p
     """The examples of every variant, under its own name."""
     shared, variants = {key: value for key, value in options.items() if key != "variants"}, options["variants"]
     if not isinstance(variants, Mapping) or not variants or not all(isinstance(v, Mapping) for v in variants.values()):
-        raise InvalidError(f"`{name}`: `variants` is {shown(variants)}; it takes a table of tables, by data set")
+        raise InvalidError(f"`{name}`: `variants` is {quote(variants)}; it takes a table of tables, by data set")
     parts = [task_examples(name, splits, {**shared, **settings}, called) for called, settings in variants.items()]
     return pl.concat(parts, how="diagonal_relaxed")

@@ -42,7 +42,7 @@ class _Term:
 
     @property
     def depth(self) -> int:
-        """How many brackets stand in one another."""
+        """The depth of nested brackets."""
         return 1 + depth(self.inner) if isinstance(self.inner, tuple) else 0
 
 
@@ -50,7 +50,7 @@ Sum = tuple[_Term, ...]
 
 
 def depth(terms: Sum) -> int:
-    """How many brackets stand in one another in a sum."""
+    """The depth of nested brackets in a sum."""
     return max((term.depth for term in terms), default=0)
 
 
@@ -328,7 +328,7 @@ def steps(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
 
 
 def _finish(left: Sum, right: Sum, letter: str, root: int, way: _Way) -> list[str]:
-    """From two sides to the last line `x=found`: collected, moved, collected, divided. Brackets are multiplied out."""
+    """The lines from two sides to the last: collected, moved, collected, divided. Brackets are multiplied out."""
     (a, b), (c, d) = linear(left), linear(right)
     if not way.direct:
         left, right = _collected(a, b), _collected(c, d)

@@ -87,7 +87,7 @@ def verify(task: Task, item: Item, attempt: str) -> TaskText:
     or the whole solution.
     """
     check = task.check(item, answer_of(attempt))
-    anew = item.solution if check.found is None else f"{ANSWER}{check.found}"
+    anew = item.solution if check.answer is None else f"{ANSWER}{check.answer}"
     end = f"{HOLDS}\n{ANSWER}{item.answer}" if check.holds else f"{FAILS}\n{anew}"
     return TaskText("verify", fill("verify", question=item.question, attempt=attempt), f"{check.text}\n{end}")
 

@@ -53,7 +53,7 @@ class Check:
 
     text: str
     holds: bool
-    found: str | None = None
+    answer: str | None = None
 
 
 class Difficulty:

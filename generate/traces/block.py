@@ -29,12 +29,12 @@ NO_TEXT_OF_ANOTHER = "the log has no text of another that it was to be chosen am
 
 
 class Texts(Enum):
-    """Which texts are read of a trace: none, its own, that behind the attempt it goes on from, or that behind the
+    """Texts of a trace that are read: none, its own, that behind the attempt it goes on from, or that behind the
     prompt it answered, in which a revision has its attempt.
     """
 
     NONE = 0
-    OWN = 1
+    COMPLETION = 1
     WHOLE = 2
     PROMPTED = 3
 
@@ -81,11 +81,11 @@ class TraceBlock:
         """
         if texts is Texts.NONE:
             return {}
-        found = {row["trace_id"]: NO_TEXT for row in self.rows if self._silent(row, texts)}
+        bare = {row["trace_id"]: NO_TEXT for row in self.rows if self._silent(row, texts)}
         if not whole_groups:
-            return found
-        groups = {group_of(self.by_id[trace]) for trace in found}
-        return {r["trace_id"]: found.get(r["trace_id"], NO_TEXT_OF_ANOTHER) for r in self.rows if group_of(r) in groups}
+            return bare
+        groups = {group_of(self.by_id[trace]) for trace in bare}
+        return {r["trace_id"]: bare.get(r["trace_id"], NO_TEXT_OF_ANOTHER) for r in self.rows if group_of(r) in groups}
 
     def _silent(self, row: Mapping[str, Any], texts: Texts) -> bool:
         if row["text"] is None:

@@ -10,7 +10,7 @@ from generate.recipes.prompting import Template, parse_template
 from toolkit.errors import RequiredError
 from toolkit.log import Log
 
-OWN_FIELDS = ("attempt", "answer", "prompt")
+ANSWERED_FIELDS = ("attempt", "answer", "prompt")
 """What the prompt that a trace answered may name besides the columns of `examples`."""
 
 
@@ -92,7 +92,7 @@ def prompts_of_pools(
             raise RequiredError(
                 f"the log does not keep the prompt of the pool `{pool}`: name a prompt file for it in `prompts`"
             )
-        templates[pool].check([*log.columns("examples"), "labels", *OWN_FIELDS])
+        templates[pool].check([*log.columns("examples"), "labels", *ANSWERED_FIELDS])
     return templates
 
 

@@ -30,7 +30,7 @@ from typing import Any
 
 from generate.recipes.toml_file import naming, parse_toml, shipped_recipes
 from generate.tasks import PROMPTS, TASKS, Task, make_task
-from toolkit.errors import ConflictError, InvalidError, NotFoundError, RequiredError, UnknownError, shown, suggest
+from toolkit.errors import ConflictError, InvalidError, NotFoundError, RequiredError, UnknownError, quote, suggest
 from toolkit.settings import Checked, check, from_table, setting
 
 SHIPPED = Path(__file__).resolve().parent / "shipped"
@@ -38,12 +38,12 @@ SHIPPED = Path(__file__).resolve().parent / "shipped"
 
 def _mixture(given: Any, place: str) -> dict[str, float]:
     if not isinstance(given, Mapping) or not given:
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a table of formats, as {{ solve = 4, judge = 1 }}")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a table of formats, as {{ solve = 4, judge = 1 }}")
     for name, weight in given.items():
         if name not in PROMPTS:
             raise UnknownError(f"`{place}`: unknown format `{name}`; {suggest(name, PROMPTS)}")
         if not isinstance(weight, Real) or isinstance(weight, bool) or not float(weight) > 0:
-            raise InvalidError(f"`{place}.{name}` is {shown(weight)}; it takes a number above 0")
+            raise InvalidError(f"`{place}.{name}` is {quote(weight)}; it takes a number above 0")
     return {name: float(weight) for name, weight in given.items()}
 
 

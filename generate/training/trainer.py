@@ -184,9 +184,9 @@ def _batches(
 
 def _encoded(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[tuple[list[int], int]]:
     """Each text's tokens with the end behind them, and how many of them are its prompt's."""
-    taken = list(texts)
-    whole = tokenizer([text.prompt + text.completion for text in taken])["input_ids"]
-    for text, ids in zip(taken, whole, strict=True):
+    listed = list(texts)
+    whole = tokenizer([text.prompt + text.completion for text in listed])["input_ids"]
+    for text, ids in zip(listed, whole, strict=True):
         if tokenizer.unk_token_id in ids:
             character = (text.prompt + text.completion)[ids.index(tokenizer.unk_token_id)]
             raise UnsuitableError(f"a text of `{text.format}` holds `{character}`, which is not in the tokenizer")
@@ -230,12 +230,12 @@ def train_model(
     force: bool = False,
     compiled: bool = False,
     advance: Advance | None = None,
-    told: Callable[[str], None] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> tuple[_PhaseReport, ...]:
     """Train a recipe's model and write its folder `out`: config, tokenizer, float16 weights, `training.json`.
 
     `compiled`: through torch.compile, which needs a C++ compiler and adds in another order, so that weights differ.
-    `advance` is called with the tokens of each step, `told` with a line at each phase's end.
+    `advance` is called with the tokens of each step, `say` with a line at each phase's end.
     ThinkbackError where `out` exists, a package or the compiler is missing, or `recipe.start` is no model of this
     training.
     """
@@ -251,8 +251,8 @@ def train_model(
     reports = []
     for number, phase in enumerate(recipe.phases, start=1):
         reports.append(run.phase(phase, number))
-        if told is not None:
-            told(_line(number, reports[-1]))
+        if say is not None:
+            say(_line(number, reports[-1]))
     save_model(model, tokenizer, out, force=force, extra={REPORT: _report(recipe, model, reports, start, compiled)})
     return tuple(reports)
 
@@ -356,7 +356,7 @@ def _line(number: int, report: _PhaseReport) -> str:
 
 
 class _Optimizer:
-    """Both optimizers as one, with the rate of each step set from the schedule."""
+    """The two optimizers as one, with the rate of each step set from the schedule."""
 
     def __init__(self, model: Any, schedule: RateSchedule) -> None:
         import torch

@@ -64,15 +64,16 @@ class LoggedPool:
     trace_ids: np.ndarray | None = None  # (E, T) where asked for
     opaque: np.ndarray | None = None  # (E, T) traces with a verdict and no answer; None: there is none
     contested: np.ndarray | None = None  # (E, T) traces whose equal answers are judged differently; None: there is none
+    struck: int | None = None  # sample index of the trace that is left out; those behind it have one less
 
     @cached_property
     def there(self) -> np.ndarray:
-        """Where there is a trace: bool (E, T)."""
+        """Mask (E, T) of the places that have a trace."""
         return np.arange(self.code.shape[1]) < self.size[:, None]
 
     @cached_property
     def judgement(self) -> np.ndarray:
-        """What each trace is worth as the answer (E, T)."""
+        """Value of each trace as the answer (E, T)."""
         return judged_unless_null(self.judged, self.code >= 0)
 
     @cached_property
@@ -90,14 +91,19 @@ class LoggedPool:
             lambda array: array[:, :count] if array.ndim > 1 else array,
         )
 
+    def without(self, index: int) -> LoggedPool:
+        """All traces but the one of a sample index, which an example may not have."""
+        left = replace(self, size=self.size - (index < self.size), struck=index)
+        return _each(left, lambda array: np.delete(array, index, axis=1) if array.ndim > 1 else array)
+
     def scored(self, verifier: str) -> np.ndarray:
         """The valid traces with a score of a verifier: bool (E, T)."""
         return (self.code >= 0) & ~np.isnan(self.scores[verifier].score)
 
-    def taken(self, verifier: str, unscored: Unscored) -> np.ndarray:
+    def filled_scores(self, verifier: str, unscored: Unscored) -> np.ndarray:
         """Scores of a verifier (E, T), with those that `unscored` gives to valid traces without one."""
         scores = self.scores[verifier]
-        return np.where(self.code >= 0, unscored.taken(scores.score, ~scores.listwise), scores.score)
+        return np.where(self.code >= 0, unscored.filled(scores.score, ~scores.listwise), scores.score)
 
     def lacking(self, verifier: str) -> np.ndarray:
         """The valid traces that a verifier, where it scores traces alone, did not score: bool (E, T)."""
@@ -114,7 +120,7 @@ class LoggedPool:
 
     @cached_property
     def answers(self) -> int:
-        """How many answer codes there are at most."""
+        """Largest number of answer codes."""
         return int(self.code.max(initial=-1)) + 1
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
+
+from toolkit.settings import setting
 
 
 @dataclass(frozen=True)
@@ -16,13 +17,13 @@ class Rows:
     and `questions` their hashes in order: by them other logs are held against what was seen.
     """
 
-    where: str | None = None
-    examples: int = 0
-    repairs: float = 0.0
-    log: str | None = None
-    sha256: str | None = None
-    ids: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
+    where: str | None = setting(None)
+    examples: int = setting(0, low=0)
+    repairs: float = setting(0.0, low=0)
+    log: str | None = setting(None)
+    sha256: str | None = setting(None)
+    ids: tuple[str, ...] = setting(())
+    questions: tuple[str, ...] = setting(())
 
     def record(self) -> dict[str, Any]:
         """The examples as plain data, as a gate file has them."""
@@ -30,16 +31,10 @@ class Rows:
         counts = {"where": self.where, "examples": self.examples, "repairs": self.repairs}
         return log | counts | {"ids": list(self.ids), "questions": list(self.questions)}
 
-    @classmethod
-    def read(cls, record: Mapping[str, Any]) -> Self:
-        """The examples of a record, which may have further keys."""
-        known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
-        return cls(**known | {name: tuple(known.get(name, ())) for name in ("ids", "questions")})
-
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, on which examples, and on which others it is reported.
+    """A choice: the examples that it was made on, and the others that it is reported on.
 
     `chosen`: the examples that a setting, a threshold or an action is chosen on, of `tried` ones; `best` is its name.
     `reported`: the others, none where they are not known yet. `fitted`: those that a model was fitted on before, None
@@ -54,15 +49,9 @@ class Choice:
     folds: int | None = None
 
     def record(self) -> dict[str, Any]:
-        """What was seen, as plain data, as a gate file has it."""
+        """The examples that were seen, as plain data of a gate file."""
         fitted = self.fitted or Rows()
         return {"fitted_on": fitted.record(), "tuned_on": self.chosen.record() | {"folds": self.folds}}
-
-    @classmethod
-    def read(cls, record: Mapping[str, Any]) -> Self:
-        """The choice of a record, which may have further keys."""
-        fitted, chosen = (Rows.read(record[part]) for part in ("fitted_on", "tuned_on"))
-        return cls(chosen, fitted=fitted if fitted.examples else None, folds=record["tuned_on"].get("folds"))
 
     @property
     def on(self) -> str | None:

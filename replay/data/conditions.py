@@ -79,7 +79,7 @@ def examples_of(log: Log, ids: pl.Series, columns: Sequence[str] = ("labels", "g
     return collect(scan.filter(pl.col("example_id").is_in(ids.implode())), log).sort("example_id")
 
 
-def asked_about(log: Log, where: str | None, *columns: str) -> pl.DataFrame:
+def examples_where(log: Log, where: str | None, *columns: str) -> pl.DataFrame:
     """The examples on which a condition holds, or all of them: their ids, by which they are sorted, and these columns.
 
     Raises ThinkbackError for a condition that cannot be evaluated, or holds on none.
@@ -105,16 +105,16 @@ def refuse_overlap(
     both = development.filter(development.is_in(reported.implode()))
     if not both.is_empty():
         raise LeakageError(
-            f"{_key(key)} ({condition}) holds on {len(both):,} of {whom}, `{both[0]}` among them: "
-            f"what is fitted or chosen on rows must not be judged on them; {advice}"
+            f"{_key(key)} ({condition}) holds on {len(both):,} of {whom}, such as `{both[0]}`: "
+            f"no result may be reported on rows that it was fitted or chosen on; {advice}"
         )
     clusters = _clusters(log, development)
     shared = clusters.filter(clusters.is_in(_clusters(log, reported).implode()))
     if not shared.is_empty():
         raise LeakageError(
-            f"{_key(key)} ({condition}) shares {len(shared):,} clusters with {whom}, `{shared[0]}` "
-            "among them: examples of a cluster go together, so what is learnt on one must not be judged on another; "
-            "split by `cluster`"
+            f"{_key(key)} ({condition}) shares {len(shared):,} clusters with {whom}, such as `{shared[0]}`: "
+            "examples of a cluster are alike, so no result may be reported on a cluster that it was fitted on; split "
+            "by `cluster`"
         )
 
 
@@ -124,13 +124,13 @@ def refuse_reuse(log: Log, learnt: tuple[str, str], calibrated: tuple[str, str])
     Split-conformal sets need calibration examples that are exchangeable with those reported, which examples that the
     score was fitted on are not.
     """
-    (key, condition), (own, other) = learnt, calibrated
+    (key, condition), (calibrated_key, other) = learnt, calibrated
     fitted = matching(log, condition, key)
-    both = fitted.filter(fitted.is_in(matching(log, other, own).implode()))
+    both = fitted.filter(fitted.is_in(matching(log, other, calibrated_key).implode()))
     if not both.is_empty():
         raise LeakageError(
-            f"`{own}` ({other}) holds on {len(both):,} of the examples of `{key}` ({condition}), `{both[0]}` among "
-            "them: thresholds set on rows that were fitted on cover too little; give each rows of its own"
+            f"`{calibrated_key}` ({other}) and `{key}` ({condition}) share {len(both):,} examples, such as "
+            f"`{both[0]}`: thresholds that are set on fitted rows cover too little; name disjoint rows"
         )
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
 
 import polars as pl
 
-from replay.data.fitted_scores import fitted_verifiers
+from replay.data.fitted_scores import FitRecord, fitted_verifiers
 from replay.sampling.declared import EXAMPLE, FEATURE, columns_read
 from toolkit.errors import (
     AmbiguousError,
@@ -44,7 +43,7 @@ class Contents:
     revisions: frozenset[tuple[str, str, str]]  # (action, base pool, own pool) of revisions of a sample 0
     lowest: Callable[[str, str], float | None] = field(repr=False, compare=False)
     """The lowest score by a verifier on a pool of first attempts, in the whole log; read when it is first asked for."""
-    fitted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+    fitted: Mapping[str, FitRecord] = field(default_factory=dict, repr=False, compare=False)
     """What the manifest says of verifiers that were fitted on the log."""
 
     def require_pool(self, pool: str) -> None:
@@ -81,7 +80,7 @@ class Contents:
         """A column of examples that holds numbers or texts, and not the gold answer."""
         require_known(name, self.example_columns, f"examples have no column `{name}` for {reader}")
         if name == "gold":
-            raise LeakageError(f"{reader} reads the gold answer, which no policy in service could")
+            raise LeakageError(f"{reader} reads the gold answer, which a policy in service does not know")
         dtype = self.example_columns[name]
         if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.String, pl.Categorical, pl.Enum)):
             raise UnsuitableError(f"column `{name}` of examples holds {dtype}; {reader} reads numbers and texts")
@@ -95,11 +94,11 @@ class Contents:
                 f"column `{measure}` of traces holds {dtype}; a measure is bool, or a float from 0 to 1"
             )
 
-    def require_groups(self, by: str) -> None:
-        """A column of examples whose values make groups."""
-        require_known(by, self.example_columns, f"examples have no column `{by}` for {argument('by')}")
+    def require_groups(self, by: str, name: str = "by") -> None:
+        """A column of examples whose values make groups; `name`: the argument that it is given as."""
+        require_known(by, self.example_columns, f"examples have no column `{by}` for {argument(name)}")
         if isinstance(self.example_columns[by], pl.List | pl.Array | pl.Struct):
-            raise UnsuitableError(f"{argument('by')} takes columns of single values; `{by}` of examples holds lists")
+            raise UnsuitableError(f"{argument(name)} takes columns of single values; `{by}` of examples holds lists")
 
     def bases(self, action: str) -> list[str]:
         """The pools whose sample 0 an action revises."""
@@ -175,7 +174,7 @@ def _lowest(log: Log, alone: bool, pool: str, verifier: str) -> float | None:
 
 
 def _answered(log: Log, pools: frozenset[str]) -> frozenset[str]:
-    """Those of some pools in which a first attempt has an answer that is not opaque."""
+    """Pools in which some first attempt has an answer that is not opaque."""
     plain = (pl.col("action") == "solve") & pl.col("answer").is_not_null() & ~pl.col("opaque").fill_null(False)
     traces = log.scan("traces", ["pool", "action", "answer", "opaque"])
     pool_names = traces.filter(plain & pl.col("pool").is_in(sorted(pools))).select(pl.col("pool").unique())

@@ -3,31 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from toolkit.errors import MismatchError
+from toolkit.errors import MismatchError, errors_begin
 from toolkit.log import Log, collect
+from toolkit.models import of_schema, pairs
+from toolkit.settings import Checked, setting
 
 FITTED = "fitted"
 """The kind of a verifier of which the manifest says what it was fitted on."""
 
 
-def fitted_verifiers(log: Log) -> dict[str, Mapping[str, Any]]:
-    """What the manifest says of each verifier that was fitted on the log, or on one that was merged into it."""
+@dataclass(frozen=True)
+class _Inputs(Checked):
+    name: str = setting()
+    inputs: tuple[str, ...] = setting()
+
+
+def _settings(given: Any, place: str) -> dict[str, Any]:
+    checked = vars(of_schema(_Inputs)(given, place))
+    return {**given, **checked}
+
+
+@dataclass(frozen=True)
+class _States(Checked):
+    model: str = setting()
+    shards: tuple[str, ...] = setting(())
+
+
+@dataclass(frozen=True)
+class TrainedOn(Checked):
+    """The examples that a verifier was trained on: their condition, the log's hash, their questions' hashes."""
+
+    where: str = setting()
+    log: str = setting()
+    questions: tuple[str, ...] = setting()
+    states: _States | None = setting(None)
+
+
+@dataclass(frozen=True)
+class FitRecord(Checked):
+    """What the manifest says of a verifier that was fitted: `settings`, of which `name` and `inputs` are checked, and
+    `places`, the layer and token of each.
+    """
+
+    settings: dict[str, Any] = setting(read=_settings)
+    trained_on: TrainedOn | None = setting(None, read=of_schema(TrainedOn))
+    places: tuple[tuple[int, int], ...] = setting((), read=pairs)
+
+
+def fitted_verifiers(log: Log) -> dict[str, FitRecord]:
+    """What the manifest says of each verifier that was fitted on the log, or on one that was merged into it.
+
+    ThinkbackError where it is no such record.
+    """
     return _records(log.manifest.source) if log.manifest is not None else {}
 
 
-def _records(source: Any) -> dict[str, Mapping[str, Any]]:
+def _records(source: Any) -> dict[str, FitRecord]:
     if not isinstance(source, Mapping):
         return {}
     merged, listed = source.get("merged"), source.get("verifiers")
-    records: dict[str, Mapping[str, Any]] = {}
+    records: dict[str, FitRecord] = {}
     for one in merged if isinstance(merged, list | tuple) else ():
         records |= _records(one.get("source") if isinstance(one, Mapping) else None)
     entries = listed.items() if isinstance(listed, Mapping) else ()
-    return records | {name: one for name, one in entries if isinstance(one, Mapping) and one.get("kind") == FITTED}
+    fitted = {name: one for name, one in entries if isinstance(one, Mapping) and one.get("kind") == FITTED}
+    with errors_begin("the manifest: "):
+        return records | {name: of_schema(FitRecord)(one, f"source.verifiers.{name}") for name, one in fitted.items()}
 
 
 def folds_of(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:
@@ -48,7 +94,7 @@ def one_fold(log: Log, verifiers: Iterable[str]) -> dict[str, int]:
     if clashes.height:
         names = sorted(set(clashes["verifier"][0]))
         raise MismatchError(
-            f"{' and '.join(f'`{name}`' for name in names)} have scores of different folds, so that no fold is unseen "
-            "by all: fit them with the same --train-on, --folds and --seed"
+            f"{' and '.join(f'`{name}`' for name in names)} have different folds, so no fold is unseen by all of "
+            "them: fit them with the same --train-on, --folds and --seed"
         )
     return dict(folds.select("example_id", "fold").iter_rows())

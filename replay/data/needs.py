@@ -13,12 +13,12 @@ Action = tuple[str, str, str | None]
 
 @dataclass(frozen=True)
 class Needs:
-    """What is read of a log. `needs | needs` is what both read.
+    """The parts of a log that are read; `needs | needs` is their union.
 
     `pools`: of first attempts. `actions`: revisions of sample 0 of one of these. `scores`: (slice, verifier), a slice
     being a pool or `slice_name` of an action. `trace_columns`, `features`, `example_columns`: further columns of these
     tables. `suffixes`: of so many last tokens the log-probabilities are added up. `cuts`: (pool, tokens) of traces that
-    may be given up after so many tokens.
+    may be abandoned after so many tokens.
     """
 
     pools: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ class Needs:
 
 
 def together(needs: Iterable[Needs]) -> Needs:
-    """What all of them need."""
+    """Union of several needs."""
     return reduce(or_, needs, Needs())
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from replay.data.abandoned import cut_pool
 from replay.data.block import SCORE_COSTS, TRACE_COSTS, LogBlock, LoggedPool, Scores
-from replay.data.given_up import cut_pool
 from replay.data.needs import Needs
 from replay.data.prices import Prices
 from toolkit.errors import InvalidError, MismatchError, RequiredError
@@ -21,7 +21,7 @@ OUTSIDE = "answer outside"
 
 @dataclass(frozen=True)
 class BlockRequest:
-    """What is read of a log, the column that judges in place of `correct`, and the prices of calls."""
+    """A request for blocks: what is read, the column that judges in place of `correct`, and the prices of calls."""
 
     needs: Needs
     measure: str | None = None
@@ -61,14 +61,14 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
 
 
 def _numbered(traces: pl.DataFrame) -> pl.DataFrame:
-    """With `code`: the number of each valid answer among its slice and example's, by first appearance."""
+    """Add `code`: the number of each valid answer among those of its slice and example, by first appearance."""
     valid, owner = pl.col("word").is_not_null(), ("slice", "e")
     first = traces.with_columns(code=pl.when(valid).then(pl.col("s").min().over(*owner, "word")))
     return first.with_columns(code=pl.col("code").rank("dense").over(*owner).cast(pl.Int32) - 1)
 
 
 def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> tuple[np.ndarray, tuple[tuple[str, ...], ...]]:
-    """Of each trace whose label is outside the space (N, 3): row of the example, number of the answer, and a number for
+    """Traces (N, 3) whose label is outside the space: row of the example, number of the answer, and a number for
     the slices that it is in; then these slices by number. A trace counts once, however many slices it is in.
     """
     strange = traces.filter(pl.col(OUTSIDE).is_not_null()).rename({OUTSIDE: "said"})
@@ -97,18 +97,25 @@ def _read_traces(
     log: Log, examples: pl.DataFrame, rows: pl.LazyFrame, within: pl.Expr, request: BlockRequest
 ) -> pl.DataFrame:
     """Traces of the block with columns e, slice, s, valid answers, costs and judgement; sorted by slice, e, s."""
-    wanted = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "answer", "model"]
-    wanted += ["correct", "credit", "prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used"]
-    wanted += ["latency_s", "device_s", "opaque", "contested", "reads", *([request.measure] if request.measure else [])]
-    wanted += [*sorted(request.needs.trace_columns), *(["token_logprobs"] if request.needs.suffixes else [])]
+    columns = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "answer", "model"]
+    columns += ["correct", "credit", "prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used"]
+    columns += [
+        "latency_s",
+        "device_s",
+        "opaque",
+        "contested",
+        "reads",
+        *([request.measure] if request.measure else []),
+    ]
+    columns += [*sorted(request.needs.trace_columns), *(["token_logprobs"] if request.needs.suffixes else [])]
     solves = (pl.col("action") == "solve") & pl.col("pool").is_in(sorted(request.needs.pools))
     revisions = pl.col("action").is_in(sorted({action for action, _, _ in request.needs.actions}))
-    scan = log.scan("traces", list(dict.fromkeys(wanted))).filter(within & (solves | revisions))
+    scan = log.scan("traces", list(dict.fromkeys(columns))).filter(within & (solves | revisions))
     frame = _up_to_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
     if request.needs.features:
-        wished = sorted(request.needs.features)
-        features = log.scan("features", ["trace_id", "example_id", *wished]).filter(within)
-        numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in wished))
+        inputs = sorted(request.needs.features)
+        features = log.scan("features", ["trace_id", "example_id", *inputs]).filter(within)
+        numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in inputs))
         frame = frame.join(collect(numbers, log), on="trace_id", how="left", maintain_order="left")
     frame = _sliced(frame, request.needs)
     logprobs = pl.col("token_logprobs").cast(pl.List(pl.Float64))  # not logged: null; the sum of none: 0
@@ -125,8 +132,8 @@ def _read_traces(
 
 def read_texts(log: Log, example: str, needs: Needs) -> pl.DataFrame:
     """The logged texts of one example's traces: slice, sample, trace_id, text; numbered as its block numbers them."""
-    wanted = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text"]
-    scan = log.scan("traces", wanted).filter(pl.col("example_id") == example).with_columns(e=pl.lit(0))
+    columns = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text"]
+    scan = log.scan("traces", columns).filter(pl.col("example_id") == example).with_columns(e=pl.lit(0))
     rows = _sliced(_up_to_gaps(collect(scan, log)), needs)
     return rows.select("slice", pl.col("sample_index").cast(pl.Int64).alias("sample"), "trace_id", "text")
 
@@ -138,9 +145,11 @@ def _sliced(frame: pl.DataFrame, needs: Needs) -> pl.DataFrame:
     parts = [first]
     for (action, base, pool), name in needs.slices.items():
         parent = first.filter((pl.col("pool") == base) & (pl.col("sample_index") == 0))
-        own = pl.col("action") == action if pool is None else (pl.col("action") == action) & (pl.col("pool") == pool)
+        in_slice = (
+            pl.col("action") == action if pool is None else (pl.col("action") == action) & (pl.col("pool") == pool)
+        )
         parts.append(
-            frame.filter(own)
+            frame.filter(in_slice)
             .join(parent.select(parent_id="trace_id"), on="parent_id", how="semi")
             .sort("e", "pool", "sample_index")
             .with_columns(
@@ -251,7 +260,7 @@ def _pool(
 
 
 def _price_of(traces: pl.DataFrame, tokens: int, pool: LoggedPool, request: BlockRequest) -> np.ndarray | None:
-    """What the prompts and so many tokens of the traces of a pool cost (E, T); None without prices."""
+    """Price (E, T) of the prompts and so many tokens of the traces of a pool; None without prices."""
     if request.prices is None:
         return None
     cut = traces.with_columns(completion_tokens=pl.lit(float(tokens)))
@@ -259,7 +268,7 @@ def _price_of(traces: pl.DataFrame, tokens: int, pool: LoggedPool, request: Bloc
 
 
 def _marked(traces: pl.DataFrame, column: str, shape: tuple[int, int]) -> np.ndarray | None:
-    """Where a column of traces is true (E, T), None where it is nowhere."""
+    """Mask (E, T) of a true column of traces; None where no value is true."""
     return _spread(traces, column, shape, False, bool) if traces[column].any() else None
 
 

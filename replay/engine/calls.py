@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replay.data.block import LogBlock, LoggedPool
-from replay.engine.costs import AT, COSTS, GENERATED, charged
+from replay.engine.costs import AT, COSTS, GENERATED, charged, elapsed
 from replay.engine.outcome import Against, Outcome
 
 
@@ -43,12 +43,12 @@ class CallMask:
         return self.among * (self.count / np.maximum(self.among.sum(axis=1), 1))[:, None]
 
     def where(self, on: np.ndarray) -> CallMask:
-        """The same on the examples in `on` (E,), nothing on the others."""
+        """The calls on the examples in `on` (E,), none on the others."""
         return CallMask(self.among * on[:, None], self.count * on, self.draw)
 
 
 Calls = Mapping[tuple[str, str | None], CallMask]
-"""By (pool, None) traces, by (pool, verifier) verifications. A listwise call counts on all rows that it scored."""
+"""Masks of traces by (pool, None), of verifications by (pool, verifier). A listwise call counts on all its rows."""
 
 
 GENERATION = "generation"
@@ -57,19 +57,19 @@ GENERATION = "generation"
 
 @dataclass(frozen=True)
 class Cutting:
-    """Traces that are given up, bool (E, T): the slice that they are in then, and the verifier that decided on them
+    """Traces that are abandoned, bool (E, T): the slice that they are in then, and the verifier that decided on them
     and on those that went on, `checked` (E, T).
     """
 
     slice: str
-    given_up: np.ndarray
+    abandoned: np.ndarray
     checked: np.ndarray
     verifier: str
 
 
 @dataclass(frozen=True)
 class Verifying:
-    """Who verifies what an order reveals. `order`: what tells the order of these verifications from others.
+    """The verifier of what an order reveals. `order`: what tells the order of these verifications from others.
 
     `together` (E,): in one call of a listwise verifier, at the end. `lowest`: what a trace counts as that the verifier
     did not score, where it counts at all.
@@ -83,11 +83,11 @@ class Verifying:
 
 @dataclass(frozen=True)
 class Reveals:
-    """How far an order went: it revealed the first `steps` (E,) of `samples` (E, S), sample indices of a slice.
+    """The revealed part of an order: the first `steps` (E,) of `samples` (E, S), sample indices of a slice.
 
     `order`: what tells it from others, whatever ends it; `generation`: the same of the order in which the traces were
     generated. `empty` (E,): whether a last step revealed nothing. `generated` (E, S + 1): how many traces were by each
-    step from 0 on; None: one a step. `cut`: which of them were given up, if some may be.
+    step from 0 on; None: one a step. `cut`: which of them were abandoned, if some may be.
     """
 
     slice: str
@@ -104,10 +104,12 @@ class Reveals:
 
 @dataclass(frozen=True)
 class CallSegment:
-    """Calls made one after the other; traces `width` at a time, in the order of `place` (E, S) up to `count` (E,)."""
+    """Calls made one after the other; traces in blocks that end where `ends` says, as in `replay.engine.costs.elapsed`,
+    in the order of `place` (E, S) up to `count` (E,).
+    """
 
     calls: Calls
-    width: int = 1
+    ends: np.ndarray | None = None
     place: np.ndarray | None = None
     count: np.ndarray | None = None
     reveals: Reveals | None = None
@@ -115,14 +117,14 @@ class CallSegment:
     @property
     def side_by_side(self) -> bool:
         """Whether several traces are generated at a time."""
-        return self.width > 1 and self.place is not None and self.count is not None
+        return self.ends is not None and self.place is not None and self.count is not None
 
     def where(self, on: np.ndarray) -> CallSegment:
-        """The same on the examples in `on` (E,) alone."""
+        """The segment on the examples in `on` (E,) alone."""
         calls = {key: paid.where(on) for key, paid in self.calls.items()}
         count = None if self.count is None else self.count * on
         reveals = None if self.reveals is None else replace(self.reveals, steps=self.reveals.steps * on)
-        return CallSegment(calls, self.width, self.place, count, reveals)
+        return CallSegment(calls, self.ends, self.place, count, reveals)
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Realization:
         return [segment.where(self.weight > 0).calls for segment in self.segments]
 
     def where(self, on: np.ndarray) -> Realization:
-        """The same on the examples in `on` (E,), with no weight on the others."""
+        """The realization on the examples in `on` (E,), with no weight on the others."""
         return Realization(self.weight * on, tuple(s.where((self.weight > 0) & on) for s in self.segments))
 
 
@@ -173,7 +175,7 @@ class PolicyPath:
 
 
 def certain(among: np.ndarray) -> CallMask:
-    """All of them."""
+    """A mask of calls that all happen."""
     return CallMask(among, among.sum(axis=1))
 
 
@@ -189,7 +191,7 @@ def with_draw(among: np.ndarray, draw: Draw) -> CallMask:
 
 
 def union(calls: Iterable[Calls]) -> Calls:
-    """All of them together."""
+    """Union of calls."""
     masks: dict[tuple[str, str | None], CallMask] = {}
     for some in calls:
         for key, paid in some.items():
@@ -217,10 +219,10 @@ def extra_cost(block: LogBlock, segments: Sequence[CallSegment], known: Sequence
     return total
 
 
-def _extra_tokens(block: LogBlock, mine: Calls, known: Calls) -> np.ndarray:
-    """Expected tokens (E,) of the calls in `mine` that are not `known`."""
+def _extra_tokens(block: LogBlock, calls: Calls, known: Calls) -> np.ndarray:
+    """Expected tokens (E,) of the `calls` that are not `known`."""
     tokens = np.zeros(len(block.examples))
-    for (name, verifier), paid in mine.items():
+    for (name, verifier), paid in calls.items():
         pool = block.pools[name]
         if verifier is None:
             cost = pool.costs["prompt_tokens"] + pool.costs["completion_tokens"]
@@ -233,9 +235,9 @@ def _extra_tokens(block: LogBlock, mine: Calls, known: Calls) -> np.ndarray:
 def expected_tokens(block: LogBlock, realizations: Iterable[Realization], known: Calls) -> np.ndarray:
     """Expected tokens (E,) of the calls that realizations make and that are not `known`, by their weights."""
     tokens = np.zeros(len(block.examples))
-    for one in realizations:
-        extra = _extra_tokens(block, union(segment.calls for segment in one.segments), known)
-        tokens += np.where(one.weight > 0, one.weight * extra, 0.0)
+    for realization in realizations:
+        extra = _extra_tokens(block, union(segment.calls for segment in realization.segments), known)
+        tokens += np.where(realization.weight > 0, realization.weight * extra, 0.0)
     return tokens
 
 
@@ -284,33 +286,34 @@ def _seconds(segment: CallSegment, seconds: np.ndarray) -> np.ndarray:
         raise ValueError("traces side by side have their places")
     there = np.arange(segment.place.shape[1]) < segment.count[:, None]
     placed = np.where(there, np.take_along_axis(seconds, segment.place, axis=1), 0.0)
-    starts = range(0, placed.shape[1], segment.width)
-    return np.sum([placed[:, at : at + segment.width].max(axis=1) for at in starts], axis=0)
+    return elapsed(placed, segment.ends)[:, -1] if placed.shape[1] else np.zeros(len(placed))
 
 
-def compare(block: LogBlock, mine: PolicyPath, base: PolicyPath) -> Against:
+def compare(block: LogBlock, path: PolicyPath, base: PolicyPath) -> Against:
     """Fix, flip, action tokens and whether there was any call of the policy's own, by example.
 
     fix = (1 - b) c and flip = b (1 - c) for the (mean) correctness b of the base and c of the policy, so that
     accuracy(policy) - accuracy(base) = fix rate - flip rate. Realizations that are random orders are paired one to one
     when both have the same number, else all with all. Calls of the policy's own gates are no action.
     """
-    paired = mine.orders is not None and mine.orders == base.orders
-    pairs = list(zip(mine.realizations, base.realizations, strict=True)) if paired else []
-    every = pairs or [(a, b) for a in mine.realizations for b in base.realizations]
-    action, acts = np.zeros(len(mine.outcome.correct)), np.zeros(len(mine.outcome.correct))
+    paired = path.orders is not None and path.orders == base.orders
+    pairs = list(zip(path.realizations, base.realizations, strict=True)) if paired else []
+    every = pairs or [(a, b) for a in path.realizations for b in base.realizations]
+    action, acts = np.zeros(len(path.outcome.correct)), np.zeros(len(path.outcome.correct))
     for a, b in every:
         weight = a.weight if paired else a.weight * b.weight
-        tokens, any_call = _extra_calls(block, a, b, mine.gate)
+        tokens, any_call = _extra_calls(block, a, b, path.gate)
         action += np.where(weight > 0, weight * tokens, 0.0)
         acts += weight * any_call
-    return Against(base.outcome.correct, mine.outcome.correct, acts, action)
+    return Against(base.outcome.correct, path.outcome.correct, acts, action)
 
 
-def _extra_calls(block: LogBlock, mine: Realization, base: Realization, gate: Calls) -> tuple[np.ndarray, np.ndarray]:
-    """Expected tokens (E,) of the calls in `mine`, not in `base` or a gate's; and the probability of any (E,)."""
+def _extra_calls(
+    block: LogBlock, realization: Realization, base: Realization, gate: Calls
+) -> tuple[np.ndarray, np.ndarray]:
+    """Expected tokens (E,) of the calls of a realization, not of `base` or a gate's; and that of any (E,)."""
     calls, known = (
-        union(segment.calls for segment in mine.segments),
+        union(segment.calls for segment in realization.segments),
         union([*(one.calls for one in base.segments), gate]),
     )
     none = np.ones(len(block.examples))
@@ -332,10 +335,10 @@ def _probability_all_within(pairs: Sequence[tuple[CallMask, CallMask]]) -> np.nd
     Of the traces that are drawn here each must be one whose calls are all among the known, and be drawn there, too,
     where the known calls come with a draw of their own. Without a draw here, all traces with a call are.
     """
-    draw = next((mine.draw for mine, _ in pairs if mine.draw is not None), None)
+    draw = next((mask.draw for mask, _ in pairs if mask.draw is not None), None)
     other = next((known.draw for _, known in pairs if known.draw is not None), None)
-    new = np.any([(mine.among > 0) & (known.among == 0) for mine, known in pairs], axis=0)
-    any_call = np.any([mine.among > 0 for mine, _ in pairs], axis=0)
+    new = np.any([(mask.among > 0) & (known.among == 0) for mask, known in pairs], axis=0)
+    any_call = np.any([mask.among > 0 for mask, _ in pairs], axis=0)
     among = any_call if draw is None else draw.among
     count = any_call.sum(axis=1) if draw is None else np.where(any_call.any(axis=1), draw.count, 0)
     inside = (
@@ -344,17 +347,17 @@ def _probability_all_within(pairs: Sequence[tuple[CallMask, CallMask]]) -> np.nd
     return _probability_within(CallMask(among.astype(float), count), inside)
 
 
-def _probability_within(mine: CallMask, other: CallMask) -> np.ndarray:
+def _probability_within(mask: CallMask, other: CallMask) -> np.ndarray:
     """Probability (E,) that a random subset of the one lies within an independent random subset of the other.
 
     With k of n drawn here, K of N there and m of the n also among the N: each next draw must be one of the m,
     and be among the K.
     """
-    both = (mine.among * other.among).sum(axis=1)
-    here, there = mine.among.sum(axis=1), (other.among if other.draw is None else other.draw.among).sum(axis=1)
+    both = (mask.among * other.among).sum(axis=1)
+    here, there = mask.among.sum(axis=1), (other.among if other.draw is None else other.draw.among).sum(axis=1)
     within = np.ones(len(both))
-    for draw in range(int(np.ceil(mine.count.max(initial=0)))):
+    for draw in range(int(np.ceil(mask.count.max(initial=0)))):
         common = np.maximum(both - draw, 0) / np.maximum(here - draw, 1)
-        drawn = np.maximum(other.count - draw, 0) / np.maximum(there - draw, 1)
-        within *= np.where(draw < mine.count, common * drawn, 1.0)
+        factors = np.maximum(other.count - draw, 0) / np.maximum(there - draw, 1)
+        within *= np.where(draw < mask.count, common * factors, 1.0)
     return within

@@ -30,9 +30,26 @@ def charged(costs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, np.ndarray]]
 
 def by_name(costs: np.ndarray) -> dict[str, np.ndarray]:
     """Costs (..., C) by name, with those that follow from others: operations, calls, total_tokens."""
-    named = {name: costs[..., at] for name, at in AT.items()}
-    return named | {
-        "operations": named["traces"] + named["verifications"],
-        "calls": named["traces"] + named["finalizers"],
-        "total_tokens": named["prompt_tokens"] + named["completion_tokens"] + named["verification_tokens"],
+    values = {name: costs[..., at] for name, at in AT.items()}
+    return values | {
+        "operations": values["traces"] + values["verifications"],
+        "calls": values["traces"] + values["finalizers"],
+        "total_tokens": values["prompt_tokens"] + values["completion_tokens"] + values["verification_tokens"],
     }
+
+
+def elapsed(seconds: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
+    """Seconds (E, S) until each trace is done, from those that it takes (E, S), NaN for not known.
+
+    `ends`: after which a block of traces ends that run side by side, as long as its slowest: bool (S,) or (E, S);
+    None: one after the other.
+    """
+    if ends is None:
+        return np.cumsum(seconds, axis=1)
+    done = np.empty_like(seconds)
+    before, slowest = np.zeros(len(seconds)), np.zeros(len(seconds))
+    for step, end in enumerate(np.broadcast_to(ends, seconds.shape).T):
+        slowest = np.maximum(slowest, seconds[:, step])
+        done[:, step] = before + slowest
+        before, slowest = np.where(end, done[:, step], before), np.where(end, 0.0, slowest)
+    return done

@@ -12,19 +12,20 @@ from replay.engine.calls import GENERATION, CallMask, CallSegment, Cutting, Reve
 from replay.engine.costs import COSTS
 from replay.engine.outcome import Outcome, Stopped
 from replay.engine.trajectory import NEVER_MISSING, Trajectory
-from replay.sampling.abandon import Abandon, Fates
+from replay.sampling.abandon import Abandon, Abandonment
 from replay.sampling.orders import Generation
 from replay.sampling.stops import StopRule
+from replay.sampling.ties import EARLIEST
 from replay.sampling.unscored import PARTIAL
 from toolkit.errors import counted
 
 EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, CONTESTED, OPAQUE, UNCOUNTED, UNCHECKED, UNREAD = range(1, 11)
-"""Why an example is partial, as `reasons` numbers it; from UNREAD on one for each feature of the order."""
+"""Numbers of the reasons for partial examples, as in `reasons`; from UNREAD on one for each feature of the order."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What cuts a walk: the rule, the cap, traces at a time, and what to do with a pool that is short or whole.
+    """What cuts a walk: the rule, the cap, and what to do with a pool that is short or whole.
 
     `all_scores`: whether the policy needs the score of every trace, wherever it stops. `whole`: whether the pool is
     replayed whole or not at all. `shrinks`: whether the cap shrinks to what the pool holds. `compares`: whether the
@@ -33,7 +34,6 @@ class Cut:
 
     stop: StopRule
     cap: int
-    width: int
     all_scores: bool
     whole: bool
     shrinks: bool
@@ -41,7 +41,7 @@ class Cut:
     over_orders: bool = False
 
     def reach(self, generated: np.ndarray) -> np.ndarray:
-        """How many traces (E,) of those that a walk generates may be paid."""
+        """Number (E,) of a walk's generated traces that may be paid."""
         return generated if self.over_orders else np.minimum(generated, self.cap)
 
 
@@ -55,7 +55,7 @@ def cut(trajectory: Trajectory, how: Cut) -> Stopped:
 def reasons(
     pool: str | None, verifier: str | None, cap: int, features: tuple[str, ...], abandon: Abandon | None
 ) -> tuple[str, ...]:
-    """Why an example can be partial, numbered as in `Outcome.reason`."""
+    """Reasons for partial examples, numbered as in `Outcome.reason`."""
     return (
         "served",
         f"no trace in pool `{pool}`",
@@ -63,16 +63,26 @@ def reasons(
         f"pool `{pool}` is replayed whole, and has more than {counted(cap, 'trace')} or a gap",
         f"verifier `{verifier}` did not score a trace that the policy verifies",
         f"listwise verifier `{verifier}` did not see exactly the traces that the policy generates",
-        f"pool `{pool}` has contested verdicts (equal answers judged differently), which a vote cannot settle",
+        f"pool `{pool}` has contested verdicts (equal answers judged differently), which a vote cannot settle; "
+        f"the condition `{uncontested(pool)}` reports the others",
         f"pool `{pool}` has verdicts without answers (opaque), which cannot vote",
-        f"pool `{pool}` has no `completion_tokens` of a trace that may be given up",
-        f"verifier `{None if abandon is None else abandon.verifier}` did not score a trace that may be given up",
+        f"pool `{pool}` has no `completion_tokens` of a trace that may be abandoned",
+        f"verifier `{None if abandon is None else abandon.verifier}` did not score a trace that may be abandoned",
         *(f"feature `{name}` is null for a trace that the surrogate reads" for name in features),
     )
 
 
+def uncontested(pool: str | None) -> str:
+    """The condition of the examples on which a pool has no contested verdict."""
+    quoted = str(pool).replace("'", "''")
+    return f"example_id NOT IN (SELECT example_id FROM traces WHERE contested AND pool = '{quoted}')"
+
+
 def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.ndarray | None) -> np.ndarray:
-    """Why each example (E,) is partial; 0 where it is served. Without a valid trace nothing is verified."""
+    """Number (E,) of the reason why each example is partial; 0 where it is covered.
+
+    Without a valid trace nothing is verified.
+    """
     size = trajectory.pool.size
     reason = np.zeros(len(size), dtype=np.int16)
     unscored = trajectory.missing <= (NEVER_MISSING - 1 if how.all_scores else step)
@@ -81,9 +91,12 @@ def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.n
     unread = trajectory.steps.unread
     if unread is not None and (blind := unread <= step).any():
         reason[blind] = UNREAD + trajectory.unread_features.argmax(axis=0)[blind]
-    if trajectory.fates is not None:
+    if trajectory.abandonment is not None:
         generated = trajectory.paid_traces(step)
-        for lacking, why in ((trajectory.fates.unchecked, UNCHECKED), (trajectory.fates.uncounted, UNCOUNTED)):
+        for lacking, why in (
+            (trajectory.abandonment.unchecked, UNCHECKED),
+            (trajectory.abandonment.uncounted, UNCOUNTED),
+        ):
             reason[trajectory.generated_among(lacking, generated).any(axis=1)] = why
     if called is not None:
         generated = how.reach(trajectory.generated)
@@ -104,8 +117,7 @@ def _stop(trajectory: Trajectory, how: Cut) -> tuple[np.ndarray, np.ndarray]:
     """Step at which the policy stops on each example (E,), and its ending (E,)."""
     generated = np.minimum(trajectory.generated, how.cap)
     later = trajectory.walk.order.verifies_later
-    limit, width = (trajectory.steps.limit, 1) if later else (generated, how.width)
-    step, ruled = how.stop.stop(trajectory.prefix, limit, width)
+    step, ruled = how.stop.stop(trajectory.prefix, trajectory.steps.limit if later else generated, trajectory.ends)
     capped = np.where(generated < how.cap, ends.EXHAUSTED, ends.CAP)
     capped = np.where(trajectory.ran_empty, ends.EMPTY, capped)
     return step, np.where(ruled, ends.RULE, capped).astype(np.int8)
@@ -116,8 +128,8 @@ def listwise_called(trajectory: Trajectory, how: Cut) -> np.ndarray:
     if trajectory.scores is None or trajectory.walk.order.verifies_later or how.stop.cuts:
         return np.zeros(len(trajectory.listwise), dtype=bool)
     generated = trajectory.among_first(trajectory.place, how.reach(trajectory.generated))
-    if trajectory.fates is not None:
-        generated &= ~trajectory.fates.given_up
+    if trajectory.abandonment is not None:
+        generated &= ~trajectory.abandonment.abandoned
     exactly = trajectory.scores.saw_exactly(generated, trajectory.pool.code >= 0)
     return trajectory.listwise & exactly & (how.reach(trajectory.pool.size) <= how.cap)
 
@@ -129,23 +141,23 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
     calls: dict[tuple[str, str | None], CallMask] = {(walk.pool, None): certain(traces.astype(float))}
     if walk.verifier is not None and trajectory.scores is not None:
         calls[walk.pool, walk.verifier] = _verified(trajectory, step, outcome)
-    if walk.abandon is not None and walk.cut is not None and trajectory.fates is not None:
-        abandoned = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.fates, traces)
+    if walk.abandon is not None and walk.cut is not None and trajectory.abandonment is not None:
+        abandoned = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.abandonment, traces)
         calls |= {call: certain(among.astype(float)) for call, among in abandoned.items()}
     reveals = None if outcome.random_subset else _reveals(trajectory, step)
-    return CallSegment(calls, walk.width, trajectory.place, generated, reveals)
+    return CallSegment(calls, trajectory.blocks, trajectory.place, generated, reveals)
 
 
 def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
-    """How far its order went by `step` (E,); the last step of a lazy walk may reveal nothing."""
+    """The traces that the order revealed by `step` (E,); the last step of a lazy walk may reveal nothing."""
     walk, steps, later = trajectory.walk, trajectory.steps, trajectory.walk.order.verifies_later
     cut, verifying = None, None
-    if walk.abandon is not None and walk.cut is not None and trajectory.fates is not None:
-        abandonment = trajectory.fates
-        cut = Cutting(walk.cut, abandonment.given_up, abandonment.checked, walk.abandon.verifier)
+    if walk.abandon is not None and walk.cut is not None and trajectory.abandonment is not None:
+        abandonment = trajectory.abandonment
+        cut = Cutting(walk.cut, abandonment.abandoned, abandonment.checked, walk.abandon.verifier)
     plain = replace(
         walk, order=Generation(), cap=0, width=1, verifier=None, calibration=None, unscored=PARTIAL,
-        seed=walk.seed if walk.permuted else 0,
+        seed=walk.seed if walk.permuted else 0, tie=EARLIEST, nulls=False, needs=None,
     )  # fmt: skip
     generation: Hashable = plain if walk.permuted or cut is not None else GENERATION
     order = walk if later else generation
@@ -167,14 +179,14 @@ def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
 
 
 def abandoned_traces(
-    pool: str, cut: str, verifier: str, abandonment: Fates, traces: np.ndarray
+    pool: str, cut: str, verifier: str, abandonment: Abandonment, traces: np.ndarray
 ) -> dict[tuple[str, str | None], np.ndarray]:
-    """The calls of the generated `traces` (E, T) of a pool, those given up under the name `cut`, and the verifications
+    """The calls of the generated `traces` (E, T) of a pool, those abandoned under the name `cut`, and the verifications
     that decided on them: bool (E, T) by call.
     """
     return {
-        (pool, None): traces & ~abandonment.given_up,
-        (cut, None): traces & abandonment.given_up,
+        (pool, None): traces & ~abandonment.abandoned,
+        (cut, None): traces & abandonment.abandoned,
         (pool, verifier): traces & abandonment.checked,
     }
 
@@ -184,8 +196,8 @@ def _verified(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> Cal
     first = trajectory.among_first(trajectory.sample_index, step)
     verified = first.astype(float) * trajectory.verifiable
     scores, verifications = trajectory.scores, outcome.cost("verifications")
-    if trajectory.fates is not None:
-        checked = trajectory.generated_among(trajectory.fates.checked, trajectory.paid_traces(step))
+    if trajectory.abandonment is not None:
+        checked = trajectory.generated_among(trajectory.abandonment.checked, trajectory.paid_traces(step))
         verifications = verifications - checked.sum(axis=1)
     if scores is not None and trajectory.listwise.any():
         called = trajectory.listwise & (verifications > 0)

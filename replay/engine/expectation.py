@@ -22,7 +22,7 @@ def expected_outcome(trajectory: Trajectory, verifications: int, how: Cut, reaso
     """Mean over all orders of verifying so many traces at random, from the walk in order of generation."""
     never_called = np.zeros(len(trajectory.steps.limit), dtype=bool)
     pool, example = trajectory.pool, np.arange(len(trajectory.steps.limit))
-    sample, probability = possible_winners(trajectory, verifications)
+    sample, probability = winner_probabilities(trajectory, verifications)
     valid = _valid(trajectory)
     verified = np.minimum(verifications, valid)
     return Outcome(
@@ -48,7 +48,9 @@ def drawn_traces(trajectory: Trajectory, cap: int) -> DrawnTraces:
     """The traces of a whole pool, generated in order, of which at most `cap` are drawn."""
     revealed, size = trajectory.revealed, trajectory.pool.size
     verified = trajectory.walk.unscored.verified(revealed.code, revealed.score) >= 0
-    return DrawnTraces(revealed.code, verified, revealed.score, size, np.minimum(size, cap))
+    return DrawnTraces(
+        revealed.code, verified, revealed.score, size, np.minimum(size, cap), revealed.nulls, revealed.ranks
+    )
 
 
 def mean_over_orders(trajectory: Trajectory, select: Select, how: Cut, reasons: tuple[str, ...]) -> Outcome:
@@ -57,33 +59,36 @@ def mean_over_orders(trajectory: Trajectory, select: Select, how: Cut, reasons: 
         raise ValueError(f"select `{select.name}` has no exact mean over all orders")
     pool, traces = trajectory.pool, drawn_traces(trajectory, how.cap)
     chance = select.over_orders(traces)
-    chosen = chance + traces.in_place_of_none(chance)
+    nothing = traces.in_place_of_none(chance)
     example, size = np.arange(len(pool.size)), np.maximum(pool.size, 1)
     called = listwise_called(trajectory, how)
     costs = trajectory.costs[example, trajectory.steps.limit] * traces.drawn[:, None] / size[:, None]
     costs += listwise_costs(trajectory) * called[:, None]
     reason = why_partial(trajectory, how, trajectory.steps.limit, called)
-    outcome = outcome_of_chances(pool, chosen, chance > 0, costs, reason, reasons)
+    outcome = outcome_of_chances(pool, chance, nothing, costs, reason, reasons)
     ending = np.where(pool.size < how.cap, ends.EXHAUSTED, ends.CAP).astype(np.int8)
     return replace(outcome, ending=ending, runs=((trajectory.walk, trajectory.steps.limit),))
 
 
 def outcome_of_chances(
-    pool: LoggedPool, chosen: np.ndarray, predicts: np.ndarray, costs: np.ndarray, reason: np.ndarray,
+    pool: LoggedPool, chance: np.ndarray, nothing: np.ndarray, costs: np.ndarray, reason: np.ndarray,
     reasons: tuple[str, ...],
 ) -> Outcome:  # fmt: skip
-    """Outcome of choosing each trace of a pool with probability `chosen` (E, T), where `predicts` (E, T) with its
-    answer, else with none.
+    """Outcome of choosing each trace of a pool with its answer with probability `chance` (E, T), and for a null
+    prediction with probability `nothing` (E, T).
     """
     example = np.arange(len(pool.size))
     shares = np.zeros((pool.words.shape[1] + 1, len(example)))
-    np.add.at(shares, (np.where(predicts, pool.code, -1), example[:, None]), chosen)
+    np.add.at(shares, (pool.code, example[:, None]), chance)
+    shares[-1] += nothing.sum(axis=1)
+    unpredicted = judged_unless_null(pool.judged, np.zeros_like(pool.code, dtype=bool))
+    values = np.concatenate([pool.judged, unpredicted], axis=1)
     return Outcome(
         reason=reason,
         reasons=reasons,
         costs=costs,
-        correct=_weighed(chosen, judged_unless_null(pool.judged, predicts)),
-        credit=_weighed(chosen, pool.credit),
+        correct=_weighed(np.concatenate([chance, nothing], axis=1), values),
+        credit=_weighed(chance + nothing, pool.credit),
         words=np.concatenate([pool.words, np.full((len(example), 1), -1, dtype=np.int32)], axis=1).T,
         shares=shares,
         rows=np.maximum((shares > 0).sum(axis=0), 1),
@@ -102,15 +107,15 @@ def paid_over_orders(trajectory: Trajectory, how: Cut) -> CallSegment:
     walk, traces = trajectory.walk, drawn_traces(trajectory, how.cap)
     draw = Draw(traces.there, traces.drawn)
     masks: dict[tuple[str, str | None], np.ndarray] = {(walk.pool, None): traces.there}
-    if walk.abandon is not None and walk.cut is not None and trajectory.fates is not None:
-        masks = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.fates, traces.there)
+    if walk.abandon is not None and walk.cut is not None and trajectory.abandonment is not None:
+        masks = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.abandonment, traces.there)
     if walk.verifier is not None and trajectory.scores is not None:
         together = ~np.isnan(trajectory.scores.score) & listwise_called(trajectory, how)[:, None]
         masks[walk.pool, walk.verifier] = np.where(trajectory.listwise[:, None], together, traces.verified)
     return CallSegment({key: with_draw(among, draw) for key, among in masks.items()})
 
 
-def possible_winners(trajectory: Trajectory, verifications: int) -> tuple[np.ndarray, np.ndarray]:
+def winner_probabilities(trajectory: Trajectory, verifications: int) -> tuple[np.ndarray, np.ndarray]:
     """Sample indices by falling score, and the probability that each wins, (E, T) each; of a walk as generated.
 
     Of equal scores the earliest wins, so by rank no two are equal.

@@ -42,11 +42,11 @@ def _development_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]
 
 
 def _null_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> NullRows:
-    """What `_development_rows` leaves out for a null feature."""
+    """Rows that `_development_rows` leaves out for a null feature."""
     null = {name: pool.scored(verifier) & np.isnan(pool.features[name]) for name in features}
     lost = np.any(list(null.values()), axis=0)  # (E, T)
-    named = tuple(name for name, where in null.items() if where.any())
-    return NullRows(int(lost.sum()), int(lost.any(axis=1).sum()), len(lost), named)
+    names = tuple(name for name, where in null.items() if where.any())
+    return NullRows(int(lost.sum()), int(lost.any(axis=1).sum()), len(lost), names)
 
 
 def _linear(features: np.ndarray, scores: np.ndarray) -> Predictor:

@@ -23,7 +23,7 @@ def choose(on: np.ndarray, first: PolicyPath, second: PolicyPath, columns: Colum
     reason = np.where(on, first.outcome.reason, later).astype(np.int16)
     reasons = (*first.outcome.reasons, *second.outcome.reasons[1:])
     sides = ((first, on), (second, ~on))
-    every = [one.where(side) for path, side in sides for one in path.realizations]
+    every = [realization.where(side) for path, side in sides for realization in path.realizations]
     gates: list[Calls] = [{key: paid.where(side) for key, paid in path.gate.items()} for path, side in sides]
     return PolicyPath(
         replace(outcome, reason=reason, reasons=reasons),
@@ -105,12 +105,16 @@ def mixture(rate: float, base: PolicyPath, then: PolicyPath, columns: Columns) -
         ending=np.where(one.ending == two.ending, one.ending, MIXED).astype(np.int8),
         measured=further,
     )
-    every = (Realization(one.weight * weight, one.segments) for weight, path in sides for one in path.realizations)
+    every = (
+        Realization(realization.weight * weight, realization.segments)
+        for weight, path in sides
+        for realization in path.realizations
+    )
     return PolicyPath(outcome, tuple(every), None, {})
 
 
 def needs_both(base: Outcome, then: Outcome) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Why an example (E,) is partial for a policy that needs both outcomes, and the reasons that it numbers."""
+    """Reason numbers (E,) for a policy that needs both outcomes, and the reasons."""
     later = np.where(then.reason > 0, then.reason + len(base.reasons) - 1, 0)
     return np.where(base.reason > 0, base.reason, later).astype(np.int16), (*base.reasons, *then.reasons[1:])
 
@@ -122,7 +126,7 @@ def gain(block: LogBlock, base: PolicyPath, then: PolicyPath) -> tuple[np.ndarra
 
 def paid(path: PolicyPath) -> Calls:
     """Every call that some realization of a path made."""
-    return union(calls for one in path.realizations for calls in one.calls)
+    return union(calls for realization in path.realizations for calls in realization.calls)
 
 
 def predicted(outcome: Outcome) -> np.ndarray:

@@ -13,7 +13,7 @@ from replay.sampling.selects import Select
 
 RULE, CAP, EXHAUSTED, EMPTY, MIXED = 0, 1, 2, 3, -1
 ENDINGS = ("rule", "cap", "exhausted", "empty")
-SERVED = 0
+COVERED = 0
 
 
 @dataclass(frozen=True)

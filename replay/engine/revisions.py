@@ -33,7 +33,7 @@ def mean_of(
     """The mean over the realizations with weight, each of which gives the answer of one of `traces` (slice, sample)."""
     examples = len(block.examples)
     costs, correct, credit = np.zeros((examples, len(COSTS))), np.zeros(examples), np.zeros(examples)
-    words, count = [], np.maximum(np.sum([one.weight > 0 for one in realizations], axis=0), 1)
+    words, count = [], np.maximum(np.sum([realization.weight > 0 for realization in realizations], axis=0), 1)
     for (name, sample), one in zip(traces, realizations, strict=True):
         pool, on = block.pools[name], one.weight > 0
         at = min(sample, pool.code.shape[1] - 1)
@@ -48,7 +48,7 @@ def mean_of(
         correct=correct / count,
         credit=credit / count,
         words=np.stack(words).astype(np.int32),
-        shares=None if len(realizations) == 1 else np.stack([one.weight for one in realizations]),
+        shares=None if len(realizations) == 1 else np.stack([realization.weight for realization in realizations]),
         rows=count,
         ending=np.full(examples, ends.CAP, dtype=np.int8),
     )

@@ -20,7 +20,7 @@ from replay.sampling.learned import Conformal
 from toolkit.errors import EmptyError, UnsuitableError
 
 SET_COLUMNS = ("set_size", "covered", "answered", "answered_correct")
-"""What outcomes with prediction sets have beside the others."""
+"""Further columns of outcomes with prediction sets."""
 
 
 def fit_conformal(block: LogBlock, walk: Walk, how: Cut, conformal: Conformal) -> Conformal:
@@ -43,13 +43,13 @@ def _class_thresholds(
     """
     thresholds = {}
     for i, label in enumerate(labels):
-        mine = np.sort(scores[[e for e, g in enumerate(gold) if g == label and complete[e]], i])
-        if not len(mine):
+        label_scores = np.sort(scores[[e for e, g in enumerate(gold) if g == label and complete[e]], i])
+        if not len(label_scores):
             raise EmptyError(
                 f"`conformal.on` ({conformal.on}) has no example of class `{label}` that the policy can serve"
             )
-        place = int(np.floor(conformal.alpha * (len(mine) + 1) + 1e-9))
-        thresholds[label] = float(mine[place - 1]) if place >= 1 else -np.inf
+        place = int(np.floor(conformal.alpha * (len(label_scores) + 1) + 1e-9))
+        thresholds[label] = float(label_scores[place - 1]) if place >= 1 else -np.inf
     return thresholds
 
 
@@ -63,14 +63,14 @@ def _label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.
 
 
 def by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
-    """The same by label (E, L)."""
+    """Best verified score of each label (E, L)."""
     best = _label_scores(trajectory, step, trajectory.pool.answers)
     place = {word: i for i, word in enumerate(block.vocabulary.to_list())}
     out = np.full((len(step), len(labels)), -np.inf)
     for i, label in enumerate(labels):
         if label in place:
-            mine = np.where(trajectory.pool.words == place[label], best, -np.inf)
-            out[:, i] = mine.max(axis=1)
+            label_score = np.where(trajectory.pool.words == place[label], best, -np.inf)
+            out[:, i] = label_score.max(axis=1)
     return out
 
 
@@ -89,9 +89,11 @@ def measure_sets(
     known = at >= 0
     covered = np.where(known, within[np.arange(len(at)), np.maximum(at, 0)], np.nan)
     answers = block.vocabulary.to_list()
-    given = np.array([number.get(answers[w], -1) if w >= 0 else -1 for w in words.tolist()], dtype=np.int64)
+    answer_numbers = np.array([number.get(answers[w], -1) if w >= 0 else -1 for w in words.tolist()], dtype=np.int64)
     first = trajectory.pool.credit[np.arange(len(at)), trajectory.place[:, 0]]  # as for any null prediction
-    alone = (within.sum(axis=1) == 1) & (given >= 0) & within[np.arange(len(at)), np.maximum(given, 0)]
+    alone = (
+        (within.sum(axis=1) == 1) & (answer_numbers >= 0) & within[np.arange(len(at)), np.maximum(answer_numbers, 0)]
+    )
     answered = alone if conformal.abstain else words >= 0
     right = np.where(answered, correct, np.nan)
     measured = (within.sum(axis=1).astype(float), covered, answered.astype(float), right)

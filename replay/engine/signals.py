@@ -22,7 +22,7 @@ from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certa
 from replay.engine.mixing import predicted
 from replay.engine.trajectory import walk_block
 from replay.sampling.declared import ClassFacts
-from toolkit.errors import UnsuitableError, require_known
+from toolkit.errors import UnsuitableError, quote, require_known
 
 Parameter = float | int | None
 
@@ -50,6 +50,9 @@ class GateInput(ClassFacts, ABC):
     def compares(self) -> bool:
         """Whether it compares answers with each other."""
         return False
+
+    def require_in_file(self) -> None:
+        """Raise UnknownError unless a server sees it, so that gate files may read it."""
 
     @abstractmethod
     def needs(self, slices: Collection[str]) -> Needs:
@@ -79,7 +82,7 @@ class _Verifier(GateInput, source="verifier"):
         chosen = _chosen_traces(path)
         value = np.full(len(block.examples), np.nan)
         calls: dict[tuple[str, str | None], CallMask] = {}
-        paid = union(segment.calls for one in path.realizations for segment in one.segments)
+        paid = union(segment.calls for realization in path.realizations for segment in realization.segments)
         for number, name in enumerate(chosen.slices):
             pool = block.pools[name]
             scores = pool.scores[self.name]
@@ -119,6 +122,9 @@ class _OfBase(GateInput, source="signal"):
     def compares(self) -> bool:
         return SIGNALS[self.name].of_votes
 
+    def require_in_file(self) -> None:
+        require_known(self.name, SERVABLE, f"a gate file reads no signal {quote(self.name)}")
+
     def needs(self, slices: Collection[str]) -> Needs:
         return SIGNALS[self.name].needs(self.parameter)
 
@@ -154,7 +160,7 @@ class _BaseSignal:
     `column`: of traces, beside those that every run reads, and `example_column` of examples. `of_votes`: it compares
     answers, which means nothing where there are none; `of_answers`: nor does it to a model that learns from it.
     `last_step`: it is of the last step of a `sample` base; `verified`: which must verify. `parameter`: the key that it
-    needs. `served`: a server sees it, so that gate files may read it; `gated`: policies may name it. `logged_as`: the
+    needs. `servable`: a server sees it, so that gate files may read it; `gated`: policies may name it. `logged_as`: the
     column of traces that tells whether a log has it; None: it always has.
     """
 
@@ -166,7 +172,7 @@ class _BaseSignal:
     last_step: bool = False
     verified: bool = False
     parameter: str | None = None
-    served: bool = False
+    servable: bool = False
     gated: bool = True
     logged_as: str | None = None
 
@@ -215,7 +221,7 @@ def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarra
 
 
 def _veiled(pool: LoggedPool) -> np.ndarray | bool:
-    """Where a trace has a verdict and no answer."""
+    """Mask of the traces with a verdict and no answer."""
     return False if pool.opaque is None else pool.opaque
 
 
@@ -224,15 +230,16 @@ def _question_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndar
 
 
 def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
-    """Votes of the prediction / valid traces seen, after a sample policy's last step (E,)."""
+    """Votes of the prediction / traces seen that vote, after a sample policy's last step (E,)."""
     ((walk, step),) = path.outcome.runs
     trajectory = walk_block(block, walk)
     pool = trajectory.pool
     seen = trajectory.among_first(trajectory.place, trajectory.paid_traces(step))
-    valid, word = seen & (pool.code >= 0), predicted(path.outcome)
-    votes = (valid & (pool.word == word[:, None]) & (word >= 0)[:, None]).sum(axis=1)
-    total = valid.sum(axis=1)
-    known = (total > 0) & (word >= 0) & ~pool.incomparable
+    nulls, word = seen & trajectory.nulls, predicted(path.outcome)
+    voting = (seen & (pool.code >= 0)) | nulls
+    votes = (voting & (pool.word == word[:, None])).sum(axis=1)
+    total = voting.sum(axis=1)
+    known = (total > 0) & ((word >= 0) | walk.nulls) & ~pool.incomparable
     return np.where(known, votes / np.maximum(total, 1), np.nan)
 
 
@@ -255,25 +262,25 @@ def _of_cost(name: str) -> Callable[[LogBlock, PolicyPath, Parameter], np.ndarra
 
 
 SIGNALS: Mapping[str, _BaseSignal] = {
-    "truncated": _BaseSignal(_of_cost("truncated"), served=True, logged_as="finish_reason"),
-    "finalizer_used": _BaseSignal(_of_cost("finalizers"), served=True, logged_as="finalizer_used"),
+    "truncated": _BaseSignal(_of_cost("truncated"), servable=True, logged_as="finish_reason"),
+    "finalizer_used": _BaseSignal(_of_cost("finalizers"), servable=True, logged_as="finalizer_used"),
     "near_limit": _BaseSignal(_near_limit, column="max_tokens", parameter="fraction"),
-    "completion_tokens": _BaseSignal(_of_cost("completion_tokens"), served=True, logged_as="completion_tokens"),
-    "prompt_tokens": _BaseSignal(_of_cost("prompt_tokens"), served=True, gated=False, logged_as="prompt_tokens"),
+    "completion_tokens": _BaseSignal(_of_cost("completion_tokens"), servable=True, logged_as="completion_tokens"),
+    "prompt_tokens": _BaseSignal(_of_cost("prompt_tokens"), servable=True, gated=False, logged_as="prompt_tokens"),
     "suffix_logprob": _BaseSignal(_suffix_logprob, parameter="tokens"),
     "sum_logprob": _BaseSignal(
         lambda block, path, _: _column(block, path, "sum_logprob"),
         column="sum_logprob",
-        served=True,
+        servable=True,
         logged_as="sum_logprob",
     ),
-    "invalid": _BaseSignal(_invalid, of_answers=True, served=True),
-    "answer_length": _BaseSignal(_answer_length, of_answers=True, served=True, gated=False),
-    "question_length": _BaseSignal(_question_length, example_column="question", served=True, gated=False),
+    "invalid": _BaseSignal(_invalid, of_answers=True, servable=True),
+    "answer_length": _BaseSignal(_answer_length, of_answers=True, servable=True, gated=False),
+    "question_length": _BaseSignal(_question_length, example_column="question", servable=True, gated=False),
     "vote_share": _BaseSignal(_vote_share, of_votes=True, last_step=True),
     "margin": _BaseSignal(_margin, of_votes=True, last_step=True, verified=True),
 }
 """Lengths are in characters."""
 
 GATED = tuple(name for name, signal in SIGNALS.items() if signal.gated)
-SERVED = tuple(name for name, signal in SIGNALS.items() if signal.served)
+SERVABLE = tuple(name for name, signal in SIGNALS.items() if signal.servable)

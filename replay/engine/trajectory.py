@@ -12,14 +12,16 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from replay.data.abandoned import cut_name, with_abandoned
 from replay.data.block import LogBlock, LoggedPool, Scores, judged_unless_null
-from replay.data.given_up import cut_name, with_given_up
-from replay.engine.costs import AT, COSTS, GENERATED, charged
-from replay.sampling.abandon import Abandon, Fates
+from replay.engine.costs import AT, COSTS, GENERATED, charged, elapsed
+from replay.sampling.abandon import Abandon, Abandonment
 from replay.sampling.learned import Calibration
 from replay.sampling.orders import GeneratedTraces, Order, WalkSteps, random_keys, random_permutation
 from replay.sampling.prefix import NONE, STATISTICS, LazyArrays, Prefix, Revealed, Votes, first_places
 from replay.sampling.selects import Select
+from replay.sampling.stops import StopRule, needed_ends
+from replay.sampling.ties import EARLIEST, Ranks, Tie, VotingSteps
 from replay.sampling.unscored import PARTIAL, Unscored
 
 NEVER_MISSING = np.iinfo(np.int32).max
@@ -30,7 +32,7 @@ TOKENS = ("prompt_tokens", "completion_tokens", "verification_tokens")
 
 @dataclass(frozen=True)
 class Walk:
-    """How a pool is walked: everything about a policy that shapes its trajectory, and nothing that cuts it."""
+    """The way a pool is walked: all of a policy that shapes its trajectory, and nothing that cuts it."""
 
     pool: str
     verifier: str | None
@@ -43,11 +45,19 @@ class Walk:
     calibration: Calibration | None = None
     unscored: Unscored = PARTIAL
     abandon: Abandon | None = None
+    tie: Tie = EARLIEST
+    nulls: bool = False  # whether traces without an answer vote for none
+    needs: StopRule | None = None  # the rule that says how many traces a block has, in place of `width`
 
     @property
     def cut(self) -> str | None:
-        """What a block calls the traces that it gives up; None where it gives up none."""
+        """Slice name of the traces that it abandons; None where it abandons none."""
         return None if self.abandon is None else cut_name(self.pool, self.abandon.tokens)
+
+    @property
+    def how_voted(self) -> str:
+        """What breaks ties and whether nulls vote, in words; empty where votes are as by default."""
+        return ", ".join(text for text in (self.tie.text, "no answer votes, too" if self.nulls else "") if text)
 
 
 @dataclass(frozen=True)
@@ -63,9 +73,10 @@ class Results:
 class Trajectory:
     """One walk over one block. Steps are traces (generation order) or verifications (other orders).
 
-    `pool`: with the traces that are given up as they are then; `fates`: of its traces, where some may be given up.
-    `place` int (E, T): the sample index at each place of the order of generation. `costs` (E, S + 1, C): cumulative,
-    NaN where not logged. `missing` (E,): the first step whose verification, or whose feature, the log lacks.
+    `pool`: with the abandoned traces as they are then; `abandonment`: of its traces, where some may be abandoned.
+    `blocks`: after which traces, by place, a block ends that is generated together, bool (T,) or (E, T); None: after
+    each. `place` int (E, T): the sample index at each place of the order of generation. `costs` (E, S + 1, C):
+    cumulative, NaN where not logged. `missing` (E,): the first step whose verification or feature the log lacks.
     """
 
     walk: Walk
@@ -74,12 +85,15 @@ class Trajectory:
     traces: GeneratedTraces
     steps: WalkSteps
     costs: np.ndarray
-    generation: np.ndarray  # (E, S, C) cumulative costs of generation, and of what decides who is given up, by place
+    generation: (
+        np.ndarray
+    )  # (E, S, C) cumulative costs of generation, and of what decides which traces are abandoned, by place
     missing: np.ndarray
     revealed: Revealed
     listwise: np.ndarray  # (E,) verified in one call by a listwise verifier
     examples: pl.DataFrame  # of the block
-    fates: Fates | None = None
+    abandonment: Abandonment | None = None
+    blocks: np.ndarray | None = None
     _chosen: dict[Select, np.ndarray] = field(default_factory=dict, init=False, repr=False)
     _results: dict[Select, Results] = field(default_factory=dict, init=False, repr=False)
 
@@ -87,6 +101,11 @@ class Trajectory:
     def generated(self) -> np.ndarray:
         """Traces that the cap allows and the log has (E,)."""
         return self.traces.count
+
+    @property
+    def ends(self) -> np.ndarray | None:
+        """After which steps a rule is looked at, bool (S,) or (E, S); None: after each."""
+        return None if self.walk.order.verifies_later else self.blocks
 
     @property
     def sample_index(self) -> np.ndarray:
@@ -111,6 +130,11 @@ class Trajectory:
         code = self.pool.code
         return (code if self.scores is None else self.walk.unscored.verified(code, self.scores.score)) >= 0
 
+    @property
+    def nulls(self) -> np.ndarray:
+        """The traces that vote for no answer, by sample index: bool (E, T)."""
+        return _null_votes(self.walk, self.pool, self.abandonment)
+
     def paid_traces(self, step: np.ndarray) -> np.ndarray:
         """Traces (E,) generated by the time the walk ends at `step` (E,)."""
         return self.costs[np.arange(len(step)), step, AT["traces"]].astype(np.int64)
@@ -123,7 +147,7 @@ class Trajectory:
         return mask
 
     def generated_among(self, traces: np.ndarray, count: np.ndarray) -> np.ndarray:
-        """Those of some `traces` (E, T) that are among the first `count` (E,) generated: bool (E, T)."""
+        """Mask (E, T) of the `traces` (E, T) that are among the first `count` (E,) generated."""
         return traces & self.among_first(self.place, count)
 
     @cached_property
@@ -152,7 +176,7 @@ class Trajectory:
 
     @cached_property
     def scored_prefix(self) -> Prefix:
-        """The same by the scores themselves, calibrated or not, which a select may read."""
+        """Statistics by the scores themselves, calibrated or not, which a select may read."""
         if self.walk.calibration is None:
             return self.prefix
         known, lead = self.prefix.statistics, self.revealed.best.lead
@@ -193,7 +217,7 @@ class Trajectory:
         return np.take_along_axis(self.place, at, axis=1)[:, 0]
 
     def results(self, select: Select) -> Results:
-        """What a select would have given had the walk ended at step 0, 1, ... S."""
+        """Results of a select, had the walk ended at step 0, 1, ... S."""
         if select not in self._results:
             chosen = self.chosen(select)
             sample = np.take_along_axis(self.place, np.maximum(chosen, 0), axis=1)
@@ -221,34 +245,44 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
     """Walk one pool of a block."""
     pool, abandonment = block.pools[walk.pool], None
     if walk.abandon is not None and walk.cut is not None:
-        abandonment = fates_of(pool, walk.abandon)
-        pool = with_given_up(pool, block.pools[walk.cut], abandonment.given_up)
+        abandonment = abandonment_of(pool, walk.abandon)
+        pool = with_abandoned(pool, block.pools[walk.cut], abandonment.abandoned)
     scores = pool.scores[walk.verifier] if walk.verifier is not None else None
     keys = None
-    if walk.permuted or walk.order.drawn:
-        keys = random_keys(block.hashes, walk.seed, walk.repetition, pool.code.shape[1])
+    if walk.permuted or walk.order.drawn or walk.tie.drawn:
+        logged = pool.code.shape[1] + (pool.struck is not None)
+        keys = random_keys(block.hashes, walk.seed, walk.repetition, logged)
+        keys = keys if pool.struck is None else np.delete(keys, pool.struck, axis=1)  # the others' order stays
     place = _generation_places(pool, keys if walk.permuted else None, walk.cap)
     traces = _generated(pool, scores, walk, place, keys)
-    generation = _generation_costs(pool, place, traces.code >= 0, walk.width)
-    if walk.abandon is not None and abandonment is not None:
-        checked = np.take_along_axis(abandonment.checked, place, axis=1)
-        generation += _verification_costs(pool.scores[walk.abandon.verifier], place, checked)
     listwise = scores.listwise if scores is not None else np.zeros(len(place), dtype=bool)
-    steps = walk.order.steps(traces.shown(walk.order.reads))
+    steps = walk.order.steps(traces.visible(walk.order.reads))
     looked_at = np.arange(steps.at.shape[1]) < steps.count[:, None]
     code = np.where(looked_at, np.take_along_axis(traces.code, steps.at, axis=1), -1)
     score = np.where(looked_at, np.take_along_axis(traces.score, steps.at, axis=1), np.nan)
+    sample = np.take_along_axis(place, steps.at, axis=1)
+    first, nulls = first_places(traces.code, pool.answers), None
+    if walk.nulls:
+        null = np.take_along_axis(_null_votes(walk, pool, abandonment), place, axis=1)
+        null &= np.arange(place.shape[1]) < traces.count[:, None]
+        first = first_places(np.where(null, pool.answers, traces.code), pool.answers + 1)
+        nulls = np.take_along_axis(null, steps.at, axis=1) & looked_at
+    revealed = Revealed(code, score, steps.at, first, pool.answers, scores is not None, walk.unscored, nulls)
+    revealed = replace(revealed, ranks=_ranks(block, walk, pool, revealed, keys, sample))
+    blocks = _block_ends(walk, revealed, place.shape[1])
+    generation = _generation_costs(pool, place, traces.code >= 0, blocks)
+    if walk.abandon is not None and abandonment is not None:
+        checked = np.take_along_axis(abandonment.checked, place, axis=1)
+        generation += _verification_costs(pool.scores[walk.abandon.verifier], place, checked)
     costs = np.concatenate([np.zeros_like(generation[:, :1]), generation], axis=1)
     if steps.generated is not None:
         costs = np.take_along_axis(costs, steps.generated[..., None], axis=1)
     if scores is not None:
         verified = walk.unscored.verified(code, score)
-        at = np.take_along_axis(place, steps.at, axis=1)
-        costs[:, 1:] += _verification_costs(scores, at, (verified >= 0) & ~listwise[:, None])
+        costs[:, 1:] += _verification_costs(scores, sample, (verified >= 0) & ~listwise[:, None])
         missing = _first_missing(verified, score)
     else:
         missing = np.full(len(code), NEVER_MISSING, dtype=np.int32)
-    first = first_places(traces.code, pool.answers)
     return Trajectory(
         walk=walk,
         pool=pool,
@@ -258,18 +292,55 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         costs=costs,
         generation=generation,
         missing=missing if steps.unread is None else np.minimum(missing, steps.unread),
-        revealed=Revealed(code, score, steps.at, first, pool.answers, scores is not None, walk.unscored),
+        revealed=revealed,
         listwise=listwise,
         examples=block.examples,
-        fates=abandonment,
+        abandonment=abandonment,
+        blocks=blocks,
     )
 
 
-def fates_of(pool: LoggedPool, abandon: Abandon) -> Fates:
-    """What becomes of the traces of a pool. A call that ranks traces together scores none after its first tokens."""
+def _null_votes(walk: Walk, pool: LoggedPool, abandonment: Abandonment | None) -> np.ndarray:
+    """The traces that vote for no answer, by sample index: bool (E, T). An abandoned one has no vote."""
+    if not walk.nulls:
+        return np.zeros(pool.code.shape, dtype=bool)
+    nulls = pool.there & (pool.code < 0)
+    return nulls if abandonment is None else nulls & ~abandonment.abandoned
+
+
+def _ranks(
+    block: LogBlock, walk: Walk, pool: LoggedPool, revealed: Revealed, keys: np.ndarray | None, sample: np.ndarray
+) -> Ranks | None:
+    """What breaks ties in steps that reveal the traces `sample` (E, S)."""
+    drawn = None if keys is None else np.take_along_axis(keys, sample, axis=1)
+    words = np.pad(pool.words, ((0, 0), (0, 1)), constant_values=-1)
+    return walk.tie.ranks(VotingSteps(revealed.voted, drawn, words, block.vocabulary))
+
+
+def _block_ends(walk: Walk, revealed: Revealed, places: int) -> np.ndarray | None:
+    """After which traces, by place, a block ends: bool (T,) or (E, T); None: after each."""
+    if walk.needs is not None:
+        return needed_ends(walk.needs, _counted(revealed))
+    return None if walk.width == 1 else np.arange(1, places + 1) % walk.width == 0
+
+
+def _counted(revealed: Revealed) -> Prefix:
+    """The statistics of votes and verifications, where each step generates a trace."""
+    steps = np.broadcast_to(np.arange(1, revealed.code.shape[1] + 1, dtype=np.int32), revealed.code.shape)
+
+    def of(name: str) -> np.ndarray:
+        return getattr(revealed.votes if name in Votes.__dataclass_fields__ else revealed.best, name)
+
+    return Prefix(
+        LazyArrays(STATISTICS, lambda name: steps.copy() if name == "traces" else of(name)), revealed=revealed
+    )
+
+
+def abandonment_of(pool: LoggedPool, abandon: Abandon) -> Abandonment:
+    """Abandonment of the traces of a pool. A call that ranks traces together scores none after its first tokens."""
     scores = pool.scores[abandon.verifier]
     alone = np.where(scores.listwise[:, None], np.nan, scores.score)
-    return abandon.fates(pool.there, pool.costs["completion_tokens"], alone)
+    return abandon.decide(pool.there, pool.costs["completion_tokens"], alone)
 
 
 def _generated(
@@ -281,12 +352,12 @@ def _generated(
     code = np.where(there, np.take_along_axis(pool.code, place, axis=1), -1)
     score = np.full(code.shape, np.nan)
     if scores is not None:
-        taken = walk.unscored.taken(scores.score, ~scores.listwise)
-        score = np.where(code >= 0, np.take_along_axis(taken, place, axis=1), np.nan)
-    drawn = np.take_along_axis(keys, place, axis=1) if keys is not None and walk.order.drawn else None
+        read_scores = walk.unscored.filled(scores.score, ~scores.listwise)
+        score = np.where(code >= 0, np.take_along_axis(read_scores, place, axis=1), np.nan)
+    random_keys = np.take_along_axis(keys, place, axis=1) if keys is not None and walk.order.drawn else None
     read = [np.take_along_axis(pool.features[name], place, axis=1) for name in walk.order.features]
     features = np.stack(read) if read else np.zeros((0, *place.shape))
-    return GeneratedTraces(code, score, drawn, features, count, walk.unscored)
+    return GeneratedTraces(code, score, random_keys, features, count, walk.unscored)
 
 
 def _generation_places(pool: LoggedPool, keys: np.ndarray | None, cap: int) -> np.ndarray:
@@ -297,29 +368,19 @@ def _generation_places(pool: LoggedPool, keys: np.ndarray | None, cap: int) -> n
     return random_permutation(keys, pool.size)[:, :steps]
 
 
-def _generation_costs(pool: LoggedPool, place: np.ndarray, valid: np.ndarray, width: int) -> np.ndarray:
-    """Cumulative costs of generating (E, S, C), the verification columns zero; `valid` (E, S): the valid traces."""
+def _generation_costs(pool: LoggedPool, place: np.ndarray, valid: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
+    """Cumulative costs of generating (E, S, C), the verification columns zero; `valid` (E, S): the valid traces.
+
+    `ends`: after which traces a block of them ends that run side by side.
+    """
     costs = np.zeros((*place.shape, len(COSTS)))
     costs[..., AT["traces"]] = np.arange(1, place.shape[1] + 1)
     costs[..., AT["valid_traces"]] = np.cumsum(valid, axis=1)
     for name, values in pool.costs.items():
         costs[..., AT[GENERATED.get(name, name)]] = np.cumsum(np.take_along_axis(values, place, axis=1), axis=1)
     seconds = np.take_along_axis(pool.costs["latency_s"], place, axis=1)
-    costs[..., AT["latency_s"]] = _elapsed(seconds, width)
+    costs[..., AT["latency_s"]] = elapsed(seconds, ends)
     return costs
-
-
-def _elapsed(seconds: np.ndarray, width: int) -> np.ndarray:
-    """Seconds until each trace's block is done, `width` at a time and each block as long as its slowest."""
-    if width == 1:
-        return np.cumsum(seconds, axis=1)
-    elapsed = np.empty_like(seconds)
-    before = np.zeros(len(seconds))
-    for start in range(0, seconds.shape[1], width):
-        block = np.maximum.accumulate(seconds[:, start : start + width], axis=1) + before[:, None]
-        elapsed[:, start : start + width] = block
-        before = block[:, -1]
-    return elapsed
 
 
 def _verification_costs(scores: Scores, place: np.ndarray, on: np.ndarray) -> np.ndarray:

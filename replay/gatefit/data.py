@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
+from replay.data.choice import Choice, Rows
 from replay.data.conditions import examples_of, matching, matching_or_none
 from replay.data.contents import Contents, opened, read_contents
 from replay.data.prices import Prices
-from replay.engine.signals import SERVED, SIGNALS, GateInput, gate_input
+from replay.engine.signals import SERVABLE, SIGNALS, GateInput, gate_input
 from replay.kinds.act import Act
 from replay.kinds.sample import Sample
 from replay.kinds.when import When
@@ -43,7 +43,7 @@ GateInputs = tuple[GateInput, ...]
 
 @dataclass(frozen=True)
 class GateSetting:
-    """Which base attempts and which revisions a gate stands between."""
+    """The base attempts and the revisions that a gate decides between."""
 
     log: Log
     contents: Contents
@@ -107,7 +107,7 @@ def setting_of(log: AnyLog, gate: GateFile, base: str | None = None, pool: str |
     if base is None and base_pool not in bases:
         raise MismatchError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{base_pool}`; here `{gate.action}` revises "
-            f"{listed(bases) or 'no first attempt'}: where one of these is the same, name it with {argument('base')}"
+            f"{listed(bases) or 'no first attempt'}: if one of these is the same pool, name it with {argument('base')}"
         )
     gate.require(contents, base_pool)
     several = len(contents.revision_pools(gate.action, base_pool)) > 1
@@ -116,7 +116,7 @@ def setting_of(log: AnyLog, gate: GateFile, base: str | None = None, pool: str |
 
 def _available_features(at: GateSetting) -> GateInputs:
     """Every signal that a server sees, and every column of `features`."""
-    signals = [gate_input("signal", name) for name in SERVED if _logged(name, at)]
+    signals = [gate_input("signal", name) for name in SERVABLE if _logged(name, at)]
     return (*signals, *(gate_input("feature", name) for name in sorted(at.contents.features)))
 
 
@@ -141,21 +141,21 @@ def parse_features(names: Sequence[str], at: GateSetting) -> GateInputs:
             known = at.contents.features if source == "feature" else at.contents.verifiers
             require_known(rest, known, f"the log has no {source} `{rest}`")
             inputs.append(gate_input(source, rest))
-        elif name in SERVED:
+        elif name in SERVABLE:
             inputs.append(gate_input("signal", name))
             inputs[-1].require_answers(at.contents, [str(at.base.pool)])
         elif name in at.contents.features:
             inputs.append(gate_input("feature", name))
         else:
-            every = [*SERVED, *at.contents.features, *(f"verifier:{v}" for v in at.contents.verifiers)]
+            every = [*SERVABLE, *at.contents.features, *(f"verifier:{v}" for v in at.contents.verifiers)]
             require_known(name, every, f"no gate input is called `{name}`")
     return tuple(dict.fromkeys(inputs))
 
 
 def probe(features: GateInputs, at: GateSetting) -> GateFile:
     """A gate that reads some features and has no model yet."""
-    untold: dict[str, Any] = {"model": {}, "fitted_on": {}, "tuned_on": {}}
-    return GateFile("the gate", repr(features), "score", features, 0.0, untold, at.act.action, str(at.base.pool))
+    act, base = at.act.action, str(at.base.pool)
+    return GateFile("the gate", repr(features), "score", features, 0.0, {}, {}, Choice(Rows()), act, base)
 
 
 def plan_of(at: GateSetting, where: str | None, prices: Prices | None = None) -> ReplayPlan:
@@ -179,28 +179,30 @@ def read_data(
         evaluator = Evaluator(block, [policy])
         act, base = evaluator.path(policy.then).outcome, evaluator.path(policy.base)
         label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
-        read = np.stack([feature.read(block, base).value for feature in features], axis=1)
+        inputs = np.stack([feature.read(block, base).value for feature in features], axis=1)
         complete = (act.reason == 0) & (base.outcome.reason == 0) & ~np.isnan(label)
-        keep = complete & ~np.isnan(read).any(axis=1) if whole else complete
-        empty += np.isnan(read[complete]).sum(axis=0)
+        keep = complete & ~np.isnan(inputs).any(axis=1) if whole else complete
+        empty += np.isnan(inputs[complete]).sum(axis=0)
         lost, unread = lost + int((~complete).sum()), unread + int((complete & ~keep).sum())
-        values.append(read[keep])
+        values.append(inputs[keep])
         repair.append(label[keep])
         names.append(block.examples["example_id"].filter(pl.Series(keep)))
-    kept = pl.concat(names)
+    examples = pl.concat(names)
     lacking = {str(f): int(count) for f, count in zip(features, empty, strict=True) if count}
-    if kept.is_empty():
+    if examples.is_empty():
         which = f"where {where}" if where else "of the log"
         raise EmptyError(
             f"no example {which} has a base attempt in `{at.base.pool}`, a judged `{at.act.action}` and all inputs of "
-            f"the gate{told_lacking(lacking)}"
+            f"the gate{lacking_text(lacking)}"
         )
-    only = plan.among(kept)
+    only = plan.among(examples)
     hashes = tuple(question_hashes(only.examples.frame, at.log.digest()))
-    return GateData(only, features, kept, hashes, np.concatenate(values), np.concatenate(repair), lost, unread, lacking)
+    return GateData(
+        only, features, examples, hashes, np.concatenate(values), np.concatenate(repair), lost, unread, lacking
+    )
 
 
-def told_lacking(lacking: Mapping[str, int]) -> str:
+def lacking_text(lacking: Mapping[str, int]) -> str:
     """Inputs with how many examples lack them, as messages show them."""
     return f" ({', '.join(f'`{name}`: {count:,}' for name, count in lacking.items())})" if lacking else ""
 
@@ -215,14 +217,14 @@ def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[G
     features = tuple(feature for feature in inputs if str(feature) not in lacking)
     if not features:
         raise EmptyError(
-            f"every input is null for some example{told_lacking(lacking)}: name some with {argument('features')}"
+            f"every input is null for some example{lacking_text(lacking)}: name some with {argument('features')}"
         )
-    note = f"inputs left out, because they are missing for some examples{told_lacking(lacking)}"
+    note = f"inputs left out, because they are missing for some examples{lacking_text(lacking)}"
     return features, (note,) if lacking else ()
 
 
 ON, TUNE = "split = 'train'", "split = 'dev'"
-"""Where gates are fitted and tuned unless other conditions are given."""
+"""Conditions on which gates are fitted and tuned by default."""
 
 
 def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
@@ -231,17 +233,17 @@ def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
     `on` and `tune` are None where their defaults stand: a log without such splits is one without fitted gates, but
     where it has them they overlap as any other condition does.
     """
-    told = {"on": on or f"{ON}, the default", "tune": tune or f"{TUNE}, the default", "where": where}
-    found = {
+    conditions = {"on": on or f"{ON}, the default", "tune": tune or f"{TUNE}, the default", "where": where}
+    ids = {
         "on": set(matching(log, on, "on") if on else matching_or_none(log, ON)),
         "tune": set(matching(log, tune, "tune") if tune else matching_or_none(log, TUNE)),
         "where": set(matching(log, where, "where")),
     }
     for first, second in (("on", "tune"), ("on", "where"), ("tune", "where")):
-        both = sorted(found[first] & found[second])
+        both = sorted(ids[first] & ids[second])
         if both:
             raise LeakageError(
-                f"{argument(first)} ({told[first]}) and {argument(second)} ({told[second]}) share "
+                f"{argument(first)} ({conditions[first]}) and {argument(second)} ({conditions[second]}) share "
                 f"{len(both):,} examples ({first_ids(both)}): fit, tune and report on disjoint ones"
             )
 
@@ -254,8 +256,8 @@ def check_gates(gates: Sequence[GateFile], contents: Contents, base: str | None,
         _check_gate(gate, base, None if action in known else action, bases, contents)
         if gate.base != gates[0].base:
             raise ConflictError(
-                f"gate files `{gates[0].path}` and `{gate.path}` are of base attempts of two pools, "
-                f"`{gates[0].base}` and `{gate.base}`: study one after the other"
+                f"gate files `{gates[0].path}` and `{gate.path}` act on base attempts of two pools, "
+                f"`{gates[0].base}` and `{gate.base}`: study them one at a time"
             )
 
 
@@ -266,13 +268,13 @@ def _check_gate(gate: GateFile, base: str | None, action: str | None, bases: Seq
             f"revision ({suggest(gate.base, bases)}); fit one on this log, or import its rows with "
             f"{argument('base')} as `{gate.base}`"
         )
-    for option, asked, own in (("base", base, gate.base), ("action", action, gate.action)):
-        if asked is not None and asked != own:
+    for option, value, gate_value in (("base", base, gate.base), ("action", action, gate.action)):
+        if value is not None and value != gate_value:
             raise MismatchError(
-                f"gate file `{gate.path}` is for {option} `{own}`, not for `{asked}`: fit another one, or leave out "
-                f"{argument(option)}"
+                f"gate file `{gate.path}` is for {option} `{gate_value}`, not for `{value}`: fit another one, or leave "
+                f"out {argument(option)}"
             )
-    actions = {own for own, one, _ in contents.revisions if one == gate.base}
+    actions = {revised for revised, base_pool, _ in contents.revisions if base_pool == gate.base}
     if gate.action not in actions:
         raise MismatchError(
             f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which pool `{gate.base}` has no "
@@ -287,13 +289,13 @@ def refuse_seen(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool
         return
     examples = examples_of(log, matching(log, where, "where"), ["question"])
     for gate, seen in seen_by(gates, examples, log.digest()):
-        told = f"{len(seen):,} of the {len(examples):,} examples of {argument('where')} ({where})"
+        overlap = f"{len(seen):,} of the {len(examples):,} examples of {argument('where')} ({where})"
         if frozen:
             raise LeakageError(
-                f"gate file `{gate.path}` was fitted or tuned on {told}, such as {first_ids(seen)}: report on others "
-                f"with {argument('where')}"
+                f"gate file `{gate.path}` was fitted or tuned on {overlap}, such as {first_ids(seen)}: report on "
+                f"others with {argument('where')}"
             )
         raise LeakageError(
-            f"{told} ask questions that gates are fitted or tuned on here ({first_ids(seen)}): report on others with "
-            f"{argument('where')}, or fit and tune on others with {argument('on')} and {argument('tune')}"
+            f"{overlap} have questions that gates are fitted or tuned on here ({first_ids(seen)}): report on others "
+            f"with {argument('where')}, or fit and tune on others with {argument('on')} and {argument('tune')}"
         )

@@ -14,7 +14,7 @@ from replay.data.choice import Choice, Rows
 from replay.data.conditions import matching
 from replay.data.fitted_scores import folds_of, one_fold
 from replay.engine.signals import GateInput
-from replay.gatefit.data import GateData, GateSetting, known_features, parse_features, read_data, setting, told_lacking
+from replay.gatefit.data import GateData, GateSetting, known_features, lacking_text, parse_features, read_data, setting
 from replay.policies import gate_file
 from replay.policies.gate_models import MODELS, fit_model
 from replay.runs.passes.gate_sweep import best_threshold, chosen_points, curve, gather
@@ -115,7 +115,7 @@ def fit_gate(
     branches = gather(tuned.plan, at.when(untuned, below).one_gate)
     if branches.ids.to_list() != tuned.ids.to_list():
         raise UnsuitableError(
-            f"the examples of {argument('tune')} are not all served by both branches; leave out partial ones"
+            f"some examples of {argument('tune')} are partial in one of the two branches; leave them out"
         )
     table = curve(replace(branches, signal=scores))
     calibrated = calibration(scores, tuned.repair)
@@ -245,22 +245,24 @@ def _finished(
     ]
     judged = {name: getattr(scores, name) for name in ("auroc", "auprc", "brier", "ece", "rate", "n")}
     numbers = {name: None if np.isnan(value) else value for name, value in judged.items()}
-    done = draft | {
+    document = draft | {
         "threshold": gate_file.written_threshold(threshold, below),
         "development": {"calibration": numbers, "reliability": [vars(one) for one in scores.bins], "curve": points},
     }
-    return done | {"sha256": gate_file.content_hash(done)}
+    return document | {"sha256": gate_file.content_hash(document)}
 
 
 def _fold_notes(at: GateSetting, data: GateData, n_folds: int | None) -> list[str]:
-    """That scores out of fold, which the gate learns from, were made of the labels of the other folds."""
-    read = [feature.name for feature in data.features if feature.source == "verifier"] if n_folds is not None else []
-    folded = folds_of(at.log, read)["verifier"].unique().sort().to_list()
+    """Note that the gate learns from out-of-fold scores, which the labels of the other folds made."""
+    verifiers = (
+        [feature.name for feature in data.features if feature.source == "verifier"] if n_folds is not None else []
+    )
+    folded = folds_of(at.log, verifiers)["verifier"].unique().sort().to_list()
     if not folded:
         return []
     return [
-        f"{listed(folded)} scored each fold by the labels of the others, so the threshold is chosen on scores that are "
-        f"somewhat too good: rather fit the gate on examples that it was not fitted on, with {argument('tune')}"
+        f"{listed(folded)} scored each fold by the labels of the others, so the scores that choose the threshold are "
+        f"somewhat too good: name other examples than those of the fit with {argument('tune')}"
     ]
 
 
@@ -275,6 +277,6 @@ def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
         if data.without_input:
             notes.append(
                 f"left out of these: {counted(data.without_input, 'example')} with a missing input of the gate"
-                f"{told_lacking(data.lacking)}"
+                f"{lacking_text(data.lacking)}"
             )
     return notes

@@ -24,7 +24,7 @@ from toolkit.log import Log, collect
 CHEAP, TREES, CLASSIFIER, RULE, GIVEN, ELSEWHERE = (
     "cheap features", "boosted trees", "classifier", "rule", "gate file", "cheap features of another data set"
 )  # fmt: skip
-"""What stands behind a gate."""
+"""Labels of the origins of a gate."""
 FIX = re.compile(r"fix[:_](?P<action>.+?)(?::.*)?")
 """Names of verifiers that were trained to predict an action's repairs: `fix_ACTION`, `fix:ACTION`, `fix:ACTION:…`."""
 
@@ -37,7 +37,7 @@ class NamedGate:
     """
 
     policy: str
-    shown: str
+    label: str
     part: str
     file: GateFile
     fitted_on: str = ""
@@ -53,7 +53,7 @@ class NamedGate:
 
     def record(self) -> dict[str, Any]:
         return {
-            "policy": self.policy, "action": self.action, "gate": self.shown, "kind": self.part,
+            "policy": self.policy, "action": self.action, "gate": self.label, "kind": self.part,
             "fitted_on": self.fitted_on, "threshold": finite(self.file.threshold), "sha256": self.file.sha256,
         }  # fmt: skip
 
@@ -64,7 +64,7 @@ Scope = tuple[str, Choice]
 
 @dataclass(frozen=True)
 class GateFitting:
-    """Where gates are fitted: in the first of `scopes` that has enough examples. `notes` gathers what could not be."""
+    """Fits gates on the first of `scopes` that has enough examples; `notes` collects what could not be fitted."""
 
     log: Log
     base: str
@@ -87,12 +87,12 @@ class GateFitting:
                 refused = refused or str(error)
                 continue
             if rows is not self.scopes[0][1]:
-                self.notes.append(f"{text}: fitted on {names} together, because of the own examples: {refused}")
+                self.notes.append(f"{text}: fitted on {names} together, because one data set is not enough: {refused}")
             return replace(fitted.gate, path=f"{kind} gate for {action}"), names
         self.notes.append(f"no {text}: {refused}")
         return None
 
-    def own(
+    def named_gates(
         self, action: str, kind: str, part: str, policy: str, features: Sequence[str] = (), label: str = ""
     ) -> list[NamedGate]:
         """The gate by its name, or nothing."""
@@ -102,7 +102,7 @@ class GateFitting:
 
 def cheap_gates(fitting: GateFitting, actions: Collection[str]) -> dict[str, NamedGate]:
     """The gate on cheap features of every action that has one, by action."""
-    gates = [gate for name in actions for gate in fitting.own(name, "logistic", CHEAP, f"selective {name}")]
+    gates = [gate for name in actions for gate in fitting.named_gates(name, "logistic", CHEAP, f"selective {name}")]
     return {gate.action: gate for gate in gates}
 
 
@@ -118,38 +118,42 @@ def rival_gates(
         return name if one == action else f"{name}: {one}"
 
     every = sorted(actions, key=lambda one: one != action)
-    gates = [gate for one in every for gate in fitting.own(one, "trees", TREES, named_of("boosted-trees gate", one))]
+    gates = [
+        gate for one in every for gate in fitting.named_gates(one, "trees", TREES, named_of("boosted-trees gate", one))
+    ]
     for verifier in sorted(contents.verifiers):
-        named = FIX.fullmatch(verifier)
-        predicted = named["action"] if named else ""
+        match = FIX.fullmatch(verifier)
+        predicted = match["action"] if match else ""
         if predicted in actions:
             policy = f"selective {predicted}: {verifier}"
             dataset_fitting = replace(fitting, scopes=fitting.scopes[:1])  # a classifier may be one of another data set
-            gates += dataset_fitting.own(predicted, "score", CLASSIFIER, policy, (f"verifier:{verifier}",), verifier)
+            gates += dataset_fitting.named_gates(
+                predicted, "score", CLASSIFIER, policy, (f"verifier:{verifier}",), verifier
+            )
     for name, feature in rules.items():
         for one in every if feature in contents.features else ():
-            gates += fitting.own(one, "score", RULE, named_of(name, one), (f"feature:{feature}",), name)
+            gates += fitting.named_gates(one, "score", RULE, named_of(name, one), (f"feature:{feature}",), name)
     return gates
 
 
 def given_gates(
-    given: Sequence[GateFile], cheap: Mapping[str, NamedGate]
+    files: Sequence[GateFile], cheap: Mapping[str, NamedGate]
 ) -> tuple[dict[str, NamedGate], list[NamedGate]]:
     """(the gate that acts for each action, others): of an action with given files the first, then the cheap one too."""
-    acting = dict(cheap)
+    gates = dict(cheap)
     others: list[NamedGate] = []
-    for number, file in enumerate(given):
-        first = all(file.action != earlier.action for earlier in given[:number])
+    for number, file in enumerate(files):
+        first = all(file.action != earlier.action for earlier in files[:number])
         name = PurePath(file.path).name
-        name += f" ({number + 1})" if [PurePath(one.path).name for one in given].count(name) > 1 else ""
+        name += f" ({number + 1})" if [PurePath(one.path).name for one in files].count(name) > 1 else ""
         gate = NamedGate(f"selective {file.action}", name, GIVEN, file)
         if not first:
             others.append(replace(gate, policy=f"{gate.policy}: {name}"))
             continue
-        acting[file.action] = gate
+        gates[file.action] = gate
         if file.action in cheap:
             others.append(replace(cheap[file.action], policy=f"{gate.policy}: {CHEAP}"))
-    return acting, others
+    return gates, others
 
 
 def transferred(fitting: GateFitting, here: Collection[NamedGate], there: Collection[NamedGate]) -> list[NamedGate]:
@@ -166,10 +170,10 @@ def transferred(fitting: GateFitting, here: Collection[NamedGate], there: Collec
         common = [feature for feature in gate.file.features if feature in at.file.features]
         policy, label = f"{at.policy}: of {gate.fitted_on}", f"{CHEAP} of {gate.fitted_on}"
         if len(common) == len(gate.file.features):
-            gates.append(replace(gate, policy=policy, shown=label, part=ELSEWHERE))
+            gates.append(replace(gate, policy=policy, label=label, part=ELSEWHERE))
         elif common:
             names = [feature.name if feature.source == "signal" else str(feature) for feature in common]
-            gates += fitting.own(gate.action, "logistic", ELSEWHERE, policy, names, label)
+            gates += fitting.named_gates(gate.action, "logistic", ELSEWHERE, policy, names, label)
     return gates
 
 
@@ -227,7 +231,7 @@ def cut_off(below: bool = False) -> Threshold:
     return Threshold(signal="truncated", below=1.0) if below else Threshold(signal="truncated", at_least=1.0)
 
 
-def shown(rule: str) -> str:
+def rule_label(rule: str) -> str:
     """A rule as tables name it."""
     return f"{rule} ({NEAR:g})" if rule == NEAR_LIMIT else rule
 
@@ -249,9 +253,9 @@ def missing_rules(contents: Contents, features: Mapping[str, str], action: str, 
     for rule, columns in READS.items():
         lacks = [name for name in columns if name not in contents.trace_columns]
         if lacks:
-            yield f"no rule `{shown(rule)}`: the log has no column {listed(lacks)} of traces"
+            yield f"no rule `{rule_label(rule)}`: the log has no column {listed(lacks)} of traces"
         elif rule == COMPLETED and not fitted:
-            yield f"no rule `{shown(rule)}`: no gate for `{action}` is there"
+            yield f"no rule `{rule_label(rule)}`: no gate for `{action}` is there"
     for rule, feature in features.items():
         if feature not in contents.features:
             yield f"no rule `{rule}`: the log has no feature `{feature}`"

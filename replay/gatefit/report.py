@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.gatefit.data import read_data, setting_of, told_lacking
+from replay.gatefit.data import lacking_text, read_data, setting_of
 from replay.policies.gate_file import GATE, GateFile, gate_given
 from replay.runs.passes.gate_sweep import COMPARED, Branches, best_threshold, curve, gather
 from replay.runs.passes.reuse import first_ids, overlap
@@ -20,7 +20,7 @@ from toolkit.columns import find
 from toolkit.errors import LeakageError, argument, counted
 from toolkit.log import AnyLog, collect
 from toolkit.notes import Note, Severity, note, warning
-from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.show import SIMULATED, IntervalCell, Number, NumberWithInterval, Table, TableColumn
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.curves.calibration import CalibrationScores, calibration
 
@@ -60,7 +60,7 @@ class GateReport:
         cells = [
             (
                 row["rule"], row["threshold"], row["accuracy"],
-                ShownInterval(row["difference"], row["low"], row["high"]), row["p_value"], row["intervention_rate"],
+                IntervalCell(row["difference"], row["low"], row["high"]), row["p_value"], row["intervention_rate"],
                 row["fix_rate"], row["flip_rate"], row["action_tokens"],
             )
             for row in self.rows.to_dicts()
@@ -132,11 +132,11 @@ def transfer_report(
     here = best_threshold(table, below)
     never, always = (-np.inf, np.inf) if below else (np.inf, -np.inf)
     rules = ((NEVER, never), (FROZEN, gate.threshold), (ALWAYS, always), (HERE, here))
-    notes = [warning("gate_reused", f"{text}: its numbers here flatter it")] if seen else []
+    notes = [warning("gate_reused", f"{text}: its numbers here are too good")] if seen else []
     if data.without_revision or data.without_input:
         text = (
             f"left out: {counted(data.without_revision, 'example')} without a judged revision, "
-            f"{data.without_input:,} with a missing input of the gate{told_lacking(data.lacking)}"
+            f"{data.without_input:,} with a missing input of the gate{lacking_text(data.lacking)}"
         )
         notes.append(note("left_out", text))
     rows = [_row(branches, name, threshold, settings) for name, threshold in rules]
@@ -157,8 +157,8 @@ def transfer_report(
 
 def _row(branches: Branches, name: str, threshold: float, settings: Settings) -> dict[str, object]:
     on = branches.fires(threshold)
-    values = {c: np.where(on, branches.fired[c], branches.kept[c]) for c in REPORTED if c in branches.kept}
-    gained = paired_interval(values["correct"], branches.kept["correct"], cluster=branches.unit, settings=settings)
+    values = {c: np.where(on, branches.fired[c], branches.unfired[c]) for c in REPORTED if c in branches.unfired}
+    gained = paired_interval(values["correct"], branches.unfired["correct"], cluster=branches.unit, settings=settings)
     numbers = {str(find(c).metric): None if np.isnan(v).any() else float(v.mean()) for c, v in values.items()}
     difference = {"difference": gained.difference, "low": gained.low, "high": gained.high, "p_value": gained.p_value}
     return {"rule": name, "threshold": float(threshold), **numbers, **difference}
@@ -200,7 +200,7 @@ def predictions(
             "probability": float(score[e]),
             "threshold": gate.threshold if np.isfinite(gate.threshold) else None,  # never or always
             "choose_verify": bool(fires[e]),
-            "base_correct": bool(branches.kept["correct"][e]),
+            "base_correct": bool(branches.unfired["correct"][e]),
             "verify_accuracy": float(branches.fired["correct"][e]),
             "verify_avg_action_tokens": None if np.isnan(tokens) else tokens,
             "verify_harmful_flip_rate": float(branches.fired["flip"][e]),

@@ -17,7 +17,7 @@ from replay.engine.outcome import Against
 from replay.engine.revisions import mean_of, revision
 from replay.kinds.stages import TRACE_SCHEMA, trace_rows
 from replay.policies.base import Evaluator, Policy, Stage, errors_of
-from toolkit.errors import shown
+from toolkit.errors import quote
 from toolkit.settings import of_kind, setting
 
 MEAN = "mean"
@@ -39,11 +39,11 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.action == "solve":
-            raise self.refuse("`action` is `solve`, a first attempt; name what was done to it")
+            raise self.refuse("`action` is `solve`, which is the first attempt; name the action of a revision")
         number = of_kind(int, self.rollouts)
         mean = isinstance(self.rollouts, str) and self.rollouts == MEAN
         if not mean and (number is None or number < 0):
-            raise self.refuse(f'`rollouts` is {shown(self.rollouts)}; it takes "mean" or an integer of at least 0')
+            raise self.refuse(f'`rollouts` is {quote(self.rollouts)}; it takes "mean" or an integer of at least 0')
         object.__setattr__(self, "rollouts", MEAN if number is None else number)
 
     @property
@@ -80,7 +80,9 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
         base, revised, examples = block.pools[self.base], block.pools[name], len(block.examples)
         numbers = self._rollouts(revised)
         share = 1.0 if self.single else 1 / np.maximum(revised.size, 1)
-        made = [Realization((n < revised.size) * share, (revision(block, self.base, name, n),)) for n in numbers]
+        realizations = [
+            Realization((n < revised.size) * share, (revision(block, self.base, name, n),)) for n in numbers
+        ]
         which = f" with rollout {self.rollouts}" if self.single else ""
         reasons = (
             "served",
@@ -89,13 +91,13 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
             f"pool `{self.base}` has fewer traces than `{self.action}` read, or is replayed whole",
         )
         reason = self._reason(base, revised)
-        outcome = mean_of(block, [(name, n) for n in numbers], made, reason, reasons)
-        tokens = expected_tokens(block, made, {(self.base, None): one_trace(base, 0)})
+        outcome = mean_of(block, [(name, n) for n in numbers], realizations, reason, reasons)
+        tokens = expected_tokens(block, realizations, {(self.base, None): one_trace(base, 0)})
         compared = Against(base.judgement[:, 0], outcome.correct, np.ones(examples), tokens)
         outcome = replace(outcome, against=compared)
         none = np.zeros(examples, dtype=np.int64)
         chosen = ChosenTraces((name,), none, np.full(examples, numbers[0])) if self.single else None
-        return PolicyPath(outcome, tuple(made), chosen, {})
+        return PolicyPath(outcome, tuple(realizations), chosen, {})
 
     def _rollouts(self, revised: LoggedPool) -> list[int]:
         if self.rollouts != MEAN:
@@ -116,9 +118,9 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         revised = on.block.pools[self.slice]
-        counted = [n for n in self._rollouts(revised) if n < revised.size[0]]
-        read = max([1, *(int(revised.reads[0, n]) for n in counted)])
-        rows = [*trace_rows(on.block, self.base, range(read)), *trace_rows(on.block, self.slice, counted)]
+        rollouts = [n for n in self._rollouts(revised) if n < revised.size[0]]
+        most_read = max([1, *(int(revised.reads[0, n]) for n in rollouts)])
+        rows = [*trace_rows(on.block, self.base, range(most_read)), *trace_rows(on.block, self.slice, rollouts)]
         traces = tuple((row["of"], row["sample"]) for row in rows)
         yield Stage(f"`{self.name}`", pl.DataFrame(rows, schema=TRACE_SCHEMA), traces=traces)
 

@@ -73,7 +73,7 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
         return self.against or self.gated[0].flips_against
 
     def with_parts(self, make: Any) -> Self:
-        """With `make` of its base and of `then`, which its gates are made of."""
+        """Copy with `make` applied to its base and to `then`, which its gates are made of."""
         return replace(self, base=make(self.base), then=make(self.then))
 
     def resolve(self, contents: Contents) -> Self:
@@ -85,7 +85,7 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
     # ---- a block ----
 
     def path(self, on: Evaluator) -> PolicyPath:
-        """That of the first gate that fires; of the last where none does."""
+        """Path of the first gate that fires, or of the last where none does."""
         *lower, last = self.gated
         path = on.path(last)
         for one in reversed(lower):
@@ -110,6 +110,6 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
 
 
 def _either(on: np.ndarray, first: Against | None, second: Against | None) -> Against:
-    """What two gates fix and flip, the one's where `on` (E,)."""
+    """Fixes and flips of two gates, the first one's where `on` (E,)."""
     names = [field.name for field in fields(Against)]  # gates always have a base
     return Against(*(np.where(on, getattr(first, name), getattr(second, name)) for name in names))

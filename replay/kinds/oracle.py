@@ -34,7 +34,7 @@ from replay.kinds.stages import COST_COLUMNS, TRACE_SCHEMA, cost_row, known, tra
 from replay.policies.base import Evaluator, Policy, Ranking, Stage, errors_of
 from replay.sampling.declared import ClassFacts
 from replay.sampling.over_orders import highest
-from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, require_known, shown, suggest
+from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, quote, require_known, suggest
 from toolkit.settings import setting
 
 LACKS = "has no trace, fewer than a revision read, or a gap"
@@ -52,7 +52,7 @@ class _OracleRule(ClassFacts):
     sees_all: ClassVar[bool] = False
     """Whether it ranks all examples of a run."""
     says: ClassVar[str] = ""
-    """What it does, in words."""
+    """The rule in words."""
     rows_are: ClassVar[str] = "rows"
     """What an outcome is a mean over, where it is one."""
 
@@ -61,25 +61,27 @@ class _OracleRule(ClassFacts):
         raise NotImplementedError
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
-        """What it chooses of the pools and actions in `of`."""
+        """The path that it chooses among the pools and actions in `of`."""
         raise NotImplementedError
 
     def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
         """Every trace that the oracle `name` looks at on the one example of a block, and which it chooses."""
         chosen = self.choose(block, base, of).chosen
         names = [*([str(base)] if self.needs_base else []), *_slice_names(block, base, of)]
-        looked = [trace for each in dict.fromkeys(names) for trace in traces_there(block, each)]
-        unseen = [trace for trace in self.beside(block, base, of) if trace not in looked]
-        traces = (*looked, *unseen)
+        traces_seen = [trace for each in dict.fromkeys(names) for trace in traces_there(block, each)]
+        unseen = [trace for trace in self.beside(block, base, of) if trace not in traces_seen]
+        traces = (*traces_seen, *unseen)
         rows = [row for each, sample in traces for row in trace_rows(block, each, [sample], True)]
         columns = {"of": pl.String, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64}
         schema = {**columns, **TRACE_SCHEMA}
         frame = pl.DataFrame(rows, schema=schema)
         if chosen is not None:
-            mine = (chosen.slices[int(chosen.slice[0])], int(chosen.sample[0]))
-            frame = frame.with_columns(pl.Series("chosen", [trace == mine for trace in traces], dtype=pl.Boolean))
-        kept = ", ".join(f"`{each}` {sample}" for each, sample in unseen)
-        yield Stage(f"`{name}`", frame, f"paid for, and not looked at: {kept}" if unseen else "", traces=traces)
+            chosen_trace = (chosen.slices[int(chosen.slice[0])], int(chosen.sample[0]))
+            frame = frame.with_columns(
+                pl.Series("chosen", [trace == chosen_trace for trace in traces], dtype=pl.Boolean)
+            )
+        unread = ", ".join(f"`{each}` {sample}" for each, sample in unseen)
+        yield Stage(f"`{name}`", frame, f"paid for, not read: {unread}" if unseen else "", traces=traces)
 
     def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """Traces that it pays for beside those that it looks at, on the one example of a block."""
@@ -278,16 +280,16 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
 
 def _best(candidates: Sequence[_Candidate]) -> np.ndarray:
     """The number of the best candidate of each example (E,): the first, which is the base, wins ties."""
-    tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(one.tokens for one in candidates[1:])])
-    return np.asarray(np.lexsort((tokens, -np.stack([one.value for one in candidates])), axis=0)[0])
+    tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(candidate.tokens for candidate in candidates[1:])])
+    return np.asarray(np.lexsort((tokens, -np.stack([candidate.value for candidate in candidates])), axis=0)[0])
 
 
 def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """How many traces (E,) each slice must have: one of each in `of`, and of the base what the revisions read."""
+    """Numbers (E,) of traces that a slice must have: one of each in `of`, and of the base what the revisions read."""
     needed = {name: np.ones(len(block.examples), dtype=np.int32) for name in names}
     if base is not None:
-        read = [block.pools[name].reads.max(axis=1, initial=0) for name in names if name not in of]
-        needed[base] = np.maximum.reduce([np.ones(len(block.examples), dtype=np.int32), *read])
+        reads = [block.pools[name].reads.max(axis=1, initial=0) for name in names if name not in of]
+        needed[base] = np.maximum.reduce([np.ones(len(block.examples), dtype=np.int32), *reads])
     return needed
 
 
@@ -344,7 +346,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         if self.base is None and self.choosing.needs_base:
             raise self.refuse(f"rule `{self.rule}` needs `base`, the pool whose sample 0 is the base attempt")
         if self.base is not None and not isinstance(self.base, str):
-            raise self.refuse(f"`base` is {shown(self.base)}; for rule `{self.rule}` it takes the name of a pool")
+            raise self.refuse(f"`base` is {quote(self.base)}; for rule `{self.rule}` it takes the name of a pool")
 
     def _check_matched(self) -> None:
         for key in (key for key in ("of", "max_traces", "expected") if getattr(self, key)):
@@ -373,6 +375,10 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         return "all orders" if self.expected else super().mean_over
 
     @property
+    def drawn_from(self) -> str:
+        return self.of[0] if self.expected else ""
+
+    @property
     def ranking(self) -> Ranking | None:
         return Ranking(float(self.rate or 0.0), self._gain) if self.choosing.sees_all else None
 
@@ -384,7 +390,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
-        """With its parts resolved; the log must have what `of` and `base` name."""
+        """Copy with resolved parts; the log must have what `of` and `base` name."""
         if self.parts:
             return super().resolve(contents)
         with errors_of(self.name):
@@ -450,9 +456,9 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         ]
         frame = pl.DataFrame(rows, schema_overrides={"correct": pl.Float64}).select("part", "correct", *COST_COLUMNS)
         gained = "not known: the example is unjudged" if np.isnan(value) else f"{value:+g}"
-        spent = "not logged" if np.isnan(tokens) else f"{tokens:,.0f}"
+        tokens_text = "not logged" if np.isnan(tokens) else f"{tokens:,.0f}"
         rate = f"rate {self.rate:g}; " if self.rate is not None else ""
-        yield Stage("both policies", frame, f"{rate}gain of `then` over `base`: {gained}, action tokens: {spent}")
+        yield Stage("both policies", frame, f"{rate}gain of `then` over `base`: {gained}, action tokens: {tokens_text}")
 
     def ending(self, ending: str) -> str:
         if self.expected:
@@ -476,7 +482,9 @@ def _any_over_orders(pool: LoggedPool, drawn: int) -> PolicyPath:
     whole = pool.whole & ((pool.behind_gap > 0) | (pool.size > drawn))
     reason = np.where(whole, 2, np.where(pool.size < drawn, 1, 0)).astype(np.int16)
     reasons = ("served", f"`{pool.name}` has fewer than {counted(drawn, 'trace')}", f"`{pool.name}` is replayed whole")
-    outcome = outcome_of_chances(pool, chosen, pool.code >= 0, costs, reason, reasons)
+    outcome = outcome_of_chances(
+        pool, np.where(pool.code >= 0, chosen, 0.0), np.where(pool.code >= 0, 0.0, chosen), costs, reason, reasons
+    )
     segment = CallSegment({(pool.name, None): with_draw(pool.there, Draw(pool.there, count))})
     return PolicyPath(outcome, (Realization(np.ones(len(count)), (segment,)),), None, {})
 

@@ -14,7 +14,7 @@ from replay.data.needs import Needs
 from replay.engine.calls import PolicyPath
 from replay.engine.mixing import choose
 from replay.policies.base import Evaluator, Policy, Stage, errors_of
-from toolkit.errors import InvalidError, RequiredError, errors_begin, require_known, shown
+from toolkit.errors import InvalidError, RequiredError, errors_begin, quote, require_known
 from toolkit.settings import check, from_table, setting
 
 TABLE = 'a table such as { column = "router_score", at_least = 0.5 }'
@@ -35,7 +35,7 @@ class Router:
             raise RequiredError("`route` needs one threshold, `at_least` or `below`")
 
     def chooses(self, values: np.ndarray) -> np.ndarray:
-        """Where it chooses `then`, from the column (E,): bool (E,)."""
+        """Mask (E,) of the examples that go to `then`, from the column (E,)."""
         with np.errstate(invalid="ignore"):
             return values >= self.at_least if self.at_least is not None else values < self.below
 
@@ -47,7 +47,7 @@ class Router:
 def _router_from(table: object, place: str) -> Router:
     """A router from its table in a policy file."""
     if not isinstance(table, Mapping) or "column" not in table:
-        raise InvalidError(f"`{place}` is {shown(table)}; it takes a `Router`, or {TABLE}")
+        raise InvalidError(f"`{place}` is {quote(table)}; it takes a `Router`, or {TABLE}")
     return from_table(Router, table, place)
 
 

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from replay.data.abandoned import SECONDS, cut_name, seconds_column
 from replay.data.block import LogBlock, LoggedPool
 from replay.data.contents import Contents
-from replay.data.given_up import SECONDS, cut_name, seconds_column
 from replay.data.needs import Needs
 from replay.engine.calls import ChosenTraces, PolicyPath, Realization
 from replay.engine.cuts import Cut, cut, paid_segment, reasons
@@ -19,7 +19,7 @@ from replay.engine.expectation import expected_outcome, mean_over_orders, paid_o
 from replay.engine.fitting import fit_calibration, fit_prior
 from replay.engine.outcome import Outcome, RunSums
 from replay.engine.sets import SET_COLUMNS, fit_conformal, measure_sets
-from replay.engine.trajectory import Trajectory, Walk, fates_of, listwise_costs, walk_block
+from replay.engine.trajectory import Trajectory, Walk, abandonment_of, listwise_costs, walk_block
 from replay.kinds.stages import abandon_stage, pool_stages, set_stage, step_stages, why_ended
 from replay.policies.base import Evaluator, Fit, Policy, Stage, errors_of
 from replay.policies.remarks import Counts, Payable, Remark, RemarkKind
@@ -32,11 +32,23 @@ from replay.sampling.prefix import SCORES, VOTES, Prefix
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import LABEL_SCORES, MODES
+from replay.sampling.ties import EARLIEST, TIES
 from replay.sampling.unscored import PARTIAL, WAYS, Unscored
 from toolkit.columns import OutcomeColumn, find
-from toolkit.errors import InvalidError, LeakageError, UnsuitableError, argument, counted, listed, shown, suggest
+from toolkit.errors import InvalidError, LeakageError, UnsuitableError, argument, counted, listed, quote, suggest
 from toolkit.notes import Severity
-from toolkit.settings import from_table, setting
+from toolkit.settings import MOST, from_table, of_kind, setting
+
+NEEDED = "needed"
+"""The `width` of blocks of as many traces as the stop needs if all of them agree."""
+
+
+def _width(given: Any, place: str) -> int | str:
+    width = of_kind(int, given)
+    if (isinstance(given, str) and given == NEEDED) or (width is not None and 1 <= width <= MOST):
+        return NEEDED if width is None else int(width)
+    label = f"`{place}`" if place else argument("width")
+    raise InvalidError(f'{label} is {quote(given)}; it takes an integer, at least 1, or "{NEEDED}"')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +57,11 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K seeded
     permutations of the whole logged pool; `expected` gives the exact mean over all orders, of the pool or of verifying;
-    `width` generates that many traces at a time, with the rule looked at after each block; `on_missing =
-    "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace without a score.
-    `abandon` gives up traces that score low after their first tokens.
+    `width` generates that many traces at a time, with the rule looked at after each block, or (`needed`) as many as the
+    rule needs if all agree; `tie` says which answer wins a vote that ties, `nulls` whether no answer has votes;
+    `on_missing = "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace
+    without a score.
+    `abandon` abandons traces that score low after their first tokens.
     `features`, `mode`, `bootstrap`, `ridge`, `forgetting`, `bonus`, `unseen`, `label_score` and `prior` are the
     order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal` makes prediction sets.
     """
@@ -61,7 +75,9 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     seed: int = setting(0)
     orders: int | None = setting(None, low=1, high=100_000)
     expected: bool = setting(False)
-    width: int = setting(1, low=1)
+    width: int | str = setting(1, read=_width)
+    tie: str = setting(EARLIEST.name, choices=TIES)
+    nulls: str = setting("skip", choices=("skip", "vote"))
     on_missing: str = setting("partial", choices=("partial", "use_available"))
     on_unscored: str = setting("partial", choices=WAYS)
     features: tuple[str, ...] = setting((), what="different names of columns of features")
@@ -82,7 +98,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], rule_classes: Mapping[str, type]) -> Self:
-        """From its keys; `stop` and `select` may be rules of the user's own, and `order` a table."""
+        """Make the policy from its keys; `stop` and `select` may be a user's rules, and `order` a table."""
         table = with_order_keys(table, [field.name for field in fields(cls)])
         read = {"stop": STOP.rule, "select": select_given}
         rules = {key: read[key](table[key], rule_classes) for key in read if key in table}
@@ -93,6 +109,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         object.__setattr__(self, "features", (given,) if isinstance(given, str) else given)
         super().__post_init__()
         with errors_of(self.name):
+            object.__setattr__(self, "width", _width(self.width, ""))
             object.__setattr__(self, "order", order_given(self.order, vars(self)))
             object.__setattr__(self, "stop", STOP.rule(self.stop))
             object.__setattr__(self, "select", select_given(self.select))
@@ -152,8 +169,17 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             return "all orders"
         return f"{self.orders} orders" if self.orders is not None else ""
 
+    @property
+    def drawn_from(self) -> str:
+        return str(self.pool) if self.over_orders or (self.orders or 1) > 1 else ""
+
+    def half_of_orders(self) -> tuple[Self, float] | None:
+        if self.orders is None or self.orders < 2:
+            return None
+        return self.filled(orders=self.orders // 2), self.orders // 2 / self.orders
+
     def over_all_orders(self) -> Self | None:
-        if self.expected or self.orders is not None or self.width > 1 or self.stop.cuts or self.conformal is not None:
+        if self.expected or self.orders is not None or self.width != 1 or self.stop.cuts or self.conformal is not None:
             return None
         exact = not self.ordering.verifies_later and self.selector.over_orders is not None
         return self.filled(expected=True) if exact else None
@@ -187,6 +213,16 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             yield f'`order = "{self.order}"` needs a `select` that reads scores: {known}'
         if order.lazy and self.width != 1:
             yield '`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`'
+        if self.width == NEEDED and not (self.stop.plans and not order.verifies_later):
+            why = "which says how many traces it needs, with the order `generation`"
+            yield f'`width = "{NEEDED}"` needs stop `agreement` or `budget`, {why}; it has `{self.stop.name}`'
+        if self.tie != EARLIEST.name and VOTES not in select.reads:
+            yield f'`tie = "{self.tie}"` needs a `select` that reads votes, such as `majority`; it has `{self.select}`'
+        if self.nulls == "vote" and not (select.counts_votes or self.stop.counts_votes):
+            yield (
+                '`nulls = "vote"` needs a `select` or a `stop` that counts votes, such as `majority` or `agreement`; '
+                f"it has `{self.select}` and `{self.stop.name}`"
+            )
         means_best = order.drawn and select.by_score and stop.verification_budget is not None
         means_pool = self.over_orders and not stop.cuts and select.over_orders is not None and self.width == 1
         if self.expected and not (means_best or means_pool):
@@ -197,18 +233,18 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         if self.expected and self.orders is not None:
             yield "`expected` is already exact over all orders; leave out `orders`"
         if self.abandon is not None and self.verifies and self.abandon.verifier == self.verifier:
-            why = "the one scores traces after their first tokens, the other whole ones"
-            yield f"`abandon` and the policy have the same `verifier`, `{self.verifier}`: {why}, so they are two"
+            why = "one has to score first tokens, the other whole traces"
+            yield f"`abandon` and the policy have the same `verifier`, `{self.verifier}`: {why}; name two"
 
     def _check_learned(self) -> None:
         if len(set(self.features)) != len(self.features):
-            raise self.refuse(f"`features` is {shown(self.features)}; it takes different names of columns of features")
+            raise self.refuse(f"`features` is {quote(self.features)}; it takes different names of columns of features")
         for learned in LEARNED:
             if isinstance(value := getattr(self, learned.key), Mapping):
                 with errors_of(self.name):
                     object.__setattr__(self, learned.key, from_table(learned, value, learned.key))
             elif value is not None and not isinstance(value, learned):
-                raise self.refuse(f"`{learned.key}` is {shown(value)}; it takes a `{learned.__name__}`, or its table")
+                raise self.refuse(f"`{learned.key}` is {quote(value)}; it takes a `{learned.__name__}`, or its table")
         if self.prior is not None and not self.ordering.predicts:
             raise self.refuse('`prior` needs `order = "surrogate"`')
         if self.prior is not None and not self.features:
@@ -245,8 +281,8 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         cuts = self.ordering.lazy or (not self.ordering.verifies_later and self.stop.cuts)
         if self.pool in contents.whole and (self.orders is not None or cuts):
             raise self.refuse(
-                f"pool `{self.pool}` depends on how many traces there were (prefix: false), so it is replayed whole "
-                "and in its order: leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
+                f"pool `{self.pool}` has no prefixes (`prefix: false`): leave out `orders`, any `stop` that cuts "
+                "generation, and the lazy surrogate"
             )
         return self.filled(lowest_score=lowest)
 
@@ -264,7 +300,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return frozenset([str(self.pool)])
 
     def learn(self, fit: Fit) -> Self:
-        """With prior, calibration and conformal thresholds fitted, each on top of those before."""
+        """Copy with fitted prior, calibration and conformal thresholds, each on top of those before."""
         policy = self
         for settings in self.learns:
             plain = policy.filled(conformal=None)
@@ -273,7 +309,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return policy
 
     def _fits(self) -> Mapping[str, tuple[tuple[Hashable, ...], Callable[[LogBlock, Any], Any]]]:
-        """By the key of what is learnt: what policies share that share the fit, and the fit of a block."""
+        """Fits by the key of what is learnt: what policies with the same fit share, and the fit of a block."""
         pool, verifier, features = str(self.pool), str(self.verifier), self.features
         return {
             "prior": (
@@ -298,24 +334,26 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 pool=self.pool,
                 verifier=self.verifier if self.verifies else None,
                 order=self.ordering,
-                seed=self.seed if self.orders or self.ordering.drawn else 0,
+                seed=self.seed if self.orders or self.ordering.drawn or TIES[self.tie].drawn else 0,
                 repetition=repetition,
                 permuted=self.orders is not None,
                 cap=WHOLE_POOL if self.over_orders else self.max_traces,
-                width=self.width,
+                width=1 if self.width == NEEDED else int(self.width),
                 calibration=self.calibration,
                 unscored=self.unscored,
                 abandon=self.abandon,
+                tie=TIES[self.tie],
+                nulls=self.nulls == "vote",
+                needs=self.stop if self.width == NEEDED else None,
             )
             for repetition in range(self.orders or 1)
         ]
 
     def cutting(self, block: LogBlock) -> Cut:
-        """Where it stops, and what the log must have for that."""
+        """The step at which it stops, and what the log must have for that."""
         return Cut(
             stop=self.stop,
             cap=self.max_traces,
-            width=self.width,
             all_scores=self.ordering.all_scores or self.expected,
             whole=block.pools[str(self.pool)].whole,
             shrinks=self.on_missing == "use_available",
@@ -400,13 +438,13 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         """Scores that do not mean what the policy takes them for."""
         if self.verifies:
             verifier, raw_margin = str(self.verifier), self.stop.raw_scores and self.calibration is None
-            scores = block.pools[str(self.pool)].taken(verifier, self.unscored)
+            scores = block.pools[str(self.pool)].filled_scores(verifier, self.unscored)
             yield from _score_remarks(verifier, scores, self.selector.sums_scores, self.ordering.predicts, raw_margin)
         if self.abandon is not None:
             yield from _unknown_seconds(block, str(self.pool), self.abandon, self._within(block))
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:
-        """The verifications that it may pay: of valid traces, and to decide who is given up, within its cap."""
+        """The verifications that it may pay within its cap: of valid traces, and to decide which ones it abandons."""
         verifier = self.verifier if self.verifies else None
         yield from _payable(block.pools[str(self.pool)], self._within(block), verifier, self.unscored, self.abandon)
 
@@ -420,11 +458,11 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         if self.stop.checked or self.selector.checked:
             walk = self.walks()[0]
             trajectory = on.once(("walk", walk), lambda: walk_block(on.block, walk))
-            shown: tuple[tuple[Rule, Prefix], ...] = (
+            rule_prefixes: tuple[tuple[Rule, Prefix], ...] = (
                 (self.stop, trajectory.prefix),
                 (self.selector, trajectory.scored_prefix),
             )
-            yield from ((rule, seen) for rule, seen in shown if rule.checked)
+            yield from ((rule, seen) for rule, seen in rule_prefixes if rule.checked)
 
     def final_remarks(self) -> Iterator[RemarkKind]:
         if self.prior is not None and self.prior.left_out is not None and self.prior.left_out.traces:
@@ -458,17 +496,19 @@ def every_example(pool: str | None) -> Sample:
 
 def _path_of_runs(block: LogBlock, outcome: Outcome, selector: Select | None, orders: int | None) -> PolicyPath:
     """A realization for each order; `selector` tells the chosen trace of a policy with one."""
-    made, chosen = [], None
+    realizations, chosen = [], None
     for walk, step in outcome.runs:
         trajectory = walk_block(block, walk)
-        made.append(Realization(np.full(len(step), 1 / len(outcome.runs)), (paid_segment(trajectory, step, outcome),)))
+        realizations.append(
+            Realization(np.full(len(step), 1 / len(outcome.runs)), (paid_segment(trajectory, step, outcome),))
+        )
         if selector is not None:
             sample = trajectory.chosen_sample(selector, step)
             chosen = ChosenTraces((walk.pool,), np.zeros(len(step), dtype=np.int64), sample)
-            if trajectory.fates is not None and walk.cut is not None:
-                cut = trajectory.fates.given_up[np.arange(len(step)), sample]
+            if trajectory.abandonment is not None and walk.cut is not None:
+                cut = trajectory.abandonment.abandoned[np.arange(len(step)), sample]
                 chosen = ChosenTraces((walk.pool, walk.cut), cut.astype(np.int64), sample)
-    return PolicyPath(outcome, tuple(made), chosen, {}, orders)
+    return PolicyPath(outcome, tuple(realizations), chosen, {}, orders)
 
 
 ROUNDING = 1e-6
@@ -505,7 +545,7 @@ RAW_MARGIN = RemarkKind("raw_margin", _raw_margin)
 def _score_remarks(
     verifier: str, scores: np.ndarray, summed: bool, predicted: bool, raw_margin: bool
 ) -> Iterator[Remark]:
-    """Of a policy that adds scores (E, T) up, predicts them within 0 and 1, or has a margin in units of raw scores."""
+    """Remarks on a policy that sums scores (E, T), predicts them within 0 and 1, or has a margin in raw scores."""
     if summed and (scores < 0).any():
         yield Remark(NEGATIVE, verifier)
     if (predicted or raw_margin) and ((scores < -ROUNDING) | (scores > 1 + ROUNDING)).any():
@@ -515,18 +555,17 @@ def _score_remarks(
             yield Remark(RAW_MARGIN, verifier)
 
 
-def _rows_left_out(lost: NullRows) -> RemarkKind:
+def _rows_left_out(null_rows: NullRows) -> RemarkKind:
     """The remark on policies with a prior whose fit left the same rows out, which they share."""
-    return RemarkKind("prior_left_out", _left_out, about_policies=True, facts=(lost,))
+    return RemarkKind("prior_left_out", _left_out, about_policies=True, facts=(null_rows,))
 
 
-def _left_out(policies: Counts, lost: NullRows) -> list[str]:
-    traces, verb = ("trace", "is") if lost.traces == 1 else ("traces", "are")
-    features = "feature" if len(lost.features) == 1 else "one of the features"
-    return [
-        f"prior of {listed(list(policies), MAX_NAMED)}: {lost.traces:,} {traces} of {lost.examples:,} of the "
-        f"{lost.of:,} examples of `on` {verb} left out of the fit ({features} {listed(lost.features)} is null)"
-    ]
+def _left_out(policies: Counts, null_rows: NullRows) -> list[str]:
+    verb = "is" if null_rows.traces == 1 else "are"
+    features = "feature" if len(null_rows.features) == 1 else "one of the features"
+    traces = f"{counted(null_rows.traces, 'trace')} on {null_rows.examples:,} of the {null_rows.of:,} examples of `on`"
+    why = f"{features} {listed(null_rows.features)} is null"
+    return [f"prior of {listed(list(policies), MAX_NAMED)}: {traces} {verb} left out of the fit ({why})"]
 
 
 BEFORE = ("prompt_tokens", "temperature", "max_tokens", "sample_index", "position")
@@ -540,15 +579,15 @@ def _require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
     if late is not None:
         raise LeakageError(
             f"`abandon` scores traces after {counted(abandon.tokens, 'token')}, and `{abandon.verifier}` was fitted on "
-            f"{late}, which no running system knows by then: fit one on what is there, such as --tokens "
+            f"{late}, which no running system knows by then: fit one on those tokens alone, such as --tokens "
             f"{abandon.tokens - 1} --name latent@{abandon.tokens}"
         )
     if "completion_tokens" not in contents.trace_columns:
         raise UnsuitableError("`abandon` needs `completion_tokens` of traces, and the log has none")
     if pool in contents.whole:
         raise UnsuitableError(
-            f"pool `{pool}` depends on how many traces there were (prefix: false), so none of them can be given up: "
-            "leave out `abandon`"
+            f"pool `{pool}` has no prefixes (`prefix: false`), so none of its traces can be abandoned: leave out "
+            "`abandon`"
         )
 
 
@@ -557,8 +596,8 @@ def _later(contents: Contents, verifier: str, tokens: int) -> str | None:
     record = contents.fitted.get(verifier)
     if record is None:
         return None
-    settings = record["settings"]
-    name, places = settings["name"], [(layer, token) for layer, token in record.get("places", ())]
+    settings, places = record.settings, record.places
+    name = settings["name"]
     verifier_places = [place for place in places if verifier == f"{name}:{place[0]}:{place[1]}"] or places
     late = next((token for _, token in verifier_places if not 0 <= token < tokens), None)
     if late is not None:
@@ -574,8 +613,8 @@ def _later(contents: Contents, verifier: str, tokens: int) -> str | None:
 
 def _early(verifier: str, tokens: int) -> bool:
     """Whether a verifier by its name scored traces after no more than so many tokens."""
-    named = NAMED_TOKENS.fullmatch(verifier)
-    return named is not None and int(named[1]) <= tokens
+    match = NAMED_TOKENS.fullmatch(verifier)
+    return match is not None and int(match[1]) <= tokens
 
 
 def _abandon_needs(contents: Contents, abandon: Abandon, pool: str) -> Needs:
@@ -596,17 +635,17 @@ def _payable(
     """The verifications of the traces `within` (E, T) that a policy may pay: by its verifier, and to give traces up."""
     valid = pool.code >= 0
     if abandon is not None:
-        abandonment = fates_of(pool, abandon)
-        valid &= ~abandonment.given_up
+        abandonment = abandonment_of(pool, abandon)
+        valid &= ~abandonment.abandoned
         yield Payable(pool.name, abandon.verifier, within & abandonment.checked)
     if verifier is not None:
         yield Payable(pool.name, verifier, within & valid, unscored)
 
 
 def _unknown_seconds(block: LogBlock, pool: str, abandon: Abandon, within: np.ndarray) -> Iterator[Remark]:
-    """Of the traces `within` (E, T) that are given up: how many have no seconds."""
+    """Remark on how many abandoned traces `within` (E, T) have no seconds."""
     logged, cut_short = block.pools[pool], block.pools[cut_name(pool, abandon.tokens)]
-    abandoned = fates_of(logged, abandon).given_up & within
+    abandoned = abandonment_of(logged, abandon).abandoned & within
     for cost in SECONDS:
         lacks = np.isnan(cut_short.costs[cost]) & ~np.isnan(logged.costs[cost])
         if count := int((abandoned & lacks).sum()):
@@ -615,9 +654,9 @@ def _unknown_seconds(block: LogBlock, pool: str, abandon: Abandon, within: np.nd
 
 def _no_seconds(columns: Counts) -> list[str]:
     return [
-        "traces that are given up have no seconds, since the log has none of their first tokens (columns of traces: "
-        f"{listed(sorted(columns))}); so means of seconds are dashes"
+        "abandoned traces have no seconds, because the log has none of their first tokens (columns of traces: "
+        f"{listed(sorted(columns))}): means of seconds are dashes"
     ]
 
 
-NO_SECONDS = RemarkKind("given_up_seconds", _no_seconds)
+NO_SECONDS = RemarkKind("abandoned_seconds", _no_seconds)

@@ -12,10 +12,10 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.engine.costs import by_name
 from replay.engine.cuts import Cut, cut
-from replay.engine.expectation import drawn_traces, possible_winners
+from replay.engine.expectation import drawn_traces, winner_probabilities
 from replay.engine.outcome import ENDINGS, Outcome, Stopped
 from replay.engine.sets import by_label
-from replay.engine.trajectory import Trajectory, Walk, fates_of, listwise_costs, walk_block
+from replay.engine.trajectory import Trajectory, Walk, abandonment_of, listwise_costs, walk_block
 from replay.policies.base import Stage
 from replay.sampling.learned import Conformal
 from replay.sampling.orders import Generation, RandomOrder
@@ -61,8 +61,8 @@ def traces_there(block: LogBlock, slice_: str) -> tuple[tuple[str, int], ...]:
 
 def cost_row(part: str, costs: np.ndarray) -> dict[str, Any]:
     """What one part paid, from costs (C,)."""
-    named = by_name(costs)
-    return {"part": part, **{name: known(float(named[name])) for name in COST_COLUMNS}}
+    values = by_name(costs)
+    return {"part": part, **{name: known(float(values[name])) for name in COST_COLUMNS}}
 
 
 def _word_of(block: LogBlock, word: int) -> str | None:
@@ -71,7 +71,7 @@ def _word_of(block: LogBlock, word: int) -> str | None:
 
 
 def known(value: float) -> float | None:
-    """None for NaN."""
+    """The number, or None for NaN."""
     return None if np.isnan(value) else float(value)
 
 
@@ -93,7 +93,7 @@ def _step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Selec
     may end in a step that reveals nothing.
     """
     stopped = cut(trajectory, how)
-    last, later = int(stopped.step[0]), trajectory.walk.order.verifies_later
+    walk, last, later = trajectory.walk, int(stopped.step[0]), trajectory.walk.order.verifies_later
     if not int(trajectory.pool.size[0]):
         return pl.DataFrame(schema={"step": pl.Int64})
     step = np.arange(0 if later else 1, last + 1)
@@ -115,20 +115,22 @@ def _step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Selec
     if (picked := trajectory.walk.order.weighed(trajectory.traces).predicted) is not None:
         columns["predicted"] = seen_by(picked, revealing)
     columns["score"] = seen_by(trajectory.revealed.score, revealing)
-    if (marked := trajectory.walk.unscored.shown) and steps:
+    if (marked := trajectory.walk.unscored.mark) and steps:
         lacks = trajectory.pool.lacking(str(trajectory.walk.verifier))
         on = np.take_along_axis(lacks, trajectory.sample_index, axis=1)[0, at] & revealing
         columns["unscored"] = pl.Series([marked if one else None for one in on], dtype=pl.String)
     if trajectory.walk.calibration is not None:
         columns["calibrated"] = seen_by(trajectory.walk.calibration.apply(trajectory.revealed.score), revealing)
     columns |= {name: seen_by(getattr(seen, name)) for name in ("votes", "second_votes", "lead")}
-    at_rule = looked_at(steps, stopped.step, 1 if later else how.width)
-    if steps and (compared := how.stop.compared(how.stop.shown(seen))) is not None:
+    at_rule = looked_at(steps, stopped.step, trajectory.ends)
+    if steps and (compared := how.stop.compared(how.stop.visible(seen))) is not None:
         looked = seen_by(~np.isnan(compared.value) & at_rule).fill_null(False).to_numpy()
         names = zip(compared.statistic[0, at], looked, strict=True)
         columns["compares"] = pl.Series([name if on else None for name, on in names], dtype=pl.String)
         columns["statistic"] = seen_by(compared.value, looked)
         columns["threshold"] = seen_by(compared.threshold, looked)
+    if walk.needs is not None:
+        columns["needed"] = seen_by(walk.needs.needed(seen)[:, 1:], at_rule[0, at] & after)
     columns["holds"] = seen_by(how.stop.decide(seen) & at_rule).fill_null(False).cast(pl.Boolean)
     columns["answer_now"] = answers(block, _answer(trajectory, select, step))
     costs = by_name(_costs(trajectory, stopped)[step])
@@ -151,6 +153,7 @@ def step_stages(
         yield _winner_stage(block, name, walk, exact)
         walk, title = replace(walk, order=RandomOrder()), f"{title}, one order of all"
     title += f", select `{select.name}`" if select.checked else ""
+    title += f", {how_voted}" if (how_voted := walk.how_voted) else ""
     yield _step_stage(block, title, walk_block(block, walk), how, select)
 
 
@@ -187,7 +190,7 @@ def _order_stage(block: LogBlock, name: str, walks: Sequence[Walk], how: Cut, se
 def _winner_stage(block: LogBlock, name: str, walk: Walk, verifications: int) -> Stage:
     """Every trace that can win when so many are verified at random, with the probability that it does."""
     trajectory = walk_block(block, replace(walk, order=Generation()))
-    sample, probability = possible_winners(trajectory, verifications)
+    sample, probability = winner_probabilities(trajectory, verifications)
     at = sample[0][probability[0] > 0]
     columns = {
         "sample": at,
@@ -208,7 +211,7 @@ def pool_stages(block: LogBlock, name: str, trajectory: Trajectory, select: Sele
         raise ValueError(f"select `{select.name}` has no exact mean over all orders")
     pool, traces = trajectory.pool, drawn_traces(trajectory, cap)
     chance = select.over_orders(traces)[0]
-    size, drawn = int(traces.size[0]), int(traces.drawn[0])
+    size, traces_drawn = int(traces.size[0]), int(traces.drawn[0])
     columns = {
         "sample": np.arange(size),
         "answer": answers(block, pool.word[0, :size]),
@@ -219,7 +222,8 @@ def pool_stages(block: LogBlock, name: str, trajectory: Trajectory, select: Sele
     rows = pl.DataFrame(columns, nan_to_null=True)
     by_answer = rows.drop_nulls("answer").group_by("answer", maintain_order=True)
     winners = by_answer.agg(pl.len().alias("votes"), pl.col("correct").mean(), pl.col("probability").sum())
-    title = f"`{name}`, {drawn} of {counted(size, 'trace')} over all orders"
+    title = f"`{name}`, {traces_drawn} of {counted(size, 'trace')} over all orders"
+    title += f", {how_voted}" if (how_voted := trajectory.walk.how_voted) else ""
     if VOTES in select.reads:
         nothing = max(0.0, 1 - float(winners["probability"].sum()))
         ending = f"no answer: {100 * nothing:.3g} %" if nothing > ROUNDING else ""
@@ -262,22 +266,24 @@ def abandon_stage(block: LogBlock, name: str, walk: Walk, how: Cut, whole: bool)
     """
     abandon = walk.abandon
     if abandon is None:
-        raise ValueError("the walk gives up no trace")
+        raise ValueError("the walk abandons no trace")
     trajectory, pool = walk_block(block, walk), block.pools[walk.pool]
-    fates, size = fates_of(pool, abandon), int(pool.size[0])
+    abandonment, size = abandonment_of(pool, abandon), int(pool.size[0])
     generated = int(trajectory.paid_traces(cut(trajectory, how).step)[0])
     sample = np.arange(size) if whole else trajectory.place[0, :generated]
-    unknown = (fates.uncounted | fates.unchecked)[0, sample]
-    given_up = fates.given_up[0, sample] & ~unknown
-    became = np.select([unknown, given_up, fates.checked[0, sample]], ["not known", "given up", "went on"], "had ended")
+    unknown = (abandonment.uncounted | abandonment.unchecked)[0, sample]
+    abandoned = abandonment.abandoned[0, sample] & ~unknown
+    became = np.select(
+        [unknown, abandoned, abandonment.checked[0, sample]], ["not known", "abandoned", "went on"], "had ended"
+    )
     columns = {
         "sample": pl.Series(sample, dtype=pl.Int64),
-        "score": np.where(fates.checked, pool.scores[abandon.verifier].score, np.nan)[0, sample],
+        "score": np.where(abandonment.checked, pool.scores[abandon.verifier].score, np.nan)[0, sample],
         "becomes": pl.Series(became.tolist(), dtype=pl.String),
         "completion_tokens": trajectory.pool.costs["completion_tokens"][0, sample],
     }
-    of = "trace" if given_up.sum() == 1 else "traces"
-    ending = f"{int(given_up.sum())} {of} given up: `{abandon.verifier}` below {abandon.below:g}"
+    of = "trace" if abandoned.sum() == 1 else "traces"
+    ending = f"{int(abandoned.sum())} {of} abandoned: `{abandon.verifier}` below {abandon.below:g}"
     return Stage(f"`{name}`, after {abandon.tokens:,} tokens", pl.DataFrame(columns, nan_to_null=True), ending)
 
 

@@ -34,7 +34,7 @@ class _GatedParts:
     then: PolicyPath
     signals: Signals
     gate: Calls  # made by the gate, beyond those of the base
-    kept: np.ndarray  # (E, C) costs where the gate does not fire
+    unfired: np.ndarray  # (E, C) costs where the gate does not fire
     fired: np.ndarray  # (E, C) costs where it does
     action_tokens: np.ndarray  # (E,)
 
@@ -169,14 +169,16 @@ class When(Policy, kind="when", inner=("base", "then")):
         before = paid(base)
         gate = beyond(union(signal.calls for signal in signals.values()), before)
         known = [before, gate]
-        kept = base.outcome.costs + extra_cost(block, [CallSegment(gate)], [])
-        fired, tokens = np.zeros_like(kept), expected_tokens(block, then.realizations, union(known))
-        calls = {key for one in then.realizations for segment in one.segments for key in segment.calls}
+        unfired = base.outcome.costs + extra_cost(block, [CallSegment(gate)], [])
+        fired, tokens = np.zeros_like(unfired), expected_tokens(block, then.realizations, union(known))
+        calls = {key for realization in then.realizations for segment in realization.segments for key in segment.calls}
         apart = not set(union(known)) & calls
         for one in () if apart else then.realizations:
             cost = extra_cost(block, one.segments, known)
             fired += np.where((one.weight > 0)[:, None], one.weight[:, None] * cost, 0.0)
-        return _GatedParts(base, then, signals, gate, kept, kept + (then.outcome.costs if apart else fired), tokens)
+        return _GatedParts(
+            base, then, signals, gate, unfired, unfired + (then.outcome.costs if apart else fired), tokens
+        )
 
     def _decided(self, parts: _GatedParts) -> tuple[Outcome, np.ndarray]:
         """Outcome, and where the gate fires (E,)."""
@@ -188,14 +190,14 @@ class When(Policy, kind="when", inner=("base", "then")):
         reasons = (*base.reasons, f"the gate reads {what}, which is {lacks}", *then.reasons[1:])
         offset = len(base.reasons)
         reason = np.where(unread, offset, np.where(fires & (then.reason > 0), then.reason + offset, 0))
-        done = pick(fires, then, base, self.columns, second_paid=True)
+        outcome = pick(fires, then, base, self.columns, second_paid=True)
         tokens = np.where(fires, parts.action_tokens, 0.0)
         return replace(
-            done,
+            outcome,
             reason=np.where(base.reason > 0, base.reason, reason).astype(np.int16),
             reasons=reasons,
-            costs=np.where(fires[:, None], parts.fired, parts.kept),
-            against=Against(base.correct, done.correct, fires.astype(float), tokens),
+            costs=np.where(fires[:, None], parts.fired, parts.unfired),
+            against=Against(base.correct, outcome.correct, fires.astype(float), tokens),
         ), fires
 
     def fires(self, on: Evaluator) -> np.ndarray:
@@ -209,14 +211,17 @@ class When(Policy, kind="when", inner=("base", "then")):
         parts = self.gated(on)
         outcome, fires = self._decided(parts)
         base, then, gate = parts.base, parts.then, CallSegment(parts.gate)
-        realizations = [Realization(one.weight, (*one.segments, gate)).where(~fires) for one in base.realizations]
+        realizations = [
+            Realization(realization.weight, (*realization.segments, gate)).where(~fires)
+            for realization in base.realizations
+        ]
         for first in base.realizations:
             for one in then.realizations:
                 weight = first.weight * one.weight * fires
                 segments = (*first.segments, gate, *one.segments)
                 realizations.append(Realization(weight, tuple(s.where(weight > 0) for s in segments)))
         chosen = either(fires, then.chosen, base.chosen)
-        weighted = tuple(one for one in realizations if one.weight.any())
+        weighted = tuple(realization for realization in realizations if realization.weight.any())
         return PolicyPath(outcome, weighted, chosen, union([base.gate, parts.gate]))
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
@@ -248,9 +253,9 @@ class When(Policy, kind="when", inner=("base", "then")):
                 yield Stage(f"what {one.describe()} reads", self._inputs(on, one))
         if fires[0]:
             yield from self.then.explain(on, repetition)
-        added = {"the gate": parts.kept - parts.base.outcome.costs}
+        added = {"the gate": parts.unfired - parts.base.outcome.costs}
         if fires[0]:
-            added["`then`, beyond what was paid"] = parts.fired - parts.kept
+            added["`then`, beyond what was paid"] = parts.fired - parts.unfired
         costs = {"the base": parts.base.outcome.costs, **added, "in all": outcome.costs}
         yield Stage(f"what `{self.name}` paid", pl.DataFrame([cost_row(part, cost[0]) for part, cost in costs.items()]))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.conditions import matching
-from replay.data.fitted_scores import fitted_verifiers, folds_of
+from replay.data.fitted_scores import FitRecord, TrainedOn, fitted_verifiers, folds_of
 from replay.latent.model_rows import MOST_NAMED, NO_FOLD, ModelRows, StateRows, Traces, find_states, read_traces
 from replay.latent.models import AGGREGATES, EACH, MODELS, ONE, STATES, Document, VerifierSettings
 from replay.latent.reading_costs import cost_note, reading_costs
@@ -24,10 +24,11 @@ from replay.runs.passes.reuse import question_hashes
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, EmptyError, LeakageError, UnsuitableError, argument, counted
 from toolkit.log import AnyLog, Log, collect, open_log
+from toolkit.models import of_schema
 from toolkit.notes import Note, note, warning
 
 Values = Mapping[int, np.ndarray]
-"""By the number of a part of the traces what is read (N, V) where a model is fitted on that part."""
+"""Inputs (N, V) by the number of a part of the traces, as a model reads them that is fitted on that part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ class Material:
         return [None] if self.settings.places == ONE or self.states is None else list(range(len(self.places)))
 
     def at(self, places: Sequence[int]) -> Material:
-        """At some of the places alone."""
+        """The material at some of the places alone."""
         if self.states is None:
             return self
         states = self.states.at(places)
@@ -74,21 +75,21 @@ class Material:
         """
         if self.states is None or self.sets == [None]:
             return []
-        right, found = self.traces.right, []
+        right, places = self.traces.right, []
         for place in range(len(self.places)):
             there = self.states.only(np.ones(len(right), bool), place).counts(len(right)) > 0
             if any(len(np.unique(right[part & there])) < 2 for part in parts):
-                found.append(place)
-        return found
+                places.append(place)
+        return places
 
     def rows(self, keep: np.ndarray, place: int | None, values: np.ndarray | None = None) -> ModelRows:
         """The rows of some traces (N,), at a place or at all; `values` in the place of the traces' own."""
         traces = self.traces if values is None else replace(self.traces, values=values)
-        own = self.states.only(keep, place) if self.states is not None else None
-        return ModelRows(traces, own, keep, told=self.settings.places == ONE and self.states is not None)
+        states = self.states.only(keep, place) if self.states is not None else None
+        return ModelRows(traces, states, keep, with_places=self.settings.places == ONE and self.states is not None)
 
     def fit(self, parts: Sequence[np.ndarray], values: Values | None = None) -> list[list[Document]]:
-        """For each set of places a model for each part of the traces."""
+        """Fit a model for each set of places and each part of the traces."""
         kind, right, group = MODELS[self.settings.model], self.traces.right, self.traces.group
         if not values:
             whole = np.logical_or.reduce(parts)
@@ -141,8 +142,10 @@ def score_rows(rows: ModelRows, scorers: Sequence[Any], who: np.ndarray, table: 
         by = who[batch.trace]
         ends = [0, *(np.flatnonzero(np.diff(by)) + 1).tolist(), len(by)]
         for start, end in pairwise(ends):
-            own = slice(start, end)
-            table[batch.trace[own], batch.place[own]] = scorers[by[start]](batch.values[own])
+            rows_of_scorer = slice(start, end)
+            table[batch.trace[rows_of_scorer], batch.place[rows_of_scorer]] = scorers[by[start]](
+                batch.values[rows_of_scorer]
+            )
 
 
 RARE = 0.1
@@ -321,13 +324,13 @@ def _notes(dealt: _Dealt, scored: np.ndarray, share: float) -> Sequence[Note]:
     if (traces.fold != NO_FOLD).any():
         notes.append(note("inherited_folds", "its folds are those of the verifiers that it reads"))
     if dealt.lacking:
-        named = ", ".join(f"{layer}:{token}" for layer, token in dealt.lacking[:MOST_NAMED])
+        places = ", ".join(f"{layer}:{token}" for layer, token in dealt.lacking[:MOST_NAMED])
         more = ", …" * (len(dealt.lacking) > MOST_NAMED)
         notes.append(
             note(
                 "one_class",
                 f"{counted(len(dealt.lacking), 'place')} left out, where the training rows are all right or all wrong "
-                f"(layer:token {named}{more})",
+                f"(layer:token {places}{more})",
             )
         )
     states = dealt.material.states
@@ -358,15 +361,15 @@ def _assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) ->
     inherited = dict(zip(traces.group[known].tolist(), traces.fold[known].tolist(), strict=True))
     if any(inherited[group] != fold for group, fold in zip(traces.group[known], traces.fold[known], strict=True)):
         raise LeakageError(
-            "the scores that are read have different folds for copies of one question, or for questions of one "
-            "cluster, so that no fold is unseen by all: leave them out of the inputs"
+            "the input scores have different folds for copies of one question, or for questions of one cluster, so "
+            "no fold is unseen by all: leave them out of the inputs"
         )
     count = max(inherited.values()) + 1 if inherited else count
     groups = np.unique(traces.group[trained])
     free = np.array([group for group in groups if group not in inherited], np.int64)
     if len(groups) < max(count, 2):
         raise EmptyError(
-            f"{argument('train_on')} holds on {len(groups):,} questions, which make no {max(count, 2)} folds: take more"
+            f"{argument('train_on')} holds on {len(groups):,} questions, too few for {max(count, 2)} folds: take more"
         )
     dealt = _dealt(traces, trained & np.isin(traces.group, free), count, seed) if len(free) else {}
     of_group = dealt | inherited
@@ -406,7 +409,7 @@ Unseen = frozenset[int]
 
 
 def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) -> Values:
-    """For each fold what is read (N, V) of the traces of the other folds, by models that saw neither. `folds` (N,).
+    """Inputs (N, V) of each fold for traces of the other folds, by models that saw neither. `folds` (N,).
 
     Empty where nothing that is read was fitted in folds. ThinkbackError where the log does not say how it was.
     """
@@ -418,7 +421,9 @@ def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) 
     scores = {name: _scores_without(log, name, pairs, fold_of) for name in inputs}
     return {
         fold: _with_scores(
-            material, scores, [None if own in (NO_FOLD, fold) else frozenset((fold, own)) for own in folds.tolist()]
+            material,
+            scores,
+            [None if number in (NO_FOLD, fold) else frozenset((fold, number)) for number in folds.tolist()],
         )
         for fold in range(count)
     }
@@ -426,25 +431,25 @@ def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) 
 
 def _folded_inputs(log: Log, settings: VerifierSettings) -> tuple[str, ...]:
     """The verifiers that are read and have scores out of fold."""
-    read = [name.removeprefix(INPUT) for name in settings.inputs if name.startswith(INPUT)]
-    return tuple(folds_of(log, read)["verifier"].unique().sort())
+    verifiers = [name.removeprefix(INPUT) for name in settings.inputs if name.startswith(INPUT)]
+    return tuple(folds_of(log, verifiers)["verifier"].unique().sort())
 
 
 def _scores_without(
     log: Log, verifier: str, unseen: Sequence[Unseen], fold_of: Mapping[int, int]
 ) -> dict[Unseen, dict[str, float]]:
-    """By sets of folds the scores, by trace, of traces in one of these folds by the verifier as it would be without
+    """Scores by sets of folds, then by trace, of traces in one of these folds by the verifier as it would be without
     them.
     """
-    record = _record(log, verifier)
-    settings = _settings(record, verifier)
+    record, then = _record(log, verifier)
+    settings = _settings(record, then, verifier)
     material = _read_material(log, settings)
-    fitted_at = record.get("places") or [list(place) for place in material.places]
-    material = material.at([number for number, place in enumerate(material.places) if list(place) in fitted_at])
-    ids = matching(log, record["trained_on"]["where"], "train_on")
+    fitted_at = record.places or material.places
+    material = material.at([number for number, place in enumerate(material.places) if place in fitted_at])
+    ids = matching(log, then.where, "train_on")
     chosen = material.traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(material.traces.right)
     trained = material.held & chosen
-    _check_same(log, material, trained, record, verifier)
+    _check_same(log, material, trained, then, verifier)
     folds = np.array([fold_of.get(group, NO_FOLD) for group in material.traces.group.tolist()])
     parts = [trained & ~np.isin(folds, list(one)) for one in unseen]
     if material.one_class(parts) or any(len(np.unique(material.traces.right[part])) < 2 for part in parts):
@@ -495,31 +500,27 @@ def _fold_of_group(material: Material, folds: np.ndarray) -> dict[int, int]:
     return dict(zip(material.traces.group[known].tolist(), folds[known].tolist(), strict=True))
 
 
-def _record(log: Log, verifier: str) -> Mapping[str, Any]:
+def _record(log: Log, verifier: str) -> tuple[FitRecord, TrainedOn]:
     record = fitted_verifiers(log).get(verifier)
-    if record is None:
+    if record is None or record.trained_on is None:
         raise LeakageError(
             f"`{verifier}` was fitted on questions of this log, and the manifest does not say how, so it cannot be "
-            "fitted without those that are to be scored: leave it out, or fit it with `thinkback fit-verifier`"
+            "fitted again without the questions to score: leave it out, or fit it with `thinkback fit-verifier`"
         )
-    return record
+    return record, record.trained_on
 
 
-def _settings(record: Mapping[str, Any], verifier: str) -> VerifierSettings:
-    given = record["settings"]
-    known = {field.name for field in fields(VerifierSettings)}
-    made: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items() if name in known}
-    states = record["trained_on"].get("states")  # the log may have those of other models by now
-    return VerifierSettings(**made | ({"states": states["model"]} if states else {}))
+def _settings(record: FitRecord, then: TrainedOn, verifier: str) -> VerifierSettings:
+    given = record.settings | ({"states": then.states.model} if then.states else {})  # there may be others by now
+    return of_schema(VerifierSettings)(given, f"source.verifiers.{verifier}.settings")
 
 
-def _check_same(log: Log, material: Material, trained: np.ndarray, record: Mapping[str, Any], verifier: str) -> None:
+def _check_same(log: Log, material: Material, trained: np.ndarray, then: TrainedOn, verifier: str) -> None:
     """ThinkbackError where the verifier would not be fitted on the questions that it was fitted on."""
     ids = material.traces.keys["example_id"].filter(pl.Series(trained)).unique()
     questions = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
-    then = record["trained_on"]
-    if set(question_hashes(collect(questions, log), then["log"])) != set(then["questions"]):
+    if set(question_hashes(collect(questions, log), then.log)) != set(then.questions):
         raise LeakageError(
-            f"`{verifier}` was fitted on other questions of this log than `{then['where']}` names now, so it cannot be "
+            f"`{verifier}` was fitted on other questions of this log than `{then.where}` names now, so it cannot be "
             "fitted without those that are to be scored: leave it out, or fit it anew under another name"
         )

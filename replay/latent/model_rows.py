@@ -19,7 +19,7 @@ from toolkit.errors import AmbiguousError, LimitError, UnknownError, UnsuitableE
 from toolkit.log import Log, LogError, collect
 
 LAST = 8
-"""Of a list of a trace, such as log-probabilities of its tokens, this many values at its end are read one by one."""
+"""Values at the end of a trace's list, such as log-probabilities of its tokens, that are read one by one."""
 NO_FOLD = -1
 OF_TOKENS = {"token_logprobs": "", "token_entropies": " entropy", "token_ranks": " rank"}
 """Lists that a verifier keeps of a text's tokens, and what their numbers are called."""
@@ -52,17 +52,21 @@ def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces
     frame = frame.filter(pl.col("pool").is_in(list(pools))) if pools else frame
     groups = question_groups(log)
     keys = frame.select("trace_id", "example_id", "pool")
-    found = [_input(log, name, keys) for name in inputs]
-    read = pl.concat(found, how="horizontal") if found else pl.DataFrame()
+    inputs_read = [_input(log, name, keys) for name in inputs]
+    inputs_frame = pl.concat(inputs_read, how="horizontal") if inputs_read else pl.DataFrame()
     folds = one_fold(log, (name.partition(":")[2] for name in inputs if name.startswith(OF_VERIFIER)))
-    values = read.cast(pl.Float32).to_numpy().astype(np.float32) if found else np.zeros((frame.height, 0), np.float32)
+    values = (
+        inputs_frame.cast(pl.Float32).to_numpy().astype(np.float32)
+        if inputs_read
+        else np.zeros((frame.height, 0), np.float32)
+    )
     largest = np.finfo(np.float32).max
     return Traces(
         keys=keys,
         group=keys.join(groups, on="example_id", how="left", maintain_order="left")["group"].to_numpy(),
         right=frame["correct"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
         values=np.clip(values, -largest, largest),
-        names=tuple(read.columns),
+        names=tuple(inputs_frame.columns),
         fold=keys["example_id"].replace_strict(folds, default=NO_FOLD, return_dtype=pl.Int64).to_numpy(),
     )
 
@@ -73,8 +77,8 @@ def question_groups(log: Log) -> pl.DataFrame:
     from scipy.sparse.csgraph import connected_components
 
     frame = collect(log.scan("examples", ["example_id", "question", "cluster"]), log).sort("example_id")
-    asked = frame["question"].map_elements(normalised_question, return_dtype=pl.String)
-    texts = pl.select(pl.when(asked != "").then(asked).otherwise(frame["example_id"])).to_series()
+    questions = frame["question"].map_elements(normalised_question, return_dtype=pl.String)
+    texts = pl.select(pl.when(questions != "").then(questions).otherwise(frame["example_id"])).to_series()
     clusters = frame["cluster"].fill_null("\0" + frame["example_id"])
     size, place = frame.height, np.arange(frame.height)
     question, cluster = (one.rank("dense").to_numpy().astype(np.int64) - 1 for one in (texts, clusters))
@@ -93,8 +97,8 @@ def _input(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
             f"no input is called `{name}`: there are `states`, `trace:COLUMN` (such as `trace:token_logprobs`), "
             "`feature:NAME`, `verifier:NAME` and `tokens:VERIFIER`"
         )
-    found = ways[source](log, rest)
-    return keys.select("trace_id").join(found, on="trace_id", how="left", maintain_order="left").drop("trace_id")
+    values = ways[source](log, rest)
+    return keys.select("trace_id").join(values, on="trace_id", how="left", maintain_order="left").drop("trace_id")
 
 
 def _of_trace(log: Log, column: str) -> pl.DataFrame:
@@ -129,8 +133,8 @@ def _of_feature(log: Log, column: str) -> pl.DataFrame:
 def _of_verifier(log: Log, verifier: str) -> pl.DataFrame:
     frame = collect(log.scan("verifications", ["trace_id", "verifier", "score"]), log)
     require_known(verifier, frame["verifier"].unique(), f"the log has no verifier `{verifier}`")
-    own = frame.filter(pl.col("verifier") == verifier)
-    return own.select("trace_id", pl.col("score").alias(f"verifier:{verifier}"))
+    scores = frame.filter(pl.col("verifier") == verifier)
+    return scores.select("trace_id", pl.col("score").alias(f"verifier:{verifier}"))
 
 
 def _of_tokens(log: Log, verifier: str) -> pl.DataFrame:
@@ -140,14 +144,14 @@ def _of_tokens(log: Log, verifier: str) -> pl.DataFrame:
     frame = collect(log.scan("verifications", ["trace_id", "verifier", *OF_TOKENS]), log)
     listed = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in OF_TOKENS))
     require_known(verifier, listed["verifier"].unique(), f"no verifier `{verifier}` keeps log-probabilities of tokens")
-    own = listed.filter(pl.col("verifier") == verifier)
-    kept = [name for name in OF_TOKENS if own[name].is_not_null().any()]
-    parts = [_summed_up(own, name, f"tokens:{verifier}{OF_TOKENS[name]}") for name in kept]
+    rows = listed.filter(pl.col("verifier") == verifier)
+    logged = [name for name in OF_TOKENS if rows[name].is_not_null().any()]
+    parts = [_summed_up(rows, name, f"tokens:{verifier}{OF_TOKENS[name]}") for name in logged]
     return pl.concat([parts[0], *(part.drop("trace_id") for part in parts[1:])], how="horizontal")
 
 
 BATCH_BYTES = 2**28
-"""Of the rows, in single precision, that are handed on at once."""
+"""Bytes of the rows, in single precision, that one batch has."""
 NOWHERE = -1
 MOST_NAMED = 20
 
@@ -176,13 +180,13 @@ class StateRows:
 
     def counts(self, traces: int) -> np.ndarray:
         """How many states each of so many traces has."""
-        found = np.zeros(traces, np.int64)
+        states = np.zeros(traces, np.int64)
         for _, _, trace, _ in self.groups:
-            np.add.at(found, trace[trace != NOWHERE], 1)
-        return found
+            np.add.at(states, trace[trace != NOWHERE], 1)
+        return states
 
     def only(self, keep: np.ndarray, place: int | None = None) -> StateRows:
-        """Those of the traces in a mask, and at one place."""
+        """The rows of the traces in a mask, at all places or at one."""
         groups = []
         for file, number, trace, where in self.groups:
             wanted = (trace != NOWHERE) & keep[trace]
@@ -192,37 +196,37 @@ class StateRows:
         return StateRows(self.width, self.places, tuple(groups))
 
     def at(self, places: Sequence[int]) -> StateRows:
-        """Those at some of the places, by their numbers."""
+        """The rows at some of the places, by their numbers."""
         renumbered = np.full(len(self.places), NOWHERE, np.int32)
         renumbered[list(places)] = np.arange(len(places), dtype=np.int32)
         groups = []
         for file, number, trace, place in self.groups:
-            own = np.where(place == NOWHERE, NOWHERE, renumbered[place])
-            wanted = np.where(own == NOWHERE, NOWHERE, trace)
+            new_place = np.where(place == NOWHERE, NOWHERE, renumbered[place])
+            wanted = np.where(new_place == NOWHERE, NOWHERE, trace)
             if (wanted != NOWHERE).any():
-                groups.append((file, number, wanted, own))
+                groups.append((file, number, wanted, new_place))
         return StateRows(self.width, tuple(self.places[n] for n in places), tuple(groups))
 
-    def batches(self, extra: int = 0, gathered: bool = True) -> Iterator[Batch]:
-        """All rows, some row groups at a time, or with `gathered` false one at a time, which copies nothing; `extra`:
+    def batches(self, extra: int = 0, joined: bool = True) -> Iterator[Batch]:
+        """All rows, some row groups at a time, or with `joined` false one at a time, which copies nothing; `extra`:
         columns that each row will have besides its state.
         """
         most = max(1, BATCH_BYTES // (4 * (self.width + extra)))
-        waiting: list[Batch] = []
-        held = 0
+        queue: list[Batch] = []
+        rows = 0
         for file, number, trace, place in self.groups:
             wanted = trace != NOWHERE
             state = self._read(file, number)
-            made = Batch(trace, place, state) if wanted.all() else Batch(trace[wanted], place[wanted], state[wanted])
-            for start in range(0, len(made.trace), most):
-                piece = Batch(*(one[start : start + most] for one in made))
-                if waiting and (not gathered or held + len(piece.trace) > most):
-                    yield _together(waiting)
-                    waiting, held = [], 0
-                waiting.append(piece)
-                held += len(piece.trace)
-        if waiting:
-            yield _together(waiting)
+            batch = Batch(trace, place, state) if wanted.all() else Batch(trace[wanted], place[wanted], state[wanted])
+            for start in range(0, len(batch.trace), most):
+                chunk = Batch(*(one[start : start + most] for one in batch))
+                if queue and (not joined or rows + len(chunk.trace) > most):
+                    yield _together(queue)
+                    queue, rows = [], 0
+                queue.append(chunk)
+                rows += len(chunk.trace)
+        if queue:
+            yield _together(queue)
 
     def _read(self, file: str, number: int) -> np.ndarray:
         import pyarrow.parquet as pq
@@ -259,10 +263,10 @@ def find_states(
     log.scan(table, ["trace_id", "layer", "token", "state"])  # bytes and types are checked here
     kind = log.columns(table)["state"]
     width = kind.size if isinstance(kind, pl.Array) else 0
-    read = [_keys(log.footer(shard).readable) for shard in log.shards[table]]
-    there = sorted({pair for groups in read for *_, layer, token in groups for pair in _pairs(layer, token)})
-    asked = [("layer", layers, 0), ("token", tokens, 1)]
-    for what, wanted, at in asked:
+    groups_by_shard = [_keys(log.footer(shard).readable) for shard in log.shards[table]]
+    there = sorted({pair for groups in groups_by_shard for *_, layer, token in groups for pair in _pairs(layer, token)})
+    choices = [("layer", layers, 0), ("token", tokens, 1)]
+    for what, wanted, at in choices:
         for number in wanted:
             have = sorted({pair[at] for pair in there})
             if number not in have:
@@ -271,12 +275,12 @@ def find_states(
     places = [p for p in there if (not layers or p[0] in layers) and (not tokens or p[1] in tokens)]
     order = ids.to_frame("trace_id").with_row_index("number")
     groups = []
-    for of_shard in read:
+    for of_shard in groups_by_shard:
         for file, number, traces, layer, token in of_shard:
             trace = traces.to_frame("trace_id").join(order, on="trace_id", how="left", maintain_order="left")["number"]
             place = np.full(len(layer), NOWHERE, np.int32)
-            for at, (own_layer, own_token) in enumerate(places):
-                place[(layer == own_layer) & (token == own_token)] = at
+            for at, (place_layer, place_token) in enumerate(places):
+                place[(layer == place_layer) & (token == place_token)] = at
             numbers = trace.cast(pl.Int64).fill_null(NOWHERE).to_numpy()
             numbers = np.where(place == NOWHERE, NOWHERE, numbers)
             if (numbers != NOWHERE).any():
@@ -285,17 +289,17 @@ def find_states(
 
 
 def _keys(file: str) -> list[tuple[str, int, pl.Series, np.ndarray, np.ndarray]]:
-    """Of each row group of a shard the traces, layers and tokens."""
+    """The traces, layers and tokens of each row group of a shard."""
     import pyarrow.parquet as pq
 
-    made = []
+    groups = []
     with pq.ParquetFile(Path(file)) as opened:
         for number in range(opened.num_row_groups):
             keys = opened.read_row_group(number, columns=["trace_id", "layer", "token"])
             traces = pl.Series("trace_id", keys["trace_id"]).cast(pl.String)
             layer, token = (keys[name].to_numpy() for name in ("layer", "token"))
-            made.append((file, number, traces, layer, token))
-    return made
+            groups.append((file, number, traces, layer, token))
+    return groups
 
 
 def _pairs(layer: np.ndarray, token: np.ndarray) -> list[tuple[int, int]]:
@@ -303,7 +307,7 @@ def _pairs(layer: np.ndarray, token: np.ndarray) -> list[tuple[int, int]]:
 
 
 MOST_BYTES = 2**32
-"""Of the rows, in single precision, that a model takes which needs all of them at once."""
+"""Bytes of the rows, in single precision, for a model that needs all of them at once."""
 
 
 class RowBatch(NamedTuple):
@@ -316,17 +320,17 @@ class RowBatch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ModelRows:
-    """The rows of some traces. Without `states` a trace is one row. `told`: layer and token are columns, too."""
+    """The rows of some traces. Without `states` a trace is one row. `with_places`: layer and token are columns, too."""
 
     traces: Traces
     states: StateRows | None
     keep: np.ndarray  # (N,) of the traces
-    told: bool
+    with_places: bool
 
     @property
     def columns(self) -> int:
         width = self.states.width if self.states is not None else 0
-        return width + 2 * self.told + self.traces.values.shape[1]
+        return width + 2 * self.with_places + self.traces.values.shape[1]
 
     @property
     def count(self) -> int:
@@ -340,7 +344,7 @@ class ModelRows:
         size = max(1, round(len(known) * least / self.count))
         keep = np.zeros(len(self.keep), bool)
         keep[np.random.default_rng(seed).permutation(known)[:size]] = True
-        return ModelRows(self.traces, self.states.only(keep), keep, self.told)
+        return ModelRows(self.traces, self.states.only(keep), keep, self.with_places)
 
     def batches(self, order: np.ndarray | None = None) -> Iterator[RowBatch]:
         """All rows, in the same order each time, in large batches; or with `order` (N,), a number for each trace, in
@@ -355,7 +359,7 @@ class ModelRows:
             return
         memory = np.zeros((0, self.columns), np.float32)
         places = np.array(self.states.places, np.float32)
-        for trace, place, state in self.states.batches(self.columns - self.states.width, gathered=order is None):
+        for trace, place, state in self.states.batches(self.columns - self.states.width, joined=order is None):
             if order is not None and (np.diff(order[trace]) < 0).any():
                 by = np.argsort(order[trace], kind="stable")
                 trace, place, state = trace[by], place[by], state[by]
@@ -363,7 +367,7 @@ class ModelRows:
                 memory = np.empty((len(trace), self.columns), np.float32)
             row = memory[: len(trace)]
             row[:, : state.shape[1]] = state
-            if self.told:
+            if self.with_places:
                 row[:, state.shape[1] : state.shape[1] + 2] = places[place]
             row[:, self.columns - values.shape[1] :] = values[trace]
             yield RowBatch(row, trace, place)

@@ -23,7 +23,8 @@ import numpy as np
 
 from replay.latent.model_rows import ModelRows, RowBatch
 from replay.policies.gate_models import import_xgboost
-from toolkit.errors import ConflictError, EmptyError, InvalidError, PackageError, argument, shown
+from toolkit.errors import ConflictError, EmptyError, InvalidError, PackageError, argument, quote
+from toolkit.models import check_network, check_trees
 from toolkit.settings import check, setting
 from toolkit.work_places import scratch_folder
 
@@ -41,7 +42,7 @@ EPOCHS, BATCH = 20, 32
 MLP_SIZE, MLP_RATE = 16, 1e-4
 SWIGLU_SIZE, SWIGLU_INNER, SWIGLU_BLOCKS, SWIGLU_RATE, SWIGLU_DECAY = 32, 16, 2, 5e-4, 0.1
 ITERATIONS = 1_000
-"""Of logistic regression."""
+"""Iterations of logistic regression."""
 HELD_OUT = 5
 """One question of so many is held out of a network's training, to choose the epoch by."""
 
@@ -145,9 +146,9 @@ def _fit_network(
             centre = np.nan_to_num(np.nanmean(values, axis=0, dtype=np.float64))
             spread = np.nan_to_num(np.nanstd(values, axis=0, dtype=np.float64))
         scale = np.where(spread > 1e-12, spread, 1.0)
-        read = _standard(values, centre, scale)
+        inputs = _standard(values, centre, scale)
         trace = whole.trace[inside]
-        layers = learner(read, labels[trace].astype(int), groups[trace], settings.seed)
+        layers = learner(inputs, labels[trace].astype(int), groups[trace], settings.seed)
         documents.append({"centre": centre.tolist(), "scale": scale.tolist(), "layers": layers})
     return documents
 
@@ -156,26 +157,26 @@ def _standard(values: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.n
     return np.nan_to_num((values - centre) / scale, nan=0.0).astype(np.float32)
 
 
-def _logistic(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
+def _logistic(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
     """One layer, with balanced classes."""
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(max_iter=ITERATIONS, class_weight="balanced").fit(read, right)
+    model = LogisticRegression(max_iter=ITERATIONS, class_weight="balanced").fit(inputs, right)
     return [{"weights": model.coef_.T.tolist(), "bias": model.intercept_.tolist()}]
 
 
-def _mlp(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
+def _mlp(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
     """A network with one hidden layer."""
     from sklearn.neural_network import MLPClassifier
 
-    learnt, held = _split(groups, seed)
+    learnt, held_out = _split(groups, seed)
     model = MLPClassifier(
         (MLP_SIZE,), learning_rate_init=MLP_RATE, batch_size=min(BATCH, len(learnt)), random_state=seed
     )
     best, lowest = [], np.inf
     for _ in range(EPOCHS):
-        model.partial_fit(read[learnt], right[learnt], classes=[0, 1])
-        loss = _loss(model.predict_proba(read[held])[:, 1], right[held])
+        model.partial_fit(inputs[learnt], right[learnt], classes=[0, 1])
+        loss = _loss(model.predict_proba(inputs[held_out])[:, 1], right[held_out])
         if loss < lowest:
             lowest = loss
             weights = zip(model.coefs_, model.intercepts_, strict=True)
@@ -183,26 +184,26 @@ def _mlp(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> 
     return [{**best[0], "relu": True}, best[1]]
 
 
-def _swiglu(read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
+def _swiglu(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
     """A residual network with gates."""
     torch = _import_torch()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a network waits for more of them
     try:
-        return _learnt_swiglu(torch, read, right, groups, seed)
+        return _learnt_swiglu(torch, inputs, right, groups, seed)
     finally:
         torch.set_num_threads(threads)
 
 
-def _learnt_swiglu(torch: Any, read: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
+def _learnt_swiglu(torch: Any, inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
     from torch import nn
 
     torch.manual_seed(seed)
-    learnt, held = _split(groups, seed)
+    learnt, held_out = _split(groups, seed)
     gates = [nn.Linear(SWIGLU_SIZE, SWIGLU_INNER) for _ in range(SWIGLU_BLOCKS)]
     ups = [nn.Linear(SWIGLU_SIZE, SWIGLU_INNER) for _ in range(SWIGLU_BLOCKS)]
     downs = [nn.Linear(SWIGLU_INNER, SWIGLU_SIZE) for _ in range(SWIGLU_BLOCKS)]
-    first, last = nn.Linear(read.shape[1], SWIGLU_SIZE), nn.Linear(SWIGLU_SIZE, 1)
+    first, last = nn.Linear(inputs.shape[1], SWIGLU_SIZE), nn.Linear(SWIGLU_SIZE, 1)
     every = nn.ModuleList([first, *gates, *ups, *downs, last])
 
     def forward(x: Any) -> Any:
@@ -215,7 +216,7 @@ def _learnt_swiglu(torch: Any, read: np.ndarray, right: np.ndarray, groups: np.n
         return {"weights": layer.weight.detach().T.tolist(), "bias": layer.bias.detach().tolist()}
 
     learning = torch.optim.AdamW(every.parameters(), lr=SWIGLU_RATE, weight_decay=SWIGLU_DECAY)
-    values, target = torch.from_numpy(read), torch.from_numpy(right.astype(np.float32))
+    values, target = torch.from_numpy(inputs), torch.from_numpy(right.astype(np.float32))
     order, best, lowest = np.random.default_rng(seed), [], np.inf
     for _ in range(EPOCHS):
         for batch in np.split(order.permutation(learnt), range(BATCH, len(learnt), BATCH)):
@@ -224,7 +225,7 @@ def _learnt_swiglu(torch: Any, read: np.ndarray, right: np.ndarray, groups: np.n
             loss.backward()
             learning.step()
         with torch.no_grad():
-            held_loss = _loss(torch.sigmoid(forward(values[held])).numpy(), right[held])
+            held_loss = _loss(torch.sigmoid(forward(values[held_out])).numpy(), right[held_out])
         if held_loss < lowest:
             lowest = held_loss
             blocks = zip(gates, ups, downs, strict=True)
@@ -248,8 +249,8 @@ def _split(groups: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     known = np.unique(groups)
     if len(known) < 2:
         raise EmptyError("a network needs more than one question to be trained on: take more")
-    held = np.random.default_rng(seed).permutation(known)[: max(1, len(known) // HELD_OUT)]
-    outside = np.isin(groups, held)
+    held_out = np.random.default_rng(seed).permutation(known)[: max(1, len(known) // HELD_OUT)]
+    outside = np.isin(groups, held_out)
     return np.flatnonzero(~outside), np.flatnonzero(outside)
 
 
@@ -264,9 +265,10 @@ def _network_scorer(model: Document) -> Scorer:
     layers = [_layer(layer) for layer in model["layers"]]
 
     def score(rows: np.ndarray) -> np.ndarray:
-        x = _standard(rows, centre, scale)
-        for layer in layers:
-            x = layer(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = _standard(rows, centre, scale)
+            for layer in layers:
+                x = layer(x)
         return 1 / (1 + np.exp(-np.clip(x[:, 0], -500, 500)))
 
     return score
@@ -290,18 +292,20 @@ def _silu(x: np.ndarray) -> np.ndarray:
 @dataclass(frozen=True)
 class _ModelKind:
     """`fit`: of rows, labels (N,) of the traces, masks (N,) of the traces that each model sees, and their questions
-    (N,), the models. `scorer`: of a model a function of rows (n, columns) to probabilities (n,).
+    (N,), the models. `scorer`: of a model a function of rows (n, columns) to probabilities (n,). `check`: of a model of
+    a file the model, of checked fields alone, and how many columns it reads.
     """
 
     fit: Callable[[ModelRows, np.ndarray, Sequence[np.ndarray], np.ndarray, VerifierSettings], list[Document]]
     scorer: Callable[[Document], Scorer]
+    check: Callable[[Any, str], tuple[Document, int]]
 
 
 MODELS: Mapping[str, _ModelKind] = {
-    "xgboost": _ModelKind(_fit_boosted, _boosted_scorer),
-    "logistic": _ModelKind(partial(_fit_network, "logistic", _logistic), _network_scorer),
-    "mlp": _ModelKind(partial(_fit_network, "mlp", _mlp), _network_scorer),
-    "swiglu": _ModelKind(partial(_fit_network, "swiglu", _swiglu), _network_scorer),
+    "xgboost": _ModelKind(_fit_boosted, _boosted_scorer, check_trees),
+    "logistic": _ModelKind(partial(_fit_network, "logistic", _logistic), _network_scorer, check_network),
+    "mlp": _ModelKind(partial(_fit_network, "mlp", _mlp), _network_scorer, check_network),
+    "swiglu": _ModelKind(partial(_fit_network, "swiglu", _swiglu), _network_scorer, check_network),
 }
 
 
@@ -314,7 +318,7 @@ AGGREGATES: Mapping[str, Callable[..., np.ndarray]] = {
     "max": np.nanmax,
     "median": np.nanmedian,
 }
-"""How the scores of a trace's states become one."""
+"""Ways to join the scores of a trace's states into one."""
 ONE, EACH, MEAN = "one", "each", "mean"
 PLACES = (ONE, EACH, MEAN)
 """One model over all places, which reads layer and token; a model and a verifier for each; a model for each, and their
@@ -326,15 +330,15 @@ scores together.
 class VerifierSettings:
     """The settings of a fit; `docs/latent.md` says what each does. `rounds` and `depth`, `eta` are XGBoost's."""
 
-    name: str
+    name: str = setting()
     model: str = setting("xgboost", choices=MODELS)
-    inputs: tuple[str, ...] = (STATES,)
-    states: str = ""
-    layers: tuple[int, ...] = ()
-    tokens: tuple[int, ...] = ()
+    inputs: tuple[str, ...] = setting((STATES,))
+    states: str = setting("")
+    layers: tuple[int, ...] = setting(())
+    tokens: tuple[int, ...] = setting(())
     places: str = setting(ONE, choices=PLACES)
     aggregate: str = setting("mean", choices=AGGREGATES)
-    pools: tuple[str, ...] = ()
+    pools: tuple[str, ...] = setting(())
     folds: int = setting(5, low=0, high=1_000)
     depth: int = setting(5, low=1, high=16)
     eta: float = setting(0.1, above=0, high=1)
@@ -344,10 +348,12 @@ class VerifierSettings:
     def __post_init__(self) -> None:
         check(self)
         if not self.name.strip() or not self.name.isprintable():
-            raise InvalidError(f"{argument('name')} is {shown(self.name)}; policies refer to the verifier by it")
+            raise InvalidError(f"{argument('name')} is {quote(self.name)}; it takes a name that is not empty")
         if self.folds == 1:
             raise InvalidError(f"{argument('folds')} is 1; it takes 0 (no scores of what was trained on) or at least 2")
         if not self.inputs:
             raise InvalidError(f"{argument('inputs')} is empty; `{STATES}` stands for hidden states")
         if STATES not in self.inputs and self.places != ONE:
-            raise ConflictError(f"{argument('places')} is about hidden states: `{STATES}` is not among the inputs")
+            raise ConflictError(
+                f"{argument('places')} needs hidden states: add `{STATES}` to the inputs, or leave it out"
+            )

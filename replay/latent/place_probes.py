@@ -19,8 +19,8 @@ from toolkit.log import Log, collect
 from toolkit.stats import Interval, PairedInterval, unit_numbers
 from toolkit.stats.curves.roc import Influenced, pooled_area, within_area
 
-KEPT_BYTES = 2**29
-"""Of states that are held at once: the log is read again for places beyond them."""
+MEMORY_BYTES = 2**29
+"""Bytes of states in memory at one time; the log is read again for further places."""
 
 
 class _PlaceRows(NamedTuple):
@@ -54,14 +54,14 @@ class PlacedTraces:
         return int(self.unit.max(initial=-1)) + 1
 
     def of(self, column: str, value: object) -> np.ndarray:
-        """Which traces (N,) have a value in a column of the keys."""
+        """Mask (N,) of the traces with a value in a column of the keys."""
         return (self.keys[column] == value).to_numpy()
 
     def at(self, places: Sequence[int] | None = None) -> Iterator[_PlaceRows]:
         """The states of each place, or of some, by number; as many at once as are held in memory."""
         wanted = list(range(len(self.places)) if places is None else places)
         size, width = len(self.right), self.states.width
-        each = max(1, KEPT_BYTES // max(1, 4 * size * width))
+        each = max(1, MEMORY_BYTES // max(1, 4 * size * width))
         every = np.ones(size, bool)
         for start in range(0, len(wanted), each):
             chunk = wanted[start : start + each]
@@ -70,9 +70,9 @@ class PlacedTraces:
             held = np.zeros((len(chunk), size, width), np.float32)
             there = np.zeros((len(chunk), size), bool)
             for batch in self.states.only(every).batches():
-                own = column[batch.place] >= 0
-                where = column[batch.place[own]], batch.trace[own]
-                held[where], there[where] = batch.state[own], True
+                known = column[batch.place] >= 0
+                where = column[batch.place[known]], batch.trace[known]
+                held[where], there[where] = batch.state[known], True
             for number, place in enumerate(chunk):
                 yield _PlaceRows(place, np.flatnonzero(there[number]), held[number][there[number]])
 
@@ -93,22 +93,22 @@ def placed_traces(
     rows = log.scan("traces", ["trace_id", "example_id", "pool", "action", "answer", "correct"]).filter(
         pl.col("action") == "solve", pl.col("correct").is_not_null(), pl.col("answer").is_not_null() | (not answered)
     )
-    own = log.scan(f"hidden_states/{states}", ["trace_id"]).unique()
-    frame = collect(rows.join(examples, on="example_id").join(own, on="trace_id", how="semi"), log)
+    with_states = log.scan(f"hidden_states/{states}", ["trace_id"]).unique()
+    frame = collect(rows.join(examples, on="example_id").join(with_states, on="trace_id", how="semi"), log)
     frame = frame.join(question_groups(log), on="example_id").with_columns(train=pl.col("example_id").is_in(known[0]))
     seen = frame.filter("train")["group"].unique()
     frame = frame.filter(pl.col("train") | ~pl.col("group").is_in(seen.implode()))
     if frame.is_empty():
         return None
-    taken = (_drawn(frame, most, seed) if most else frame).sort("trace_id")
-    found, _ = find_states(log, states, (), (), taken["trace_id"])
+    sample = (_drawn(frame, most, seed) if most else frame).sort("trace_id")
+    state_rows, _ = find_states(log, states, (), (), sample["trace_id"])
     return PlacedTraces(
-        keys=taken.select("trace_id", "example_id", "dataset", "pool"),
-        unit=unit_numbers(taken["group"]),
-        right=taken["correct"].to_numpy().astype(bool),
-        train=taken["train"].to_numpy(),
-        states=found,
-        left_out=frame.height - taken.height,
+        keys=sample.select("trace_id", "example_id", "dataset", "pool"),
+        unit=unit_numbers(sample["group"]),
+        right=sample["correct"].to_numpy().astype(bool),
+        train=sample["train"].to_numpy(),
+        states=state_rows,
+        left_out=frame.height - sample.height,
     )
 
 
@@ -123,15 +123,17 @@ def _drawn(frame: pl.DataFrame, most: int, seed: int) -> pl.DataFrame:
 def restricted(traces: PlacedTraces, on: np.ndarray) -> PlacedTraces:
     """The same with some of the traces (N,) alone."""
     number = np.where(on, np.cumsum(on) - 1, -1)
-    kept = traces.states.only(on)
-    groups = tuple((file, at, np.where(trace >= 0, number[trace], -1), place) for file, at, trace, place in kept.groups)
+    state_rows = traces.states.only(on)
+    groups = tuple(
+        (file, at, np.where(trace >= 0, number[trace], -1), place) for file, at, trace, place in state_rows.groups
+    )
     return replace(
         traces,
         keys=traces.keys.filter(pl.Series(on)),
         unit=unit_numbers(traces.unit[on]),
         right=traces.right[on],
         train=traces.train[on],
-        states=replace(kept, groups=groups),
+        states=replace(state_rows, groups=groups),
     )
 
 
@@ -143,7 +145,7 @@ PROBE = VerifierSettings("probe", folds=0)
 
 @dataclass(frozen=True)
 class PlaceArea:
-    """What the classifier of one place is worth: its area over all traces and within questions."""
+    """Quality of the classifier of one place: its area over all traces and within questions."""
 
     layer: int
     token: int
@@ -165,7 +167,7 @@ def _probe_scores(
     labels = right.astype(np.float64)
     rows = Traces(pl.DataFrame(), unit, labels, state, (), np.full(len(state), NO_FOLD))
     kind = MODELS[settings.model]
-    (model,) = kind.fit(ModelRows(rows, None, train, told=False), labels, [train], unit, settings)
+    (model,) = kind.fit(ModelRows(rows, None, train, with_places=False), labels, [train], unit, settings)
     return np.asarray(kind.scorer(model)(state[mask]), np.float64)
 
 
@@ -216,7 +218,7 @@ def within(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influence
 
 def mean_area(areas: Sequence[Influenced]) -> Influenced:
     """The mean of several areas on the same questions; of those that are known."""
-    known = [one for one in areas if not np.isnan(one.estimate)]
+    known = [area for area in areas if not np.isnan(area.estimate)]
     if not known:
         return Influenced(np.nan, np.zeros(len(areas[0].influence) if areas else 0), 0)
     influence = np.mean([one.influence for one in known], axis=0)
@@ -224,14 +226,14 @@ def mean_area(areas: Sequence[Influenced]) -> Influenced:
 
 
 def location_map(traces: PlacedTraces, table: np.ndarray, level: float = 0.95) -> tuple[PlaceArea, ...]:
-    """What each place is worth on the measured traces, by layer and token."""
+    """Quality of each place on the measured traces, by layer and token."""
     on, areas = ~traces.train, []
     for place, (layer, token) in enumerate(traces.places):
         score = table[:, place]
         if not np.isnan(score[on]).all():
             influences = pooled(traces, score, on), within(traces, score, on)
             count = int((on & ~np.isnan(score)).sum())
-            areas.append(PlaceArea(layer, token, count, *(one.interval(level) for one in influences)))
+            areas.append(PlaceArea(layer, token, count, *(influence.interval(level) for influence in influences)))
     return tuple(areas)
 
 
@@ -257,8 +259,10 @@ def transfer(
     return areas
 
 
-def own_less(areas: Mapping[tuple[str, str], Influenced], level: float = 0.95) -> dict[tuple[str, str], PairedInterval]:
-    """How far what was trained on the part that is measured is above what was trained on another, on the same traces.
+def transfer_gaps(
+    areas: Mapping[tuple[str, str], Influenced], level: float = 0.95
+) -> dict[tuple[str, str], PairedInterval]:
+    """Differences on the same traces: trained on the measured part, minus trained on another part.
 
     `areas` are those of `transfer`. What was trained on the measured part itself has no difference.
     """
@@ -272,7 +276,7 @@ def own_less(areas: Mapping[tuple[str, str], Influenced], level: float = 0.95) -
 SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
 """Shares of right traces to train on."""
 HALVINGS = 5
-"""How often the number of questions to train on is halved."""
+"""Number of times that the number of training questions is halved."""
 MOST_OF_ALL = 0.8
 """Share of the questions to train on that each seed draws for a comparison of models."""
 
@@ -302,7 +306,7 @@ class ModelArea(SeededArea):
 
 
 def _seeded(areas: Sequence[Influenced], level: float) -> tuple[float, float, float, Interval] | None:
-    known = [one.estimate for one in areas if not np.isnan(one.estimate)]
+    known = [area.estimate for area in areas if not np.isnan(area.estimate)]
     if not known:
         return None
     return float(np.median(known)), min(known), max(known), mean_area(areas).interval(level)
@@ -316,34 +320,34 @@ def _some_questions(traces: PlacedTraces, count: int, seed: int) -> np.ndarray:
 
 
 def as_many(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
-    """As many training traces (N,) of each part, a mask (N,), as the smallest one has: drawn by the seed, from as many
+    """A mask (N,) of training traces, as many of each part as the smallest one has: drawn by the seed, from as many
     questions as there are.
     """
     order = np.random.default_rng(seed).permutation(len(traces.right))
     inside = {name: order[(part & traces.train)[order]] for name, part in parts.items()}
     least = min(len(drawn) for drawn in inside.values())
-    found = {}
+    masks = {}
     for name, drawn in inside.items():
         turn = pl.DataFrame({"unit": traces.unit[drawn]}).select(pl.int_range(pl.len()).over("unit")).to_series()
-        found[name] = np.zeros(len(traces.right), bool)
-        found[name][drawn[np.argsort(turn.to_numpy(), kind="stable")[:least]]] = True
-    return found
+        masks[name] = np.zeros(len(traces.right), bool)
+        masks[name][drawn[np.argsort(turn.to_numpy(), kind="stable")[:least]]] = True
+    return masks
 
 
 def _some_right(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.ndarray:
-    """So many training traces (N,), a share of them right, drawn by the seed."""
+    """Mask (N,) of some training traces, a share of them right, drawn by the seed."""
     rng = np.random.default_rng(seed)
     right, wrong = (
         rng.permutation(np.flatnonzero(traces.train & is_right)) for is_right in (traces.right, ~traces.right)
     )
     count = round(share * rows)
-    found = np.zeros(len(traces.right), bool)
-    found[np.concatenate([right[:count], wrong[: rows - count]])] = True
-    return found
+    mask = np.zeros(len(traces.right), bool)
+    mask[np.concatenate([right[:count], wrong[: rows - count]])] = True
+    return mask
 
 
 def _even_rows(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
-    """How many training traces there are at most for every share of right ones."""
+    """Largest number of training traces that every share of right ones has."""
     right, wrong = int((traces.train & traces.right).sum()), int((traces.train & ~traces.right).sum())
     return int(min(min(right / share, wrong / (1 - share)) for share in shares))
 
@@ -378,17 +382,17 @@ def _each(
 def by_model(
     traces: PlacedTraces, places: Sequence[int], models: Sequence[str], seeds: int, level: float = 0.95
 ) -> Iterator[ModelArea]:
-    """What classifiers of one place are worth by the kind of model, each seed on questions that it draws."""
+    """Quality of classifiers of one place by the kind of model, each seed on questions that it draws."""
     count = max(1, round(MOST_OF_ALL * len(np.unique(traces.unit[traces.train]))))
     drawn = [_some_questions(traces, count, seed) for seed in range(seeds)]
     areas: dict[tuple[str, int], list[Influenced]] = {(model, place): [] for model in models for place in places}
     fits = [(train, replace(PROBE, model=model, seed=seed)) for seed, train in enumerate(drawn) for model in models]
-    tables = score_tables(traces, [train for train, _ in fits], traces.at(places), [own for _, own in fits])
+    tables = score_tables(traces, [train for train, _ in fits], traces.at(places), [settings for _, settings in fits])
     for (_, settings), table in zip(fits, tables, strict=True):
         for place in places:
             areas[settings.model, place].append(pooled(traces, table[:, place], ~traces.train))
-    for (model, place), own in areas.items():
+    for (model, place), seed_areas in areas.items():
         layer, token = traces.places[place]
-        found = _seeded(own, level)
-        if found is not None:
-            yield ModelArea(count, int(drawn[0].sum()), *found, model, layer, token)
+        summary = _seeded(seed_areas, level)
+        if summary is not None:
+            yield ModelArea(count, int(drawn[0].sum()), *summary, model, layer, token)

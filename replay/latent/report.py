@@ -1,4 +1,4 @@
-"""From a log to a verifier in it, sealed with its record, and what that is worth: what the command does."""
+"""The way from a log to a verifier in it, sealed with its record and its quality, as the command goes it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from replay.data.fitted_scores import FITTED
 from replay.latent.fitting import FittedVerifier
 from replay.latent.fitting import fit_verifier as fit
 from replay.latent.models import ONE, STATES, VerifierSettings
+from replay.latent.verifier_file import document_of
 from replay.policies.gate_file import hashed
 from replay.policies.gate_models import import_xgboost
 from replay.runs.passes.reuse import question_hashes
@@ -23,14 +24,11 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import counted
 from toolkit.files import replacing_file
 from toolkit.log import Log, collect, extend_log, open_sealed
-from toolkit.log.describe.worth import Worth, worth_of_log, worth_rows, worth_tables
+from toolkit.log.describe.verifier_quality import VerifierQuality, quality_of_log, quality_rows, quality_tables
 from toolkit.printable import printable
 
 if TYPE_CHECKING:
     from toolkit.show import Table
-
-
-FORMAT, VERSION = "thinkback-verifier", 1
 
 
 FOLDER = "models"
@@ -49,18 +47,18 @@ NAME, NAMES, PLACES = "a name", "a list of names", "a list of integers"
 
 @dataclass(frozen=True, eq=False)
 class VerifierReport:
-    """A verifier that was added to a log, and what it is worth.
+    """A verifier that was added to a log, and its quality.
 
-    `log`: with its scores. `worth`: of each data set and pool, and in words which examples that is of.
+    `log`: with its scores. `quality`: the signals of each data set and pool, and in words which examples these are of.
     """
 
     fitted: FittedVerifier
     log: Log
-    worth: tuple[tuple[str, Worth], ...]
+    quality: tuple[tuple[str, VerifierQuality], ...]
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What has to be known of the fit, what it was made of, and what was added."""
+        """Sentences on the fit, its training rows, and what it added."""
         fitted, seconds = self.fitted, self.fitted.seconds
         places = f" at {counted(len(fitted.places), 'place')} of {fitted.states}" if fitted.states else ""
         inside = fitted.scores["fold"].is_not_null().sum()
@@ -76,13 +74,13 @@ class VerifierReport:
 
     @property
     def rows(self) -> pl.DataFrame:
-        """What every signal is worth: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark."""
-        return worth_rows(measures for _, measures in self.worth)
+        """Quality of every signal: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark."""
+        return quality_rows(measures for _, measures in self.quality)
 
     def tables(self) -> Iterator[Table]:
-        """For each data set and pool what every signal is worth, and the suffixes where they are logged."""
-        for which, measures in self.worth:
-            yield from worth_tables(measures, which)
+        """Tables of each data set and pool: the quality of every signal, and the suffixes where they are logged."""
+        for which, measures in self.quality:
+            yield from quality_tables(measures, which)
 
     def _repr_html_(self) -> str:
         from toolkit.show.tables.html import paragraph
@@ -128,7 +126,7 @@ def fit_verifier(
     )  # fmt: skip
     fitted = fit(open_sealed(log), train_on, settings)
     extended = _add_verifier(log, fitted)
-    measures = worth_of_log(extended, fitted.trained, fitted.verifiers, fitted.pools)
+    measures = quality_of_log(extended, fitted.trained, fitted.verifiers, fitted.pools)
     return VerifierReport(fitted, extended, tuple(measures))
 
 
@@ -137,7 +135,7 @@ def _add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
     that can't be done.
     """
     log = open_sealed(path)
-    text = json.dumps(_document(fitted), ensure_ascii=False, separators=(",", ":")) + "\n"
+    text = json.dumps(document_of(fitted), ensure_ascii=False, separators=(",", ":")) + "\n"
     file = Path(path) / FOLDER / f"{_file_name(fitted.settings.name)}.json"
     there = file.parent.is_dir()
     file.parent.mkdir(exist_ok=True)
@@ -157,21 +155,6 @@ def _file_name(verifier: str) -> str:
     """A verifier's name as a file's; where that is another one, or a long one, a hash tells it apart."""
     plain = "".join(one if one.isalnum() or one in "-_" else "-" for one in verifier)
     return plain if plain == verifier[:LONGEST] else f"{plain[:LONGEST]}-{hashed([verifier])[0][:8]}"
-
-
-def _document(fitted: FittedVerifier) -> dict[str, Any]:
-    """The model that saw all that was trained on, as plain data."""
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "kind": fitted.settings.model,
-        "states": fitted.states or None,
-        "columns": list(fitted.columns),
-        "places": [list(place) for place in fitted.places] if fitted.states else [],
-        "joined": fitted.settings.places,
-        "aggregate": fitted.settings.aggregate,
-        "models": list(fitted.models),
-    }
 
 
 def _record(log: Log, fitted: FittedVerifier, file: str, digest: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from replay.sampling.declared import ClassFacts, Rule, likeness
 from replay.sampling.learned import Learned
 from replay.sampling.prefix import Prefix
 from toolkit.columns import OutcomeColumn
-from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, UnsuitableError, shown, suggest
+from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, UnsuitableError, quote, suggest
 from toolkit.log import Log
 from toolkit.settings import check, from_table, setting
 
@@ -103,7 +103,7 @@ class SweptGate:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ClassFacts, ABC):
-    """What every policy has: a name, and another policy's name with which fixes and flips are counted."""
+    """Base of every policy: its name, and that of the policy against which fixes and flips are counted."""
 
     name: str
     against: str | None = setting(None, what="a policy's name")
@@ -144,7 +144,7 @@ class Policy(ClassFacts, ABC):
 
     @property
     def flips_against(self) -> str:
-        """What its fixes and flips are counted against, in words; empty where they are not."""
+        """Name of what its fixes and flips are counted against; empty where they are not counted."""
         return self.against or ""
 
     @property
@@ -167,15 +167,26 @@ class Policy(ClassFacts, ABC):
         """The orders of generation that its outcome is a mean over, in words; empty where it keeps the logged one."""
         return next((part.mean_over for part in self.parts if part.mean_over), "")
 
+    @property
+    def drawn_from(self) -> str:
+        """The pool of whose traces its outcome is a function that their order does not change; empty where it is none,
+        such as of the logged order, or of traces of several pools.
+        """
+        return ""
+
+    def half_of_orders(self) -> tuple[Policy, float] | None:
+        """The same over the first half of its random orders, and what share of them that is; None where it has none."""
+        return None
+
     def over_all_orders(self) -> Policy | None:
-        """The same as the exact mean over all orders of generation; None where it is one, or there is none."""
+        """The policy as the exact mean over all orders of generation; None where it is one, or there is none."""
         return None
 
     @property
     def top_level_only(self) -> str:
         """Why it can be no part of another policy; empty if it can."""
-        given = [key for key in ("against", "label") if getattr(self, key) is not None]
-        return f"`{given[0]}`, which belongs to the whole policy" if given else ""
+        keys = [key for key in ("against", "label") if getattr(self, key) is not None]
+        return f"`{keys[0]}`, which belongs to the whole policy" if keys else ""
 
     @property
     def verifies(self) -> bool:
@@ -194,7 +205,7 @@ class Policy(ClassFacts, ABC):
 
     @property
     def ranking(self) -> Ranking | None:
-        """How it ranks all examples of a run; None where it does not."""
+        """Its ranking of all examples of a run; None where it has none."""
         return None
 
     @property
@@ -214,7 +225,7 @@ class Policy(ClassFacts, ABC):
 
     @cached_property
     def cache_key(self) -> Hashable:
-        """What policies share that differ in name alone; one that cannot be hashed is like no other."""
+        """The key that policies share which differ in name alone; one that cannot be hashed is like no other."""
         names = (field.name for field in fields(self) if field.compare and field.name not in NAMING)
         key = type(self), *(getattr(self, name) for name in names)
         return key if likeness(key) is key else id(self)
@@ -242,7 +253,7 @@ class Policy(ClassFacts, ABC):
             if isinstance(inner, Mapping):
                 object.__setattr__(self, name, inner := read_policy(inner, f"{self.name}: {key}", {}))
             if not isinstance(inner, Policy):
-                raise self.refuse(f"`{key}` is {shown(inner)}; it takes a policy, a table with its own `kind`")
+                raise self.refuse(f"`{key}` is {quote(inner)}; it takes a policy, a table with its own `kind`")
             if inner.top_level_only:
                 raise self.refuse(f"`{key}` has {inner.top_level_only}")
 
@@ -253,7 +264,7 @@ class Policy(ClassFacts, ABC):
         return self.with_parts(lambda part: part.resolve(contents))
 
     def needs(self, contents: Contents) -> Needs:
-        """What it reads of a log by itself, without its parts."""
+        """Needs of the policy itself, without its parts."""
         return Needs()
 
     def check_log(self, log: Log, contents: Contents) -> None:
@@ -299,7 +310,7 @@ class Policy(ClassFacts, ABC):
         return f"{rows} rows"
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
-        """What must be said about a block beside its numbers, by itself."""
+        """Remarks of the policy itself on a block."""
         yield from ()
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:
@@ -311,7 +322,7 @@ class Policy(ClassFacts, ABC):
         yield from ()
 
     def final_remarks(self) -> Iterator[RemarkKind]:
-        """What must be said about the policy that it is, or is a part of, whatever the block."""
+        """Remarks on the policy that it is, or is a part of, whatever the block."""
         yield from ()
 
     def __post_init__(self) -> None:
@@ -328,15 +339,15 @@ class Policy(ClassFacts, ABC):
 def read_policy(table: Any, name: str, rule_classes: Mapping[str, type]) -> Policy:
     """A policy from its table, without its sweep; messages call it `name`. Raises ThinkbackError for anything wrong."""
     if not isinstance(table, Mapping):
-        raise _about(name, InvalidError(f"it is {shown(table)}; it takes a table with its own `kind`"))
+        raise _about(name, InvalidError(f"it is {quote(table)}; it takes a table with its own `kind`"))
     kind = table.get("kind")
     if kind is None:
         raise _about(name, RequiredError(f"it has no `kind`; {suggest('', KINDS)}"))
     if not isinstance(kind, str) or kind not in KINDS:
         raise _about(name, UnknownError(f"unknown kind `{kind}`; {suggest(str(kind), KINDS)}"))
     with errors_of(name):
-        given = {key: value for key, value in table.items() if key != "kind"}
-        return KINDS[kind].from_table(given | {"name": name}, rule_classes)
+        settings = {key: value for key, value in table.items() if key != "kind"}
+        return KINDS[kind].from_table(settings | {"name": name}, rule_classes)
 
 
 def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
@@ -352,7 +363,7 @@ def nested(policy: Policy) -> Iterator[Policy]:
 
 
 def needs_of(policies: Sequence[Policy], contents: Contents) -> Needs:
-    """What policies (resolved) and their parts read of a log."""
+    """Needs of policies (resolved) and of their parts."""
     return together(part.needs(contents) for policy in policies for part in nested(policy))
 
 
@@ -391,7 +402,7 @@ class Evaluator:
         return replace(self.outcome(policy), against=compare(self.block, self.path(policy), base))
 
     def where_act(self, acting: frozenset[str]) -> Evaluator:
-        """The same with others acting; what does not depend on it is still made once."""
+        """The evaluator with others acting; what does not depend on them is still made once."""
         other = copy(self)
         other.acting = acting
         return other
@@ -403,7 +414,7 @@ class Evaluator:
         return self.once(("path", self._key(policy)), lambda: policy.path(self))
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once for each key."""
+        """The result of `make`, computed once for each key."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]

@@ -17,13 +17,24 @@ from typing import Any
 
 import numpy as np
 
-from replay.data.choice import Choice
+from replay.data.choice import Choice, Rows
 from replay.data.contents import Contents
 from replay.engine.signals import GateInput, gate_input
 from replay.policies.gate_models import MODELS, import_xgboost
 from toolkit.arguments import checks_arguments
-from toolkit.documents import parse_json, read_text
-from toolkit.errors import DamagedError, FormatError, ThinkbackError, argument, errors_begin
+from toolkit.errors import (
+    DamagedError,
+    FormatError,
+    InvalidError,
+    MismatchError,
+    ThinkbackError,
+    argument,
+    counted,
+    errors_begin,
+    quote,
+)
+from toolkit.models import read_model, several
+from toolkit.settings import Checked, from_table, of_kind, setting
 
 FORMAT = "thinkback-gate"
 HASH_DIGITS = 16
@@ -40,6 +51,10 @@ class GateFile:
     features: tuple[GateInput, ...] = field(compare=False)
     threshold: float = field(compare=False)
     content: Mapping[str, Any] = field(compare=False, repr=False)
+    model: Mapping[str, Any] = field(compare=False, repr=False)
+    """What it scores by, of checked fields alone."""
+    choice: Choice = field(compare=False, repr=False)
+    """The examples that it was fitted and tuned on."""
     action: str = field(compare=False)
     """The action whose repairs it predicts."""
     base: str = field(compare=False)
@@ -51,27 +66,27 @@ class GateFile:
 
     def require(self, contents: Contents, base: str) -> None:
         """Raise unless the log has every input that the gate reads, of first attempts in pool `base`."""
-        for one in self.features:
+        for feature in self.features:
             try:
-                one.require_answers(contents, [base])
+                feature.require_answers(contents, [base])
             except ThinkbackError as error:
                 raise FormatError(
                     f"gate file `{self.path}` cannot be read here: {error}; fit one without it ({argument('features')})"
                 ) from None
-            with errors_begin(f"gate file `{self.path}` reads {one.source} `{one.name}`: "):
-                one.require(contents, [base], "the gate file")
+            with errors_begin(f"gate file `{self.path}` reads {feature.source} `{feature.name}`: "):
+                feature.require(contents, [base], "the gate file")
 
     def record(self) -> dict[str, Any]:
-        """What tells the file from others, as plain data."""
+        """Identity of the file, as plain data."""
         return {"path": self.path, "sha256": self.sha256, "kind": self.kind, "threshold": self.content["threshold"]}
 
     def seen(self) -> frozenset[str]:
         """Hashes of the questions that it was fitted or tuned on."""
-        return Choice.read(self.content).seen
+        return self.choice.seen
 
     def probabilities(self, values: np.ndarray) -> np.ndarray:
         """Score of each row of `values` (N, features): float (N,), NaN where a value is."""
-        return MODELS[self.kind].scores(self.content["model"], values)
+        return MODELS[self.kind].scores(self.model, values)
 
 
 _MINUS = re.compile("[\u2010\u2011\u2012\u2013\u2212]")
@@ -111,12 +126,13 @@ def write_text(document: Mapping[str, Any]) -> str:
 
 @checks_arguments(path="the path of a gate file")
 def load_gate(path: str | Path) -> GateFile:
-    """Read a gate file. ThinkbackError where it is none, is of a newer version, or was edited by hand.
+    """Read a gate file. ThinkbackError where it is none, is of a newer version, was edited by hand, or holds what no
+    gate does; nothing of it reaches XGBoost before it is checked whole.
 
     So too where it holds boosted trees and XGBoost is not installed, or older than the one that fitted them.
     """
     named = f"gate file `{path}`"
-    return gate_of(parse_json(read_text(path, named), named), str(path))
+    return gate_of(read_model(path, named), str(path))
 
 
 def gate_given(gate: GateFile | str | Path) -> GateFile:
@@ -131,31 +147,96 @@ def written_threshold(value: float, below: bool) -> float | str:
     return "always" if (value > 0) == below else "never"
 
 
-def _read_threshold(written: Any, below: bool) -> float:
-    if written in ("never", "always"):
-        return float("inf") if (written == "always") == below else -float("inf")
-    return float(written)
+ENDS = ("never", "always")
+"""In place of a threshold: past every score."""
 
 
-def gate_of(document: Any, path: str) -> GateFile:
+def _threshold(given: Any, place: str) -> float | str:
+    """A threshold as it is written."""
+    number = of_kind(float, given)
+    if (number is None or np.isinf(number)) and given not in ENDS:
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a number, `never` or `always`")
+    return given if number is None else float(number)
+
+
+@dataclass(frozen=True)
+class _Input(Checked):
+    source: str = setting()
+    name: str = setting()
+
+
+def _input(given: Any, place: str) -> GateInput:
+    read = from_table(_Input, given, place)
+    with errors_begin(f"`{place}`: "):
+        read_input = gate_input(read.source, read.name)
+        read_input.require_in_file()
+    return read_input
+
+
+@dataclass(frozen=True)
+class _Tuned(Rows):
+    """The examples that a threshold was chosen on; `folds`: by scores out of so many."""
+
+    folds: int | None = setting(None, low=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _GateDocument(Checked):
+    """The keys of a gate file."""
+
+    format: str = setting()
+    version: int = setting()
+    kind: str = setting()
+    action: str = setting()
+    base: str = setting()
+    pool: str | None = setting(None)
+    label: str = setting("")
+    features: tuple[GateInput, ...] = setting(read=several(_input))
+    model: Mapping[str, Any] = setting()
+    direction: str = setting("at_least", choices=("at_least", "below"))
+    threshold: float | str = setting(read=_threshold)
+    fitted_on: Rows = setting()
+    tuned_on: _Tuned = setting()
+    development: Mapping[str, Any] = setting({})
+    sha256: str = setting()
+
+    @property
+    def limit(self) -> float:
+        """The threshold as a number."""
+        if isinstance(self.threshold, float):
+            return self.threshold
+        return float("inf") if (self.threshold == "always") == (self.direction == "below") else -float("inf")
+
+
+def gate_of(document: Mapping[str, Any], path: str) -> GateFile:
     """A gate from its document; `path` is its name in messages."""
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
+    if document.get("format") != FORMAT:
         raise FormatError(f"`{path}` is not a gate file; write one with `thinkback fit-gate`")
     kind, version = document.get("kind"), document.get("version")
     model = MODELS.get(str(kind))
     if model is None or version != model.version:
         raise FormatError(
-            f"gate file `{path}` has kind {kind!r} and version {version!r}, which this program does not read: upgrade "
-            "thinkback"
+            f"gate file `{path}` has kind {quote(kind)} and version {quote(version)}, which this program does not "
+            "read: upgrade thinkback"
         )
     if document.get("sha256") != content_hash(document):
         raise DamagedError(
             f"gate file `{path}` was changed after it was fitted (its hash does not match): fit it again; another "
             "threshold is given in the policy, with `at_least`"
         )
-    if "learner" in document["model"]:
-        import_xgboost(f"gate file `{path}`", document["model"]["version"])
-    features = tuple(gate_input(one["source"], one["name"]) for one in document["features"])
-    threshold = _read_threshold(document["threshold"], document.get("direction") == "below")
-    settings = {name: document[name] for name in ("action", "base", "pool", "direction") if name in document}
-    return GateFile(path, document["sha256"], document["kind"], features, threshold, document, **settings)
+    named = f"gate file `{path}`"
+    with errors_begin(f"{named}: "):
+        read = from_table(_GateDocument, document)
+        checked, columns = model.check(document["model"], "model")
+        if columns != len(read.features):
+            raise MismatchError(
+                f"`model` reads {counted(columns, 'number')}, and `features` names {len(read.features)}"
+            )
+    if "learner" in checked:
+        import_xgboost(named, checked["version"])
+    fitted = read.fitted_on if read.fitted_on.examples else None
+    return GateFile(
+        path, read.sha256, read.kind, read.features, read.limit, document, checked,
+        Choice(read.tuned_on, fitted=fitted, folds=read.tuned_on.folds), read.action, read.base, read.pool,
+        read.direction,
+    )  # fmt: skip

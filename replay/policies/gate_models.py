@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from toolkit.errors import PackageError
+from toolkit.models import check_logistic, check_trees
+from toolkit.settings import from_table
 
 TREES, DEPTH, RATE, LEAF, THREADS = 50, 3, 0.1, 10, 1
 
@@ -19,13 +21,15 @@ TREES, DEPTH, RATE, LEAF, THREADS = 50, 3, 0.1, 10, 1
 class _GateModel:
     """A kind of models, which are plain data.
 
-    `version`: of its files. `scores` (N,) are of a model and values (N, F), NaN
-    where a value is. `fit` makes a model of rows (N, F), labels 0 or 1, weights (N,) and a seed, and its scores are
-    probabilities of a repair; None: there is nothing to fit, and it takes one logged score as it is.
+    `version`: of its files. `scores` (N,) are of a model and values (N, F), NaN where a value is. `check` gives a
+    model of a file, of checked fields alone, and how many columns it reads. `fit` makes a model of rows (N, F), labels
+    0 or 1, weights (N,) and a seed, and its scores are probabilities of a repair; None: there is nothing to fit, and it
+    takes one logged score as it is.
     """
 
     version: int
     scores: Callable[[Mapping[str, Any], np.ndarray], np.ndarray]
+    check: Callable[[Any, str], tuple[dict[str, Any], int]]
     fit: Callable[[np.ndarray, np.ndarray, np.ndarray, int], dict[str, Any]] | None = None
 
 
@@ -72,7 +76,8 @@ def _fit_trees(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, seed: 
 
 def _logistic(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
     centre, scale, weight = (np.array(model[key]) for key in ("centre", "scale", "coefficients"))
-    return _sigmoid(model["intercept"] + ((values - centre) / scale * weight).sum(axis=1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _sigmoid(model["intercept"] + ((values - centre) / scale * weight).sum(axis=1))
 
 
 def _single_precision(values: np.ndarray) -> np.ndarray:
@@ -110,8 +115,17 @@ def _sigmoid(margin: np.ndarray) -> np.ndarray:
     return np.where(margin >= 0, 1 / (1 + small), small / (1 + small))
 
 
+@dataclass(frozen=True)
+class _AsLogged:
+    """The model of a gate that takes one score as it is: nothing."""
+
+
+def _check_as_logged(model: Any, place: str) -> tuple[dict[str, Any], int]:
+    return vars(from_table(_AsLogged, model, place)), 1
+
+
 MODELS: Mapping[str, _GateModel] = {
-    "logistic": _GateModel(1, _logistic, _fit_logistic),
-    "trees": _GateModel(2, _trees, _fit_trees),
-    "score": _GateModel(1, lambda _, values: values[:, 0].astype(np.float64)),
+    "logistic": _GateModel(1, _logistic, check_logistic, _fit_logistic),
+    "trees": _GateModel(2, _trees, check_trees, _fit_trees),
+    "score": _GateModel(1, lambda _, values: values[:, 0].astype(np.float64), _check_as_logged),
 }

@@ -21,12 +21,12 @@ from replay.engine.calls import PolicyPath, union
 from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
 from replay.policies.gate_file import GATE, GateFile, load_gate
 from replay.sampling.declared import ClassFacts
-from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, listed, require_known, shown
+from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, listed, quote, require_known
 from toolkit.settings import Checked, check, from_table, is_list, of_kind, setting
 
 SOURCES = ("verifier", "feature", "file", "signal")
 ALL = "all"
-"""In place of a threshold: every distinct value of the signal."""
+"""The word that stands for every distinct value of the signal as threshold."""
 MOST_QUANTILES = 200
 SEVERAL = 'a number, { quantiles = 10 } or "all", and in a policy file a list of numbers'
 SWEPT = 'Several thresholds are a list of numbers in a policy file; in Python a gate each, {"quantiles": 10} or "all"'
@@ -37,25 +37,25 @@ Signals = Mapping["Threshold", Signal]
 
 @dataclass(frozen=True)
 class _Quantiles(Checked):
-    """In place of a threshold: those that act on 0, 1/n, 2/n … of the examples, as near as ties allow."""
+    """The thresholds that act on 0, 1/n, 2/n … of the examples, as near as ties allow."""
 
     quantiles: int = setting(low=2, high=MOST_QUANTILES)
 
 
-def _gate_file_from(given: object, place: str = "file") -> GateFile | None:
+def _gate_file_from(value: object, place: str = "file") -> GateFile | None:
     """A gate file from its path, or as it is; None where none is given."""
-    if given is None or isinstance(given, GateFile):
-        return given
-    if not isinstance(given, str | Path):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes {GATE}")
-    return load_gate(given)
+    if value is None or isinstance(value, GateFile):
+        return value
+    if not isinstance(value, str | Path):
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes {GATE}")
+    return load_gate(value)
 
 
 class Gate(ClassFacts, ABC):
     """A gate: one threshold, or several together."""
 
     says: ClassVar[str] = "it holds"
-    """Where it fires, in words."""
+    """The condition under which it fires, in words."""
 
     @abstractmethod
     def thresholds(self) -> Iterator[Threshold]:
@@ -67,14 +67,14 @@ class Gate(ClassFacts, ABC):
 
     @abstractmethod
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where it fires (E,), and where it cannot be read (E,)."""
+        """Masks (E,) of the examples on which it fires, and on which it cannot be read."""
 
     @abstractmethod
     def record(self) -> dict[str, Any]:
-        """As plain data."""
+        """The gate as plain data."""
 
     def needs(self, slices: Collection[str]) -> Needs:
-        """What it reads of a log, of a base whose chosen trace is in one of the slices."""
+        """Needs of the gate for a base whose chosen trace is in one of the slices."""
         return together(one.needs(slices) for each in self.thresholds() for one in each.inputs) | Needs(
             example_columns=frozenset(["question"] if any(each.file for each in self.thresholds()) else [])
         )
@@ -104,9 +104,9 @@ class Threshold(Gate):
     reuse: bool = setting(False)
 
     def __post_init__(self) -> None:
-        given = [name for name in SOURCES if getattr(self, name) is not None]
-        if len(given) != 1:
-            has = listed(given).replace(", ", " and ") if given else "none"
+        sources = [name for name in SOURCES if getattr(self, name) is not None]
+        if len(sources) != 1:
+            has = listed(sources).replace(", ", " and ") if sources else "none"
             raise ConflictError(f"a gate reads exactly one of `verifier`, `feature`, `file`, `signal`; it has {has}")
         with errors_begin("gate: "):
             check(self)
@@ -181,11 +181,11 @@ class Threshold(Gate):
         signals = [one.read(block, path) for one in self.inputs]
         if self.file is None:
             return signals[0]
-        values = np.stack([one.value for one in signals], axis=1)
-        return Signal(self.file.probabilities(values), union(one.calls for one in signals))
+        values = np.stack([signal.value for signal in signals], axis=1)
+        return Signal(self.file.probabilities(values), union(signal.calls for signal in signals))
 
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where the signal is past the threshold.
+        """Masks of the examples past the threshold, and of those without a signal.
 
         One that is not logged fires where the base's prediction is null, and cannot be read elsewhere.
         """
@@ -203,33 +203,33 @@ class Threshold(Gate):
         return entries | ({"file": self.file.record()} if self.file is not None else {})
 
     def _check_threshold(self) -> None:
-        given = [name for name in ("below", "at_least") if getattr(self, name) is not None]
-        if len(given) != 1:
+        keys = [name for name in ("below", "at_least") if getattr(self, name) is not None]
+        if len(keys) != 1:
             raise RequiredError(
-                f"a gate needs one threshold, `below` or `at_least`; {self.describe()} has {len(given) or 'none'}"
+                f"a gate needs one threshold, `below` or `at_least`; {self.describe()} has {len(keys) or 'none'}"
             )
-        object.__setattr__(self, given[0], _threshold(getattr(self, given[0]), given[0]))
+        object.__setattr__(self, keys[0], _threshold(getattr(self, keys[0]), keys[0]))
 
     def _check_parameter(self, name: str) -> None:
-        wanted = self.signal is not None and SIGNALS[self.signal].parameter == name
-        if wanted and getattr(self, name) is None:
+        needed = self.signal is not None and SIGNALS[self.signal].parameter == name
+        if needed and getattr(self, name) is None:
             raise RequiredError(f"gate: signal `{self.signal}` needs `{name}`")
-        if not wanted and getattr(self, name) is not None:
+        if not needed and getattr(self, name) is not None:
             owner = next(signal for signal in GATED if SIGNALS[signal].parameter == name)
             raise ConflictError(f"gate: `{name}` belongs to the signal `{owner}`, not to {self.describe()}")
 
 
-def _threshold(given: Any, key: str) -> float | str | _Quantiles:
+def _threshold(value: Any, key: str) -> float | str | _Quantiles:
     """A threshold as it is, or what stands for several."""
-    number = of_kind(float, given)
+    number = of_kind(float, value)
     if number is not None:
         return float(number)
-    if isinstance(given, Mapping):
-        return from_table(_Quantiles, given, f"gate.{key}")
-    if (isinstance(given, str) and given == ALL) or isinstance(given, _Quantiles):
-        return given
-    how = f". {SWEPT}" if is_list(given) else f"; it takes {SEVERAL}"
-    raise InvalidError(f"gate: `{key}` is {shown(given)}{how}")
+    if isinstance(value, Mapping):
+        return from_table(_Quantiles, value, f"gate.{key}")
+    if (isinstance(value, str) and value == ALL) or isinstance(value, _Quantiles):
+        return value
+    how = f". {SWEPT}" if is_list(value) else f"; it takes {SEVERAL}"
+    raise InvalidError(f"gate: `{key}` is {quote(value)}{how}")
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class _Combined(Gate):
         given: Any = self.gates
         gates = (given,) if isinstance(given, Gate | Mapping) else given
         if not is_list(gates):
-            raise InvalidError(f"`{self.key}` is {shown(given)}; it takes gates")
+            raise InvalidError(f"`{self.key}` is {quote(given)}; it takes gates")
         gates = tuple(gate_from(gate, self.key) for gate in gates)
         if not gates:
             raise RequiredError(f"`{self.key}` has no gate")
@@ -283,7 +283,7 @@ def gate_from(table: object, place: str = "gate") -> Gate:
         return table
     if not isinstance(table, Mapping):
         takes = f"a `Threshold`, `AnyOf` or `AllOf`, or {GATE_TABLE}"
-        raise InvalidError(f"`{place}` is {shown(table)}; it takes {takes}")
+        raise InvalidError(f"`{place}` is {quote(table)}; it takes {takes}")
     combined = [key for key in COMBINED if key in table]
     if combined:
         key, parts = combined[0], table[combined[0]]

@@ -59,7 +59,7 @@ def suite(log: AnyLog, where: str | None = None) -> Suite:
         "One attempt": [*_singles(facts)],
         "Votes: self-consistency, adaptive consistency, early-stopping windows": [*_votes(facts)],
         "By a verifier: best-of-N, weighted votes, a margin at which to stop": [*_scored(facts)],
-        "A second step for those that look doubtful": [*_gated(facts)],
+        "A second step where the first answer is doubtful": [*_gated(facts)],
         "Revisions of every first attempt": [*_revised(facts)],
         "Oracles, which see the reference: the headroom": [*_oracles(facts)],
     }
@@ -70,7 +70,7 @@ def suite(log: AnyLog, where: str | None = None) -> Suite:
     head.append(f"Votes and best-of-N are means over all orders, stops and weighted votes over {ORDERS} orders.")
     head += [f"Left out: {what}." for what in facts.left_out]
     if where is None:
-        head.append("There is no test split: what a verifier was trained on may be among the examples.")
+        head.append("The log has no test split: a verifier may have been trained on these examples.")
     parts = ["\n".join(f"# {line}" for line in head)]
     for title, tables in sections.items():
         if tables:
@@ -80,7 +80,7 @@ def suite(log: AnyLog, where: str | None = None) -> Suite:
 
 
 def _quoted(condition: str) -> str:
-    """As a shell takes it, on one line of a comment."""
+    """The condition as a shell takes it, on one line of a comment."""
     return '"' + printable(" ".join(condition.split())).replace('"', '\\"') + '"'
 
 
@@ -155,7 +155,7 @@ def _by_verifier(facts: Facts, pool: Pool, scores: ScoreRange) -> Iterator[Table
 
 
 def _gated(facts: Facts) -> Iterator[Table]:
-    """From one attempt to a vote, or to a revision, where a signal of the attempt is doubtful."""
+    """Policies from one attempt to a vote, or to a revision, where a signal of the attempt is doubtful."""
     steps = [
         (base, facts.called(pool, f"majority@{pool.size}"), _vote(pool, pool.size))
         for pool in facts.voting(FEWEST_VOTES)
@@ -165,7 +165,7 @@ def _gated(facts: Facts) -> Iterator[Table]:
     steps += [(base, name, {"kind": "act", "base": base.name, **act}) for base, name, act in _acts(facts)]
     for base, then, table in steps:
         for signal in base.signals:
-            name = f"{facts.called(base, 'first')}, then {then} where {signal.said}"
+            name = f"{facts.called(base, 'first')}, then {then} where {signal.label}"
             yield _named(name, {"kind": "when", "base": _one(base), "gate": signal.gate(), "then": table})
 
 

@@ -13,7 +13,7 @@ from replay.data.contents import Contents
 from toolkit.errors import counted, listed
 from toolkit.log import Log, collect
 
-SERVED = 0.95
+MIN_SHARE = 0.95
 """Share of a pool's examples that must have what a policy of the suite reads."""
 DIGITS = 3
 MOST_NAMED = 3
@@ -39,8 +39,8 @@ class _DoubtSignal:
     quantiles: Mapping[float, float] | None
 
     @property
-    def said(self) -> str:
-        """Where it is doubtful, as a name of a policy says it."""
+    def label(self) -> str:
+        """The doubtful values, as a name of a policy says them."""
         return f"{self.name} is low" if self.quantiles is not None else self.name
 
     def gate(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the suite is made of. `left_out`: what it leaves out, and why, for people."""
+    """Facts of a log for the suite. `left_out`: what it leaves out, and why, for people."""
 
     pools: tuple[Pool, ...]
     revisions: frozenset[tuple[str, str, str]]
@@ -88,7 +88,7 @@ class Facts:
         return what if alone else f"{pool.name}: {what}"
 
     def values(self, column: str) -> int:
-        """How many values a column of examples has; 0 where there is none."""
+        """Number of values of a column of examples; 0 where there is none."""
         return self.columns[column].drop_nulls().n_unique() if column in self.columns else 0
 
 
@@ -133,11 +133,11 @@ def _trace_columns(contents: Contents) -> list[str]:
 
 
 def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict[str, int], frozenset[str], list[str]]:
-    """By pool, the number of traces that 95 % of its examples have; the pools where some have more or fewer, and a line
+    """Numbers of traces that 95 % of a pool's examples have; the pools where some have more or fewer, and a line
     for each with more.
     """
     counts = traces.group_by("pool", "example_id").agg(traces=pl.len())
-    least = pl.col("traces").quantile(1 - SERVED, "lower").cast(pl.Int64)
+    least = pl.col("traces").quantile(1 - MIN_SHARE, "lower").cast(pl.Int64)
     sizes = counts.group_by("pool").agg(
         size=least, fewest=pl.col("traces").min(), most=pl.col("traces").max(),
         short=(pl.col("traces") <= least).sum(), examples=pl.len(),
@@ -155,12 +155,14 @@ def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict
 
 
 def _longer(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame, sizes: pl.DataFrame) -> dict[str, str]:
-    """By pool, what to do where some data sets have more traces of it than the others."""
-    least = pl.col("traces").quantile(1 - SERVED, "lower").cast(pl.Int64)
+    """Advice by pool where some data sets have more of its traces than the others."""
+    least = pl.col("traces").quantile(1 - MIN_SHARE, "lower").cast(pl.Int64)
     whose = counts.join(examples.lazy().select("example_id", "dataset"), on="example_id").drop_nulls("dataset")
-    own = collect(whose.group_by("pool", "dataset").agg(own=least), log).join(sizes.select("pool", "size"), on="pool")
+    dataset_sizes = collect(whose.group_by("pool", "dataset").agg(own=least), log).join(
+        sizes.select("pool", "size"), on="pool"
+    )
     hints = {}
-    for (pool,), rows in own.filter(pl.col("own") > pl.col("size")).sort("pool", "dataset").group_by("pool"):
+    for (pool,), rows in dataset_sizes.filter(pl.col("own") > pl.col("size")).sort("pool", "dataset").group_by("pool"):
         names = rows["dataset"].to_list()
         verb, quoted = "has" if len(names) == 1 else "have", names[0].replace("'", "''")
         hints[str(pool)] = (
@@ -173,7 +175,7 @@ def _longer(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame, sizes: pl.Da
 def _scores(
     log: Log, contents: Contents, traces: pl.LazyFrame, sizes: Mapping[str, int]
 ) -> tuple[dict[str, list[ScoreRange]], list[str]]:
-    """By pool, the verifiers that scored every answer of 95 % of its examples; a line for each other one."""
+    """Verifiers by pool that scored every answer of 95 % of its examples; a line for each other one."""
     if not contents.verifiers:
         return {}, []
     verified = log.scan("verifications", ["trace_id", "verifier", "score"])
@@ -181,12 +183,12 @@ def _scores(
     valid = traces.filter(first & (pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque))))
     valid = valid.select("trace_id", "example_id", "pool")
     answers = valid.group_by("pool", "example_id").agg(asked=pl.len())
-    joined = valid.join(verified, on="trace_id").group_by("pool", "verifier", "example_id").agg(
+    by_example = valid.join(verified, on="trace_id").group_by("pool", "verifier", "example_id").agg(
         scored=pl.col("score").is_not_null().sum(),
         lowest=pl.col("score").min(),
         highest=pl.col("score").max(),
     )  # fmt: skip
-    coverage = joined.join(answers, on=["pool", "example_id"]).group_by("pool", "verifier").agg(
+    coverage = by_example.join(answers, on=["pool", "example_id"]).group_by("pool", "verifier").agg(
         served=(pl.col("scored") >= pl.col("asked")).sum(), lowest=pl.col("lowest").min(),
         highest=pl.col("highest").max(),
     )  # fmt: skip
@@ -197,7 +199,7 @@ def _scores(
     for pool, verifier, count, lowest, highest, examples in frame.select(
         "pool", "verifier", "served", "lowest", "highest", "examples"
     ).iter_rows():
-        if count >= SERVED * examples:
+        if count >= MIN_SHARE * examples:
             ranges.setdefault(pool, []).append(ScoreRange(verifier, lowest, highest))
         else:
             left_out.append(
@@ -208,7 +210,7 @@ def _scores(
 
 
 def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, list[_DoubtSignal]]:
-    """By pool, signals of sample 0 that differ between examples."""
+    """Signals by pool: those of sample 0 that differ between examples."""
     first = traces.filter(pl.col("sample_index") == 0)
     yes_or_no = {
         "truncated": (pl.col("finish_reason") == "length", "finish_reason"),
@@ -228,6 +230,6 @@ def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, li
         pool_signals += [_DoubtSignal("signal", name, None) for name in known if 0 < (row[name] or 0.0) < 1]
         for name in numbers:
             values = {share: row[f"{name}{share}"] for share in SHARES}
-            if (row[name] or 0.0) >= SERVED and values[SHARES[0]] != values[SHARES[-1]]:
+            if (row[name] or 0.0) >= MIN_SHARE and values[SHARES[0]] != values[SHARES[-1]]:
                 pool_signals.append(_DoubtSignal("signal", name, values))
     return signals

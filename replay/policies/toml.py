@@ -16,7 +16,7 @@ from replay.data.prices import Prices, prices_from
 from replay.policies.base import KINDS, Policy, read_policy
 from replay.policies.gates import COMBINED
 from replay.policies.suite import Suite
-from replay.sampling.own_rules import GivenRules, own_rules
+from replay.sampling.user_rules import GivenRules, user_rules
 from toolkit.arguments import WORDS, checked_argument, checks_arguments
 from toolkit.documents import LiteralFloat, parse_toml, read_text
 from toolkit.errors import (
@@ -27,8 +27,8 @@ from toolkit.errors import (
     RequiredError,
     ThinkbackError,
     UnknownError,
+    quote,
     require_known,
-    shown,
     suggest,
 )
 
@@ -53,8 +53,8 @@ class PolicyFile:
     standard: bool = False  # the standard suite, which is compared with its vote over most traces by default
 
     def __post_init__(self) -> None:
-        given = checked_argument("policies", self.policies, Iterable[Policy])
-        object.__setattr__(self, "policies", checked(_only_policies(given)))
+        policies = checked_argument("policies", self.policies, Iterable[Policy])
+        object.__setattr__(self, "policies", checked(_only_policies(policies)))
         checked_argument("measure", self.measure, str | None, WORDS["measure"])
         checked_argument("standard", self.standard, bool)
         checked_argument("prices", self.prices, Prices | None)
@@ -63,7 +63,7 @@ class PolicyFile:
 
 
 GivenPolicies = str | Path | PolicyFile | Suite | Policy | Iterable[Policy]
-"""What stands for policies where a function takes them."""
+"""Types that a function takes for policies."""
 
 
 @checks_arguments(source=WORDS["policies"])
@@ -73,7 +73,7 @@ def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile
     `rules` is a Python file, or classes, with stopping rules and selects of the user's own.
     Raises ThinkbackError for anything misspelt, missing, doubled or of the wrong type.
     """
-    rule_classes = own_rules(rules)
+    rule_classes = user_rules(rules)
     if isinstance(source, PolicyFile):
         return source
     if isinstance(source, Suite):
@@ -97,7 +97,7 @@ def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile
     try:
         for key, value in document.items():
             if key not in KEYS and value and isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
-                raise UnknownError(f"`[[{key}]]` is none of its tables; write each policy under `[[policy]]`")
+                raise UnknownError(f"`[[{key}]]` is no table of a policy file; write each policy under `[[policy]]`")
             require_known(key, KEYS, f"unknown key `{key}`")
         tables = document.get("policy")
         if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):
@@ -110,17 +110,17 @@ def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile
         ]
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
-            raise InvalidError(f"`measure` is {shown(measure)}; it takes the name of a column of traces")
+            raise InvalidError(f"`measure` is {quote(measure)}; it takes the name of a column of traces")
         return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")))
     except ThinkbackError as error:
         raise error.about(f"{name}: ") from None
 
 
-def _only_policies(given: Iterable[Any]) -> tuple[Policy, ...]:
-    policies = tuple(given)
-    for one in policies:
-        if not isinstance(one, Policy):
-            raise InvalidError(f"`policies` holds {shown(one)}, which is no policy")
+def _only_policies(items: Iterable[Any]) -> tuple[Policy, ...]:
+    policies = tuple(items)
+    for policy in policies:
+        if not isinstance(policy, Policy):
+            raise InvalidError(f"`policies` holds {quote(policy)}, which is no policy")
     return policies
 
 

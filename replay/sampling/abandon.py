@@ -1,4 +1,4 @@
-"""Early abandoning: a trace is scored after its first tokens, and given up where its score is low."""
+"""Early abandoning: a trace is scored after its first tokens, and abandoned where its score is low."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ NAMED_TOKENS = re.compile(r".*@(\d+)")
 
 
 @dataclass(frozen=True)
-class Fates:
-    """What becomes of the traces of a pool, bool (E, T) each.
+class Abandonment:
+    """Masks of the traces of a pool under early abandoning, bool (E, T) each.
 
-    `checked`: still running after so many tokens, and scored there. `given_up`: scored too low. Where the log does not
-    tell, a trace counts as given up: `uncounted` ones have no number of tokens, `unchecked` ones no score.
+    `checked`: still running after so many tokens, and scored there. `abandoned`: scored too low. Where the log does not
+    tell, a trace counts as abandoned: `uncounted` ones have no number of tokens, `unchecked` ones no score.
     """
 
     checked: np.ndarray
-    given_up: np.ndarray
+    abandoned: np.ndarray
     uncounted: np.ndarray
     unchecked: np.ndarray
 
 
 @dataclass(frozen=True)
 class Abandon:
-    """A trace that is still running after `tokens` is scored by `verifier`, and given up below `below`."""
+    """A trace that is still running after `tokens` is scored by `verifier`, and abandoned below `below`."""
 
     verifier: str = setting(what="the name of a verifier that scored traces after their first tokens")
     tokens: int = setting(low=1)
@@ -37,16 +37,16 @@ class Abandon:
 
     def __post_init__(self) -> None:
         check(self)
-        named = NAMED_TOKENS.fullmatch(self.verifier)
-        if named is not None and int(named[1]) != self.tokens:
+        match = NAMED_TOKENS.fullmatch(self.verifier)
+        if match is not None and int(match[1]) != self.tokens:
             raise MismatchError(
-                f"`verifier` is `{self.verifier}`, which by its name scores traces after {int(named[1]):,} tokens, "
-                f"and `tokens` is {self.tokens:,}; give a verifier of these tokens"
+                f"`verifier` is `{self.verifier}`, whose name says {int(match[1]):,} tokens, and `tokens` is "
+                f"{self.tokens:,}; give a verifier of these tokens"
             )
 
-    def fates(self, there: np.ndarray, tokens: np.ndarray, score: np.ndarray) -> Fates:
-        """Of the traces that are `there`, by the `tokens` that each wrote and its score; (E, T) each, NaN: null."""
+    def decide(self, there: np.ndarray, tokens: np.ndarray, score: np.ndarray) -> Abandonment:
+        """Abandonment of the traces `there`, from the `tokens` that each wrote and its score; (E, T), NaN: null."""
         uncounted = there & np.isnan(tokens)
         checked = there & (tokens > self.tokens)
         unchecked = checked & np.isnan(score)
-        return Fates(checked, (checked & (score < self.below)) | unchecked | uncounted, uncounted, unchecked)
+        return Abandonment(checked, (checked & (score < self.below)) | unchecked | uncounted, uncounted, unchecked)

@@ -1,7 +1,8 @@
 """What stopping rules and selects share: their parameters, what they declare that they read, and a view of just that.
 
 A rule is a frozen dataclass whose fields are its parameters. A shipped one may have a base class, `StopRule` or
-`Select`, which says more of it than a user's rule can; `Own` puts a class without one, shipped or not, into that form.
+`Select`, which says more of it than a user's rule can; `WrappedRule` puts a class without one, shipped or not, into
+that form.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from replay.sampling.own_rules import checked_fields
 from replay.sampling.prefix import SCORES, VOTES, LazyArrays, Prefix
-from toolkit.errors import InvalidError, RuleError, UnknownError, errors_begin, own_code, require_known, shown, suggest
+from replay.sampling.user_rules import checked_fields
+from toolkit.errors import InvalidError, RuleError, UnknownError, errors_begin, quote, require_known, suggest, user_code
 from toolkit.settings import check
 
 FEATURE, EXAMPLE = "features:", "examples:"
-"""How the names of columns of these tables begin in what a rule declares."""
+"""Prefixes of the names of columns of these tables in what a rule declares."""
 
 READS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("step", "traces", "valid", "tokens"), frozenset()),
@@ -32,16 +33,16 @@ READS: Mapping[str, frozenset[str]] = {
         frozenset({VOTES, SCORES}),
     ),
 }
-"""What a rule reads with each statistic."""
+"""Declarations that each statistic needs."""
 
 
 def _names_read(reads: Any, rule: str) -> frozenset[str]:
-    """What a rule of the user's says that it reads, one name or several; `rule` is what messages call it."""
+    """Names that a user's rule declares, one or several; `rule` is its name in messages."""
     if not isinstance(reads, str | Collection):
-        raise InvalidError(f"{rule}: `reads` is {shown(reads)}; it takes a list of names")
+        raise InvalidError(f"{rule}: `reads` is {quote(reads)}; it takes a list of names")
     names = frozenset([reads] if isinstance(reads, str) else reads)
     for name in names:
-        text = name if isinstance(name, str) else shown(name)
+        text = name if isinstance(name, str) else quote(name)
         column = any(text.startswith(kind) and text != kind for kind in (FEATURE, EXAMPLE))
         if text not in (VOTES, SCORES) and not column:
             known = (VOTES, SCORES, f"{FEATURE}NAME", f"{EXAMPLE}NAME")
@@ -77,7 +78,7 @@ class DeclaredPrefix:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        require_known(name, (*READS, "features", "examples"), f"{self._rule} reads `{name}`, which no rule is shown")
+        require_known(name, (*READS, "features", "examples"), f"{self._rule} reads `{name}`, which no rule may read")
         self._require(READS[name], f"`{name}`")
         return getattr(self._seen, name)
 
@@ -98,7 +99,7 @@ class DeclaredPrefix:
 
 
 def likeness(rule: Any) -> Hashable:
-    """What equal rules share; one that cannot be hashed, as with a list for a parameter, is like no other."""
+    """The key that equal rules share; one that cannot be hashed, as with a list for a parameter, is like no other."""
     try:
         hash(rule)
     except TypeError:
@@ -107,7 +108,7 @@ def likeness(rule: Any) -> Hashable:
 
 
 class ClassFacts:
-    """What holds of a whole class, in its header: `class First(Select, name="first", one_trace=True)`."""
+    """Facts on a whole class, in its header: `class First(Select, name="first", one_trace=True)`."""
 
     def __init_subclass__(cls, **facts: Any) -> None:
         for name, fact in facts.items():
@@ -120,9 +121,9 @@ class Rule(ClassFacts, ABC):
     key: ClassVar[str]
     """The key of a policy that names it."""
     noun: ClassVar[str]
-    """What messages call it."""
+    """Its noun in messages."""
     says: ClassVar[str]
-    """What messages call its word on an example and a step."""
+    """The noun, in messages, for its value on an example and a step."""
     name: ClassVar[str]
     trusted: ClassVar[bool] = False
     """Whether this very class is known to read what it declares, and not to look ahead; no subclass inherits that."""
@@ -142,11 +143,16 @@ class Rule(ClassFacts, ABC):
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it reads beside counts: `votes`, `scores`, `features:NAME`, `examples:NAME`."""
+        """Names that it reads beside counts: `votes`, `scores`, `features:NAME`, `examples:NAME`."""
         return frozenset({VOTES})
 
     @property
-    def said(self) -> str:
+    def counts_votes(self) -> bool:
+        """Whether it counts votes, those for no answer too, where these have one."""
+        return VOTES in self.reads
+
+    @property
+    def label(self) -> str:
         return f"{self.noun} `{self.name}`"
 
     @property
@@ -155,21 +161,23 @@ class Rule(ClassFacts, ABC):
         return not vars(type(self)).get("trusted", False)
 
     @property
-    def asked(self) -> Any:
-        """What has the methods that a rule of its kind has."""
+    def implementation(self) -> Any:
+        """The object that has the methods of the rule."""
         return self
 
-    def shown(self, seen: Prefix) -> Any:
-        """What it is shown of the statistics."""
-        return DeclaredPrefix(seen, self.reads, self.said) if self.checked else seen
+    def visible(self, seen: Prefix) -> Any:
+        """The statistics that it may read."""
+        return DeclaredPrefix(seen, self.reads, self.label) if self.checked else seen
 
     @abstractmethod
     def decide(self, seen: Prefix) -> np.ndarray:
-        """What it says of every example and step (E, S); it may depend neither on later steps nor on other examples."""
+        """Its value for every example and step (E, S); it may depend neither on later steps nor on other examples."""
 
     def record(self) -> dict[str, Any]:
         """The rule as plain data."""
-        return {"rule": self.name} | {field.name: getattr(self.asked, field.name) for field in fields(self.asked)}
+        return {"rule": self.name} | {
+            field.name: getattr(self.implementation, field.name) for field in fields(self.implementation)
+        }
 
     def _check(self) -> None:
         with errors_begin(f"{self.key} `{self.name}`: "):
@@ -177,13 +185,13 @@ class Rule(ClassFacts, ABC):
 
 
 @dataclass(frozen=True)
-class Own(Rule):
+class WrappedRule(Rule):
     """A rule without a base class of ours, such as a user's, in the form of those that have one."""
 
     rule: Any
 
     def _check(self) -> None:
-        object.__setattr__(self, "rule", checked_fields(self.rule, self.said))
+        object.__setattr__(self, "rule", checked_fields(self.rule, self.label))
         _ = self.reads  # refused at once where it is none
 
     def __hash__(self) -> int:
@@ -194,17 +202,17 @@ class Own(Rule):
         return type(self.rule).__name__
 
     @property
-    def asked(self) -> Any:
+    def implementation(self) -> Any:
         return self.rule
 
     @property
     def declared(self) -> frozenset[str] | None:
-        """What it says that it reads; None where it does not say."""
-        with own_code(self.said):
+        """Names that it declares; None where it declares nothing."""
+        with user_code(self.label):
             reads = getattr(self.rule, "reads", None)
-        return None if reads is None else _names_read(reads, self.said)
+        return None if reads is None else _names_read(reads, self.label)
 
 
 def rule_name(rule: type) -> str:
-    """What policy files call a shipped rule."""
+    """Name of a shipped rule in policy files."""
     return rule.name if issubclass(rule, Rule) else rule.__name__

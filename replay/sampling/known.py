@@ -14,10 +14,10 @@ from typing import Any
 
 from replay.sampling.declared import rule_name
 from replay.sampling.orders import ByScore, Generation, Order, RandomOrder
-from replay.sampling.own_rules import SELECT_METHODS, SELECT_SHAPE, STOP_METHODS, STOP_SHAPE, has_method
-from replay.sampling.selects import OwnSelect, Select
-from replay.sampling.stops import OwnStop, StopRule
+from replay.sampling.selects import Select, WrappedSelect
+from replay.sampling.stops import StopRule, WrappedStop
 from replay.sampling.surrogate import Surrogate
+from replay.sampling.user_rules import SELECT_METHODS, SELECT_SHAPE, STOP_METHODS, STOP_SHAPE, has_method
 from toolkit.errors import (
     ConflictError,
     InvalidError,
@@ -25,10 +25,10 @@ from toolkit.errors import (
     UnknownError,
     listed,
     nearest,
-    own_code,
+    quote,
     require_known,
-    shown,
     suggest,
+    user_code,
 )
 from toolkit.settings import from_table
 
@@ -53,31 +53,31 @@ ORDER_TABLE = 'a table such as { rule = "surrogate", ridge = 0.5 }'
 
 @dataclass(frozen=True)
 class _RuleKey:
-    """A key of a policy that names a rule. `base`: of the rules that say more, `own`: puts others into their form;
+    """A key of a policy that names a rule. `base`: of the rules that say more, `wrapper`: puts others into their form;
     `methods`: of which a rule has one; `shape`, `example`: what a rule is, and a table of one, in words.
     """
 
     base: type[Any]
     known: dict[str, type]
-    own: type[Any]
+    wrapper: type[Any]
     methods: tuple[str, ...]
     shape: str
     example: str
 
-    def rule(self, given: Any, rules: Mapping[str, type] | None = None) -> Any:
+    def rule(self, value: Any, rules: Mapping[str, type] | None = None) -> Any:
         """A rule as a policy holds it, from its name, its table or itself; `rules` are the user's own by class name."""
-        if isinstance(given, self.base):
-            return given
-        if isinstance(given, str | Mapping):
-            return self._from_table(given, rules or {})
-        if has_method(type(given), self.methods):
-            return self.own(given)
-        if isinstance(given, type) and has_method(given, self.methods):
+        if isinstance(value, self.base):
+            return value
+        if isinstance(value, str | Mapping):
+            return self._from_table(value, rules or {})
+        if has_method(type(value), self.methods):
+            return self.wrapper(value)
+        if isinstance(value, type) and has_method(value, self.methods):
             raise InvalidError(
-                f"`{self.base.key}` is the class `{given.__name__}`; it takes a rule: `{given.__name__}(…)`"
+                f"`{self.base.key}` is the class `{value.__name__}`; it takes a rule: `{value.__name__}(…)`"
             )
         raise InvalidError(
-            f"`{self.base.key}` is {shown(given)}; it takes one of {listed(list(self.known))}, {self.example}, or one "
+            f"`{self.base.key}` is {quote(value)}; it takes one of {listed(list(self.known))}, {self.example}, or one "
             f"of your own: {self.shape}"
         )
 
@@ -89,26 +89,28 @@ class _RuleKey:
             raise RequiredError(f"`{key}` has no `rule`; it takes {self.example}")
         if not isinstance(table["rule"], str):
             raise InvalidError(
-                f"`{key}.rule` is {shown(table['rule'])}; it takes the name of a rule, as in {self.example}"
+                f"`{key}.rule` is {quote(table['rule'])}; it takes the name of a rule, as in {self.example}"
             )
         name, values = str(table["rule"]), {other: value for other, value in table.items() if other != "rule"}
         known = self.known | {other: rule for other, rule in rules.items() if has_method(rule, self.methods)}
         require_known(name, known, f"unknown {self.base.noun} `{name}`")
         if values and not fields(known[name]):
             raise ConflictError(f"{key} `{name}` has no parameters; leave out {listed(list(values))}")
-        with own_code(f"{self.base.noun} `{name}`"):
+        with user_code(f"{self.base.noun} `{name}`"):
             return self.rule(from_table(known[name], values, key))
 
 
 STOP = _RuleKey(
-    StopRule, STOPS, OwnStop, STOP_METHODS, STOP_SHAPE, 'a table such as { rule = "margin", margin = 0.15 }'
+    StopRule, STOPS, WrappedStop, STOP_METHODS, STOP_SHAPE, 'a table such as { rule = "margin", margin = 0.15 }'
 )
-SELECT = _RuleKey(Select, SELECTS, OwnSelect, SELECT_METHODS, SELECT_SHAPE, 'a table such as { rule = "Mine", k = 3 }')
+SELECT = _RuleKey(
+    Select, SELECTS, WrappedSelect, SELECT_METHODS, SELECT_SHAPE, 'a table such as { rule = "Mine", k = 3 }'
+)
 
 
-def select_given(given: Any, rules: Mapping[str, type] | None = None) -> Select | str:
+def select_given(value: Any, rules: Mapping[str, type] | None = None) -> Select | str:
     """A select as a policy holds it: the name of a shipped one without parameters, else the rule."""
-    rule: Select = SELECT.rule(given, rules)
+    rule: Select = SELECT.rule(value, rules)
     return str(rule) if SELECTS.get(str(rule)) is type(rule) and not vars(rule) else rule
 
 
@@ -120,11 +122,11 @@ def select_of(select: Select | str) -> Select:
 
 def with_order_keys(table: Mapping[str, Any], keys: Collection[str]) -> Mapping[str, Any]:
     """A policy's table in which a table under `order` has given the policy its `keys`, and kept the order's own."""
-    given = table.get("order")
-    if not isinstance(given, Mapping):
+    order = table.get("order")
+    if not isinstance(order, Mapping):
         return table
-    name = _known(given.get("rule"), given)
-    values = {key: value for key, value in given.items() if key != "rule"}
+    name = _known(order.get("rule"), order)
+    values = {key: value for key, value in order.items() if key != "rule"}
     for key in values:
         require_known(key, _parameters(ORDERS[name]), f"unknown key `{key}` in `order`")
         if key in table:
@@ -134,32 +136,32 @@ def with_order_keys(table: Mapping[str, Any], keys: Collection[str]) -> Mapping[
     return {**table, **shared, "order": from_table(ORDERS[name], parameters, "order") if parameters else name}
 
 
-def order_given(given: Any, keys: Collection[str]) -> str | Order:
+def order_given(value: Any, keys: Collection[str]) -> str | Order:
     """An order as a policy with these keys holds it: a name, or an order with parameters of its own."""
-    if not isinstance(given, Order):
-        return _known(given, given)
-    both = [field for field in fields(given) if field.name in keys]  # type: ignore[arg-type]
+    if not isinstance(value, Order):
+        return _known(value, value)
+    both = [field for field in fields(value) if field.name in keys]  # type: ignore[arg-type]
     for field in both:
-        if field.default is MISSING or getattr(given, field.name) != field.default:
+        if field.default is MISSING or getattr(value, field.name) != field.default:
             raise ConflictError(f"`{field.name}` of `order` is a key of the policy: give it there")
-    has_parameters = len(both) < len(_parameters(type(given)))
-    return given if has_parameters or ORDERS.get(given.name) is not type(given) else given.name
+    has_parameters = len(both) < len(_parameters(type(value)))
+    return value if has_parameters or ORDERS.get(value.name) is not type(value) else value.name
 
 
-def order_of(given: str | Order, keys: Mapping[str, Any]) -> Order:
+def order_of(order: str | Order, keys: Mapping[str, Any]) -> Order:
     """The order with its parameters, those that are keys of the policy from there."""
-    kind = ORDERS[given] if isinstance(given, str) else type(given)
+    kind = ORDERS[order] if isinstance(order, str) else type(order)
     shared = {name: keys[name] for name in _parameters(kind) if name in keys}
-    return kind(**shared) if isinstance(given, str) else replace(given, **shared)  # type: ignore[type-var]
+    return kind(**shared) if isinstance(order, str) else replace(order, **shared)  # type: ignore[type-var]
 
 
 def _parameters(kind: type[Order]) -> list[str]:
     return [field.name for field in fields(kind)]  # type: ignore[arg-type]
 
 
-def _known(name: object, given: object) -> str:
+def _known(name: object, value: object) -> str:
     if not isinstance(name, str):
-        raise InvalidError(f"`order` is {shown(given)}; it takes one of {listed(list(ORDERS))}, or {ORDER_TABLE}")
+        raise InvalidError(f"`order` is {quote(value)}; it takes one of {listed(list(ORDERS))}, or {ORDER_TABLE}")
     if name not in ORDERS:
-        raise UnknownError(f"`order` is {shown(name)}; {suggest(name, ORDERS)}")
+        raise UnknownError(f"`order` is {quote(name)}; {suggest(name, ORDERS)}")
     return name

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from replay.sampling.declared import ClassFacts
-from toolkit.errors import InvalidError, UnsuitableError, shown
+from toolkit.errors import InvalidError, UnsuitableError, quote
 from toolkit.settings import check, setting
 
 PRIORS = ("linear", "trees", "gp")
@@ -44,7 +44,7 @@ class Learned(ClassFacts):
     def __post_init__(self) -> None:
         check(self)
         if not self.on.strip():
-            raise InvalidError(f"`on` is {shown(self.on)}; it takes {CONDITION}")
+            raise InvalidError(f"`on` is {quote(self.on)}; it takes {CONDITION}")
 
 
 CONDITION = "an SQL condition on the columns of examples, such as \"split = 'dev'\""
@@ -101,4 +101,4 @@ class Conformal(Learned, key="conformal", calibrates=True):
 
 
 LEARNED: tuple[type[Learned], ...] = (Prior, Calibration, Conformal)
-"""What a policy may learn before, in the order in which it is learnt."""
+"""Keys of what a policy may learn before, in the order in which it is learnt."""

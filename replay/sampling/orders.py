@@ -76,8 +76,8 @@ class GeneratedTraces:
     count: np.ndarray
     unscored: Unscored = PARTIAL
 
-    def shown(self, reads: frozenset[str]) -> GeneratedTraces:
-        """With what an order declares: else valid answers are alike, scores are not known, and features not there."""
+    def visible(self, reads: frozenset[str]) -> GeneratedTraces:
+        """The traces as an order may read them: answers, scores and features only where it declares them."""
         code = self.code if VOTES in reads else alike(self.code)
         features = self.features[: None if FEATURES in reads else 0]
         if SCORES in reads:
@@ -119,9 +119,9 @@ class Order(ClassFacts, ABC):
 
     name: ClassVar[str]
     reads: ClassVar[frozenset[str]]
-    """What it reads of the traces before it looks at one: `votes`, `scores`, `features`."""
+    """Names that it reads of all traces in advance: `votes`, `scores`, `features`."""
     diagnostic: ClassVar[str] = ""
-    """What it sees that no policy in service could."""
+    """The diagnostic remark on what it sees that no policy in service could; empty for real orders."""
     verifies_later: ClassVar[bool] = True
     """Whether its steps are verifications; else each step generates a trace and verifies it on the spot."""
     drawn: ClassVar[bool] = False
@@ -197,7 +197,7 @@ class _GenerateFirst(Order, reads=frozenset({SCORES})):
 
 @dataclass(frozen=True)
 class RandomOrder(_GenerateFirst, name="random", drawn=True):
-    """In the random order of a seed."""
+    """The random order of a seed."""
 
     def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         if traces.keys is None:
@@ -207,7 +207,7 @@ class RandomOrder(_GenerateFirst, name="random", drawn=True):
 
 @dataclass(frozen=True)
 class ByScore(_GenerateFirst, name="score", diagnostic="sees all scores before it pays for one", all_scores=True):
-    """By falling score: an order that no real system could know."""
+    """The order of falling score, which no real system could know."""
 
     def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         return by_falling_score(traces.verified_code, traces.score)

@@ -1,16 +1,18 @@
 """Exact means over all orders of an example's logged traces, of which the first k are drawn: arrays in, arrays out.
 
 Each function gives the probability with which each answer, or each trace, is the one that a select chooses. Given which
-traces are drawn every order of them is as likely, so what ties shares evenly.
+traces are drawn every order of them is as likely, so what ties shares evenly, unless the answers are ranked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
+
+from replay.sampling.ties import Ranks
 
 NEGLIGIBLE = 1e-18
 """Numbers of votes with which an answer wins more rarely than this are left out."""
@@ -24,7 +26,9 @@ CELLS = 1 << 19
 class DrawnTraces:
     """The traces of which some are drawn: `drawn` (E,) of `size` (E,), each as likely as the others.
 
-    `code`: answers, -1 for none; `verified` bool: those with a score that counts; `score`. (E, T) each.
+    `code`: answers, -1 for none; `verified` bool: those with a score that counts; `score`. (E, T) each. `nulls` bool
+    (E, T): those that vote for none; None: no trace does. `ranks`: of the answers and, last, of a null, where they
+    break ties.
     """
 
     code: np.ndarray
@@ -32,20 +36,37 @@ class DrawnTraces:
     score: np.ndarray
     size: np.ndarray
     drawn: np.ndarray
+    nulls: np.ndarray | None = None
+    ranks: Ranks | None = None
 
     @property
     def there(self) -> np.ndarray:
         return np.asarray(np.arange(self.code.shape[1]) < self.size[:, None])
 
+    @cached_property
+    def votes(self) -> np.ndarray:
+        """How many traces vote for each answer, and last for none: (E, A + 1)."""
+        null = int(self.code.max(initial=-1)) + 1
+        row, column = np.nonzero((self.code >= 0) if self.nulls is None else (self.code >= 0) | self.nulls)
+        votes = np.zeros((len(self.code), null + 1), dtype=np.int64)
+        np.add.at(votes, (row, np.where(self.code >= 0, self.code, null)[row, column]), 1)
+        return votes
+
     def by_answer(self) -> np.ndarray:
         """Probability (E, T) that each trace is chosen by majority, equally often each of the winner's."""
+        wins = self._wins()
         row, column = np.nonzero(self.code >= 0)
-        answer = self.code[row, column]
-        votes = np.zeros((len(self.code), int(self.code.max(initial=-1)) + 1), dtype=np.int64)
-        np.add.at(votes, (row, answer), 1)
         chance = np.zeros(self.code.shape)
-        chance[row, column] = (most_votes(votes, self.size, self.drawn) / np.maximum(votes, 1))[row, answer]
+        chance[row, column] = (wins / np.maximum(self.votes, 1))[row, self.code[row, column]]
         return chance
+
+    def _wins(self) -> np.ndarray:
+        """Probability (E, A + 1) that each answer wins, and last that a null does."""
+        if self.ranks is None or self.ranks.text is None or self.ranks.number is None:
+            return most_votes(self.votes, self.size, self.drawn)
+        null = self.votes.shape[1] - 1
+        text, number = (np.delete(ranks, np.s_[null:-1], axis=1) for ranks in (self.ranks.text, self.ranks.number))
+        return smallest_of_most(self.votes, text, number, self.size, self.drawn)
 
     def by_score(self) -> np.ndarray:
         """Probability (E, T) that each trace has the highest score of those drawn; equal scores share evenly."""
@@ -57,9 +78,20 @@ class DrawnTraces:
 
     def in_place_of_none(self, chance: np.ndarray) -> np.ndarray:
         """Probability (E, T) that each trace stands for a null prediction, where traces win with `chance` (E, T)."""
+        if self.nulls is not None:
+            return self._in_place_of_null(self.nulls)
         rest = self.there & (chance == 0)
         nothing = np.where(rest.sum(axis=1) >= self.drawn, np.maximum(1 - chance.sum(axis=1), 0.0), 0.0)
         return np.where(rest, (nothing / np.maximum(rest.sum(axis=1), 1))[:, None], 0.0)
+
+    def _in_place_of_null(self, nulls: np.ndarray) -> np.ndarray:
+        """The same where a null may win: of the traces drawn the first, which may have an answer."""
+        even = self.ranks is None or self.ranks.text is None
+        joint = beside_null(self.votes, self.size, self.drawn, even)
+        null = self.votes.shape[1] - 1
+        voted = np.where(self.code >= 0, self.code, np.where(nulls, null, null + 1))
+        chance = np.take_along_axis(joint, voted, axis=1) / np.maximum(self.drawn, 1)[:, None]
+        return np.where(self.there, chance, 0.0)
 
 
 def none_drawn(marked: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.ndarray:
@@ -67,8 +99,8 @@ def none_drawn(marked: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.nd
     C(N - m, k) / C(N, k).
     """
     place = np.arange(marked.shape[1])
-    left = np.maximum((size - drawn)[:, None] - place, 0) / np.maximum(size[:, None] - place, 1)
-    none = np.cumprod(np.where(marked, left, 1.0), axis=1)
+    factors = np.maximum((size - drawn)[:, None] - place, 0) / np.maximum(size[:, None] - place, 1)
+    none = np.cumprod(np.where(marked, factors, 1.0), axis=1)
     return np.concatenate([np.ones((len(marked), 1)), none], axis=1)
 
 
@@ -130,15 +162,15 @@ def _by_votes(counts: np.ndarray, size: int, drawn: int, width: int) -> np.ndarr
         second = counts[:, 1] if counts.shape[1] > 1 else np.zeros(len(counts), dtype=np.int64)
         beaten = reach.alone[second] * reach.below[top[:, 0]]
         open_ = beaten.sum(axis=1) * counts.shape[1] > NEGLIGIBLE  # else the first always wins
-        wins[~open_, 0] = reach.alone[size, drawn]
+        wins[~open_, 0] = reach.likely
         for m in range(1, min(drawn, int(top.max(initial=0))) + 1):
             live = np.flatnonzero(open_ & (top[:, 0] >= m) & (reach.below[top[:, 0], m] > NEGLIGIBLE))
             rivals = np.count_nonzero(reach.above[counts[live], m] > NEGLIGIBLE, axis=1)
             live, rivals = live[rivals > 0], rivals[rivals > 0]
             for part in _parts(rivals, reach.places, drawn, m):
                 most = int(rivals[part].max())
-                wins[live[part], :most] += _wins_with(m, counts[live[part], :most], size, drawn, reach)
-        wins /= reach.alone[size, drawn]
+                wins[live[part], :most] += _wins_with(m, counts[live[part], :most], reach)
+        wins /= reach.likely
     out = np.zeros((len(counts), width))
     np.put_along_axis(out, counts, np.where((counts > 0) & (wins > ROUNDING), wins, 0.0), axis=1)
     out[:, 0] = 0.0
@@ -147,19 +179,31 @@ def _by_votes(counts: np.ndarray, size: int, drawn: int, width: int) -> np.ndarr
 
 @dataclass(frozen=True, eq=False)
 class _Reach:
-    """How many of so many traces are drawn, each by itself with probability k / N: (N + 1, N + 1) each.
+    """Numbers of drawn traces among so many, each by itself with probability k / N: (N + 1, N + 1) each.
 
-    `alone`: probabilities; `below`: of no more than a number where k are drawn in all, at most; `above`: of no fewer.
-    `places`: length of a transform in which no other total falls on k, but for what is negligible.
+    Of `size` traces `drawn`. `alone`: probabilities; `below`: of no more than a number where k are drawn in all, at
+    most; `above`: of no fewer. `places`: length of a transform in which no other total falls on k, but for what is
+    negligible.
     """
 
+    size: int
+    drawn: int
     alone: np.ndarray
     below: np.ndarray
     above: np.ndarray
     places: int
 
+    @property
+    def share(self) -> float:
+        return self.drawn / self.size
 
-@lru_cache(maxsize=4)
+    @property
+    def likely(self) -> float:
+        """The probability that so many are drawn in all."""
+        return float(self.alone[self.size, self.drawn])
+
+
+@lru_cache(maxsize=64)
 def _reach(size: int, drawn: int) -> _Reach:
     share = drawn / size
     alone = np.zeros((size + 1, size + 1))
@@ -171,7 +215,7 @@ def _reach(size: int, drawn: int) -> _Reach:
     below, above = np.cumsum(alone, axis=1), np.cumsum(alone[:, ::-1], axis=1)[:, ::-1]
     likely = np.flatnonzero(total > NEGLIGIBLE * total[drawn])
     places = int(max(likely[-1] - drawn, drawn - likely[0])) + 1
-    return _Reach(alone, below / total[drawn], above / total[drawn], places)
+    return _Reach(size, drawn, alone, below / total[drawn], above / total[drawn], places)
 
 
 def _nodes(drawn: int, m: int, rivals: int) -> int:
@@ -194,26 +238,135 @@ def _parts(rivals: np.ndarray, places: int, drawn: int, m: int) -> Iterator[np.n
         start = stop
 
 
-def _wins_with(m: int, counts: np.ndarray, size: int, drawn: int, reach: _Reach) -> np.ndarray:
+@dataclass(frozen=True)
+class _Draws:
+    """Numbers of votes as powers of `z` (P,), where an answer wins with `m` votes. `others` (U, P): the factor of
+    traces that do not matter, times the weights that give the coefficient with k drawn.
+    """
+
+    m: int
+    reach: _Reach
+    z: np.ndarray
+    others: np.ndarray
+
+    @classmethod
+    def of(cls, m: int, reach: _Reach, counted: np.ndarray) -> _Draws:
+        """`counted` (U,): the traces that matter."""
+        half = np.arange(reach.places // 2 + 1)
+        z = np.exp(2j * np.pi * half / reach.places)
+        once = np.where((half == 0) | (2 * half == reach.places), 1.0, 2.0) / reach.places
+        free = np.array([(1 - reach.share + reach.share * z) ** number for number in range(reach.size + 1)])
+        return cls(m, reach, z, free[reach.size - counted] * once * np.conj(z ** (reach.drawn - m)))
+
+    def below(self, counts: np.ndarray, mean: bool = False) -> np.ndarray:
+        """Of answers with so many votes (U, R), fewer than m drawn: (U, R, P); `mean`: times their share of them."""
+        values, place = np.unique(counts, return_inverse=True)
+        votes = np.arange(self.m)
+        alone = self.reach.alone[values, : self.m] * (votes / np.maximum(values, 1)[:, None] if mean else 1.0)
+        return np.asarray((alone @ self.z ** votes[:, None])[place.reshape(counts.shape)])
+
+    def tied(self, counts: np.ndarray) -> np.ndarray:
+        """Of answers with so many votes (U, R), m drawn: (U, R, P)."""
+        return np.asarray(self.reach.alone[counts, self.m][..., None] * self.z**self.m)
+
+
+def _wins_with(m: int, counts: np.ndarray, reach: _Reach) -> np.ndarray:
     """Probability (U, R) that an answer wins with m of the votes that are drawn, times that of drawing k.
 
     `counts` (U, R): all votes of the answers that may have m.
     """
-    share, places = drawn / size, reach.places
-    half = np.arange(places // 2 + 1)
-    z = np.exp(2j * np.pi * half / places)
-    weight = np.where((half == 0) | (2 * half == places), 1.0, 2.0) / places * np.conj(z ** (drawn - m))
-    node, node_weight = np.polynomial.legendre.leggauss(_nodes(drawn, m, counts.shape[1]))
-    values, place = np.unique(counts, return_inverse=True)
-    powers = z ** np.arange(m + 1)[:, None]
-    tied = (reach.alone[values, m][:, None] * powers[m])[..., None]
-    factor = (reach.alone[values, :m] @ powers[:m])[..., None] + (node + 1) / 2 * tied  # (V, P, N)
-    every = factor[place.reshape(counts.shape)]  # (U, R, P, N)
-    free = np.array([(1 - share + share * z) ** number for number in range(size + 1)])
-    others = free[size - counts.sum(axis=1)] * weight  # (U, P) answers that cannot have m, and traces of none
-    rest = np.ones_like(every)
-    if counts.shape[1] > 1:
-        rest[:, :-1] = np.cumprod(every[:, :0:-1], axis=1)[:, ::-1]
-        rest[:, 1:] *= np.cumprod(every[:, :-1], axis=1)
-    coefficient = ((rest @ (node_weight / 2)) * others[:, None]).real.sum(axis=2)
+    draws = _Draws.of(m, reach, counts.sum(axis=1))
+    node, node_weight = np.polynomial.legendre.leggauss(_nodes(reach.drawn, m, counts.shape[1]))
+    every = draws.below(counts)[..., None] + draws.tied(counts)[..., None] * (node + 1) / 2  # (U, R, P, N)
+    rest = _products(every)[:, :-1] * _products(every[:, ::-1])[:, -2::-1]
+    coefficient = ((rest @ (node_weight / 2)) * draws.others[:, None]).real.sum(axis=2)
     return np.asarray(reach.alone[counts, m] * coefficient)
+
+
+def smallest_of_most(
+    votes: np.ndarray, text: np.ndarray, number: np.ndarray, size: np.ndarray, drawn: np.ndarray
+) -> np.ndarray:
+    """Probability (E, A) that each answer has most votes among the traces drawn, where the smallest of those that tie
+    wins: by `number` (E, A) where all of them have one above 0, else by `text` (E, A).
+
+    An answer wins where those before it have fewer votes, and those after it no more. So a number wins where it does
+    so by value and no text has as many votes, or by text, less those times that no text has as many.
+    """
+    numeric = number > 0
+    by_number = _first_of_most(votes, number, numeric, size, drawn)
+    if (numeric | (votes == 0)).all():
+        return by_number
+    by_text = _first_of_most(votes, text, np.ones_like(numeric), size, drawn)
+    return by_text + np.where(numeric, by_number - _first_of_most(votes, text, numeric, size, drawn), 0.0)
+
+
+def _first_of_most(
+    votes: np.ndarray, rank: np.ndarray, ties: np.ndarray, size: np.ndarray, drawn: np.ndarray
+) -> np.ndarray:
+    """Probability (E, A) that each answer has more votes than those of lower `rank` (E, A), and no fewer than the
+    others, of which those without `ties` (E, A) have fewer, too.
+    """
+    order = np.argsort(np.where(votes > 0, rank, np.iinfo(np.int64).max), axis=1, kind="stable")
+    counts, marks = np.take_along_axis(votes, order, axis=1), np.take_along_axis(ties, order, axis=1)
+    keys, inverse = np.unique(np.column_stack([size, drawn, counts, marks]), axis=0, return_inverse=True)
+    wins, answers = np.zeros((len(keys), votes.shape[1])), votes.shape[1]
+    for part in _like_draws(keys, answers):
+        counts, marks, reach = keys[part, 2 : 2 + answers], keys[part, 2 + answers :] > 0, _reach(*keys[part[0], :2])
+        for m in range(1, min(reach.drawn, int(counts.max(initial=0))) + 1):
+            draws = _Draws.of(m, reach, counts.sum(axis=1))
+            below, tied = draws.below(counts), draws.tied(counts)
+            rest = (
+                _products(below)[:, :-1]
+                * _products(np.where(marks[..., None], below + tied, below)[:, ::-1])[:, -2::-1]
+            )
+            wins[part] += reach.alone[counts, m] / reach.likely * (rest * draws.others[:, None]).real.sum(axis=2)
+    chance = np.zeros(votes.shape)
+    np.put_along_axis(chance, order, np.where(wins > ROUNDING, wins, 0.0)[inverse.reshape(-1)], axis=1)
+    return np.where(votes > 0, chance, 0.0)
+
+
+def beside_null(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray, even: bool) -> np.ndarray:
+    """Probability (E, A + 2) that a trace of each answer, of a null, or without a vote comes first, and a null wins,
+    times the number drawn.
+
+    `votes` (E, A + 1): those of a null are the last. `even`: of what ties the earliest wins; else a null wins no tie.
+    It is the probability of `most_votes` with a factor Σ x / c · C(c, x) z^x in place of the answer's, for x of its c
+    traces are drawn. A trace of an answer that ties with a null comes first only where the null loses.
+    """
+    keys, inverse = np.unique(np.column_stack([size, drawn, votes]), axis=0, return_inverse=True)
+    joint = np.zeros((len(keys), votes.shape[1] + 1))
+    for part in _like_draws(keys, votes.shape[1] * (8 if even else 1)):
+        counts, null, reach = keys[part, 2:-1], keys[part, -1], _reach(*keys[part[0], :2])
+        free = reach.size - counts.sum(axis=1) - null
+        for m in range(1, min(reach.drawn, int(null.max(initial=0))) + 1):
+            draws, fewer = (_Draws.of(m, reach, reach.size - others) for others in (free, np.maximum(free - 1, 0)))
+            node, weight = np.polynomial.legendre.leggauss(_nodes(reach.drawn, m, counts.shape[1] + 1))
+            shares, weight = ((node + 1) / 2, weight / 2) if even else (np.zeros(1), np.ones(1))
+            below, tied = draws.below(counts), draws.tied(counts)
+            every = below[..., None] + tied[..., None] * shares  # (U, A, P, N)
+            before, after = _products(every), _products(every[:, ::-1])[:, -2::-1]
+            rest, whole = (before[:, :-1] * after) @ weight, (before[:, -1] @ weight)[:, None]
+            first = np.prod(below + tied * even, axis=1)[:, None]  # a null that comes first wins every tie
+            terms = [rest * draws.below(counts, mean=True) * draws.others[:, None]]
+            terms += [first * (m / np.maximum(null, 1) * draws.others.T).T[:, None]]
+            terms += [whole * (reach.share * draws.z * fewer.others)[:, None]]
+            joint[part] += reach.alone[null, m][:, None] / reach.likely * np.concatenate(terms, axis=1).real.sum(axis=2)
+    return np.where(joint > ROUNDING, joint, 0.0)[inverse.reshape(-1)]
+
+
+def _like_draws(keys: np.ndarray, numbers: int) -> Iterator[np.ndarray]:
+    """Rows that draw as many of as many traces (the first two columns), in parts of `CELLS` numbers at most, of rows of
+    so many numbers for each place of a transform.
+    """
+    pairs, pair_of = np.unique(keys[:, :2], axis=0, return_inverse=True)
+    for number, (size, drawn) in enumerate(pairs.tolist()):
+        rows = np.flatnonzero(pair_of.reshape(-1) == number)
+        if drawn:
+            most = max(1, CELLS // (numbers * (_reach(size, drawn).places // 2 + 1)))
+            yield from (rows[start : start + most] for start in range(0, len(rows), most))
+
+
+def _products(factors: np.ndarray) -> np.ndarray:
+    """The products of the first 0 to R factors (U, R, …): (U, R + 1, …)."""
+    ones = np.ones((len(factors), 1, *factors.shape[2:]), dtype=factors.dtype)
+    return np.cumprod(np.concatenate([ones, factors], axis=1), axis=1)

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from replay.sampling.ties import Ranks
 from replay.sampling.unscored import PARTIAL, Unscored
 
 NONE = -1
 
 
 VOTES, SCORES, FEATURES = "votes", "scores", "features"
-"""What a rule may read beside the counts that every policy knows."""
+"""Names that a rule may read beside the counts that every policy knows."""
 
 
 class LazyArrays(Mapping[str, np.ndarray]):
@@ -57,7 +58,7 @@ class _Statistic:
 
 @dataclass(frozen=True)
 class Prefix:
-    """What has been revealed after each step; arrays are (E, S), column s - 1 standing for step s.
+    """The revealed traces after each step; arrays are (E, S), column s - 1 standing for step s.
 
     A step is a trace (generation order), verified at once if it is valid and the policy verifies, or a
     verification (other orders). Statistics of scores are zero, or NaN where said, for policies that
@@ -74,7 +75,7 @@ class Prefix:
     revealed: Revealed | None = field(default=None, repr=False)
     by_code: bool = False
     """Whether the numbers of answers are their codes, which is quicker, and may tell what comes later."""
-    _made: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+    _cache: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
     traces = _Statistic()
     """Traces generated so far."""
@@ -106,8 +107,8 @@ class Prefix:
     def rows(self, examples: slice) -> Prefix:
         """The same statistics of some examples alone."""
         revealed = None if self.revealed is None else self.revealed.rows(examples)
-        own = self.statistics.at(examples), self.features.at(examples), self.examples.at(examples)
-        return Prefix(*own, revealed, self.by_code)
+        tables = self.statistics.at(examples), self.features.at(examples), self.examples.at(examples)
+        return Prefix(*tables, revealed, self.by_code)
 
     def first(self, steps: int) -> Prefix:
         """The same statistics cut off after `steps` steps."""
@@ -116,14 +117,14 @@ class Prefix:
         return replace(self, statistics=self.statistics.at(cut), features=self.features.at(cut), revealed=revealed)
 
     def once(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """What rules that share a key make of it, made once."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+        """The result of rules that share a key, computed once."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
 
     @cached_property
     def coded(self) -> Prefix:
-        """The same for a rule that is known not to look ahead: answers have their codes for numbers."""
+        """The prefix for a rule that is known not to look ahead: answers have their codes for numbers."""
         return replace(self, by_code=True)
 
     @cached_property
@@ -139,7 +140,9 @@ class Prefix:
 
     @cached_property
     def leader(self) -> np.ndarray:
-        """Number of the answer with most votes; of several the one generated first, revealed or not; -1 before any."""
+        """Number of the answer with most votes; -1 before any. Of several it is the one generated first, revealed or
+        not, unless the policy's `tie` says otherwise.
+        """
         return self._numbered(self.walk.votes.winner)
 
     @cached_property
@@ -157,8 +160,11 @@ class Prefix:
 
     @cached_property
     def answer_places(self) -> np.ndarray:
-        """Where every answer first appears in the order of generation (E, A), which no rule is shown."""
-        return self.walk.first_place if self.by_code else self._numbers.places(self.walk.first_place)
+        """Where every answer first appears in the order of generation (E, A), which no rule is shown; NONE for a null
+        that votes.
+        """
+        places = self.walk.answer_place
+        return places if self.by_code else self._numbers.places(places)
 
     @cached_property
     def answer_votes(self) -> np.ndarray:
@@ -177,9 +183,9 @@ class Prefix:
 
     @property
     def walk(self) -> Revealed:
-        """What the steps reveal, which no rule is shown. Raises ValueError where this was made without a walk."""
+        """The revealed traces, which no rule may read. Raises ValueError where this was made without a walk."""
         if self.revealed is None:
-            raise ValueError("statistics of every answer need a walk: this `Prefix` was made without one")
+            raise ValueError("statistics of every answer need a walk, which this `Prefix` does not have")
         return self.revealed
 
     def _numbered(self, code: np.ndarray) -> np.ndarray:
@@ -189,8 +195,8 @@ class Prefix:
     def _numbers(self) -> _AnswerNumbers:
         if self.by_code:
             first = self.walk.first_place
-            return _AnswerNumbers(self.walk.code, np.broadcast_to(np.arange(first.shape[1]), first.shape))
-        return _by_appearance(self.walk.code)
+            return _AnswerNumbers(self.walk.voted, np.broadcast_to(np.arange(first.shape[1]), first.shape))
+        return _by_appearance(self.walk.voted)
 
     @cached_property
     def _verified_numbers(self) -> _AnswerNumbers:
@@ -232,18 +238,17 @@ class Best:
     lead: np.ndarray
 
 
-def _running_votes(code: np.ndarray, first_place: np.ndarray) -> Votes:
+def _running_votes(code: np.ndarray, place: np.ndarray, answers: int) -> Votes:
     """Votes after every step.
 
-    `code` int (E, S): the answer revealed in each step, NONE for an invalid one. `first_place` int (E, A):
-    where each answer first appears in the order of generation, which breaks ties.
+    `code` int (E, S): the answer revealed in each step, NONE for none, below `answers`. `place` int (E, S): what breaks
+    ties, such as where that answer first appears in the order of generation.
     """
     examples, steps = code.shape
-    place = np.take_along_axis(first_place, np.maximum(code, 0), axis=1)
     second, distinct, run = (np.zeros(examples, dtype=np.int32) for _ in range(3))
     top, winner, last = np.zeros(examples, np.int64), np.full(examples, NONE, np.int64), np.zeros(examples, np.int32)
     out = {name: np.empty((examples, steps), dtype=np.int32) for name in Votes.__dataclass_fields__}
-    for step, (standing, best, leader) in enumerate(standings(code, first_place.shape[1], place)):
+    for step, (standing, best, leader) in enumerate(standings(code, answers, place)):
         seen, count = code[:, step], _votes_of(standing)
         valid = count > 0
         distinct += count == 1
@@ -260,13 +265,14 @@ def _running_votes(code: np.ndarray, first_place: np.ndarray) -> Votes:
 
 VOTE = np.int64(1 << 32)
 """Weight of a vote in a standing: it outweighs every place, and of equal votes the earlier place is more."""
+_PLACE = VOTE - 1
 
 
 def standings(code: np.ndarray, answers: int, place: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Votes counted step by step: the standing of the answer just seen, the highest one, and whose it is, (R,) each.
 
-    `code` (R, S): the answer of each step, NONE for none, below `answers`. `place` (R, S): that of the answer, which
-    breaks ties, and is read at its first vote. A standing is 0 without an answer, the leader NONE before any. All
+    `code` (R, S): the answer of each step, NONE for none, below `answers`. `place` (R, S): what breaks ties, the lowest
+    that the votes for an answer had. A standing is 0 without an answer, the leader NONE before any. All
     that votes are counted for is made of these: what rules see, and means over orders. The second and the third are
     changed by the next step.
     """
@@ -278,7 +284,7 @@ def standings(code: np.ndarray, answers: int, place: np.ndarray) -> Iterator[tup
         answer = code[:, step]
         at = flat + answer
         now = every[at]
-        now += np.where(now == 0, VOTE - place[:, step], VOTE)
+        now += VOTE + np.where(now == 0, -place[:, step], np.maximum((-now & _PLACE) - place[:, step], 0))
         now[answer < 0] = 0
         every[at] = now
         wins = now > top
@@ -335,8 +341,8 @@ def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
 def running_sums(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> np.ndarray:
     """Answer with the highest sum of scores after every step: its code (E, S), NONE before any.
 
-    Sums are taken in the order of the steps, in float64; among equal sums the answer wins whose earliest
-    verified trace (by `place` in the order of generation) comes first. What has no score adds nothing.
+    Sums are taken in the order of the steps, in float64; among equal sums the answer wins whose verified traces have
+    the lowest `place` (E, S), such as that in the order of generation. What has no score adds nothing.
     """
     examples, steps = code.shape
     rows = np.arange(examples)
@@ -357,11 +363,12 @@ def running_sums(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
 
 @dataclass(frozen=True)
 class Revealed:
-    """What the steps of a walk reveal, (E, S) each, and the running statistics that selects and stops are made of.
+    """The traces that the steps of a walk reveal, (E, S) each, and the running statistics of selects and stops.
 
     `code`: the answer, NONE for none; `score`: the verifier's, NaN for none; `at`: the trace's place in the order of
     generation. `first_place` (E, A): where each answer first appears in that order. `verifies`: whether steps verify.
-    `unscored`: what becomes of valid traces without a score.
+    `unscored`: what becomes of valid traces without a score. `nulls` bool: where a trace without an answer votes for
+    none, which is then one more answer, with the last code. `ranks`: what breaks ties; None: the order of generation.
     """
 
     code: np.ndarray
@@ -371,20 +378,42 @@ class Revealed:
     answers: int
     verifies: bool
     unscored: Unscored = PARTIAL
+    nulls: np.ndarray | None = None
+    ranks: Ranks | None = None
 
     def rows(self, examples: slice) -> Revealed:
-        """What the steps of some examples reveal."""
+        """The revealed traces of some examples."""
         parts = {name: getattr(self, name)[examples] for name in ("code", "score", "at", "first_place")}
-        return replace(self, **parts)
+        nulls = None if self.nulls is None else self.nulls[examples]
+        return replace(self, **parts, nulls=nulls, ranks=None if self.ranks is None else self.ranks.rows(examples))
 
     def first(self, steps: int) -> Revealed:
-        """What the first steps reveal; where other answers first appear is not known."""
+        """The traces that the first steps reveal; where other answers first appear is not known."""
         parts = {name: getattr(self, name)[:, :steps] for name in ("code", "score", "at")}
-        row, step = np.nonzero(parts["code"] >= 0)
+        voted = self.voted[:, :steps]
+        row, step = np.nonzero(voted >= 0)
         place = np.full_like(self.first_place, np.iinfo(self.first_place.dtype).max)
-        known = row, parts["code"][row, step]
+        known = row, voted[row, step]
         place[known] = self.first_place[known]
-        return replace(self, **parts, first_place=place)
+        nulls = None if self.nulls is None else self.nulls[:, :steps]
+        ranks = None if self.ranks is None else self.ranks.first(steps)
+        return replace(self, **parts, first_place=place, nulls=nulls, ranks=ranks)
+
+    @cached_property
+    def voted(self) -> np.ndarray:
+        """The answer that each step votes for, NONE for none."""
+        return self.code if self.nulls is None else np.where(self.nulls, self.answers, self.code).astype(np.int32)
+
+    @cached_property
+    def answer_place(self) -> np.ndarray:
+        """Where each answer first appears (E, A), NONE for a null, which no trace has for an answer."""
+        if self.nulls is None:
+            return self.first_place
+        return np.insert(self.first_place[:, :-1], self.answers, NONE, axis=1)
+
+    def _winner(self, count: Callable[[np.ndarray], np.ndarray], earliest: np.ndarray) -> np.ndarray:
+        """The winners (E, S) of a count by what breaks its ties; `earliest` (E, S): that of the order of generation."""
+        return count(earliest) if self.ranks is None else self.ranks.winner(count, self.voted)
 
     @cached_property
     def verified_code(self) -> np.ndarray:
@@ -393,7 +422,13 @@ class Revealed:
 
     @cached_property
     def votes(self) -> Votes:
-        return _running_votes(self.code, self.first_place)
+        answers = self.first_place.shape[1]
+        earliest = np.take_along_axis(self.first_place, np.maximum(self.voted, 0), axis=1)
+        votes = _running_votes(self.voted, earliest, answers)
+        if self.ranks is None:
+            return votes
+        winner = self._winner(lambda rank: _running_votes(self.voted, rank, answers).winner, earliest)
+        return replace(votes, winner=winner)
 
     @cached_property
     def best(self) -> Best:
@@ -402,7 +437,8 @@ class Revealed:
     @cached_property
     def sums(self) -> np.ndarray:
         """Answer leading by sum of scores after each step (E, S)."""
-        return running_sums(self.verified_code, self.score, self.at, self.answers)
+        code, score, answers = self.verified_code, self.score, self.answers
+        return self._winner(lambda rank: running_sums(code, score, rank, answers), self.at)
 
     def best_by(self, score: np.ndarray) -> Best:
         """Running best by other scores (E, S), such as calibrated ones."""
@@ -420,7 +456,7 @@ class _AnswerNumbers:
 
     @property
     def count(self) -> int:
-        """How many numbers there are at most; 1 where there is no answer."""
+        """Largest number of numbered answers; 1 where there is no answer."""
         return max(int(self.number.max(initial=NONE)) + 1, 1)
 
     @property
@@ -440,7 +476,7 @@ class _AnswerNumbers:
         return np.where(code >= 0, numbers, NONE).astype(np.int32)
 
     def places(self, first_place: np.ndarray) -> np.ndarray:
-        """Where each numbered answer first appears in the order of generation (E, A), from that of its code (E, C)."""
+        """Place of each numbered answer's first trace in the order of generation (E, A), from those of codes (E, C)."""
         by_number = np.full((len(self.number), self.count), NONE, dtype=np.int32)
         row, code = np.nonzero(self.number >= 0)
         by_number[row, self.number[row, code]] = first_place[row, code]

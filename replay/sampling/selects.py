@@ -2,7 +2,7 @@
 
 A select sees `Prefix`, the statistics of what has been revealed, and nothing else. It has one of two methods: `chooses`
 gives the number of an answer, whose earliest generated trace is taken, `takes` the step whose trace is taken. A frozen
-dataclass with one of them is a select, too: `OwnSelect` puts it into the form of the others.
+dataclass with one of them is a select, too: `WrappedSelect` puts it into the form of the others.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from replay.sampling.declared import Own, Rule
+from replay.sampling.declared import Rule, WrappedRule
 from replay.sampling.over_orders import DrawnTraces
 from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix
-from toolkit.errors import RuleError, own_code
+from toolkit.errors import RuleError, user_code
 
 METHODS = ("chooses", "takes")
 
@@ -35,53 +35,53 @@ class Select(Rule, key="select", noun="select", says="choice"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len([name for name in METHODS if hasattr(self.asked, name)]) > 1:
-            raise RuleError(f"{self.said} has both `chooses` and `takes`: leave one of them out")
+        if len([name for name in METHODS if hasattr(self.implementation, name)]) > 1:
+            raise RuleError(f"{self.label} has both `chooses` and `takes`: leave one of them out")
         if self.method == "chooses" and VOTES not in self.reads:
             raise RuleError(
-                f"{self.said} chooses an answer, so it reads votes: "
+                f"{self.label} chooses an answer, so it reads votes: "
                 f"add `reads: ClassVar = {tuple(sorted(self.reads | {VOTES}))}` to it"
             )
 
     @property
     def method(self) -> str:
-        return next(name for name in METHODS if hasattr(self.asked, name))
+        return next(name for name in METHODS if hasattr(self.implementation, name))
 
     @property
     def over_orders(self) -> Callable[[DrawnTraces], np.ndarray] | None:
-        """What gives the probability (E, T) of each trace to be chosen, over all orders; None: no closed form."""
+        """The function for the probability (E, T) of each trace to be chosen, over all orders; None: no closed form."""
         return None
 
     def decide(self, seen: Prefix) -> np.ndarray:
         """Place of the chosen trace after each step: int (E, S), NONE where nothing valid is seen."""
         if not self.checked:
             return self._located(seen.coded, getattr(self, self.method)(seen.coded))
-        with own_code(self.said):
-            given = np.asarray(getattr(self.asked, self.method)(self.shown(seen)))
-        if given.shape != seen.traces.shape or given.dtype.kind not in "iu":
+        with user_code(self.label):
+            decision = np.asarray(getattr(self.implementation, self.method)(self.visible(seen)))
+        if decision.shape != seen.traces.shape or decision.dtype.kind not in "iu":
             raise RuleError(
-                f"{self.said} gives {given.dtype} of shape {given.shape}; `{self.method}` must give integers of shape "
-                f"{seen.traces.shape}, one for every example and step"
+                f"{self.label} gives {decision.dtype} of shape {decision.shape}; `{self.method}` must give integers of "
+                f"shape {seen.traces.shape}, one for every example and step"
             )
         if self.method == "takes":
-            self._refuse(given > seen.step, "takes the trace of a step that comes later")
-            return self._located(seen, given)
-        later = (seen.answers > 0) & (given >= seen.answers)
+            self._refuse(decision > seen.step, "takes the trace of a step that comes later")
+            return self._located(seen, decision)
+        later = (seen.answers > 0) & (decision >= seen.answers)
         self._refuse(later, "chooses an answer that no step has revealed yet")
-        return self._located(seen, np.where(seen.answers > 0, given, NONE))
+        return self._located(seen, np.where(seen.answers > 0, decision, NONE))
 
-    def _located(self, seen: Prefix, given: np.ndarray) -> np.ndarray:
+    def _located(self, seen: Prefix, decision: np.ndarray) -> np.ndarray:
         """Places (E, S) of the traces of steps, NONE where one has no answer; or the earliest with an answer."""
-        known = given > 0 if self.method == "takes" else given >= 0
+        known = decision > 0 if self.method == "takes" else decision >= 0
         if self.method == "chooses":
-            return np.where(known, np.take_along_axis(seen.answer_places, np.where(known, given, 0), axis=1), NONE)
-        revealed, at = seen.walk, np.where(known, given, 1) - 1
+            return np.where(known, np.take_along_axis(seen.answer_places, np.where(known, decision, 0), axis=1), NONE)
+        revealed, at = seen.walk, np.where(known, decision, 1) - 1
         known &= np.take_along_axis(revealed.code, at, axis=1) >= 0
         return np.where(known, np.take_along_axis(revealed.at, at, axis=1), NONE)
 
     def _refuse(self, wrong: np.ndarray, what: str) -> None:
         if wrong.any():
-            raise RuleError(f"{self.said} {what}: after step {int(wrong.any(axis=0).argmax()) + 1}")
+            raise RuleError(f"{self.label} {what}: after step {int(wrong.any(axis=0).argmax()) + 1}")
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class First(Select, name="first", reads=(), trusted=True, one_trace=True):
 
 @dataclass(frozen=True)
 class Majority(Select, name="majority", reads={VOTES}, trusted=True):
-    """Earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); tie: earliest answer."""
+    """Earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); tie: what `tie` says."""
 
     def chooses(self, seen: Prefix) -> np.ndarray:
         return seen.leader
@@ -121,23 +121,23 @@ class BestOfN(Select, name="best", reads={SCORES}, trusted=True, by_score=True):
 
 
 @dataclass(frozen=True)
-class WeightedVote(Select, name="weighted", reads={VOTES, SCORES}, trusted=True, sums_scores=True):
+class WeightedVote(Select, name="weighted", reads={VOTES, SCORES}, trusted=True, sums_scores=True, counts_votes=False):
     """Earliest trace with the highest sum of scores over its answer (weighted vote).
 
-    A tie goes to the answer with the verified trace that was generated first.
+    A tie goes to the answer with the verified trace that was generated first, unless `tie` says otherwise.
     """
 
     def chooses(self, seen: Prefix) -> np.ndarray:
         return seen.sum_leader
 
 
-class OwnSelect(Own, Select):
+class WrappedSelect(WrappedRule, Select):
     """A class with a method `chooses` or `takes`, which must say what it reads."""
 
     @property
     def reads(self) -> frozenset[str]:
         if self.declared is None:
             raise RuleError(
-                f"{self.said} does not say what it reads: add `reads: ClassVar = ('votes',)` to it, or what it needs"
+                f"{self.label} does not say what it reads: add `reads: ClassVar = ('votes',)` to it, or what it needs"
             )
         return self.declared

@@ -1,7 +1,7 @@
 """When a policy stops: each rule says, for every step of every example at once, whether it holds there.
 
 A rule sees `Prefix`, the statistics of what has been revealed, and nothing else. A frozen dataclass with a method
-`holds` is a rule, too: `OwnStop` puts it into the form of the others.
+`holds` is a rule, too: `WrappedStop` puts it into the form of the others.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from replay.sampling.declared import DeclaredPrefix, Own, Rule
+from replay.sampling.declared import DeclaredPrefix, Rule, WrappedRule
 from replay.sampling.prefix import SCORES, VOTES, Prefix
-from toolkit.errors import RequiredError, RuleError, own_code
+from toolkit.errors import RequiredError, RuleError, user_code
 from toolkit.settings import setting
 
 TOLERANCE = 1e-9
@@ -24,7 +24,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Compared:
-    """What a rule compares after each step, (E, S) each: the name of a statistic, its value, and the value to reach.
+    """A comparison after each step, (E, S) each: the name of a statistic, its value, and the value to reach.
 
     The value is NaN where the rule is not looked at. The rule holds where the value reaches the threshold, but for the
     rounding that it allows.
@@ -59,27 +59,41 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
         return None
 
     def compared(self, seen: Prefix) -> Compared | None:
-        """What the rule compares with what, for explanations; None where it compares no number."""
+        """The statistic and its threshold, for explanations; None where it compares no number."""
         return None
+
+    @property
+    def plans(self) -> bool:
+        """Whether it says how many traces it needs (`needed`)."""
+        return False
+
+    def needed(self, seen: Prefix) -> np.ndarray:
+        """After step 0 to S, the fewest traces after which it would hold if all of them gave the leading answer, or any
+        where none leads: int (E, S + 1); where S more are too few, more than S. Of a rule that `plans`.
+        """
+        raise NotImplementedError(f"{self.label} does not say how many traces it needs")
 
     @abstractmethod
     def holds(self, seen: Prefix) -> np.ndarray:
         """Whether the rule holds after each step: bool (E, S), from statistics (E, S) of what was revealed."""
 
     def decide(self, seen: Prefix) -> np.ndarray:
-        """What `holds` says: bool (E, S). Raises ThinkbackError when it fails."""
-        with own_code(self.said):
-            decided = np.asarray(self.holds(self.shown(seen)))
+        """Values of `holds`: bool (E, S). Raises ThinkbackError when it fails."""
+        with user_code(self.label):
+            decided = np.asarray(self.holds(self.visible(seen)))
         if decided.shape != seen.traces.shape or decided.dtype != bool:
             raise RuleError(
-                f"{self.said} gives {decided.dtype} of shape {decided.shape}; `holds` must give "
+                f"{self.label} gives {decided.dtype} of shape {decided.shape}; `holds` must give "
                 f"bool of shape {seen.traces.shape}, one for every example and step"
             )
         return decided
 
-    def stop(self, seen: Prefix, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """The step (E,) at which it ends a walk with the last step `limit` (E,), and whether it held there (E,)."""
-        return _stopping_step(self.decide(seen), limit, width)
+    def stop(self, seen: Prefix, limit: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """The step (E,) at which it ends a walk with the last step `limit` (E,), and whether it held there (E,).
+
+        `ends`: after which steps it is looked at besides the last, bool (S,) or (E, S); None: after each.
+        """
+        return _stopping_step(self.decide(seen), limit, ends)
 
 
 class CrossingRule(StopRule):
@@ -112,9 +126,9 @@ class CrossingRule(StopRule):
         """The statistic and the threshold, under the name of the parameter that is to be reached."""
         return Compared.one(self.reached, self.strength(seen), float(getattr(self, self.reached)))
 
-    def stop(self, seen: Prefix, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        if width != 1 or self.checked:
-            return super().stop(seen, limit, width)
+    def stop(self, seen: Prefix, limit: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        if ends is not None or self.checked:
+            return super().stop(seen, limit, ends)
         highest = seen.once(self.statistic, lambda: np.maximum.accumulate(self.strength(seen).T, axis=0))
         return crossing_step(highest, self.threshold, limit)
 
@@ -126,7 +140,7 @@ class Never(StopRule, name="none", reads=(), cuts=False, between_verifications=T
     def holds(self, seen: Prefix) -> np.ndarray:
         return np.zeros(seen.traces.shape, dtype=bool)
 
-    def stop(self, seen: Prefix, limit: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    def stop(self, seen: Prefix, limit: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         return limit, np.zeros(len(limit), dtype=bool)
 
 
@@ -159,12 +173,22 @@ class Budget(CrossingRule, name="budget", trusted=True):
     def reached(self) -> str:  # type: ignore[override]
         return "traces" if self.verifications is None else "verifications"
 
+    @property
+    def plans(self) -> bool:
+        return True
+
+    def needed(self, seen: Prefix) -> np.ndarray:
+        return _from_none(-self._counted(seen)) + int(self.threshold)
+
     def strength(self, seen: Prefix) -> np.ndarray:
-        return (seen.verified if self.traces is None else seen.traces).astype(np.float64)
+        return self._counted(seen).astype(np.float64)
+
+    def _counted(self, seen: Prefix) -> np.ndarray:
+        return np.asarray(seen.verified if self.traces is None else seen.traces)
 
 
 @dataclass(frozen=True)
-class Margin(CrossingRule, name="margin", reads={VOTES, SCORES}, reached="margin", trusted=True):
+class Margin(CrossingRule, name="margin", reads={VOTES, SCORES}, reached="margin", trusted=True, counts_votes=False):
     """The best answer leads the second best by `margin` in verifier score (thesis on fact checking, algorithm 2).
 
     Looked at once `min_valid` traces are verified; while they all give one answer, it takes `single_label`
@@ -218,6 +242,21 @@ class Agreement(CrossingRule, name="agreement", trusted=True, reads={VOTES}, rea
         ahead = np.array([_lead_probability(int(p) // most, int(p) % most) for p in pairs])
         return np.where(seen.votes > 0, ahead[place.reshape(seen.votes.shape)], -np.inf)
 
+    @property
+    def plans(self) -> bool:
+        return True
+
+    def needed(self, seen: Prefix) -> np.ndarray:
+        votes, most = np.stack([_from_none(seen.votes), _from_none(seen.second_votes)], axis=-1), seen.votes.shape[1]
+        pairs, place = np.unique(votes.reshape(-1, 2), axis=0, return_inverse=True)
+        more = [self._more(first, second, most) for first, second in pairs.tolist()]
+        return np.asarray(np.array(more, dtype=np.int64)[place.reshape(votes.shape[:2])])
+
+    def _more(self, first: int, second: int, most: int) -> int:
+        """The fewest votes for the first with which the rule would hold; one more than `most` where that is too few."""
+        enough = (n for n in range(1, most + 1) if _lead_probability(first + n, second) >= self.confidence)
+        return next(enough, most + 1)
+
 
 @dataclass(frozen=True)
 class Window(StopRule, name="window", reads={VOTES}, trusted=True):
@@ -232,17 +271,17 @@ class Window(StopRule, name="window", reads={VOTES}, trusted=True):
         return Compared.one("run", np.where(seen.traces % self.size == 0, seen.run, np.nan), self.size)
 
 
-class OwnStop(Own, StopRule):
+class WrappedStop(WrappedRule, StopRule):
     """A class with a method `holds`; one that declares nothing may read all but columns, and makes no verifications."""
 
     @property
     def reads(self) -> frozenset[str]:
         return frozenset({VOTES}) if self.declared is None else self.declared
 
-    def shown(self, seen: Prefix) -> Any:
-        """What it declares; votes and scores where it declares nothing."""
+    def visible(self, seen: Prefix) -> Any:
+        """The statistics that it declares; votes and scores where it declares nothing."""
         reads = frozenset({VOTES, SCORES}) if self.declared is None else self.reads
-        return DeclaredPrefix(seen, reads, self.said)
+        return DeclaredPrefix(seen, reads, self.label)
 
     def holds(self, seen: Prefix) -> np.ndarray:
         return np.asarray(self.rule.holds(seen))
@@ -259,28 +298,47 @@ def _lead_probability(first: int, second: int) -> float:
     return total / 2**n
 
 
-def looked_at(steps: int, limit: np.ndarray, width: int) -> np.ndarray:
-    """Where a rule is looked at: after every `width` steps and at the limit (E,); bool (E, steps)."""
+def _from_none(counts: np.ndarray) -> np.ndarray:
+    """Counts (E, S) after each step with those before any, 0: (E, S + 1)."""
+    return np.pad(counts.astype(np.int64), ((0, 0), (1, 0)))
+
+
+def looked_at(steps: int, limit: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
+    """Where a rule is looked at: after the steps in `ends` (None: all) and at the limit (E,); bool (E, steps)."""
     step = np.arange(1, steps + 1)
     looked = step <= limit[:, None]
-    return looked if width == 1 else looked & ((step % width == 0) | (step == limit[:, None]))
+    return looked if ends is None else looked & (ends | (step == limit[:, None]))
 
 
-def _stopping_step(holds: np.ndarray, limit: np.ndarray, width: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def needed_ends(rule: StopRule, seen: Prefix) -> np.ndarray:
+    """After which traces a block ends, bool (E, S), where each has as many as the rule needs if all of them agree."""
+    steps = seen.step
+    needed = np.maximum(rule.needed(seen), 1)
+    ends, at = np.zeros(steps.shape, dtype=bool), np.zeros(len(steps), dtype=np.int64)
+    rows = np.arange(len(steps))
+    while steps.shape[1] and (at < steps.shape[1]).any():
+        at = np.minimum(at + needed[rows, at], steps.shape[1])
+        ends[rows, at - 1] = True
+    return ends
+
+
+def _stopping_step(
+    holds: np.ndarray, limit: np.ndarray, ends: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """First step at which a rule holds, else the last step allowed.
 
     `holds` is bool (E, S), column s - 1 standing for step s; `limit` int (E,) is the last step of each
-    example (0: none). The rule is looked at after every `width` steps and at the limit.
+    example (0: none). The rule is looked at after the steps in `ends` and at the limit.
     Returns the step (E,) and whether the rule held there (E,).
     """
-    looked = holds & looked_at(holds.shape[1], limit, width)
+    looked = holds & looked_at(holds.shape[1], limit, ends)
     first = looked.argmax(axis=1)
     ruled = looked[np.arange(len(first)), first]
     return np.where(ruled, first + 1, limit), ruled
 
 
 def crossing_step(highest: np.ndarray, threshold: float, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same for a crossing rule: `highest` float (S, E) is its statistic's running maximum, steps first."""
+    """Stopping steps of a crossing rule: `highest` float (S, E) is its statistic's running maximum, steps first."""
     small = np.int8 if len(highest) < 128 else np.int32  # the sum is the slow part of a large sweep
     below = (highest < threshold).view(np.int8).sum(axis=0, dtype=small).astype(np.int32)
     ruled = below < limit

@@ -19,12 +19,12 @@ from replay.sampling.prefix import FEATURES, SCORES, VOTES
 
 MODES = ("lazy", "pool")
 STATE = ("vote_ratio", "label_score", "constant")
-"""What follows the named features in the vector: two that change as the example goes on, and 1."""
+"""The entries after the named features in the vector: two that change as the example goes on, and 1."""
 LABEL_SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
     "mean": lambda total, count, highest: total / count,
     "max": lambda total, count, highest: highest,
 }
-"""What `label_score` makes of the scores of an answer's verified traces: of their sum, number and maximum."""
+"""Functions of `label_score` on the scores of an answer's verified traces: of their sum, number and maximum."""
 NEVER = np.iinfo(np.int32).max
 TOGETHER = 1024
 """Examples advanced together: few enough that their matrices stay in the processor's cache. Changes no result."""
@@ -46,7 +46,7 @@ class Surrogate(Order, name="surrogate", predicts=True, reads=frozenset({VOTES, 
 
     @property
     def lazy(self) -> bool:
-        """It generates one trace a step, and may find nothing left to verify before the cap."""
+        """Whether it generates one trace a step, and may have nothing left to verify before the cap."""
         return self.mode == "lazy"
 
     def steps(self, traces: GeneratedTraces) -> WalkSteps:
@@ -62,7 +62,7 @@ class Surrogate(Order, name="surrogate", predicts=True, reads=frozenset({VOTES, 
         return (*self.features, *STATE)
 
     def weighed(self, traces: GeneratedTraces) -> WalkSteps:
-        """The same steps; the weights are kept, and the predictions by which traces were picked."""
+        """The steps with the weights, and with the predictions by which traces were picked."""
         parts = traces.code, traces.score, traces.features, traces.count
         return pick(*parts, self, keep_weights=True, verified=traces.verified_code)
 
@@ -139,7 +139,7 @@ def _walk(state: _State, generated: np.ndarray, keep_weights: bool) -> tuple[np.
 
 
 class _State:
-    """What the surrogates of all examples know: votes, observed scores, weights w (d, E) and P (d, d, E).
+    """State of the surrogates of all examples: votes, observed scores, weights w (d, E) and P (d, d, E).
 
     `usable` bool (E, T): the valid traces that may be picked.
     """
@@ -203,9 +203,9 @@ class _State:
             if self.settings.bonus:
                 predicted += self.settings.bonus * np.sqrt(self._spread())
         predicted[~self.open[: self.top]] = -np.inf
-        picked = predicted.argmax(axis=0)
-        self.highest = predicted[picked, self.rows]
-        return picked
+        place = predicted.argmax(axis=0)
+        self.highest = predicted[place, self.rows]
+        return place
 
     def learn(self, at: np.ndarray, on: np.ndarray) -> None:
         """Observe the score of trace `at` (E,) where `on` (E,)."""

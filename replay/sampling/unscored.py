@@ -9,21 +9,21 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Unscored:
-    """How such a trace is taken.
+    """A way to treat such a trace.
 
     `skips`: no verification of it is made, though its vote counts. `fills`: it is verified, and its score is `fill`,
     the lowest that the verifier gave to a trace of the pool, anywhere in the log. With neither the example is partial
-    once such a trace has to be verified. `says` tells what happened, for notes; `shown` marks traces among steps.
+    once such a trace has to be verified. `says` tells what happened, for notes; `mark` marks traces among steps.
     """
 
     name: str
     skips: bool = False
     fills: bool = False
     says: str = ""
-    shown: str = ""
+    mark: str = ""
     fill: float | None = None
 
-    def taken(self, score: np.ndarray, alone: np.ndarray) -> np.ndarray:
+    def filled(self, score: np.ndarray, alone: np.ndarray) -> np.ndarray:
         """Scores (E, T) as a policy reads them; `alone` (E,): where traces are not ranked against each other."""
         return score if self.fill is None else np.where(np.isnan(score) & alone[:, None], self.fill, score)
 
@@ -37,13 +37,13 @@ SKIP = Unscored(
     "skip",
     skips=True,
     says="no verification of these is counted or paid, and none can win by its score",
-    shown="skipped",
+    mark="skipped",
 )
 LOWEST = Unscored(
     "lowest",
     fills=True,
     says="each counts as verified, at the cost logged if any, with the verifier's lowest score in that pool of the log",
-    shown="lowest score",
+    mark="lowest score",
 )
 WAYS = {way.name: way for way in (PARTIAL, SKIP, LOWEST)}
-"""By what `on_unscored` says."""
+"""Ways by the value of `on_unscored`."""

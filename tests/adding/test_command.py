@@ -1,4 +1,4 @@
-"""`thinkback generate RECIPE --on LOG` with real models: what goes wrong is one line, and the log is as it was."""
+"""`thinkback generate RECIPE --on LOG` with real models: what goes wrong is one line, and the log is unchanged."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_states_of_another_dimension_than_the_log_s(home: Path) -> None:
     before = files(home / "wide")
     refused(
         add(home, CHANCE + STATES, on="wide"),
-        "the model's states have 64 numbers, those of `hidden_states/tiny` in the log 8: give them another `name`",
+        "the model's states have 64 numbers, those of `hidden_states/tiny` in the log have 8: give them another `name`",
     )
     assert files(home / "wide") == before, "nothing was begun, the random scorer before it neither"
 

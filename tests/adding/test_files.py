@@ -30,7 +30,7 @@ STATES = '[[states]]\nmodel = "m"\nlayers = [-1]\n'
         (CHANCE + CHANCE, "`verify.name` `chance` names two steps"),
         (CHANCE.replace('"chance"', '"a/b"'), "it takes a name without `/`"),
         (CHANCE.replace('"chance"', '".a"'), "it takes a name without `/`"),
-        ('[[verify]]\nname = "j"\nkind = "judge"\nprompt = "score.txt"', "a verifier that is asked in words needs"),
+        ('[[verify]]\nname = "j"\nkind = "judge"\nprompt = "score.txt"', "a verifier that prompts a model needs"),
         (ENGINE + '[[verify]]\nname = "j"\nkind = "judge"\nprompt = "scores.txt"', "did you mean"),
         (
             ENGINE + '[[verify]]\nname = "j"\nkind = "judge"\nprompt = "score.txt"\nread = "xml"',

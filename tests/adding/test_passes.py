@@ -268,7 +268,7 @@ def test_a_model_that_a_step_can_t_use_is_one_line(tmp_path: Path, models: Path)
     own = own.with_columns(pl.col("layer").cast(pl.Int16), pl.col("token").cast(pl.Int32))
     make_log(tmp_path / "log", **{"hidden_states/tiny": own})
     cases = {
-        STATES: "states have 64 numbers, those of `hidden_states/tiny` in the log 8",
+        STATES: "states have 64 numbers, those of `hidden_states/tiny` in the log have 8",
         STATES.replace("layers = [-1, 0, -2, 2]", "layers = [-4]") + 'name = "x"\n': "the model has 2 layers, so -4",
         STATES.replace('"tiny"', '"missing"'): "model `missing`",
         LOGPROB.replace('"tiny"', '"nli"'): "model `nli`: 6 weights are missing in its files",
@@ -481,7 +481,7 @@ def test_a_text_without_the_places_asked_for_is_settled(tmp_path: Path, models: 
     done = run(tmp_path, models, step)
     said = {one["trace_id"]: one["reason"] for one in done.log.manifest.source["hidden_states"]["tiny"]["skipped"]}
     # `so 1` and the end are five tokens; `0 and 1: 2` and the end eleven
-    assert said["s000/verify/0"] == "the text has 5 tokens, none of those asked for"
+    assert said["s000/verify/0"] == "the text has 5 tokens, none of the requested ones"
     assert "s000/votes/0" not in said
     assert run(tmp_path, models, step).steps == ()
 

@@ -12,7 +12,7 @@ from generate.classifier.classifier_recipe import load_training
 from generate.recipes.recipe import load_recipe
 from generate.recipes.toml_file import SHIPPED
 from generate.signals.additions import load_additions
-from generate.signals.judge import _AskedVerifier
+from generate.signals.judge import _PromptedVerifier
 from generate.tasks import make_task
 from generate.training.trainer import CHOICES
 from thinkback.app import app
@@ -38,7 +38,7 @@ def test_a_verifier_learns_from_the_questions_of_its_log(task: str) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_signals_are_those_that_the_model_has_learnt(task: str) -> None:
     added = load_additions(f"{task}-signals")
-    asked = {step.kind: step for step in added.verify if isinstance(step, _AskedVerifier)}
+    asked = {step.kind: step for step in added.verify if isinstance(step, _PromptedVerifier)}
     assert {kind: step.prompt for kind, step in asked.items()} == {
         "judge": "bare_judge.txt", "reflection": "bare_reflect.txt", "listwise": "bare_choose.txt",
     }  # fmt: skip

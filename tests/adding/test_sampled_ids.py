@@ -99,7 +99,7 @@ def test_log_probabilities_are_of_the_tokens_that_were_sampled(sampled: Path, ti
     assert record.recounted
     assert found["texts"].log.manifest.source["verifiers"]["lp"]["recounted"] == len(record.recounted)
     reason = next(iter(record.recounted.values()))
-    assert reason.startswith("its text comes to ")
+    assert reason.startswith("its text has ")
 
 
 def test_entropies_and_ranks_are_those_that_the_engine_told(sampled: Path, tiny: Any, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from generate.annotating.annotation_plan import estimate_additions, make_add_pla
 from generate.annotating.annotation_run import add
 from generate.engines.base import Call, CallFailure
 from generate.signals.additions import load_additions
-from generate.signals.judge import _AskedWorker
+from generate.signals.judge import _PromptedWorker
 from generate.signals.random_score import _RandomWorker
 from tests.adding.judges import Judge, in_json
 from tests.adding.makers import make_log, make_rows, write_recipe
@@ -133,7 +133,7 @@ def test_unreadable_ones_of_another_shard_are_counted_once(tmp_path: Path, monke
         return rule(call)
 
     with monkeypatch.context() as small:
-        small.setattr(_AskedWorker, "per_block", 5)
+        small.setattr(_PromptedWorker, "per_block", 5)
         with pytest.raises(Killed):
             run(tmp_path, JUDGE, dies)
     run(tmp_path, JUDGE, rule, shard=(1, 2))

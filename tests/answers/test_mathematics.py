@@ -131,7 +131,7 @@ def test_the_cache_answers_without_a_process(tmp_path: Path, monkeypatch: pytest
     rows = table(("a", "1+x", "x+1"), ("a", "2x", "x+1"), ("a", "x+x", "x+1"))
     with Mathematics(workers=1, cache=path) as judge:
         first = judge_mathematics(rows, judge)
-    assert (first.asked, first.cached) == (4, 0)  # three against the reference, x+x against 2x
+    assert (first.comparisons, first.cached) == (4, 0)  # three against the reference, x+x against 2x
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a process was started")
@@ -139,7 +139,7 @@ def test_the_cache_answers_without_a_process(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(mathematics.subprocess, "Popen", refuse)
     with Mathematics(workers=1, cache=path) as judge:
         again = judge_mathematics(rows, judge)
-    assert (again.asked, again.cached) == (0, 4)
+    assert (again.comparisons, again.cached) == (0, 4)
     assert again.frame.equals(first.frame)
     assert again.merged == first.merged == 1
 
@@ -188,5 +188,5 @@ def test_two_may_share_a_cache(tmp_path: Path) -> None:
     with Mathematics(workers=1, cache=path) as one, Mathematics(workers=1, cache=path) as two:
         one.compare([("x+1", "1+x")])
         two.compare([("x+1", "1+x"), ("x+2", "2+x")])
-        assert (one.asked, two.asked, two.cached) == (1, 1, 1)
+        assert (one.comparisons, two.comparisons, two.cached) == (1, 1, 1)
     assert sqlite3.connect(path).execute("select count(*) from comparisons").fetchone() == (2,)

@@ -90,3 +90,19 @@ def test_an_altered_log_is_refused(altered: Path, thinkback: Run, tmp_path: Path
     assert re.search(r"traces/part-00000.parquet`: its bytes are not those that were sealed [^\n]*\n", said), said
     assert said.count("\n") <= 2, said
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - NEED_A_GATE))
+def test_a_shard_that_the_manifest_does_not_list_is_named(
+    altered: Path, thinkback: Run, tmp_path: Path, name: str
+) -> None:
+    """Once, whatever comes of the command; rows that were put beside a sealed log are not read."""
+    for file in ("p.toml", "add.toml"):
+        shutil.copy(altered / file, tmp_path)
+    shutil.copytree(altered / ("good" if name in ("describe", "query", "explain") else "log"), tmp_path / "more")
+    shutil.copy(tmp_path / "more" / "traces" / "part-00000.parquet", tmp_path / "more" / "traces" / "extra.parquet")
+    ended = thinkback(*(tmp_path / "more" if word == "LOG" else word for word in COMMANDS[name]))
+    notes = [line for line in ended.stderr.splitlines() if line.startswith("note: ")]
+    assert notes == [
+        "note: `traces/extra.parquet`: ignored, since the manifest does not list it; to add rows, merge logs"
+    ]

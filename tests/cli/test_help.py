@@ -11,7 +11,7 @@ import typer
 import typer.testing
 
 from tests.errors import refuses
-from thinkback.app import PANELS, app, with_asked
+from thinkback.app import PANELS, app, app_of
 from thinkback.options import numbers
 
 
@@ -50,9 +50,9 @@ def test_help_of_every_command(thinkback: Callable, path: tuple[str, ...]) -> No
 def test_a_command_that_is_built_alone_is_the_same(name: str) -> None:
     """Its help, or what is said of a name that is none."""
     runner = typer.testing.CliRunner()
-    alone, whole = (runner.invoke(one, [name, "--help"], prog_name="thinkback") for one in (with_asked([name]), app))
+    alone, whole = (runner.invoke(one, [name, "--help"], prog_name="thinkback") for one in (app_of([name]), app))
     assert (alone.exit_code, alone.output) == (whole.exit_code, whole.output)
-    built = typer.main.get_command(with_asked([name])).commands
+    built = typer.main.get_command(app_of([name])).commands
     assert set(built) == ({name} if (name,) in COMMANDS else {path[0] for path in COMMANDS})
 
 

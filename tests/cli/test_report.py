@@ -16,7 +16,7 @@ import replay
 import thinkback as tb
 from replay.analyses.report import report as reports
 from replay.analyses.report.report import LogReport, _sections, report
-from replay.runs.saved.shown import ranked_input
+from replay.runs.saved.display import ranked_input
 from tests.replay.small import log as small_log
 from tests.show.test_document import assert_sound
 from toolkit.errors import ThinkbackError

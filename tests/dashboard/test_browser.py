@@ -12,7 +12,7 @@ import replay
 from replay import Result
 from tests.dashboard.conftest import Open, Opened, altered
 from toolkit.columns import metric_column
-from toolkit.show.tables.table_content import NumberWithInterval, ShownInterval
+from toolkit.show.tables.table_content import IntervalCell, NumberWithInterval
 
 
 def estimates(saved: Path) -> dict[tuple[str, str], tuple[float, float | None, float | None]]:
@@ -60,7 +60,7 @@ def test_it_sorts_filters_and_hides_columns(browse: Open, page_file: Path, saved
 
 def shown(result: Result, saved: Path, policy: str, metric: str) -> str:
     column = metric_column(metric, result.columns)
-    return NumberWithInterval.of(column).show(ShownInterval(*estimates(saved)[policy, metric]))
+    return NumberWithInterval.of(column).show(IntervalCell(*estimates(saved)[policy, metric]))
 
 
 @pytest.mark.parametrize("sweep", ["majority", "margin"])

@@ -70,7 +70,7 @@ def test_gsm8k(tmp_path: Path) -> None:
     assert loaded.examples["example_id"].to_list() == ["gsm8k-test-00000", "gsm8k-test-00001"]
     assert loaded.examples["labels"].to_list() == [None, None]
     (count,) = loaded.counts
-    assert (count.found, count.published, count.agrees) == (2, 1_319, False)
+    assert (count.counted, count.published, count.agrees) == (2, 1_319, False)
     assert str(count) == "gsm8k test questions: 2 (published: 1,319, 1,317 fewer; Cobbe et al. 2021)"
 
 
@@ -113,7 +113,7 @@ def test_gsm_symbolic(tmp_path: Path, name: str, file: str) -> None:
     assert loaded.examples["gold"].to_list() == ["1", "2", "1"]
     expected = {"gsm-symbolic": [5_000, 100], "gsm-symbolic-p1": [5_000, 100], "gsm-symbolic-p2": [2_500, 50]}
     assert [count.published for count in loaded.counts] == expected[name]
-    assert [count.found for count in loaded.counts] == [3, 2]
+    assert [count.counted for count in loaded.counts] == [3, 2]
 
 
 def test_math_as_folders_of_problems(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_math500_and_its_exclusion_from_math(tmp_path: Path) -> None:
     rows = [problem(text, "7", level="Level 1", type="Algebra") for text in ("b and c?", "d?")]
     math = load("math", lines_file(tmp_path / "test.jsonl", rows), ["test"], {"exclude": str(path)})
     assert math.examples["question"].to_list() == ["d?"]
-    assert [count.found for count in math.counts] == [2, 1]
+    assert [count.counted for count in math.counts] == [2, 1]
 
 
 CHOICES = {"A": "a river", "B": "a bank", "C": "a hat", "D": "a cup", "E": "a dog"}
@@ -191,7 +191,7 @@ def test_quantemp_with_its_evidence(tmp_path: Path) -> None:
     assert made["evidence"].to_list() == [["first", "second"], ["x"], []]
     assert made["taxonomy"].to_list() == ["statistical"] * 3
     assert "the verdict is in here" not in str(made.to_dicts())
-    assert [(count.found, count.published) for count in loaded.counts] == [
+    assert [(count.counted, count.published) for count in loaded.counts] == [
         (3, 2_495), (1, 474), (1, 1_423), (1, 598), (1, None),
     ]  # fmt: skip
     assert load("quantemp", tmp_path, ["test"]).examples["evidence"].to_list() == [[], [], []]
@@ -205,7 +205,7 @@ def test_claimdecomp_maps_six_grades_to_three_labels(tmp_path: Path) -> None:
     assert loaded.examples["label_original"].to_list() == grades
     assert loaded.examples["evidence"].to_list()[0] == ["Is it so? yes", "Was it so? no", "Will it be? unknown"]
     assert "it is false" not in str(loaded.examples.to_dicts())
-    assert [(count.found, count.published) for count in loaded.counts] == [(6, 200), (2, 60), (3, 91), (1, 49)]
+    assert [(count.counted, count.published) for count in loaded.counts] == [(6, 200), (2, 60), (3, 91), (1, 49)]
 
 
 def test_published_shares_add_up_to_the_published_totals(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ LOG, POLICIES = ROOT / "data" / "log", ROOT / "data" / "logged_order.toml"
 ASSETS = ROOT / "toolkit" / "show" / "dashboard"
 GIVEN = (
     "replay/runs/page/*.py",
-    "replay/runs/saved/shown.py",
+    "replay/runs/saved/display.py",
     "toolkit/show/ranking/ranking.py",
     "toolkit/show/ranking/results.py",
 )

@@ -64,6 +64,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "load_policies": (tb.load_policies, {"source": [VOTE]}),
     "load": (tb.load, {"address": "saved"}),
     "load_gate": (tb.load_gate, {"path": "gate.json"}),
+    "load_verifier": (tb.load_verifier, {"path": "latent.json"}),
     "describe_log": (tb.describe_log, {"log": None}),
     "validate_log": (tb.validate_log, {"log": None}),
     "query_log": (tb.query_log, {"log": None, "sql": "SELECT 1"}),

@@ -9,7 +9,7 @@ from toolkit.errors import counted, nearest, suggest
 
 ONE = '[[policy]]\nname = "vote"\nkind = "sample"\nmax_traces = 3\nselect = "majority"\n'
 MISTAKES = {
-    "the plural": (ONE.replace("policy", "policies"), r"`\[\[policies\]\]` is none of its tables; .*`\[\[policy\]\]`"),
+    "the plural": (ONE.replace("policy", "policies"), r"`\[\[policies\]\]` is no table of a .*`\[\[policy\]\]`"),
     "another key": (f'measures = "credit"\n{ONE}', "unknown key `measures`; did you mean `measure`?"),
     "a far-fetched key": (f"verbose = true\n{ONE}", "unknown key `verbose`; there are: `measure`, `policy`, `prices`"),
     "no rule": (f"{ONE}stop = {{ margin = 0.1 }}\n", "`stop` has no `rule`; it takes a table such as"),

@@ -97,7 +97,7 @@ def test_a_cosine_is_that_of_the_vectors() -> None:
 def test_what_the_encoder_does_not_take_whole_has_no_embedding_and_passages_are_halved() -> None:
     encoder = Letters(12)
     assert np.isnan(similarity.embedded(["up up up up up up", "up"], encoder)).all(axis=1).tolist() == [True, False]
-    assert similarity.pieces(["up", "up right down between"], encoder) == [["up"], ["up right", "down between"]]
+    assert similarity.chunks(["up", "up right down between"], encoder) == [["up"], ["up right", "down between"]]
 
 
 @settings(max_examples=30, deadline=None)

@@ -17,7 +17,7 @@ from toolkit.errors import ThinkbackError
 from toolkit.imports import import_format
 from toolkit.imports.files import archives
 from toolkit.imports.files.archives import Allowance, open_archive, unpacked
-from toolkit.imports.files.found_files import find_files
+from toolkit.imports.files.listing import find_files
 from toolkit.log import collect, open_log
 
 
@@ -162,7 +162,7 @@ def test_what_programs_keep_beside_files_is_passed_over(tmp_path: Path) -> None:
         ("nothing-*", "there is no such file or folder"),
         ("gopher://x/y", "can't be opened: Protocol not known: gopher"),
         ("empty", "there is no such file or folder, or nothing in it"),
-        ("other", "no file of this format by its name among 1 file"),
+        ("other", "no name among 1 file is that of a file of this format"),
     ],
 )
 def test_sources_that_are_not_there(source: str, wanted: str, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_programs_are_opaque(replies: list[str], verdict: bool | None, tmp_path:
     assert found["opaque"].to_list() == [True] * 2 * len(replies)
     assert (found["correct"].to_list() if "correct" in found.columns else [None, None] * 2) == [verdict] * len(found)
     assert report.readings.judged == (2 if verdict else 0)
-    assert "t: programs are no answers that could be compared or vote, so they are opaque" in report.notes
+    assert "t: programs can neither be compared nor vote: they are opaque" in report.notes
 
 
 def test_a_metric_of_programs_on_numbers_is_one_of_answers(tmp_path: Path) -> None:
@@ -74,9 +74,7 @@ def test_the_likelihood_of_one_text_is_no_choice(tmp_path: Path) -> None:
     report = imported(rows, tmp_path)
     found = traces(report)
     assert found.select("opaque", "correct", "sum_logprob").rows() == [(True, True, -1.5)]
-    assert "t: likelihoods of one text are no answers that could be compared or vote, so they are opaque" in (
-        report.notes
-    )
+    assert "t: likelihoods of one text can neither be compared nor vote: they are opaque" in (report.notes)
 
 
 @pytest.mark.parametrize(("target", "gold"), [("yes", "1"), ("no", "0"), ("1", "1"), ("maybe", "maybe")])
@@ -152,4 +150,4 @@ def test_a_metric_that_is_better_where_lower_is_no_verdict(
         (tmp_path / "m" / f"results_{TIME}.json").write_text(told)
     report = import_format("lm-eval", [path], tmp_path / "log")
     assert report.readings.judged == judged
-    assert (f"t: `{metric}`: better where lower, so no verdict" in report.notes) == (not judged)
+    assert (f"t: `{metric}`: lower is better, so it is no verdict" in report.notes) == (not judged)

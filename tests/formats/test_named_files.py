@@ -79,7 +79,7 @@ def test_what_is_no_single_file_is_told(tmp_path: Path) -> None:
         import_format("verl", [str(rows.parent)], tmp_path / "log")
     for name in ("runs.tar.gz", "runs.tgz", "runs.7z"):
         (tmp_path / name).write_bytes(packed.read_bytes())
-        with pytest.raises(ThinkbackError, match=rf"{name}`: of archives only `.zip` is read: unpack it"):
+        with pytest.raises(ThinkbackError, match=rf"{name}`: the only archives read are `.zip`: unpack it"):
             import_format("auto", [str(tmp_path / name)], tmp_path / "log")
     with zipfile.ZipFile(tmp_path / "outer.zip", "w") as archive:
         archive.writestr("inner.zip", b"PK")
@@ -91,7 +91,7 @@ def test_the_format_that_it_looks_like(tmp_path: Path) -> None:
     rows = published("verl", tmp_path) / "40.jsonl"
     with pytest.raises(ThinkbackError, match=r"no custom_id, .*; it looks like verl: `thinkback import verl`"):
         import_format("openai-batch", [str(rows)], tmp_path / "log")
-    with pytest.raises(ThinkbackError, match=r"no file of this format by its name among .*; it looks like verl"):
+    with pytest.raises(ThinkbackError, match=r"no name among .* is that of a file of this format; it looks like verl"):
         import_format("lm-eval", [str(rows.parent)], tmp_path / "log")
 
 
@@ -174,7 +174,7 @@ def test_a_run_of_helm_that_is_named_by_its_state_has_the_files_beside_it(tmp_pa
     named = [str(folder / STATE)]
     report = import_format("helm", named, tmp_path / "log")
     assert read(report.log) == [("4", "5", True)]
-    assert "HELM's verdicts are by `final_number_exact_match`" in report.notes
+    assert "HELM's verdicts come from `final_number_exact_match`" in report.notes
     (folder / "per_instance_stats.json").unlink()
     report = import_format("auto", named, tmp_path / "alone")
     assert read(report.log) == [("4", "5", False)]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.formats.published import TIME, published
 from toolkit.imports import import_format
-from toolkit.imports.formats.prepared import FileNote, said_once
+from toolkit.imports.formats.prepared import FileNote, merged_notes
 
 SAID = [
     ([FileNote("a", "x")], ["a: x"]),
@@ -26,7 +26,7 @@ SAID = [
 
 @pytest.mark.parametrize(("notes", "lines"), SAID)
 def test_a_sentence_is_said_once(notes: list[FileNote], lines: list[str]) -> None:
-    assert list(said_once(notes)) == lines
+    assert list(merged_notes(notes)) == lines
 
 
 def sample(**more: Any) -> str:
@@ -53,7 +53,7 @@ def test_those_of_many_runs_of_helm_and_lighteval(tmp_path: Path) -> None:
         copy = shutil.copytree(run, run.with_name(f"run{number}"))
         (copy / "run_spec.json").write_text(json.dumps({"name": f"colours:number={number},model=openai/gpt2"}))
     report = import_format("helm", [str(run.parent)], tmp_path / "log")
-    assert [line.startswith("HELM's verdicts are by") for line in report.notes].count(True) == 1
+    assert [line.startswith("HELM's verdicts come from") for line in report.notes].count(True) == 1
     details = published("lighteval", tmp_path) / "details" / "org" / "model" / TIME
     (single,) = details.glob("details_single*")
     for number in range(3):

@@ -204,7 +204,7 @@ def test_another_scorer_of_inspect(tmp_path: Path) -> None:
 def test_lighteval_that_could_only_write_texts_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "details_t_2025-01-01T00-00-00.parquet"
     pl.DataFrame({"doc": ["{'query': 'x'}"], "model_response": ["{}"], "metric": ["{}"]}).write_parquet(path)
-    with pytest.raises(ThinkbackError, match="`doc` is no object; lighteval writes texts where"):
+    with pytest.raises(ThinkbackError, match="`doc` must be an object: lighteval writes text where"):
         import_format("lighteval", [str(path)], tmp_path / "log")
 
 

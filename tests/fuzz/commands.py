@@ -29,6 +29,8 @@ class Ran:
     err: str
     seconds: float
     hung: bool = False
+    memory: int = 0
+    """The most that it took, in bytes, where that is known."""
 
     @property
     def told(self) -> str:
@@ -102,7 +104,8 @@ class Commands:
             code = worker.wait()
             self._end()
             return Ran(told, code, *self._said(), time.monotonic() - begun)
-        return Ran(told, int(line), *self._said(), time.monotonic() - begun)
+        code, memory = map(int, line.split())
+        return Ran(told, code, *self._said(), time.monotonic() - begun, memory=memory)
 
     def _working(self) -> subprocess.Popen[bytes]:
         if self._worker is None:

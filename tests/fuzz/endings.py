@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.fuzz.commands import Ran
 from toolkit.printable import printable
 
+MOST_MEMORY = 2 * 2**30
 LONGEST = 620
 """Characters of a line that says what is wrong."""
 SIMULATED = "Simulated log: these numbers describe a model, not a system."
@@ -23,6 +24,8 @@ def faults(ran: Ran, lines: int = 1) -> Iterator[str]:
     """What is wrong with the way in which a command ended. At most so many lines may say why it was refused."""
     if ran.hung:
         yield f"{ran.told}: hangs, ended after {ran.seconds:.0f} s"
+    elif ran.memory > MOST_MEMORY:
+        yield f"{ran.told}: took {ran.memory / 2**30:.1f} GiB of memory"
     elif ran.code < 0:
         yield f"{ran.told}: ended by signal {-ran.code}"
     elif "Traceback (most recent call last)" in ran.err or "panicked at" in ran.err:
@@ -35,7 +38,9 @@ def faults(ran: Ran, lines: int = 1) -> Iterator[str]:
 
 
 def _said(ran: Ran, lines: int) -> Iterator[str]:
-    said = [line for line in ran.err.split("\n") if line not in ("", SIMULATED)]
+    said = [line for line in ran.err.split("\n") if line not in ("", SIMULATED) and not line.startswith("note: ")]
+    if ran.code == 2 and lines == 1 and not all(line.startswith("error: ") for line in said):
+        yield f"{ran.told}: {said[0][:200]!r} on stderr, which is no error"
     if ran.code == 0 and said:
         yield f"{ran.told}: exit code 0 and on stderr {said[0][:200]!r}"
     elif ran.code == 2 and not 1 <= len(said) <= lines:

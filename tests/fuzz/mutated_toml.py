@@ -14,7 +14,6 @@ from generate.simulation.grid import simulate
 from tests.adding.makers import make_log
 from tests.fuzz.campaign import Case
 from tests.fuzz.commands import ROOT, Commands, Ran
-from tests.fuzz.damage import damaged_json
 from tests.fuzz.damaged_toml import altered_toml, damaged_toml
 from tests.fuzz.documents import documents
 from tests.fuzz.endings import State, changes, faults, state
@@ -26,9 +25,7 @@ READERS = {
     "recipe": "generate.recipes.recipe:load_recipe",
     "adding": "generate.signals.additions:load_additions",
     "training": "generate.training.model_recipe:load_training_recipe",
-    "gate": "replay.policies.gate_file:load_gate",
 }
-GATE = ("--action", "active_verify", "--on", "split='train'", "--tune", "split='dev'")
 READ_AT_ONCE = 15
 """Files that a case only has read; one more it runs."""
 RULES = """
@@ -82,7 +79,7 @@ RUNS: Mapping[str, tuple[Runs, ...]] = {
 class MutatedToml:
     """See the module."""
 
-    name, about = "toml", "mutated policies, mappings, recipes, gates"
+    name, about = "toml", "mutated policies, mappings, recipes"
     share = 3.0
     beside: ClassVar[tuple[str, ...]] = ("samples.jsonl", "lists.jsonl", "pairs.jsonl", "questions.jsonl")
 
@@ -90,10 +87,6 @@ class MutatedToml:
         """Logs for policies and additions, and rows that mappings of every form find something in."""
         simulate(folder / "log", examples=12, traces=16, labels=3, seed=3, name="log")
         commands.run("simulate", "--recovery", "--examples", "600", "--out", "revised", folder=folder)
-        ran = commands.run("fit-gate", "revised", *GATE, "--out", "gate.json", folder=folder)
-        if ran.code != 0:
-            raise RuntimeError(f"{ran.told}: {ran.err}")
-        self.gate = (folder / "gate.json").read_text("utf-8")
         make_log(folder / "sums")
         self.base = folder
         self.before = self._base()
@@ -102,7 +95,7 @@ class MutatedToml:
         """Many files that are read, and one that is run."""
         for number in range(READ_AT_ONCE):
             kind = case.rng.choice(list(READERS))
-            file = self._written(case, kind, case.folder / f"{number}.{'json' if kind == 'gate' else 'toml'}")
+            file = self._written(case, kind, case.folder / f"{number}.toml")
             ran = case.commands.call(READERS[kind], str(file), folder=case.folder, limit_s=30)
             if not self._judge(case, ran, kind):
                 file.unlink()
@@ -155,10 +148,7 @@ class MutatedToml:
     def _written(
         self, case: Case, kind: str, file: Path, mutate: Callable[[random.Random, str], bytes] = damaged_toml
     ) -> Path:
-        if kind == "gate":
-            file.write_text(damaged_json(case.rng, self.gate)[0], "utf-8", "surrogateescape")
-        else:
-            file.write_bytes(mutate(case.rng, case.rng.choice(documents(kind))))
+        file.write_bytes(mutate(case.rng, case.rng.choice(documents(kind))))
         return file
 
     def _beside(self, rng: random.Random, kind: str, place: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from toolkit.show import (
     FrontierPoint,
     Heat,
+    IntervalCell,
     Number,
     PlottedBand,
     PlottedCurve,
     ReliabilityPanel,
-    ShownInterval,
     Table,
     TableColumn,
     bands_figure,
@@ -32,7 +32,7 @@ def write(folder: str, texts: Sequence[str]) -> None:
     columns = (TableColumn(a), TableColumn(b, Number(1)), TableColumn(c, key=d))
     rows = tuple((text, number - 2.5, text) for number, text in enumerate(texts))
     table = Table(d, columns, rows, above=(a,), below=(b, c))
-    interval = ShownInterval(0.5, 0.4, 0.6)
+    interval = IntervalCell(0.5, 0.4, 0.6)
     makers = (
         lambda: frontier([FrontierPoint(a, 1.0, 0.5, on_front=True), FrontierPoint(b, 2.0, 0.4)], title=c, cost=d),
         lambda: curves_figure([(a, [PlottedCurve(b, (1, 2), (0.1, 0.2), (0, 0), (1, 1))])], title=c, x=d, y=a),

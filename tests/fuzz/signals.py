@@ -120,11 +120,11 @@ class Signals:
         """What is wrong after the same command was run to its end."""
         writing = COMMANDS[name]
         ran = self._let_alone(place, writing)
-        sealed = name == "seal" and ran.code == 2 and "sealed already" in ran.err
-        if ran.code != 0 and not sealed:
+        done = ran.code == 2 and any(said in ran.err for said in ("sealed already", "nothing is left to generate"))
+        if ran.code != 0 and not done:
             yield f"again: exit code {ran.code}, {ran.err[:300]!r}"
             return
-        yield from (f"again: {fault}" for fault in (() if sealed else faults(ran)))
+        yield from (f"again: {fault}" for fault in (() if done else faults(ran)))
         if content(place / writing.makes) != self.made[name]:
             yield "again: another result than undisturbed"
         yield from (f"again: {fault}" for fault in changes(inputs, state(place, (writing.makes,))))

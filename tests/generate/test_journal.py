@@ -27,7 +27,7 @@ EVENTS: list[Event] = [
     Answered("ü", "", 1, "too long", 0.5, None),
     Skipped("t1", "no text"),
     Incomplete("t2", "too long"),
-    Recounted("t4", "its text comes to 1 token, of 2 that were written"),
+    Recounted("t4", "its text has 1 token, the log counts 2"),
     Unreadable("t3", True),
     BlockDone(2.5, 17),
 ]
@@ -48,8 +48,8 @@ def test_what_is_kept_is_read_back_as_it_was(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         assert held(journal) == EVENTS
         assert not journal.empty()
-        assert (journal.kept("models"), journal.kept(BEGUN)) == ({"engine": {"ü": [1, None]}}, {"seed": 1})
-        assert journal.kept("else") == {}
+        assert (journal.saved("models"), journal.saved(BEGUN)) == ({"engine": {"ü": [1, None]}}, {"seed": 1})
+        assert journal.saved("else") == {}
         journal.remove()
     assert not (tmp_path / FOLDER).exists()
 

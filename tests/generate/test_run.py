@@ -19,8 +19,8 @@ import polars as pl
 import pytest
 
 from generate.engines.base import Call, CallFailure, EngineError, Outcome
-from generate.journal.asking import PATIENCE
 from generate.journal.database import FOLDER, Journal
+from generate.journal.dispatch import PATIENCE
 from generate.journal.events import Answered
 from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_estimate import estimate, examples_bytes
@@ -139,7 +139,7 @@ def test_a_chat_template_beside_the_recipe_is_part_of_the_log(tmp_path: Path) ->
     pytest.importorskip("transformers")
     text = LOCAL.replace('kind = "openai"', 'kind = "transformers"\nchat_template = "own.jinja"')
     recipe, template = write_recipe(tmp_path, text=text), "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    with pytest.raises(ThinkbackError, match="`engine.chat_template` own.jinja can't be read"):
+    with pytest.raises(ThinkbackError, match="cannot read `engine.chat_template` own.jinja"):
         load_recipe(recipe)
     (tmp_path / "own.jinja").write_text(template, encoding="utf-8")
     done = go(recipe, tmp_path / "log")

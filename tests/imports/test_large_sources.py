@@ -229,6 +229,8 @@ def test_mistakes_are_told_as_of_a_small_source(bench: Bench, monkeypatch: pytes
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(parts, "WHOLE_BYTES", 2**40)
             told.append(refused(bench, mapping, lines(bench, rows)))
+        if "'same'" in traces:  # which of the rows with one id is told of depends on the part that they are in
+            told = [re.sub(r"row \d+", "row", one) for one in told]
         assert told[0] == told[1]
 
 

@@ -149,7 +149,7 @@ def test_paths_and_expressions(value: str, wanted: object) -> None:
     [
         ("choices.message", r"takes the field `message` of a list: name the element first, as in `\[0\].message`"),
         ("of[0]", r"takes element 0 of an object"),
-        ("n.x", r"goes into `x` of values that are Int64, which have no parts"),
+        ("n.x", r"takes `x` of values that are Int64 and have no fields"),
         ("choices[0].mesage", r"needs the field `mesage`, which its object lacks; did you mean `message`\?"),
         ("choises[0].message", r"needs the column `choises`, which the source lacks; did you mean `choices`"),
     ],
@@ -203,7 +203,7 @@ def test_records_under_a_key(bench: Bench, document: dict, records: str, answer:
 def test_records_that_are_not_there(bench: Bench) -> None:
     file = bench.folder / "run.json"
     file.write_text(json.dumps({"samples": [1]}), encoding="utf-8")
-    for records, wanted in (("sample", "has no list and no object under `sample`"), ("samples", "what is no object")):
+    for records, wanted in (("sample", "has no list and no object under `sample`"), ("samples", "that is no object")):
         assert wanted in refused(bench, f'\nrecords = "{records}"\n' + HEAD + TRACES, str(file))
     assert "is for JSON" in refused(bench, '\nrecords = "a"' + HEAD + TRACES, bench.rows([sample()], "a.csv"))
     assert "`records` is 'a b'; it takes the path" in refused(bench, '\nrecords = "a b"' + HEAD + TRACES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from tests.imports.makers import HEAD, TRACES, Bench, sample
@@ -135,11 +137,12 @@ def test_where_all_the_log_is_doubted_each_data_set_may_need_its_own_cure(bench:
     bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED)
     warnings = [line for line in told(bench).split("\n") if line.startswith("WARNING")]
     apart = "others need another setting, so import these apart"
+    doubted = "({} of 22 of all that is doubted)".format
     assert warnings == [
         "WARNING: only 0 of 12 judged traces of `hashes` in pool `p` are right:"
-        f" `--set 'answers.read_gold=[\"####\"]'` would make 12 of 12 tried right; {apart}",
+        f" `--set 'answers.read_gold=[\"####\"]'` would make 12 of 12 tried right {doubted('12')}; {apart}",
         "WARNING: only 0 of 10 judged traces of `boxes` in pool `p` are right:"
-        f" `--set 'answers.read_gold=[\"boxed\"]'` would make 10 of 10 tried right; {apart}",
+        f" `--set 'answers.read_gold=[\"boxed\"]'` would make 10 of 10 tried right {doubted('10')}; {apart}",
     ]
 
 
@@ -150,7 +153,7 @@ def test_a_cure_of_one_data_set_is_found_though_all_the_log_is_doubted(bench: Be
     warnings = [line for line in told(bench).split("\n") if line.startswith("WARNING")]
     assert "`boxes` in pool `p`" in warnings[0]
     assert "`--set 'answers.read_gold=[\"boxed\"]'` would make 10 of 10 tried right" in warnings[0]
-    assert warnings[-1] == "WARNING: so it is with 1 further data set in a pool"
+    assert warnings[-1] == "WARNING: the same holds for 1 further data set in a pool"
 
 
 def test_one_cure_for_all_data_sets_is_said_once(bench: Bench) -> None:
@@ -176,7 +179,7 @@ def test_of_many_three_are_named(bench: Bench) -> None:
     bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED)
     warnings = [line for line in told(bench).split("\n") if line.startswith("WARNING")]
     assert [line.split("`")[1] for line in warnings[:3]] == ["bad4", "bad3", "bad2"]
-    assert warnings[3] == "WARNING: so it is with 2 further data sets in a pool"
+    assert warnings[3] == "WARNING: the same holds for 2 further data sets in a pool"
 
 
 def test_examples_with_hundreds_of_traces_do_not_crowd_out_the_others(bench: Bench) -> None:
@@ -202,14 +205,14 @@ def test_a_cure_is_tried_on_the_text_where_answers_are_given(bench: Bench) -> No
         rejudge=True, settings=settings,
     )  # fmt: skip
     assert report.readings.right == 6
-    assert not any("changes no answer" in line for line in report.told())
+    assert not any("changes no answer" in line for line in report.lines())
 
 
 def test_ways_to_read_that_change_nothing_are_told_of(bench: Bench) -> None:
     rows = [sample(f"e{i}", "1", t="So 1", ok=True) for i in range(6)]
     bench.run(rows, HEAD + ANSWERED, settings=['answers.read=["last number"]'])
     assert told(bench).endswith(
-        "WARNING: `answers.read` changes no answer, for it reads what is mapped as answer;"
+        "WARNING: `answers.read` changes no answer: it reads the mapped answer;"
         " to read the text instead: `--set 'traces.answer=t'`"
     )
 
@@ -237,7 +240,7 @@ def test_where_only_the_source_judges_no_way_to_read_is_advised(bench: Bench) ->
     assert told(bench).endswith("the source's own verdicts: see whether `traces.correct` is what it should be")
 
 
-FORM = "WARNING: some wrong answers are their gold in another form: "
+FORM = "WARNING: some answers judged wrong are the gold in another form: "
 
 
 def test_a_normal_form_that_makes_several_wrong_answers_their_gold_is_told_of_at_any_share(bench: Bench) -> None:
@@ -264,3 +267,61 @@ def test_a_form_that_makes_others_wrong_says_so(bench: Bench) -> None:
     numbers = [sample(f"b{i}", "7.0", gold="7") for i in range(3)]
     bench.run([*letters, *numbers], HEAD + TRACES + '[answers]\nkind = "number"\n')
     assert told(bench).endswith("would make 3 of 3 tried right; it would make others wrong, so import these apart")
+
+
+def test_equal_cures_are_one_line_that_says_how_far_it_reaches(bench: Bench) -> None:
+    rows = [row for number in range(5) for row in of(f"hashes{number}", 12, "It is {}", "so #### {}")]
+    rows += of("good", 40, "It is {}", "{}") + of("lost", 8, "no", "{}")
+    bench.run(rows, HEAD.replace("\"'d'\"", '"set"') + GROUPED)
+    warnings = [line for line in told(bench).split("\n") if line.startswith("WARNING")]
+    assert len(warnings) == 2
+    assert "only 0 of 60 judged traces of 5 data sets in pools (`hashes0` in pool `p`" in warnings[0]
+    assert "would make 60 of 60 tried right (60 of 68 of all that is doubted)" in warnings[0]
+    assert "`lost` in pool `p`" in warnings[1]
+
+
+def test_a_mark_is_learnt_from_what_stands_before_gold(bench: Bench) -> None:
+    text = "<|im_start|>think\nIt is {0} or 3.\n<|im_start|>answer\n{0}\n<|im_end|> 99"
+    rows = [sample(f"e{i}", t=text.format(f"{i + 10} apples"), gold=f"{i + 10} apples") for i in range(8)]
+    mapping = HEAD + READ.replace('kind = "number"', 'kind = "exact"')
+    bench.run(rows, mapping)
+    assert bench.report is not None
+    cure = bench.report.readings.cure
+    assert cure is not None
+    assert "im_start" in cure.settings
+    assert cure.helped == 8
+    settings = [one.strip("'") for one in shlex.split(cure.settings) if one != "--set"]
+    report = import_table(
+        [str(bench.folder / "samples.jsonl")], bench.mapping(mapping), bench.folder / "cured", settings=settings
+    )
+    assert report.readings.right == 8
+
+
+@pytest.mark.parametrize(("right", "offered"), [(0, True), (1, False)])
+def test_verdicts_that_tell_right_from_wrong_are_not_to_be_replaced(bench: Bench, right: int, offered: bool) -> None:
+    rows = [sample(f"e{i}", str(i), gold=str(i), ok=i < right) for i in range(60)]
+    bench.run(rows, HEAD + TRACES + 'correct = "ok"\n')
+    assert ("--rejudge" in told(bench)) is offered
+
+
+VALUES = [
+    ("5.4 \\text{ cents}", "5.4", True), ("2516_8", "2516", True), ("2516_{8}", "2516", True), ("5\\%", "0.05", True),
+    ("3 feet", "3", True), ("5 cm^2", "5", True), ("5 %", "50", False), ("2516_8", "251", False), ("x_2", "x", False),
+    ("5 or 6", "5", False), ("cents", "5", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "gold", "same"), VALUES)
+def test_answers_that_differ_in_form_alone_are_counted_and_may_be_taken(
+    bench: Bench, answer: str, gold: str, same: bool
+) -> None:
+    rows = [sample("e0", answer, gold=gold), sample("e1", "1", gold="1"), sample("e2", "2", gold="3")]
+    bench.run(rows, HEAD + TRACES)
+    assert bench.report is not None
+    assert bench.report.readings.values.count == same
+    assert ("differs from gold in form alone" in told(bench)) is same
+    taken = import_table(
+        [str(bench.folder / "samples.jsonl")], bench.mapping(HEAD + TRACES), bench.folder / "taken",
+        settings=["answers.judge=form"],
+    )  # fmt: skip
+    assert taken.readings.right == 1 + same

@@ -112,4 +112,4 @@ def test_what_is_said_agrees_with_its_number(bench: Bench) -> None:
     bench.report = None
     shutil.rmtree(bench.folder / "log")
     bench.run([sample(answer="7")], HEAD + TRACES)
-    assert "WARNING: only 0 of 1 judged trace is right" in str(bench.report.told())
+    assert "WARNING: only 0 of 1 judged trace is right" in str(bench.report.lines())

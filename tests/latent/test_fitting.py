@@ -22,7 +22,7 @@ from tests.latent.planted import scores
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, extend_log, open_log, validate_log, write_log
 from toolkit.log.describe.scored_traces import scored_traces
-from toolkit.log.describe.worth import _quality
+from toolkit.log.describe.verifier_quality import _quality
 from toolkit.stats import auc, auc_within
 
 TRAIN = "split='train'"
@@ -381,7 +381,7 @@ def test_mistakes_are_one_line_and_leave_the_log_as_it_was(path: Path, tmp_path:
         (replace(QUICK, states="other"), TRAIN, "no model `other`"),
         (replace(QUICK, pools=("n5",)), TRAIN, "no pool `n5`"),
         (QUICK, "split='dev'", "matches no example"),
-        (replace(QUICK, folds=200), TRAIN, "which make no 200 folds"),
+        (replace(QUICK, folds=200), TRAIN, "too few for 200 folds"),
     ):
         with pytest.raises(ThinkbackError, match=says):
             added(where, settings, train_on)

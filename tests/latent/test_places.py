@@ -168,7 +168,7 @@ def test_no_more_traces_are_taken_than_asked_for(log: Log) -> None:
 def test_states_are_the_same_however_many_places_are_held(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     traces = taken(log)
     whole = list(traces.at())
-    monkeypatch.setattr(place_probes, "KEPT_BYTES", 1)
+    monkeypatch.setattr(place_probes, "MEMORY_BYTES", 1)
     for one, other in zip(whole, traces.at(), strict=True):
         assert one.place == other.place
         np.testing.assert_array_equal(one.trace, other.trace)

@@ -100,8 +100,8 @@ def test_bounds_that_a_footer_states_wrongly_are_damage(tmp_path: Path, stated: 
     assert stated in data[at:]
     path.write_bytes(data[:at] + data[at:].replace(stated, other))
     problem = validate_log(open_log(tmp_path / "log")).problems[0]
-    assert "its footer says bounds that its values do not keep" in str(problem)
-    with pytest.raises(LogError, match="says bounds that its values do not keep"):
+    assert "its footer has bounds that its values exceed" in str(problem)
+    with pytest.raises(LogError, match="has bounds that its values exceed"):
         query_log(open_log(tmp_path / "log"), "select * from examples where example_id = 'top-id'")
 
 

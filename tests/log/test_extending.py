@@ -9,7 +9,9 @@ import polars as pl
 import pytest
 
 from tests.adding.makers import make_log, make_rows
+from toolkit.errors import ThinkbackError
 from toolkit.log import ADDING, LogError, collect, extend_log, open_log, validate_log
+from toolkit.log.write.extending import _clear
 from toolkit.log.write.shard_files import write_shard
 
 SCORES = make_rows()["traces"].select("trace_id", "example_id", verifier=pl.lit("v"), score=pl.lit(0.5))
@@ -87,3 +89,15 @@ def test_a_value_that_stands_wins(tmp_path: Path) -> None:
     assert made["a"].null_count() == 20
     assert made["c"].null_count() == 0
     assert log.warnings == ()
+
+
+@pytest.mark.parametrize("note", ['{"../../elsewhere": []}', "[]", '{"features": 5}', "[" * 5000])
+def test_a_note_of_a_killed_writer_leads_nowhere_else(note: str, tmp_path: Path) -> None:
+    """What a log from elsewhere brings along removes nothing beside it."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "part.parquet").touch()
+    (tmp_path / "log" / ".adding").mkdir(parents=True)
+    (tmp_path / "log" / ".adding" / "placing.json").write_text(note)
+    with pytest.raises(ThinkbackError):
+        _clear(tmp_path / "log")
+    assert (tmp_path / "elsewhere" / "part.parquet").exists()

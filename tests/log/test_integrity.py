@@ -178,7 +178,7 @@ def test_what_was_kept_long_ago_is_hashed_again(tmp_path: Path, cache: Path) -> 
     hashed()
     database = sqlite3.connect(cache)
     with database:
-        database.execute("UPDATE checked SET at = at - ?", (checked_shards.KEPT_S,))
+        database.execute("UPDATE checked SET at = at - ?", (checked_shards.REMEMBERED_S,))
     database.close()
     check_log(open_log(log))
     assert hashed() == size(log, "examples", "traces", "verifications")

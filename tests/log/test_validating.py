@@ -177,8 +177,8 @@ CASES: dict[str, tuple[Tables, str]] = {
     "equal answers judged differently": (
         whole(traces=traces(correct=[True, False, False, True, False])),
         f"`traces/{PART}`, column `correct`, row 2: is false for answer `4` of example `q1`, "
-        "which is judged differently before: judge equal answers alike, or mark them `contested`, as one import of all"
-        " their files with `--set answers.conflicts=keep` does",
+        "which an earlier trace judges differently: judge equal answers alike, or mark them `contested`, as one "
+        "import of all their files with `--set answers.conflicts=keep` does",
     ),
     "partly judged": (
         whole(traces=traces(correct=[True, None, True, True, False])),
@@ -230,8 +230,8 @@ CASES: dict[str, tuple[Tables, str]] = {
             )
         ),
         f"`traces/{PART}`, column `correct`, row 2: is false for answer `4` of example `q1`, "
-        "which is judged differently before: judge equal answers alike, or mark them `contested`, as one import of all"
-        " their files with `--set answers.conflicts=keep` does",
+        "which an earlier trace judges differently: judge equal answers alike, or mark them `contested`, as one "
+        "import of all their files with `--set answers.conflicts=keep` does",
     ),
     "a call of many candidates paid twice": (
         whole(verifications=verifications(candidates=[None, None, 2, 2], prompt_tokens=[1, 1, 9, 9])),
@@ -355,7 +355,9 @@ def test_long_answers_are_compared_whole_and_held_by_their_hash(end: str, tmp_pa
     answers = [f"{LONG}4", "5", f"{LONG}{end}", "yes", "no"]
     put_all(tmp_path, whole(traces=traces(answer=answers, correct=[True, False, False, True, False])))
     example = f"answer `{LONG[:59]}…` of example `q1`"
-    line = f"`traces/{PART}`, column `correct`, row 2: is false for {example}, which is judged differently before"
+    line = (
+        f"`traces/{PART}`, column `correct`, row 2: is false for {example}, which an earlier trace judges differently"
+    )
     assert [problem.startswith(line) for problem in problems(tmp_path)] == [True] * (end == "4")
     held = pl.DataFrame({"answer": answers}).select(relations._shortened("answer")).to_series()
     assert held.str.len_bytes().max() < 100
@@ -580,7 +582,7 @@ def test_parents_that_lead_back(tmp_path: Path) -> None:
     put_all(tmp_path, tables)
     # rows 0 to 3 are a0, a1, b0 and b1, row 4 is r4
     assert problems(tmp_path) == [
-        f"`traces/{PART}`, column `parent_id`, row 5: `r2` is itself made from `r1`: "
+        f"`traces/{PART}`, column `parent_id`, row 5: `r2` is itself a revision of `r1`: "
         "a chain of revisions must begin with a solve (3 rows in all)"
     ]
     tables["traces"] = _chain({f"r{i}": f"r{i - 1}" if i else "a0" for i in range(40)})

@@ -24,7 +24,7 @@ def attempted(log: PlainLog, policy: Row, trace: Row) -> tuple[Row, Row | None]:
         if (other["pool"], other["action"]) == (trace["pool"], "solve")
     ]
     if row is None or row["score"] is None or any(one.get("candidates") is not None for one in together):
-        raise Partial("nothing says whether the trace was given up")
+        raise Partial("nothing says whether the trace was abandoned")
     return (given_up(trace, abandon["tokens"]) if row["score"] < abandon["below"] else trace), row
 
 
@@ -39,7 +39,7 @@ def given_up(trace: Row, tokens: int) -> Row:
         correct=None if trace["correct"] is None else False,
         credit=None if trace.get("credit") is None else 0.0,
         completion_tokens=tokens,
-        finish_reason="given up",
+        finish_reason="abandoned",
         finalizer_used=False,
         latency_s=trace.get(f"latency_s@{tokens}"),
         device_s=trace.get(f"device_s@{tokens}"),

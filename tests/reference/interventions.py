@@ -140,8 +140,9 @@ def signal(log: PlainLog, policy: Row, gate: Row, path: Path) -> tuple[Any, list
     if name in ("vote_share", "margin") and not log.comparable(trace["example_id"], policy["base"]["pool"]):
         return None, []
     if name == "vote_share":
-        counts = votes(log, path.traces)
-        return (counts[path.answer] / sum(counts.values()) if path.answer is not None else None), []
+        counts = votes(log, path.traces, policy["base"].get("nulls") == "vote")
+        known = path.answer is not None or None in counts
+        return (counts[path.answer] / sum(counts.values()) if known else None), []
     if name == "margin":
         return lead(log, policy["base"], path), []
     return trace.get(name), []

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.reference.abandoned import attempted
-from tests.reference.rules import Partial, PlainLog, Row, choose, holds, in_random_order
+from tests.reference.rules import Partial, PlainLog, Row, choose, holds, in_random_order, more_needed
 from tests.reference.surrogate import Surrogate
 
 
@@ -148,7 +148,7 @@ def sample_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
                 continue
             if lazily:
                 generated = [generate(log, policy, trace, [], early) for trace in generated]
-            path = with_checks(listwise_path(log, policy, generated, listed, ran_out), early)
+            path = with_checks(listwise_path(log, policy, generated, listed, ran_out, j), early)
             if exact:
                 score = {row["trace_id"]: row["score"] for row in listed}
                 scored = [(t, score[t["trace_id"]]) for t in generated if log.valid(t) and t["trace_id"] in score]
@@ -160,17 +160,17 @@ def sample_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
         elif policy.get("expected"):
             paths.extend(with_checks(path, early) for path in expected_paths(log, policy, generated, ran_out))
         elif order == "generation":
-            paths.append(generation_path(log, policy, generated, ran_out))
+            paths.append(generation_path(log, policy, generated, ran_out, j))
         elif order == "surrogate":
             path = lazy_path if policy.get("mode", "lazy") == "lazy" else chosen_path
-            paths.append(with_checks(path(log, policy, generated, ran_out), early))
+            paths.append(with_checks(path(log, policy, generated, ran_out, j), early))
         else:
             valid = verifiable(log, policy, generated)
             if order == "random":
                 queue = in_random_order(valid, seed, j)
             else:
                 queue = sorted(valid, key=lambda t: -score_of(log, policy, t))  # stable
-            paths.append(with_checks(queue_path(log, policy, generated, queue, ran_out), early))
+            paths.append(with_checks(queue_path(log, policy, generated, queue, ran_out, j), early))
     return paths
 
 
@@ -187,25 +187,32 @@ def with_checks(path: Path, checks: list[Call]) -> Path:
     return replace(path, checks=[*checks, *path.checks])
 
 
-def generation_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: str) -> Path:
-    stop, width = policy.get("stop"), policy.get("width", 1)
+def generation_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: str, j: int = 0) -> Path:
+    width, blocks = policy.get("width", 1), [0]
     seen: list[Row] = []
     scored: list[tuple[Row, float]] = []
     checks: list[Call] = []
     ending = ran_out
     for t, logged in enumerate(generated, start=1):
+        if t > blocks[-1]:  # the end of the next block
+            left = len(generated) - blocks[-1]
+            more = more_needed(log, policy, seen, scored, left) if width == "needed" else min(width, left)
+            blocks.append(blocks[-1] + more)
         trace = generate(log, policy, logged, seen, checks)
         if verifies(policy) and log.valid(trace) and (found := checked(log, policy, trace)) is not None:
             checks.append(found[0])
             scored.append((trace, found[1]))
-        if (t % width == 0 or t == len(generated)) and holds(log, stop, seen, scored):
+        if t == blocks[-1] and holds(log, policy, seen, scored):
             ending = "rule"
             break
-    chosen, answer = choose(log, policy.get("select", "best"), seen, scored)
-    return Path(seen, checks, chosen, answer, ending, width)
+    chosen, answer = choose(log, policy, seen, scored, j)
+    waits = tuple(seen[start:end] for start, end in itertools.pairwise(blocks))
+    return Path(seen, checks, chosen, answer, ending, waits=waits)
 
 
-def queue_path(log: PlainLog, policy: Row, generated: list[Row], queue: Sequence[Row], ran_out: str) -> Path:
+def queue_path(
+    log: PlainLog, policy: Row, generated: list[Row], queue: Sequence[Row], ran_out: str, j: int = 0
+) -> Path:
     """Everything is generated, then `queue` is verified one by one."""
     scored: list[tuple[Row, float]] = []
     checks: list[Call] = []
@@ -215,22 +222,22 @@ def queue_path(log: PlainLog, policy: Row, generated: list[Row], queue: Sequence
         assert found is not None
         checks.append(found[0])
         scored.append((trace, found[1]))
-        if holds(log, policy.get("stop"), generated, scored):
+        if holds(log, policy, generated, scored):
             ending = "rule"
             break
-    chosen, answer = choose(log, policy.get("select", "best"), generated, scored)
+    chosen, answer = choose(log, policy, generated, scored, j)
     return Path(generated, checks, chosen, answer, ending, policy.get("width", 1))
 
 
-def lazy_path(log: PlainLog, policy: Row, pool: list[Row], ran_out: str) -> Path:
+def lazy_path(log: PlainLog, policy: Row, pool: list[Row], ran_out: str, j: int) -> Path:
     """Algorithm 3 of the thesis on fact checking, line by line: generate a few, verify the most promising, repeat."""
-    stop, model = policy.get("stop"), Surrogate(log, policy)
+    model = Surrogate(log, policy)
     seen: list[Row] = []
     scored: list[tuple[Row, float]] = []
     checks: list[Call] = []
 
     def done(ending: str) -> Path:
-        chosen, answer = choose(log, policy.get("select", "best"), seen, scored)
+        chosen, answer = choose(log, policy, seen, scored, j)
         return Path(list(seen), checks, chosen, answer, ending)
 
     def verify_best() -> None:
@@ -248,19 +255,19 @@ def lazy_path(log: PlainLog, policy: Row, pool: list[Row], ran_out: str) -> Path
         return done(ran_out)
     verify_best()
     while True:
-        if holds(log, stop, seen, scored):
+        if holds(log, policy, seen, scored):
             return done("rule")
         if len(seen) == len(pool):
             return done(ran_out)
         if len(verifiable(log, policy, seen)) == len(scored):
             return done("empty")
         verify_best()
-        if holds(log, stop, seen, scored):
+        if holds(log, policy, seen, scored):
             return done("rule")
         generate(log, policy, pool[len(seen)], seen, checks)
 
 
-def chosen_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: str) -> Path:
+def chosen_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: str, j: int) -> Path:
     """The whole pool is generated; the surrogate picks each next trace."""
     model = Surrogate(log, policy)
     scored: list[tuple[Row, float]] = []
@@ -275,10 +282,10 @@ def chosen_path(log: PlainLog, policy: Row, generated: list[Row], ran_out: str) 
         left = [t for t in left if t is not trace]
         checks.append(found[0])
         scored.append((trace, found[1]))
-        if holds(log, policy.get("stop"), generated, scored):
+        if holds(log, policy, generated, scored):
             ending = "rule"
             break
-    chosen, answer = choose(log, policy.get("select", "best"), generated, scored)
+    chosen, answer = choose(log, policy, generated, scored, j)
     return Path(generated, checks, chosen, answer, ending, policy.get("width", 1))
 
 
@@ -311,10 +318,11 @@ def in_all_orders(
     """The path of one set of traces with each trace that its orders choose, by the share of these orders."""
     score = {trace["trace_id"]: value for trace, value in scored}
     orders = list(itertools.permutations(seen))
+    evenly = {**policy, "tie": "smallest" if policy.get("tie") == "smallest" else "earliest"}
     won: dict[str, list[Any]] = {}
     for order in orders:
         ranked = [(trace, score[trace["trace_id"]]) for trace in order if trace["trace_id"] in score]
-        chosen, answer = choose(log, policy.get("select", "best"), order, ranked)
+        chosen, answer = choose(log, evenly, order, ranked)
         won.setdefault(f"{chosen['trace_id']} {answer}", [chosen, answer, 0])[2] += 1
     return [
         replace(path, chosen=chosen, answer=answer, weight=path.weight * count / len(orders), row=f"answer {answer}")
@@ -345,7 +353,7 @@ def listwise_rows(log: PlainLog, policy: Row, pool: list[Row]) -> list[Row]:
     return rows if any(row.get("candidates") is not None for row in rows) else []
 
 
-def listwise_path(log: PlainLog, policy: Row, generated: list[Row], rows: list[Row], ran_out: str) -> Path:
+def listwise_path(log: PlainLog, policy: Row, generated: list[Row], rows: list[Row], ran_out: str, j: int) -> Path:
     score = {row["trace_id"]: row["score"] for row in rows}
     everything = {trace["trace_id"] for trace in generated if not trace.get("given_up")}
     valid = {trace["trace_id"] for trace in generated if log.valid(trace)}
@@ -357,7 +365,7 @@ def listwise_path(log: PlainLog, policy: Row, generated: list[Row], rows: list[R
         raise Partial("the listwise verifier saw other traces")
     called = [call_of(("list", policy["verifier"], generated[0]["pool"]), rows)] if in_time and fits else []
     scored = [(trace, score[trace["trace_id"]]) for trace in generated if trace["trace_id"] in valid]
-    chosen, answer = choose(log, policy.get("select", "best"), generated, scored)
+    chosen, answer = choose(log, policy, generated, scored, j)
     return Path(generated, called, chosen, answer, ran_out, policy.get("width", 1))
 
 

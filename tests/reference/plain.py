@@ -259,14 +259,14 @@ def refuse(log: PlainLog, policy: Row) -> None:
                     or select == "weighted"
                     or "orders" in policy
                     or rule is not None
-                    or policy.get("width", 1) > 1
+                    or policy.get("width", 1) != 1
                 )
             ),
             "`expected` goes with random, best and a budget, or over all orders of the pool",
         ),
         (lambda: votes_among_opaque(log, policy), "votes and margins among opaque answers"),
         (lambda: no_lowest_score(log, policy), "a lowest score that there is not"),
-        (lambda: refuses(log, policy, pool_name(log, policy), verifies(policy)), "what cannot be given up"),
+        (lambda: refuses(log, policy, pool_name(log, policy), verifies(policy)), "what cannot be abandoned"),
         (
             lambda: (
                 pool_name(log, policy) in log.whole

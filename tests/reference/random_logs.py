@@ -145,7 +145,7 @@ class Maker:
     def example(self, example_id: str) -> None:
         rng = self.rng
         labels = self.labelled == "all" or (self.labelled == "mixed" and rng.random() < 0.5)
-        space = LABELS if labels else ["1", "2", "zwei", ""]
+        space = LABELS if labels else ["9", "10", "zwei", ""]
         judged = rng.random() >= self.unjudged
         row = {
             "example_id": example_id,

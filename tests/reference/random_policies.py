@@ -66,7 +66,21 @@ def random_sample(rng: random.Random, log: RandomLog) -> Row:
         fit(policy, log, rng.randrange(2))
     if rng.random() < 0.2 and ("expected" not in policy or policy.get("order") == "random"):
         policy["width"] = rng.choice([1, 2, 3, 4])
-    return with_unscored(policy)
+    return with_votes(with_unscored(policy))
+
+
+def with_votes(policy: Row) -> Row:
+    """With keys of a vote, at times; drawn apart, as those of missing scores are."""
+    rng, drawn = random.Random(f"votes {to_toml([policy])}"), dict[str, Any]()
+    rule, select = (policy.get("stop") or {}).get("rule"), policy.get("select", "best")
+    if select in ("majority", "weighted") and rng.random() < 0.6:
+        drawn["tie"] = rng.choice(["earliest", "smallest", "smallest", "random"])
+        drawn["seed"] = policy.get("seed", rng.choice([0, 3]))
+    if (select == "majority" or rule in ("agreement", "window")) and rng.random() < 0.5:
+        drawn["nulls"] = rng.choice(["vote", "vote", "skip"])
+    if rule in ("agreement", "budget") and policy.get("order", "generation") == "generation" and rng.random() < 0.4:
+        drawn["width"] = "needed"
+    return {**policy, **drawn}
 
 
 def with_unscored(policy: Row) -> Row:

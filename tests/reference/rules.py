@@ -115,8 +115,9 @@ def in_random_order(traces: Iterable[Row], seed: int, repetition: int) -> list[R
 # ------------------------------------------------------------------------------------------------- stops
 
 
-def holds(log: PlainLog, stop: Row | None, seen: Sequence[Row], scored: Sequence[tuple[Row, float]]) -> bool:
+def holds(log: PlainLog, policy: Row, seen: Sequence[Row], scored: Sequence[tuple[Row, float]]) -> bool:
     """Whether the rule holds after the traces `seen` and the verifications `scored`, in their order."""
+    stop, nulls = policy.get("stop"), policy.get("nulls") == "vote"
     if stop is None:
         return False
     rule = stop["rule"]
@@ -125,13 +126,13 @@ def holds(log: PlainLog, stop: Row | None, seen: Sequence[Row], scored: Sequence
     if rule == "margin":
         return margin_holds(stop, scored)
     if rule == "agreement":
-        counts = [*sorted(votes(log, seen).values(), reverse=True), 0]
+        counts = [*sorted(votes(log, seen, nulls).values(), reverse=True), 0]
         return counts[0] > 0 and float(agreement(*counts[:2])) >= stop.get("confidence", 0.95)
     if rule == "window":
         size = stop["size"]
         block = seen[-size:]
         whole_block = len(seen) >= size and len(seen) % size == 0
-        return whole_block and all(log.valid(t) for t in block) and len({t["answer"] for t in block}) == 1
+        return whole_block and list(votes(log, block, nulls).values()) == [size]
     raise Refused(f"no rule `{rule}`")
 
 
@@ -155,22 +156,64 @@ def agreement(v1: int, v2: int) -> Fraction:
     return Fraction(sum(math.comb(n, i) for i in range(v1 + 1)), 2**n)
 
 
-def votes(log: PlainLog, seen: Iterable[Row]) -> dict[str, int]:
-    """Valid votes by answer, answers in the order in which they first came."""
-    counts: dict[str, int] = {}
+def votes(log: PlainLog, seen: Iterable[Row], nulls: bool = False) -> dict[str | None, int]:
+    """Votes by answer, answers in the order in which they first came; with `nulls` also for none."""
+    counts: dict[str | None, int] = {}
     for trace in seen:
         if log.valid(trace):
             counts[trace["answer"]] = counts.get(trace["answer"], 0) + 1
+        elif nulls and not trace.get("given_up"):
+            counts[None] = counts.get(None, 0) + 1
     return counts
+
+
+def more_needed(log: PlainLog, policy: Row, seen: Sequence[Row], scored: Sequence[Any], most: int) -> int:
+    """The fewest further traces, at most `most`, after which the rule would hold if all of them gave the leader."""
+    stop = policy["stop"]
+    for n in range(1, most):
+        if stop["rule"] == "agreement":
+            counts = [*sorted(votes(log, seen, policy.get("nulls") == "vote").values(), reverse=True), 0, 0]
+            if float(agreement(counts[0] + n, counts[1])) >= stop.get("confidence", 0.95):
+                return n
+        elif (len(seen) if "traces" in stop else len(scored)) + n >= stop.get("traces", stop.get("verifications")):
+            return n
+    return most
+
+
+# -------------------------------------------------------------------------------------------------- ties
+
+
+def first_of(
+    tied: Sequence[str | None], tie: str, counted: Sequence[tuple[Row, str | None]], seed: int, repetition: int
+) -> str | None:
+    """Of answers that tie, the one that wins; `counted`: traces in order of generation, and what each voted for."""
+    if tie == "smallest":
+        answers = [answer for answer in tied if answer is not None]
+        numbers = [number(answer) for answer in answers]
+        if None in numbers:
+            return min(answers, key=str.encode)
+        return min(zip(numbers, answers, strict=True), default=(None, None))[1]  # type: ignore[type-var]
+    traces = [row for row, _ in counted]
+    answer = {row["trace_id"]: voted for row, voted in counted}
+    ordered = in_random_order(traces, seed, repetition) if tie == "random" else traces
+    return next(answer[row["trace_id"]] for row in ordered if answer[row["trace_id"]] in tied)
+
+
+def number(answer: str) -> Fraction | None:
+    try:
+        return Fraction(answer)
+    except ValueError:
+        return None
 
 
 # ------------------------------------------------------------------------------------------------ selects
 
 
 def choose(
-    log: PlainLog, select: str, seen: Sequence[Row], scored: Sequence[tuple[Row, float]]
+    log: PlainLog, policy: Row, seen: Sequence[Row], scored: Sequence[tuple[Row, float]], repetition: int = 0
 ) -> tuple[Row, str | None]:
     """The chosen trace and the answer; `seen` in order of generation, `scored` in order of verification."""
+    select = policy.get("select", "best")
     if select == "best":
         score = {trace["trace_id"]: s for trace, s in scored}
         winner: Row | None = None
@@ -179,19 +222,21 @@ def choose(
             if mine is not None and (winner is None or mine > score[winner["trace_id"]]):
                 winner = trace
         return (winner, winner["answer"]) if winner else (seen[0], None)
-    answer = None
     if select == "first":
-        answer = seen[0]["answer"] if log.valid(seen[0]) else None
-    elif select == "majority":
-        counts = votes(log, seen)
-        answer = max(counts, key=lambda a: counts[a], default=None)  # max keeps the first, so the earliest
-    elif select == "weighted":
-        sums: dict[str, float] = {}
+        return seen[0], seen[0]["answer"] if log.valid(seen[0]) else None
+    total: dict[str | None, float] = {}
+    if select == "majority":
+        nulls = policy.get("nulls") == "vote"
+        total.update(votes(log, seen, nulls))
+        counted = [(t, t["answer"] if log.valid(t) else None) for t in seen if votes(log, [t], nulls)]
+    else:
         for trace, s in scored:
-            sums[trace["answer"]] = sums.get(trace["answer"], 0.0) + s
+            total[trace["answer"]] = total.get(trace["answer"], 0.0) + s
         verified = {trace["trace_id"] for trace, _ in scored}
-        by_generation = [trace["answer"] for trace in seen if trace["trace_id"] in verified]
-        answer = max(by_generation, key=lambda a: sums[a], default=None)
+        counted = [(t, t["answer"]) for t in seen if t["trace_id"] in verified]
+    tied = [answer for answer in total if total[answer] == max(total.values())]
+    tie, seed = policy.get("tie", "earliest"), policy.get("seed", 0)
+    answer = first_of(tied, tie, counted, seed, repetition) if tied else None
     if answer is None:
         return seen[0], None
     return next(trace for trace in seen if trace["answer"] == answer), answer

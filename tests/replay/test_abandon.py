@@ -61,7 +61,7 @@ def row(log: Log, policy: Any, example: str = "e1") -> Row:
 
 
 def test_costs_of_what_is_given_up(small: Log) -> None:
-    """e1: A goes on, B is given up (.1), A at .4 goes on, A had ended: three checks, 10 + 4 tokens of B."""
+    """e1: A goes on, B is abandoned (.1), A at .4 goes on, A had ended: three checks, 10 + 4 tokens of B."""
     found = row(small, sample())
     expected = {"answer": "A", "traces": 4, "valid_traces": 3, "verifications": 3, "verification_tokens": 6,
                 "prompt_tokens": 40, "completion_tokens": 18, "total_tokens": 64, "operations": 7, "calls": 4,
@@ -110,7 +110,7 @@ def test_what_is_given_up_counts_against_the_cap_and_has_no_vote(small: Log) -> 
 
 
 def test_a_call_that_is_logged_is_paid_once(small: Log) -> None:
-    """The base gives up B; the whole vote pays B anew, as another call, and A and the rest not again."""
+    """The base abandons B; the whole vote pays B anew, as another call, and A and the rest not again."""
     vote = Sample(name="all", max_traces=4, select="majority")
     gate = Threshold(signal="vote_share", below=2.0)
     found = row(small, When(name="w", base=sample(), gate=gate, then=dataclasses.replace(vote, name="then")))
@@ -118,7 +118,7 @@ def test_a_call_that_is_logged_is_paid_once(small: Log) -> None:
 
 
 def test_a_gate_does_not_see_what_a_trace_that_was_given_up_became(small: Log) -> None:
-    """All are given up, so the chosen trace is the first, whose score is .9: the gate does not know it, and fires."""
+    """All are abandoned, so the chosen trace is the first, whose score is .9: the gate does not know it, and fires."""
     base = sample(abandon=Abandon(verifier="early@4", tokens=4, below=1.0), max_traces=1, select="first")
     then = Sample(name="then", max_traces=4, select="majority")
     found = row(small, When(name="w", base=base, gate=Threshold(verifier="v", below=0.5), then=then))
@@ -133,21 +133,21 @@ def test_a_missing_score_or_count_makes_an_example_partial(tmp_path: Path) -> No
     first = made["verifications"].filter(pl.col("trace_id") != "e1/n4/1")
     log = write_log(tmp_path / "unscored", name="small", tables={**made, "verifications": first})
     assert replay.run(log, policy, resamples=5).excluded == {
-        "e1": "p: verifier `v` did not score a trace that may be given up"
+        "e1": "p: verifier `v` did not score a trace that may be abandoned"
     }
     assert replay.run(log, dataclasses.replace(policy, max_traces=1), resamples=5).excluded == {}
     null = pl.when(pl.col("trace_id") != "e2/n4/0").then("completion_tokens")
     log = write_log(tmp_path / "none", name="small", tables={**made, "traces": made["traces"].with_columns(null)})
     assert replay.run(log, policy, resamples=5).excluded == {
-        "e2": "p: pool `n4` has no `completion_tokens` of a trace that may be given up"
+        "e2": "p: pool `n4` has no `completion_tokens` of a trace that may be abandoned"
     }
 
 
 def test_explained_trace_by_trace(small: Log) -> None:
     stage = explain(small, sample(), "p", "e1").stages[0]
     assert stage.title == "`p`, after 4 tokens"
-    assert stage.ending == "1 trace given up: `early@4` below 0.4"
-    assert stage.rows["becomes"].to_list() == ["went on", "given up", "went on", "had ended"]
+    assert stage.ending == "1 trace abandoned: `early@4` below 0.4"
+    assert stage.rows["becomes"].to_list() == ["went on", "abandoned", "went on", "had ended"]
     assert stage.rows["score"].to_list() == [0.9, 0.1, 0.4, None]
     assert stage.rows["completion_tokens"].to_list() == [5, 4, 5, 4]
 
@@ -161,10 +161,10 @@ def test_told_again_from_a_saved_result(small: Log, tmp_path: Path) -> None:
 
 
 def test_seconds_that_are_not_logged_are_named(small: Log, tmp_path: Path) -> None:
-    (told,) = (str(n) for n in replay.run(small, sample(), resamples=5).notes if n.code == "given_up_seconds")
-    assert told.endswith("(columns of traces: `device_s@4`, `latency_s@4`); so means of seconds are dashes")
+    (told,) = (str(n) for n in replay.run(small, sample(), resamples=5).notes if n.code == "abandoned_seconds")
+    assert told.endswith("(columns of traces: `device_s@4`, `latency_s@4`): means of seconds are dashes")
     log = made_log(tmp_path / "other", **{"latency_s@4": 0.75, "device_s@4": 0.375})
-    assert not [n for n in replay.run(log, sample(), resamples=5).notes if n.code == "given_up_seconds"]
+    assert not [n for n in replay.run(log, sample(), resamples=5).notes if n.code == "abandoned_seconds"]
 
 
 def test_prices_are_of_the_tokens_that_were_written(small: Log) -> None:
@@ -185,7 +185,7 @@ def test_prices_are_of_the_tokens_that_were_written(small: Log) -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"abandon": {"verifier": "early@4", "tokens": 5, "below": 0.5}}, "by its name scores traces after 4 tokens"),
+        ({"abandon": {"verifier": "early@4", "tokens": 5, "below": 0.5}}, "whose name says 4 tokens"),
         ({"abandon": {"verifier": "early@4", "tokens": 0, "below": 0.5}}, "tokens"),
         ({"abandon": {"verifier": "early@4", "below": 0.5}}, "`abandon.tokens` is required"),
         ({"abandon": {"verifier": "nearly@4", "tokens": 4, "below": 0.5}}, "no verifier `nearly@4` for `abandon`"),
@@ -268,7 +268,7 @@ def test_a_pool_that_is_replayed_whole_gives_up_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_given_up_may_become_anything(seed: int, tmp_path: Path) -> None:
-    """Outcomes stay where answers, verdicts, scores, features and lengths of traces that all give up are others."""
+    """Outcomes stay where answers, verdicts, scores, features and lengths of traces that all abandon are others."""
     made = with_early_scores(random_log(seed, examples=8, tidy=True), seed)
     rng = random.Random(f"unseen {seed}")
     abandon = {"verifier": "early@30", "tokens": 30, "below": 0.6}
@@ -338,7 +338,7 @@ def with_early_scores(log: RandomLog, seed: int) -> RandomLog:
 
 
 def with_abandon(rng: random.Random, policy: Row) -> Row:
-    """A policy whose parts, at times, give up traces."""
+    """A policy whose parts, at times, abandon traces."""
     made = {key: with_abandon(rng, value) if key in PARTS and isinstance(value, dict) else value
             for key, value in policy.items()}  # fmt: skip
     if policy["kind"] == "sample" and rng.random() < 0.75:

@@ -37,7 +37,11 @@ OWN_VERDICTS = [
     Sample(name="random", order="random", stop=Budget(verifications=1), expected=True, **THREE),
     Oracle(name="any", of=("n3",)),
 ]
-CONTESTED = "pool `n3` has contested verdicts (equal answers judged differently), which a vote cannot settle"
+OTHERS = "example_id NOT IN (SELECT example_id FROM traces WHERE contested AND pool = 'n3')"
+CONTESTED = (
+    "pool `n3` has contested verdicts (equal answers judged differently), which a vote cannot settle; "
+    f"the condition `{OTHERS}` reports the others"
+)
 OPAQUE = "pool `n3` has verdicts without answers (opaque), which cannot vote"
 WHY = {"contested": CONTESTED, "opaque": OPAQUE}
 
@@ -90,8 +94,8 @@ def test_beside_a_vote_the_others_lose_the_example_too_and_that_is_said(found: t
     result = replay.run(made, [VOTES[0], OWN_VERDICTS[1]], baseline="best", resamples=5)
     (told,) = (str(note) for note in result.notes if note.code == "baseline_set")
     assert told == (
-        "the log covers 20 examples for the baseline `best`, whose numbers are of 19: on the rest others lack calls or "
-        "values (`majority`: 1); it is right on 95.0% of the first and on 100.0% of the second"
+        "the log covers 20 examples for the baseline `best`, and its numbers are of 19: on the rest other "
+        "policies lack calls or values (`majority`: 1); it is right on 95.0% of the first and on 100.0% of the second"
     )
 
 
@@ -223,3 +227,6 @@ def test_where_too_many_are_contested_the_vote_is_dropped_for_that_reason(tmp_pa
     result = replay.run(address, [FIRST, VOTES[0]], resamples=5)
     few = "the log covers 15 of the 20 examples covered for at least one policy"
     assert result.dropped == {"majority": f"{few} (5 examples: {CONTESTED})"}
+    others = replay.run(address, [FIRST, VOTES[0]], where=OTHERS, resamples=5)
+    assert not others.dropped
+    assert others.outcomes.collect().filter(policy="majority").height == 15

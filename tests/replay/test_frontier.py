@@ -247,7 +247,7 @@ def test_an_ensemble_learns_on_its_half_alone() -> None:
     ("asked", "told"),
     [
         ({"pool": "vote"}, "votes"),
-        ({"probe": "votes"}, "cannot be probe and sampled from"),
+        ({"probe": "votes"}, "is both the probe and the sampled pool"),
         ({"verifiers": ["x"]}, "no verifier `x`"),
         ({"n": [9]}, "8 at most"),
         ({"n": [0]}, "at least 1"),

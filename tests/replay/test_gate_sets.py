@@ -58,7 +58,7 @@ def classifier(log: Log) -> NamedGate:
     scopes = scopes_of(log, Choice(Rows("split = 'dev'"), fitted=Rows("split = 'dev'")), "a")
     assert [names for names, _ in scopes] == ["a", "a, b"]
     fitting = GateFitting(log, "short", revision_pools(contents, "short", ()), scopes)
-    found = fitting.own("active_verify", "score", CLASSIFIER, "selective", (f"verifier:{VERIFIER}",), VERIFIER)
+    found = fitting.named_gates("active_verify", "score", CLASSIFIER, "selective", (f"verifier:{VERIFIER}",), VERIFIER)
     assert fitting.notes == []
     return found[0]
 
@@ -70,10 +70,10 @@ def test_a_classifier_is_a_gate_of_its_data_set(classifier: NamedGate) -> None:
 
 def test_the_first_given_file_of_an_action_acts(classifier: NamedGate) -> None:
     """The cheap gate and further files stand beside it, and files of one name are numbered."""
-    cheap = replace(classifier, policy="selective active_verify", shown=CHEAP, part=CHEAP)
+    cheap = replace(classifier, policy="selective active_verify", label=CHEAP, part=CHEAP)
     files = [replace(classifier.file, path=f"{folder}/gate.json") for folder in ("one", "two")]
     acting, beside = given_gates(files, {"active_verify": cheap})
-    assert (acting["active_verify"].part, acting["active_verify"].shown) == (GIVEN, "gate.json (1)")
+    assert (acting["active_verify"].part, acting["active_verify"].label) == (GIVEN, "gate.json (1)")
     assert [gate.policy for gate in beside] == [
         "selective active_verify: cheap features", "selective active_verify: gate.json (2)"
     ]  # fmt: skip

@@ -272,7 +272,7 @@ def test_a_gate_is_carried_to_a_log_that_calls_its_pools_otherwise(log: Path, ga
         transfer_report(str(tmp_path / "log"), load_gate(gate), where=TEST)
     told = str(caught.value)
     assert told.startswith(f"gate file `{gate}` was fitted on base attempts of pool `short`; here `active_verify`")
-    assert "revises `first`: where one of these is the same, name it with `base`" in told
+    assert "revises `first`: if one of these is the same pool, name it with `base`" in told
     settings = Settings(resamples=20)
     own = transfer_report(str(log), load_gate(gate), where=TEST, settings=settings)
     there = transfer_report(str(tmp_path / "log"), load_gate(gate), where=TEST, settings=settings, base="first")

@@ -250,7 +250,7 @@ def test_a_revision_counts_once_in_whatever_it_is_read_for(log: Path, tmp_path: 
         notes = replay.run(tmp_path / "two", text, resamples=20, **settings).notes
         return [str(note) for note in notes if note.code in ("outside_labels", "no_valid_answer")]
 
-    empty = "has a valid answer, so every prediction made of them is null and counts as wrong"
+    empty = "has a valid answer, so every prediction from them is null and counts as wrong"
     outside = "traces give answers outside the label space (`Z`), which are not valid"
     alone = f"WARNING: no revision of `base` by `verify` in pool `v2` {empty}"
     assert told(act) == [alone, f"8 {outside}"]

@@ -11,7 +11,7 @@ import pytest
 import replay
 from replay import Margin, Sample
 from replay.kinds.sample import CLIPPED, NEGATIVE, RAW_MARGIN, _rows_left_out
-from replay.runs.passes.coverage import Coverage, unserved
+from replay.runs.passes.coverage import Coverage, undercovered
 from replay.sampling.learned import NullRows
 from tests.replay.small import BEST, FIRST, GOLDS, POOL, log, tables
 from toolkit.log import write_log
@@ -30,7 +30,7 @@ def test_a_dropped_policy_names_up_to_three_reasons_the_most_frequent_first():
         policies = (Sample(name="p", max_traces=2, select="majority"),)
         none = np.zeros(20, dtype=bool)
         served = Coverage(policies, none, 20, {"p": 0}, {"p": Counter(reasons)}, excluded={}, exhausted={"p": 0})
-        return unserved(served)["p"]
+        return undercovered(served)["p"]
 
     few = "the log covers 0 of the 20 examples covered for at least one policy"
     assert why(short=1, unscored=13) == f"{few} (13 examples: unscored; 1 example: short)"

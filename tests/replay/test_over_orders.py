@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 import replay
 from replay import Oracle, Sample
 from replay.runs.passes.logged_order import gains_of_orders
-from replay.sampling.over_orders import DrawnTraces, highest, most_votes
+from replay.sampling.over_orders import DrawnTraces, highest, most_votes, smallest_of_most
+from replay.sampling.ties import Ranks, answer_ranks
 from tests.errors import refuses
 from tests.replay.small import log
 from thinkback.app import app
@@ -45,6 +46,60 @@ def test_chances_are_those_of_all_permutations(codes: list[int], data: st.DataOb
     assert traces.by_score()[0] == pytest.approx(by_score / len(orders), abs=1e-12)
     nothing = traces.in_place_of_none(traces.by_answer())[0]
     assert traces.by_answer()[0].sum() + nothing.sum() == pytest.approx(1)
+
+
+ANSWERS = ("10", "9", "b", "a")
+"""By value 9 and 10, by text 10, 9, a and b."""
+
+
+def smallest(tied: list[str | None]) -> str | None:
+    """Of answers that tie, written from the page: numbers by value, others by their texts, a null after all."""
+    some = [answer for answer in tied if answer is not None]
+    key: Any = float if all(answer.isdigit() for answer in some) else str
+    return min(some, key=key, default=None)
+
+
+@pytest.mark.parametrize("tie", ["earliest", "smallest"])
+@pytest.mark.parametrize("nulls", [False, True])
+@settings(deadline=None, max_examples=30)
+@given(answers=st.lists(st.sampled_from([None, *ANSWERS]), min_size=1, max_size=5), data=st.data())
+def test_ties_and_nulls_are_those_of_all_permutations(
+    tie: str, nulls: bool, answers: list[str | None], data: st.DataObject
+) -> None:
+    drawn = data.draw(st.integers(1, len(answers)))
+    chosen, nothing = np.zeros(len(answers)), np.zeros(len(answers))
+    orders = list(permutations(range(len(answers)), drawn))
+    for order in orders:
+        voting = [answers[at] for at in order if nulls or answers[at] is not None]
+        tied = [answer for answer in voting if voting.count(answer) == max(map(voting.count, voting))]
+        winner = None if not tied else smallest(tied) if tie == "smallest" else tied[0]
+        at = next(at for at in order if winner is None or answers[at] == winner)
+        (chosen if winner is not None else nothing)[at] += 1
+    code = np.array([[-1 if answer is None else ANSWERS.index(answer) for answer in answers]])
+    none, sizes = code < 0, (np.array([len(answers)]), np.array([drawn]))
+    null = int(code.max()) + 1
+    text, number = answer_ranks(np.array([[*[0, 1, 3, 2][:null], -1]]), pl.Series(["10", "9", "a", "b"]))
+    ranks = Ranks(code, text, number) if tie == "smallest" else None
+    traces = DrawnTraces(code, ~none, np.zeros(code.shape), *sizes, none if nulls else None, ranks)
+    chance = traces.by_answer()
+    by_answer = [sum(chosen[code[0] == one]) for one in code[0]]
+    assert [sum(chance[0, code[0] == one]) for one in code[0]] == pytest.approx(np.array(by_answer) / len(orders))
+    assert traces.in_place_of_none(chance)[0] == pytest.approx(nothing / len(orders), abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [40, 200])
+def test_the_smallest_of_large_pools_agree_with_draws(size: int) -> None:
+    rng = np.random.default_rng(size)
+    words = np.array([[0, 1, 2, 3, -1]])
+    text, number = answer_ranks(words, pl.Series(["10", "9", "a", "b"]))
+    votes, drawn = rng.multinomial(size, np.ones(5) / 5, 1), size // 5
+    wins = smallest_of_most(votes, text, number, np.array([size]), np.array([drawn]))[0]
+    assert wins.sum() == pytest.approx(1)
+    code = np.repeat(np.arange(5), votes[0])
+    seen = np.array([np.bincount(rng.permutation(code)[:drawn], minlength=5) for _ in range(4000)])
+    names = ["10", "9", "a", "b", None]
+    winners = [smallest([names[a] for a in np.flatnonzero(one == one.max())]) for one in seen]
+    assert wins == pytest.approx([winners.count(name) / 4000 for name in names], abs=5 * np.sqrt(0.25 / 4000))
 
 
 def test_votes_by_hand() -> None:

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 import replay
 from replay import Metric, Sample
-from replay.runs.saved.shown import ranked_input as _ranked
+from replay.runs.saved.display import ranked_input as _ranked
 from tests.errors import refuses
 from tests.replay.small import FIRST, GOLDS, POOL, log, tables
 from toolkit.errors import ThinkbackError

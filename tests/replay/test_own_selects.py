@@ -228,7 +228,10 @@ def test_other_orders(made: Log, order: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        (Winner(), "select `Winner` of policy `p` looks ahead: its choice after step 2 changes when what comes later"),
+        (
+            Winner(),
+            "select `Winner` of policy `p` looks ahead: its choice after step 2 changes when later traces are removed",
+        ),
         (Widest(), "select `Widest` of policy `p` looks ahead: its choice after step 2 changes when"),
         (Early(), "select `Early` of policy `p` looks ahead: its choice after step 1 changes when"),
         (Fashion(), "select `Fashion` of policy `p` looks at other examples: its choices change when some of them are"),
@@ -250,8 +253,8 @@ def test_a_select_that_cheats_is_refused(tmp_path: Path, rule: object, said: str
         (lambda seen: seen.step[0], "gives int32 of shape (3,)"),
         (lambda seen: seen.step, "select `Gives` chooses an answer that no step has revealed yet: after step 1"),
         (lambda seen: 1 // 0, "select `Gives` fails: ZeroDivisionError"),
-        (lambda seen: seen.lesder, "select `Gives` reads `lesder`, which no rule is shown; did you mean `leader`?"),
-        (lambda seen: seen.revealed, "reads `revealed`, which no rule is shown"),
+        (lambda seen: seen.lesder, "select `Gives` reads `lesder`, which no rule may read; did you mean `leader`?"),
+        (lambda seen: seen.revealed, "reads `revealed`, which no rule may read"),
         (lambda seen: seen.features["x"], "not declare: add `reads: ClassVar = ('features:x', 'votes')`"),
         (lambda seen: seen.examples["gold"], "reads column `gold` of `examples`, which it does not declare"),
     ],
@@ -346,7 +349,7 @@ def test_a_file_without_a_rule_or_with_a_class_that_is_none(tmp_path: Path) -> N
     [
         ("features:length", "the log has no feature `length` for select `Reads`; there are none"),
         ("examples:splt", "examples have no column `splt` for select `Reads`; did you mean `split`?"),
-        ("examples:gold", "select `Reads` reads the gold answer, which no policy in service could"),
+        ("examples:gold", "select `Reads` reads the gold answer, which a policy in service does not know"),
         ("examples:labels", "column `labels` of examples holds List(String); select `Reads` reads numbers and texts"),
     ],
 )

@@ -43,7 +43,7 @@ def test_a_router_reads_columns_that_tables_have_too(name: str, tmp_path: Path) 
     assert found.outcomes.collect().sort("example_id")["traces"].to_list() == [1.0, 3.0, 3.0]
     found.save(tmp_path / "saved", traces=True)
     assert replay.load(tmp_path / "saved").summary.equals(found.summary)
-    with pytest.raises(ThinkbackError, match=f"`by` names `{name}`, which is a column of the tables, too"):
+    with pytest.raises(ThinkbackError, match=f"`by` names `{name}`, which is also a column of the result's tables"):
         replay.run(made, [routed], by=name)
 
 
@@ -122,5 +122,5 @@ def test_what_is_learnt_is_not_of_the_examples_that_are_explained(tmp_path: Path
     prior = Sample(name="p", max_traces=3, verifier="v", stop=Margin(0.5), calibration=on)  # type: ignore[arg-type]
     assert explain(made, [prior], "p", "e1").steps.height
     assert explain(made, [prior], "p", "e1", where="example_id != 'e3'").steps.height
-    with pytest.raises(ThinkbackError, match="holds on 1 of the examples that are reported, `e3` among them"):
+    with pytest.raises(ThinkbackError, match="holds on 1 of the examples that are reported, such as `e3`"):
         explain(made, [prior], "p", "e1", where="true")

@@ -80,7 +80,9 @@ def test_one_note_says_what_would_fill_calls(tmp_path: Path) -> None:
     result = replay.run(made(tmp_path, ("finalizer_used",)), POLICIES, resamples=10)
     assert result.outcomes.collect()["calls"].is_null().all()
     (told,) = (note.text for note in result.notes if "calls" in note.metrics)
-    assert told.startswith("calls: not logged for everything that `two`, `wide`, `verified` paid: no value; log `final")
+    assert told.startswith(
+        "calls: no value for `two`, `wide`, `verified`: not logged for every call that they paid; log `final"
+    )
 
 
 def test_the_command_shows_the_cost_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,9 @@ from replay.sampling.prefix import LazyArrays, _running_votes, running_best, run
 from replay.sampling.stops import _lead_probability, _stopping_step, crossing_step
 from toolkit.errors import ThinkbackError
 
+THIRDS = np.array([False, False, True, False, False])
+"""The ends of blocks of three."""
+
 
 def seen(code: list[int], score: list[float]) -> Prefix:
     """Statistics of one example whose traces all come in order of generation and are verified at once."""
@@ -14,7 +17,8 @@ def seen(code: list[int], score: list[float]) -> Prefix:
     places = np.broadcast_to(np.arange(len(code)), codes.shape)
     answers = max(code) + 1
     first = np.array([[code.index(a) if a in code else 99 for a in range(answers)]])
-    votes, best = _running_votes(codes, first), running_best(codes, scores, places, answers)
+    first_place = np.take_along_axis(first, np.maximum(codes, 0), axis=1)
+    votes, best = _running_votes(codes, first_place, answers), running_best(codes, scores, places, answers)
     steps = np.arange(1, len(code) + 1)[None, :]
     told = {
         "traces": steps, "valid": np.cumsum(codes >= 0, axis=1), "answers": votes.answers, "votes": votes.votes,
@@ -97,9 +101,9 @@ def test_threshold_rules_cross_where_they_first_hold(rule):
 
 def test_blocks_of_width_are_looked_at_at_their_ends_and_at_the_limit():
     holds = np.array([[False, True, True, True, True]])
-    assert _stopping_step(holds, np.array([5]), width=3)[0].tolist() == [3]
-    assert _stopping_step(holds, np.array([2]), width=3)[0].tolist() == [2]
-    assert _stopping_step(holds, np.array([1]), width=3)[1].tolist() == [False]
+    assert _stopping_step(holds, np.array([5]), ends=THIRDS)[0].tolist() == [3]
+    assert _stopping_step(holds, np.array([2]), ends=THIRDS)[0].tolist() == [2]
+    assert _stopping_step(holds, np.array([1]), ends=THIRDS)[1].tolist() == [False]
 
 
 def test_weighted_sums_break_ties_by_the_earliest_verified():

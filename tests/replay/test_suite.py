@@ -33,7 +33,7 @@ def test_a_pool_and_a_verifier(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert policies_of(suite)["one sample (mean)"]["expected"]
     assert (suite.where, suite.by) == (None, ())
-    assert "There is no test split" in suite.text
+    assert "The log has no test split" in suite.text
 
 
 def test_what_the_log_can_serve_is_kept_and_the_rest_is_told(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_rows_outside_the_test_split_are_marked_where_a_policy_verifies(tmp_path
     text = tb.suite(path).text
     (said,) = (one for one in tb.check_policies(text, path).notes if one.code == "training_rows")
     assert said.text.startswith("1 of 3 examples are not of the test split")
-    assert str(said).endswith("Where `split = 'test'`, the test examples alone are reported")
+    assert str(said).endswith("The condition `split = 'test'` reports the test examples alone")
     assert "best of 4 by v" in said.policies
     assert "majority@4" not in said.policies
     assert "training_rows" in {one.code for one in tb.run(path, text, resamples=20).notes}

@@ -31,7 +31,7 @@ def branches(signal: list[float], kept: list[float], fired: list[float], below: 
         unit=np.arange(len(signal)),
         signal=np.array(signal),
         below=below,
-        kept={"correct": base, "fix": 0 * base, "flip": 0 * base, "intervened": 0 * base, "action_tokens": 0 * base},
+        unfired={"correct": base, "fix": 0 * base, "flip": 0 * base, "intervened": 0 * base, "action_tokens": 0 * base},
         fired={
             "correct": after, "fix": (1 - base) * after, "flip": base * (1 - after), "intervened": 0 * base + 1,
             "action_tokens": 0 * base + 7,
@@ -51,7 +51,7 @@ cases = st.lists(
 def test_every_threshold_is_a_plain_loop(rows: list[tuple[float, bool, float]], below: bool) -> None:
     signal, kept, fired = ([row[i] for row in rows] for i in range(3))
     made = branches(signal, [float(k) for k in kept], fired, below)
-    table = curve(made, made.kept)
+    table = curve(made, made.unfired)
     values = sorted({s for s in signal if s == s})
     assert table["threshold"].to_list() == ([*values, np.inf] if below else [np.inf, *reversed(values)])
     for row in table.iter_rows(named=True):

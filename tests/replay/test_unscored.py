@@ -161,8 +161,8 @@ def test_what_the_examples_left_out_do_to_the_baseline_is_said(tmp_path: Path) -
     result = replay.run(made, [FIRST, best], baseline="first", resamples=5)
     (told,) = (str(note) for note in result.notes if note.code == "baseline_set")
     assert told == (
-        "the log covers 20 examples for the baseline `first`, whose numbers are of 19: on the rest others lack calls "
-        "or values (`best`: 1); it is right on 95.0% of the first and on 100.0% of the second"
+        "the log covers 20 examples for the baseline `first`, and its numbers are of 19: on the rest other "
+        "policies lack calls or values (`best`: 1); it is right on 95.0% of the first and on 100.0% of the second"
     )
     skipping = dataclasses.replace(best, on_unscored="skip")
     result = replay.run(made, [FIRST, skipping], baseline="first", resamples=5)

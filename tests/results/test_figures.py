@@ -16,7 +16,7 @@ from generate.simulation.grid import simulate
 from replay import Result
 from replay.runs.figures.figures import FIGURES, check_figure_file, write_figure
 from replay.runs.figures.score_data import _distribution
-from replay.runs.saved.shown import ranked_input, write_shown
+from replay.runs.saved.display import ranked_input, write_display
 from tests.results.test_result import POLICIES
 from toolkit.errors import ThinkbackError
 from toolkit.show import frontier_figure
@@ -241,7 +241,7 @@ def test_where_all_cost_the_same_there_is_no_front(log: Path) -> None:
 
 
 def test_a_replay_writes_the_numbers_of_its_front(result: Result, tmp_path: Path) -> None:
-    write_shown(result, ranked_input(result), tmp_path)
+    write_display(result, ranked_input(result), tmp_path)
     with (tmp_path / "frontier.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     frame = result.figure_data("frontier").frame

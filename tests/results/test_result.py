@@ -229,7 +229,7 @@ def test_a_loaded_result_explains_as_the_log_does(result: Result, saved: Path) -
             assert ("score" in second.steps.columns) == (row["verifications"] > 0)
     told = again.explain("orders", result.examples["example_id"][0])
     assert told.steps.is_empty()
-    assert told.ending.startswith("no one path was saved, for this is a mean over several")
+    assert told.ending.startswith("no single path was saved: the outcome is a mean over several")
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_an_old_result_stays_whole_where_a_new_one_fails(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("replay.runs.result.result.seal_found", full)
+        patched.setattr("replay.runs.result.result.seal_findings", full)
         with pytest.raises(ThinkbackError, match="No space left on device"):
             result.save(tmp_path / "kept")
     same(result, replay.load(tmp_path / "kept"))
@@ -357,7 +357,7 @@ def test_groups_keep_their_values(log: Path, tmp_path: Path) -> None:
 def test_groups_cannot_be_called_as_a_column_of_the_tables(log: Path) -> None:
     tables = {name: pl.read_parquet(log / name / "*.parquet") for name in ("examples", "traces")}
     tables["examples"] = tables["examples"].with_columns(policy=pl.lit("x"))
-    with pytest.raises(ThinkbackError, match="`policy`, which is a column of the tables, too: rename it"):
+    with pytest.raises(ThinkbackError, match="`policy`, which is also a column of the result's tables: rename it"):
         replay.run(tables, POLICIES.split("\n\n")[0], by="policy", resamples=5)
 
 
@@ -576,25 +576,25 @@ def test_the_table_asks_for_a_baseline(log: Path) -> None:
 
 def test_blocks_of_passes_merge(log: Path) -> None:
     """Two passes over halves of the examples, put together, are one."""
-    from replay.runs.passes.served import _gather_all
+    from replay.runs.passes.covered import _pass_over_log
 
     whole = replay.run(log, POLICIES, resamples=5)
     assert whole.source is not None
     plan = whole.source.plan
     policies = tuple(policy.resolve(plan.contents) for policy in replay.load_policies(POLICIES).policies)
     ids = plan.examples.frame["example_id"]
-    parts = [_gather_all(plan.among(ids[start::1][:30]), policies) for start in (30, 0)]
+    parts = [_pass_over_log(plan.among(ids[start::1][:30]), policies) for start in (30, 0)]
     merged = parts[0].merge(parts[1])
     with pytest.raises(ThinkbackError, match="interleaved examples do not merge"):
-        parts[0].merge(_gather_all(plan.among(ids[20:40]), policies))
+        parts[0].merge(_pass_over_log(plan.among(ids[20:40]), policies))
     with pytest.raises(ThinkbackError, match="different policies do not merge"):
-        parts[0].merge(_gather_all(plan.among(ids[:30]), policies[:2]))
+        parts[0].merge(_pass_over_log(plan.among(ids[:30]), policies[:2]))
     assert merged.ids.to_list() == ids.to_list()
     everyone = np.arange(len(merged.versions.every))
-    expected = _gather_all(plan, policies)
+    expected = _pass_over_log(plan, policies)
     for name in merged.numbers:
-        one = np.concatenate([block.slabs[name].rows(everyone) for block in merged.blocks], axis=1)
-        two = np.concatenate([block.slabs[name].rows(everyone) for block in expected.blocks], axis=1)
+        one = np.concatenate([block.columns[name].rows(everyone) for block in merged.blocks], axis=1)
+        two = np.concatenate([block.columns[name].rows(everyone) for block in expected.blocks], axis=1)
         assert np.array_equal(one, two, equal_nan=True)
 
 

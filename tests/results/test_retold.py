@@ -11,6 +11,7 @@ import pytest
 
 import replay
 from replay import Result
+from replay.runs.explain import explain
 from replay.runs.explain.explain import Explanation
 from replay.runs.page.dashboard import _examples_of
 from tests.reference.random_interventions import random_interventions
@@ -47,7 +48,7 @@ EVERY: list[Row] = [
 
 @pytest.mark.parametrize(("seed", "block"), [(22, 6), (31, 2)])
 def test_every_kind_is_told_again(seed: int, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lazy walks that end in a step of nothing, traces given up, invalid ones that others verified, failed calls."""
+    """Lazy walks that end in a step of nothing, traces abandoned, invalid ones that others verified, failed calls."""
     random_log(seed, 6).write(tmp_path / "log")
     monkeypatch.setattr("replay.runs.passes.passes.chunk_size", lambda *_: block)
     tables = [{**table, "name": f"p{number}"} for number, table in enumerate(EVERY)]
@@ -99,6 +100,20 @@ def test_told_again_as_the_log_tells(seed: int, tmp_path: Path) -> None:
 
 def batched(tables: list[Row], size: int) -> list[list[Row]]:
     return [tables[first : first + size] for first in range(0, len(tables), size)]
+
+
+def test_stops_with_the_former_name_of_a_column_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`abandoned_by` was `given_up_by`."""
+    random_log(22, 6).write(tmp_path / "log")
+    policy = to_toml([{**SAMPLE, "name": "p", "abandon": {"verifier": "jüry", "tokens": 20, "below": 0.6}}])
+    live = replay.run(tmp_path / "log", policy, resamples=2)
+    live.save(tmp_path / "saved", traces=True)
+    saved, example = replay.load(tmp_path / "saved"), live.outcomes.collect()["example_id"][0]
+    before = str(saved.explain("p", example))
+    rows = explain._of
+    former = {"abandoned_by": "given_up_by"}
+    monkeypatch.setattr(explain, "_of", lambda *of: rows(*of).rename(former, strict=False))
+    assert str(saved.explain("p", example)) == before
 
 
 def told_again(tables: list[Row], folder: Path, examples: int) -> int:
@@ -159,7 +174,7 @@ def paid(folder: Path) -> dict[tuple[str, str], list[Call]]:
             slices = made["slices"] or [made["slice"]] * len(samples)
             calls += [(name, sample, None) for name, sample in zip(slices, samples, strict=False)]
             marks = zip(samples, made["checked"] or (), strict=False)
-            calls += [(made["slice"], sample, stop["given_up_by"]) for sample, checked in marks if checked]
+            calls += [(made["slice"], sample, stop["abandoned_by"]) for sample, checked in marks if checked]
         if stop["verified"]:
             made = lists[stop["verification_order"], stop["example_id"]]
             calls += [(made["slice"], sample, stop["verifier"]) for sample in made["samples"][: stop["verified"]]]

@@ -12,11 +12,11 @@ from toolkit.errors import ThinkbackError
 from toolkit.show import (
     FrontierPoint,
     Heat,
+    IntervalCell,
     PlottedBand,
     PlottedCurve,
     RankedInput,
     ReliabilityPanel,
-    ShownInterval,
     bands_figure,
     curves_figure,
     frontier,
@@ -281,9 +281,7 @@ def test_a_heat_map_is_readable() -> None:
 def test_warnings_stand_below_a_figure_and_move_nothing() -> None:
     points = [FrontierPoint("a", 1, 0.5), FrontierPoint("b", 2, 0.6)]
     plain, told = frontier(points), frontier(points)
-    words = (
-        "WARNING: no trace of `n15` has a valid answer, so every prediction made of them is null and counts as wrong"
-    )
+    words = "WARNING: no trace of `n15` has a valid answer, so every prediction from them is null and counts as wrong"
     assert warned(told, []) is told
     before = plain.axes[0].get_window_extent()
     warned(told, [words, "left out: 1 example"])
@@ -306,7 +304,7 @@ def test_axes_of_rates_of_interventions_end_too() -> None:
     rate, other = bands_figure([sweep, tokens], title="t", x="acts on, %").axes
     assert rate.get_ylim() == (0, 100)
     assert other.get_ylim()[1] > 420
-    whole = ShownInterval(1.0, 0.99, 1.0)
+    whole = IntervalCell(1.0, 0.99, 1.0)
     axes = outcomes_figure([("revise", whole, whole)]).axes[0]
     assert axes.get_xlim() == (-100, 100)
     gate = ReliabilityPanel("gate", ((0.1, 0.0, 0.0, 0.2), (0.9, 1.0, 0.8, 1.0)), "revise")

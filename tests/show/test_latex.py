@@ -11,11 +11,11 @@ import matplotlib as mpl
 import pytest
 
 from toolkit.show import (
+    IntervalCell,
     Number,
     NumberWithInterval,
     PolicyRow,
     RankedInput,
-    ShownInterval,
     Table,
     TableColumn,
     Tick,
@@ -95,7 +95,7 @@ def table(columns: int, names: int) -> Table:
         for i in range(columns)
     ]
     made += [TableColumn("ties", Tick(), drop=3), TableColumn("remark", Words(), beneath=True)]
-    value = ShownInterval(-0.523, -0.61, 0.43, "†")
+    value = IntervalCell(-0.523, -0.61, 0.43, "†")
     long = ("adaptive consistency[stop.confidence=0.95, max_traces=16]", NASTY, "W" * 90, "[x] first", "vote")
     rows = [(i, long[i % 5], value, *[value] * columns, True, "diagnostic: sees gold" * (i % 2)) for i in range(names)]
     return Table("A table of `policies`", tuple(made), tuple(rows), above=("x" * 200,), below=("y" * 300, "`z` & more"))

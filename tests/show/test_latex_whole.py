@@ -11,7 +11,7 @@ import pytest
 
 from tests.show.test_latex import WIDTHS, table
 from tests.show.whole import assert_whole
-from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn
 from toolkit.show.document import Document, PlacedTable, as_latex
 from toolkit.show.tables.latex import _in_print
 
@@ -26,7 +26,7 @@ def compared(rows: int) -> Table:
             TableColumn("difference", Number(2, signed=True), f"f{i}_difference", printed=False),
         ]
     columns.append(TableColumn("change of the last", Number(1), "f5_change"))
-    cells = (ShownInterval(33.03, 28.71, 38.31), 36.0, -2.97, ShownInterval(100.0), None, None)
+    cells = (IntervalCell(33.03, 28.71, 38.31), 36.0, -2.97, IntervalCell(100.0), None, None)
     made = [("sums" if k % 2 else "claims", f"method {k}", *cells * 3, 1.5) for k in range(rows)]
     return Table("Table 5.1: Some numbers", tuple(columns), tuple(made), ("warned",), ("noted `x`",))
 

@@ -18,7 +18,7 @@ import thinkback as tb
 from generate.simulation.grid import simulate
 from replay.analyses.recommend.recommend import Recommendation
 from toolkit import progress as bars
-from toolkit.errors import ThinkbackError, own_code
+from toolkit.errors import ThinkbackError, user_code
 from toolkit.show import table_of
 from toolkit.show.drawing.style import SCREEN_DPI, style
 
@@ -91,7 +91,7 @@ def test_an_error_of_a_rule_in_a_cell_names_the_line_alone() -> None:
     cell = compile("\n\n1 / 0", "/any/ipykernel_17/1234.py", "exec")
     with (
         pytest.raises(ThinkbackError, match=r"ZeroDivisionError: division by zero \(a cell, line 3\)$"),
-        own_code("it"),
+        user_code("it"),
     ):
         exec(cell)
 

@@ -15,10 +15,10 @@ from matplotlib.transforms import Bbox
 from toolkit.errors import ThinkbackError
 from toolkit.show import (
     FrontierPoint,
+    IntervalCell,
     PlottedBand,
     PlottedCurve,
     ReliabilityPanel,
-    ShownInterval,
     bands_figure,
     curves_figure,
     frontier,
@@ -284,7 +284,7 @@ def test_a_line_that_leaves_the_axes_is_cut_there_and_one_at_the_edge_is_whole()
 
 
 def test_other_figures_are_whole() -> None:
-    some = ShownInterval(0.1, 0.05, 0.2)
+    some = IntervalCell(0.1, 0.05, 0.2)
     bars = [(f"a policy with a name that is long, number {i}", some, some) for i in range(4)]
     assert_whole(outcomes_figure(bars, title="Fixes and flips"))
     bands = [PlottedBand(f"panel {i}", (0.0, 50.0), (1.0, 2.0), (0.5, 1.0), (2.0, 3.0)) for i in range(3)]

@@ -18,10 +18,10 @@ from toolkit.printable import printable, spreadsheet
 from toolkit.show import (
     FrontierPoint,
     Heat,
+    IntervalCell,
     PlottedBand,
     PlottedCurve,
     ReliabilityPanel,
-    ShownInterval,
     Table,
     TableColumn,
     bands_figure,
@@ -118,7 +118,7 @@ def test_errors_and_notes_are_one_harmless_line() -> None:
 
 @pytest.mark.parametrize("name", [HOSTILE, "模型 $x$ 😀", "$\\foo$"])
 def test_figures_write_any_name_without_a_warning(name: str, tmp_path: Path) -> None:
-    interval = ShownInterval(0.5, 0.4, 0.6)
+    interval = IntervalCell(0.5, 0.4, 0.6)
     points = [FrontierPoint(name, 1.0, 0.5, on_front=True), FrontierPoint("b", 2.0, 0.4, baseline=True)]
     figures = [
         frontier(points, title=name, cost=name, accuracy=name),

@@ -26,7 +26,7 @@ from toolkit.show import (
     short_names,
 )
 from toolkit.show.ranking.results import takeaway
-from toolkit.show.tables.table_content import ShownInterval
+from toolkit.show.tables.table_content import IntervalCell
 from toolkit.stats import OutcomeBlock, Settings, summarise
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -194,7 +194,7 @@ def test_differences_show_the_limits_that_hold_for_all_of_them(results: RankedIn
     ranks = results.ranks.with_columns(baseline_low=-0.01 - limits, baseline_high=0.022 + limits)
     made = replace(results, ranks=ranks)
     row = next(row for row in rank(made) if row.policy.name == "stop[margin=0.2]")
-    assert row.difference == ShownInterval(0.005, pytest.approx(-0.012), pytest.approx(0.024))
+    assert row.difference == IntervalCell(0.005, pytest.approx(-0.012), pytest.approx(0.024))
     assert row.not_worse is False
     text = str(ranked_table(made))
     assert "[−1.2, +2.4]" in text
@@ -306,7 +306,7 @@ def test_marks_of_clusters_speak_of_clusters(results: RankedInput) -> None:
         clustered: " ".join(ranked_table(replace(tango, notes=notes)).below)
         for clustered, notes in ((False, ()), (True, (note("clusters", "60 clusters of 400 examples"),)))
     }
-    assert "fewer than twenty examples on which the two differ" in told[False]
+    assert "on which the two differ are worth fewer than twenty" in told[False]
     assert "with the clusters as trials" in told[True]
     assert "fewer than twenty examples" not in told[True]
 
@@ -592,7 +592,7 @@ def test_completion_tokens_stand_for_tokens_that_nobody_has(results: RankedInput
     assert nowhere.cost.name == "completion_tokens"
     assert [column.name for column in table.columns][3:5] == ["completion tokens", "calls"]
     assert "Pareto ●: no other policy has at least this accuracy for fewer completion tokens." in table.below
-    assert any(note.startswith("completion tokens: those that traces wrote") for note in table.below)
+    assert any(note.startswith("completion tokens: tokens that traces wrote") for note in table.below)
     figure = frontier_figure(nowhere)
     assert figure is not None
     assert [axes.get_xlabel() for axes in figure.axes] == ["completion tokens per example"]

@@ -18,10 +18,10 @@ from toolkit.errors import ThinkbackError
 from toolkit.show import (
     DifferenceCurve,
     Heat,
+    IntervalCell,
     MethodPoint,
     PlottedCurve,
     ReliabilityPanel,
-    ShownInterval,
     curves_figure,
     differences_figure,
     heat_figure,
@@ -39,7 +39,7 @@ KS = tuple(range(1, 51))
 def trade_offs(n: int, width: float, **more: object) -> Figure:
     def point(i: int) -> MethodPoint:
         cost, quality = 15.0 - 3 * i, 0.5 - 0.01 * i
-        ends = ShownInterval(cost, cost - 0.3, cost + 0.3), ShownInterval(quality, quality - 0.05, quality + 0.05)
+        ends = IntervalCell(cost, cost - 0.3, cost + 0.3), IntervalCell(quality, quality - 0.05, quality + 0.05)
         return MethodPoint(*ends, (cost + 0.2, 100 * quality + 1) if i else None)
 
     panels = {f"data set {i}, of a long name": {name: point(j) for j, name in enumerate(METHODS)} for i in range(n)}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.errors import ThinkbackError
-from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn, Tick, Words, spark, table_of
+from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn, Tick, Words, spark, table_of
 from toolkit.show.tables.table_content import binned
 from toolkit.show.tables.terminal import folded
 
@@ -24,7 +24,7 @@ WIDE = Table(
         TableColumn("remark", Words(), beneath=True),
     ),
     (
-        (1, "adaptive[max_traces=15, stop.margin=0.1]", ShownInterval(0.5, 0.4, 0.6), 12_345.6, 2.5, "a remark"),
+        (1, "adaptive[max_traces=15, stop.margin=0.1]", IntervalCell(0.5, 0.4, 0.6), 12_345.6, 2.5, "a remark"),
         (2, "first", None, None, None, ""),
     ),
     above=("above",),
@@ -41,14 +41,14 @@ WIDE = Table(
         (Number(2, significant=2), 0.000123, "0.00012"),
         (Number(2, significant=2), 0.523, "0.52"),
         (Number(2, significant=2), 0.0, "0.00"),
-        (NumberWithInterval(3, significant=2), ShownInterval(0.00041, 0.00036, 0.00047), "0.00041 [0.00036, 0.00047]"),
-        (NumberWithInterval(3, significant=2), ShownInterval(1.27, 1.2, 1.3), "1.270 [1.200, 1.300]"),
+        (NumberWithInterval(3, significant=2), IntervalCell(0.00041, 0.00036, 0.00047), "0.00041 [0.00036, 0.00047]"),
+        (NumberWithInterval(3, significant=2), IntervalCell(1.27, 1.2, 1.3), "1.270 [1.200, 1.300]"),
         (Number(1, signed=True), 0.25, "+0.2"),
         (Number(1, signed=True), -0.04, "0.0"),  # what rounds to zero has no sign
         (Number(1), -3, "−3.0"),
-        (NumberWithInterval(1, 100), ShownInterval(0.5, 0.4, 0.6), "50.0 [40.0, 60.0]"),
-        (NumberWithInterval(1, 100), ShownInterval(0.5), "50.0"),
-        (NumberWithInterval(1, 100, signed=True), ShownInterval(-0.01, -0.02, 0.0, "†"), "−1.0 [−2.0, 0.0]†"),
+        (NumberWithInterval(1, 100), IntervalCell(0.5, 0.4, 0.6), "50.0 [40.0, 60.0]"),
+        (NumberWithInterval(1, 100), IntervalCell(0.5), "50.0"),
+        (NumberWithInterval(1, 100, signed=True), IntervalCell(-0.01, -0.02, 0.0, "†"), "−1.0 [−2.0, 0.0]†"),
         (Tick(), True, "●"),
         (Tick("yes", "no"), False, "no"),
         (Words(), "as [it] is", "as [it] is"),

@@ -52,7 +52,7 @@ def test_pointwise_limits_are_those_of_summarise() -> None:
     found = bands(steps, Settings(resamples=200, seed=3))["correct"]
     for point in (0, 30, steps.points):
         on = steps.group <= point
-        values = np.where(on, steps.fired["correct"], steps.kept["correct"])
+        values = np.where(on, steps.fired["correct"], steps.base["correct"])
         block = OutcomeBlock(np.array([""] * 300, object), steps.unit, {"position": values[None]})
         row = summarise(lambda b=block: iter([b]), ["x"], settings=Settings(resamples=200, seed=3)).summary.row(
             0, named=True
@@ -66,12 +66,12 @@ def test_every_point_has_the_limits_that_its_policy_has_in_the_tables(cluster: i
     """Rates with none, few and many events, and costs with a tail; alone and in clusters."""
     settings = Settings(resamples=300, seed=3)
     steps = replace(world(np.random.default_rng(1), 300, rollouts=1, flip=0.02, cluster=cluster), among={})
-    steps.fired["tokens"][:] = np.random.default_rng(2).lognormal(5, 1.5, 300) + steps.kept["tokens"]
+    steps.fired["tokens"][:] = np.random.default_rng(2).lognormal(5, 1.5, 300) + steps.base["tokens"]
     found, columns = bands(steps, settings), {"correct": "correct", "flip": "flip", "tokens": "total_tokens"}
     methods = set()
     for point in (10, 30, 60, steps.points):
         on = steps.group <= point
-        values = {new: np.where(on, steps.fired[old], steps.kept[old])[None] for old, new in columns.items()}
+        values = {new: np.where(on, steps.fired[old], steps.base[old])[None] for old, new in columns.items()}
         block = OutcomeBlock(np.array([""] * 300, object), steps.unit, {**values, "fix": values["flip"]})
         table = summarise(lambda b=block: iter([b]), ["x"], settings=settings).summary
         for name, metric in (("correct", "accuracy"), ("flip", "flip_rate"), ("tokens", "total_tokens")):
@@ -157,7 +157,7 @@ def test_one_unit_has_no_band() -> None:
 
 def test_clusters_are_drawn_together() -> None:
     steps = world(np.random.default_rng(4), 200)
-    together = GateSteps(steps.group, steps.unit // 10, steps.kept, steps.fired, RATES)
+    together = GateSteps(steps.group, steps.unit // 10, steps.base, steps.fired, RATES)
     alone, joined = (bands(one, Settings(resamples=400))["tokens"] for one in (steps, together))
     assert np.isfinite(joined.band_low).all()
     assert not np.allclose(alone.band_low, joined.band_low)

@@ -7,23 +7,23 @@ from toolkit.columns import COLUMNS
 from toolkit.stats import Settings, summarise
 from toolkit.stats.bootstrap.pairs import count_pairs
 from toolkit.stats.bootstrap.sample import read_sample
-from toolkit.stats.metrics.outcomes import ANSWER, Store, _KeptPiece
+from toolkit.stats.metrics.outcomes import ANSWER, Store, _StoredPart
 from toolkit.stats.metrics.spill import Keeper
 
 NAMES = ["a", "b", "c", "d"]
 
 
 def stored(columns: dict[str, np.ndarray], unit: np.ndarray) -> Store:
-    """Outcomes as a run keeps them, in two pieces, answers beside the numbers."""
+    """Outcomes as a run keeps them, in two parts, answers beside the numbers."""
     keeper = Keeper()
     cuts = (slice(0, 7), slice(7, None))
-    pieces = [
-        _KeptPiece(
+    sources = [
+        _StoredPart(
             len(unit[cut]), {key: keeper.keep(np.ascontiguousarray(v[:, cut])) for key, v in columns.items()}, keeper
         )
         for cut in cuts
     ]
-    return Store(pieces, unit, None, len(NAMES), [key for key in columns if key != ANSWER])
+    return Store(sources, unit, None, len(NAMES), [key for key in columns if key != ANSWER])
 
 
 @pytest.mark.parametrize("cluster", [1, 3])

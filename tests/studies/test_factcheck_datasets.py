@@ -221,7 +221,7 @@ def test_a_class_that_a_data_set_has_not_is_a_dash_with_the_reason() -> None:
     assert [column.heading for column in columns] == ["T-F1", "F-F1", "C-F1", "M-F1", "W-F1", "Acc."]
     columns = quality([thesis, part("true", "false")])  # type: ignore[list-item]
     assert [column.heading for column in columns[:3]] == ["F1 true", "F1 false", "F1 conflicting"]
-    assert [column.note for column in columns[:3]] == ["", "", "a dash: of data sets without the class `conflicting`"]
+    assert [column.note for column in columns[:3]] == ["", "", "a dash: the data set lacks the class `conflicting`"]
 
 
 def test_published_numbers_are_those_of_a_data_sets_own_name() -> None:

@@ -26,7 +26,7 @@ from replay.studies.kit.sheet import (
     words,
 )
 from tests.studies.claims import rows
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 
 SEVRA = PublishedWork(
     "sevra", {"math500": "MATH500", "gsm8k": "GSM8K", "math": "MATH"}, only={"20": "MATH500"}, prefixed=frozenset({"3"})
@@ -43,8 +43,8 @@ class Part:
 class Policy:
     value: float
 
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
-        return ShownInterval(self.value, self.value - 0.1, self.value + 0.1).times(scale) if metric == "known" else None
+    def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
+        return IntervalCell(self.value, self.value - 0.1, self.value + 0.1).times(scale) if metric == "known" else None
 
 
 def rows_of(part: Part) -> Iterator[Row]:
@@ -95,7 +95,7 @@ def test_one_data_set_is_named_in_the_title_alone() -> None:
     heads = ["Policy", "Accuracy", "Accuracy published", "difference", "Tokens", "Own", "Lacking", "paper's"]
     assert [column.name for column in table.columns] == heads
     base, long = table.rows
-    assert base[:4] == ("base", ShownInterval(50.0, 40.0, 60.0), 59.0, -9.0)
+    assert base[:4] == ("base", IntervalCell(50.0, 40.0, 60.0), 59.0, -9.0)
     assert base[4:] == (500.0, 7, None, 4313)
     assert long[2:4] == (None, None)
     assert table.below == ("one", "two", "in percent")
@@ -132,7 +132,7 @@ def test_rows_of_a_frame() -> None:
     found = [{"k": 1, "share": 0.5, "low": 0.25, "high": 0.75, "n": 3}]
     (row,) = listed(found, ("k",), "share", "pct")
     assert row.heads == (1,)
-    assert row.values["pct"] == ShownInterval(50.0, 25.0, 75.0)
+    assert row.values["pct"] == IntervalCell(50.0, 25.0, 75.0)
     assert row.values["n"] == 3
 
 

@@ -19,7 +19,7 @@ from replay.studies.latent.study import LatentStudy
 from replay.studies.latent.verdicts import OVER, Answer, Gain, _gain_verdict, _VerdictOn
 from tests.show.whole import assert_paper
 from toolkit.log import Log, collect, open_log, write_log
-from toolkit.log.describe.worth import HONEST, WHOLE, worth_of_log
+from toolkit.log.describe.verifier_quality import HONEST, WHOLE, quality_of_log
 from toolkit.stats import PairedInterval
 
 STRONG = PlantedModel(signal=1.5, logprob=0.3, probe=True)
@@ -52,8 +52,8 @@ def answers(report: StudyReport) -> dict[tuple[_VerdictOn, str], Answer]:
 
 
 def test_a_log_whose_states_know_more_than_its_log_probabilities(strong: StudyReport) -> None:
-    assert STRONG.told is not None
-    assert STRONG.auc() > STRONG.told.auc()
+    assert STRONG.logprob_model is not None
+    assert STRONG.auc() > STRONG.logprob_model.auc()
     found = answers(strong)
     assert {found[question, over] for question in (_VerdictOn.CHANCE, _VerdictOn.LOGPROBS) for over in OVER} == {
         Answer.YES
@@ -64,7 +64,7 @@ def test_a_log_whose_states_know_more_than_its_log_probabilities(strong: StudyRe
 
 
 def test_a_log_whose_states_know_nothing(weak: StudyReport) -> None:
-    assert WEAK.told is not None
+    assert WEAK.logprob_model is not None
     assert WEAK.auc() == pytest.approx(0.5)
     found = answers(weak)
     assert {found[_VerdictOn.CHANCE, over] for over in OVER} == {Answer.UNDECIDED}
@@ -74,16 +74,16 @@ def test_a_log_whose_states_know_nothing(weak: StudyReport) -> None:
 
 
 def test_differences_are_those_that_the_parameters_imply(strong: StudyReport) -> None:
-    assert STRONG.told is not None
-    implied = (STRONG.auc() - STRONG.told.auc(), STRONG.auc_within() - STRONG.told.auc_within())
+    assert STRONG.logprob_model is not None
+    implied = (STRONG.auc() - STRONG.logprob_model.auc(), STRONG.auc_within() - STRONG.logprob_model.auc_within())
     for over, difference in zip(OVER, implied, strict=True):
         pool = strong.parts[0].main
-        assert pool.less(pool.signals[WHOLE], over).difference == pytest.approx(difference, abs=0.03)
+        assert pool.minus(pool.signals[WHOLE], over).difference == pytest.approx(difference, abs=0.03)
 
 
 def test_areas_are_those_of_describe(strong: StudyReport) -> None:
     study: LatentStudy = strong.parts[0]
-    described = {worth.pool: worth for _, worth in worth_of_log(study.log, pools=[pool.pool for pool in study.pools])}
+    described = {worth.pool: worth for _, worth in quality_of_log(study.log, pools=[pool.pool for pool in study.pools])}
     for pool in study.pools:
         for row in described[pool.pool].signals:
             if row.name in pool.signals and row.auc.estimate is not None:

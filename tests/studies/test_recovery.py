@@ -70,7 +70,7 @@ def test_rules_are_explained_under_their_table(holed: DatasetStudy) -> None:
     told = next(note for note in notes if note.startswith("truncation only"))
     assert "completed only: acts where the fitted gate fires and the base attempt was not cut off." in told
     assert told.startswith("truncation only: acts where the base attempt was cut off; near limit: acts")
-    bare = replace(holed, named=replace(holed.named, rules={"difficulty": "difficulty"}))
+    bare = replace(holed, names=replace(holed.names, rules={"difficulty": "difficulty"}))
     assert not any("cut off" in note for note in tables_of([bare])["rules_and_headroom"].below)
 
 
@@ -136,11 +136,11 @@ def test_the_longest_budget_is_that_with_the_highest_limit(holed: DatasetStudy) 
     """Named in any order; a published number stands beside a budget only where both limits are the paper's."""
     budgets = {"base-16384-t0.7": "budget: base-16384-t0.7", "long": "budget: long"}
     limits = {"short": 4096, "long": 8192, "base-16384-t0.7": 16384}
-    named = replace(holed.named, budgets=dict(sorted(budgets.items(), key=lambda one: limits[one[0]])))
+    named = replace(holed.names, budgets=dict(sorted(budgets.items(), key=lambda one: limits[one[0]])))
     summariser = holed.result.summariser
     more = (*summariser.policies, named_like(holed, "budget: base-16384-t0.7"))
     result = replace(holed.result, summariser=replace(summariser, policies=more))
-    more = replace(holed, named=named, roles=replace(holed.roles, limits=limits), result=result)
+    more = replace(holed, names=named, roles=replace(holed.roles, limits=limits), result=result)
     assert [limit(more, pool) for pool in ("long", "base-16384-t0.7")] == ["8192", "16384"]
     against = {(one.first, one.second): one.name for one in comparisons(more) if one.metric == "correct"}
     assert against["selective active_verify", "budget: base-16384-t0.7"].endswith("minus base 16384")
@@ -216,7 +216,7 @@ def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
 def test_no_action_is_chosen_on_the_examples_that_are_reported(tmp_path: Path) -> None:
     write_log(tmp_path / "log", name="made", tables=_recovery_tables(100, 11, RecoveryModel()), simulated=True)
     log = open_log(tmp_path / "log")
-    with pytest.raises(ThinkbackError, match="not on those that are reported: name one with `action`"):
+    with pytest.raises(ThinkbackError, match="must not: name the action with `action`"):
         choose(log, asked(action=None, on="split='nothing'"))
     notes = choose(log, asked(on="split='nothing'")).notes
     assert any("screened on the reported examples" in note for note in notes)

@@ -23,7 +23,7 @@ from toolkit.log import open_log, write_log
 from toolkit.show import Table
 
 COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "finalizer_used", "finalizer_tokens")
-TOKENS = "tokens are not logged for every trace, so what follows from them is a dash"
+TOKENS = "tokens are not logged for every trace, so numbers that need them are dashes"
 SECONDS = TOKENS.replace("tokens", "seconds")
 
 

@@ -112,7 +112,7 @@ def test_gates_stand_beside_each_other_paired_with_the_cheap_one(own: dict[str, 
         base["correct"].mean() + always["fix"].mean() - cheap["correct"].mean()
     )
     assert dict(zip(keys, rows["cheap features"], strict=True))["minus_cheap"] is None
-    parts = {gate.shown: gate.part for gate in study.gates}
+    parts = {gate.label: gate.part for gate in study.gates}
     assert (parts[PERFECT], parts["difficulty"], parts["cheap features of easy"]) == (CLASSIFIER, RULE, ELSEWHERE)
 
 
@@ -134,20 +134,20 @@ def test_pooled_gates_are_of_both_and_say_so(log: Log, own: dict[str, DatasetStu
 def test_gates_always_acting_and_votes_are_paired_for_every_action(own: dict[str, DatasetStudy]) -> None:
     study = own["easy"]
     found = {(one.first, one.second, one.metric) for one in comparisons(study)}
-    for action in study.named.selective:
+    for action in study.names.selective:
         for metric in ("correct", "flip", "action tokens saved"):
             assert (f"selective {action}", f"always {action}", metric) in found
-    vote = list(study.named.samples)[-1]
-    assert (vote, study.named.primary, "total_tokens") in found
+    vote = list(study.names.samples)[-1]
+    assert (vote, study.names.primary, "total_tokens") in found
     assert vote == "self-consistency@3: votes"
 
 
 def test_a_vote_of_equal_tokens_is_weighed(own: dict[str, DatasetStudy]) -> None:
     """The largest one that costs no more than a gated policy; one vote more would cost more."""
     study = own["easy"]
-    spent = {name: study.values(name)["total_tokens"].mean() for name in study.named.samples}
-    sizes = {size: spent[name] for name, size in study.named.samples.items()}
-    paid = study.values(study.named.primary)["total_tokens"].mean()
+    spent = {name: study.values(name)["total_tokens"].mean() for name in study.names.samples}
+    sizes = {size: spent[name] for name, size in study.names.samples.items()}
+    paid = study.values(study.names.primary)["total_tokens"].mean()
     equal = max((size for size, tokens in sizes.items() if tokens <= paid), default=0)
     told = [one for one in study.recommendation.evidence if one.verdict == "vote"]
     assert bool(told) == bool(equal)
@@ -164,14 +164,14 @@ def test_every_intervention_has_a_paired_row_with_the_vote_for_as_many_tokens(ow
     rows = {(one.second, one.first) for one in comparisons(study) if one.metric == "correct"}
     acting = [name for name in study.policies if name.startswith(("always", "selective", "difficulty", "boosted"))]
     assert len(acting) > 2 * len(study.roles.actions)
-    votes = sorted(study.named.samples, key=spent)
-    assert min(study.named.samples.values()) == 1
+    votes = sorted(study.names.samples, key=spent)
+    assert min(study.names.samples.values()) == 1
     for policy in (*acting, "truncation only"):
         affordable = [vote for vote in votes if spent(vote) <= spent(policy)]
         assert affordable
         assert (policy, affordable[-1]) in rows
     weighed = [one.sentence for one in study.recommendation.evidence if one.verdict == "vote"]
-    for policy in (*study.named.always.values(), *study.named.selective.values(), "truncation only"):
+    for policy in (*study.names.always.values(), *study.names.selective.values(), "truncation only"):
         assert any(f"against `{policy}`, at" in sentence for sentence in weighed), policy
     assert any("One sample is a vote of 1" in sentence for sentence in study.recommendation.sentences)
 
@@ -182,22 +182,22 @@ def test_trees_and_rules_stand_beside_every_actions_cheap_gate(own: dict[str, Da
     table = tables([study])["gates"]
     keys = [one.key or one.name for one in table.columns]
     rows = {(row[1], row[2]): dict(zip(keys, row, strict=True)) for row in table.rows}
-    for action in study.named.selective:
+    for action in study.names.selective:
         found = rows[action, "difficulty"]
-        rule = next(gate.policy for gate in study.gates if (gate.action, gate.shown) == (action, "difficulty"))
+        rule = next(gate.policy for gate in study.gates if (gate.action, gate.label) == (action, "difficulty"))
         tokens = [study.values(one)["action_tokens"].mean() for one in (rule, study.roles.cheap(action))]
         assert found["action_tokens"] == pytest.approx(tokens[0])
         assert found["action_tokens_minus_cheap"].estimate == pytest.approx(tokens[0] - tokens[1])
         assert (found["brier"], found["ece"]) == (None, None)  # it is no probability
         assert rows[action, "cheap features"]["brier"] is not None
-    assert len([gate for gate in study.gates if gate.part == RULE]) >= 2 * len(study.named.selective)
+    assert len([gate for gate in study.gates if gate.part == RULE]) >= 2 * len(study.names.selective)
     assert not {"difficulty", "verification need"} & set(column(tables([study])["calibration"], "gate"))
 
 
 def test_trees_are_fitted_for_every_action(own: dict[str, DatasetStudy]) -> None:
     pytest.importorskip("xgboost")
     study = own["easy"]
-    assert {gate.action for gate in study.gates if gate.part == TREES} == set(study.named.selective)
+    assert {gate.action for gate in study.gates if gate.part == TREES} == set(study.names.selective)
 
 
 def test_the_policy_that_decides_has_one_name_and_stands_everywhere(own: dict[str, DatasetStudy]) -> None:
@@ -253,7 +253,7 @@ def test_screened_on_is_shown_where_it_is_another_data_set(own: dict[str, Datase
 def test_cases_are_the_first_of_their_kind(own: dict[str, DatasetStudy]) -> None:
     study = own["hard"]
     action, ids = study.roles.action, np.array(study.result.examples["example_id"])
-    always, gated = study.values(f"always {action}"), study.values(study.named.primary)
+    always, gated = study.values(f"always {action}"), study.values(study.names.primary)
     cases = [case for case in study.cases if case.action == action]
     fixed = [case for case in cases if case.kind == "fixed"]
     expected = ids[(always["fix"] > 0) & (gated["intervened"] > 0)][:MOST]
@@ -279,7 +279,7 @@ def test_calibration_is_of_bins_with_enough_examples(own: dict[str, DatasetStudy
 @pytest.mark.parametrize("width", [3.3, 6.75])
 def test_thresholds_are_marked_in_figures_of_either_width(width: float, own: dict[str, DatasetStudy]) -> None:
     study = own["hard"]
-    rate = 100 * study.values(study.named.primary)["intervened"].mean()
+    rate = 100 * study.values(study.names.primary)["intervened"].mean()
     for name in ("threshold_sweep", "flips_among"):
         figure = FIGURES[name].of(study, width)
         assert figure is not None

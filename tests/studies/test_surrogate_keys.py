@@ -14,7 +14,7 @@ from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import FORGETTINGS, RIDGES, _at_keys, surrogate_keys
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import open_log
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 
 ASKED = {"where": "split = 'test'", "resamples": 50}
 
@@ -60,7 +60,7 @@ def test_differences_are_those_of_the_orders_themselves(claims: Path) -> None:
 
 def test_the_sign_depends_on_unseen_where_estimates_lie_on_both_sides() -> None:
     def at(unseen: float, *points: float) -> AtUnseen:
-        return AtUnseen(15, 3, unseen, "mean", None, {"generation": _OrderGap(ShownInterval(*points), None)})
+        return AtUnseen(15, 3, unseen, "mean", None, {"generation": _OrderGap(IntervalCell(*points), None)})
 
     below, perhaps, above = at(0, -2, -3, -1), at(0.5, -1, -2, 1), at(1, 2, 1, 3)
     every = (below, perhaps, above)

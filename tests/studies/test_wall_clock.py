@@ -62,7 +62,7 @@ def test_of_several_data_sets_only_the_runs_of_those_reported(tmp_path: Path) ->
 def test_runs_that_name_no_data_set_are_not_added_up_where_there_are_two(tmp_path: Path) -> None:
     """Either may be of the other data set, so the sum would be of both."""
     source = merged(run(100.0, 20.0, seed=1), run(40.0, 8.0, seed=2))
-    why = ("the log's 2 runs do not all say which data set they are of, so their wall-clock is not added up",)
+    why = ("some of the log's 2 runs do not say their data set, so the wall-clock of the runs is not summed",)
     assert clock(tmp_path, source, "dataset = 'b'") == WallClock(None, None, 2, why)
 
 
@@ -99,20 +99,22 @@ def test_merged_simulated_logs_tell_each_data_set_its_own(tmp_path: Path) -> Non
 def test_a_run_that_names_no_data_set_may_be_of_other_claims_too(tmp_path: Path) -> None:
     found = clock(tmp_path, run(100.0, 20.0), "dataset = 'b'")
     assert found.seconds is None
-    assert found.why == ("it is of 40 claims, and this table of 20 of them",)
+    assert found.why == ("the wall-clock is of 40 claims, this table of 20 of them",)
 
 
 def test_a_verifier_that_scored_other_pools_says_so_unless_its_seconds_are_told_apart(tmp_path: Path) -> None:
     source = run(100.0, 20.0)
     found = clock(tmp_path / "one", source, frames=simulated())
-    assert found.why == ("`strong` also scored traces of `probe`, which its wall-clock holds",)
+    assert found.why == ("the wall-clock of `strong` includes traces of `probe`",)
     assert (found.pool_s, found.verifier_s, found.seconds) == (100.0, 20.0, None)
     source["verifiers"]["strong"]["pools"] = {"n15": {"wall_clock_s": 15.0}, "probe": {"wall_clock_s": 5.0}}
     assert clock(tmp_path / "two", source, frames=simulated()).seconds == 115.0
 
 
 def test_fewer_traces_than_the_pool_has(tmp_path: Path) -> None:
-    assert clock(tmp_path, run(1.0, 1.0), cap=10).why == ("it is of all 15 traces a claim, and this table of 10",)
+    assert clock(tmp_path, run(1.0, 1.0), cap=10).why == (
+        "the wall-clock is of all 15 traces a claim, this table of 10",
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,5 +139,7 @@ def test_the_shipped_log_has_its_wall_clock() -> None:
     where = "dataset = 'numeric_claims' and split = 'test'"
     found = wall_clock(log, "votes", "trained", traces=16, depth=pool_depth(log, "votes", where), where=where)
     assert (found.pool_s, found.verifier_s, found.runs, found.seconds) == (336.225, 461.333, 1, None)
-    assert found.why[0] == "it is of 2,500 claims, and this table of 1,000 of them"
-    assert found.why[1].startswith("`trained` also scored traces of `active-verify`, `continue`, `long`, `probe`, …")
+    assert found.why[0] == "the wall-clock is of 2,500 claims, this table of 1,000 of them"
+    assert found.why[1].startswith(
+        "the wall-clock of `trained` includes traces of `active-verify`, `continue`, `long`, `probe`, …"
+    )

@@ -97,7 +97,7 @@ def test_tasks_by_name_with_settings() -> None:
         ("algebra", {}, "did you mean `algebra_linear_1d`"),
         ("algebra_linear_1d", {"anwser": 3}, "did you mean `answer`"),
         ("algebra_linear_1d", {"answer": "3"}, "`answer` is '3'; it takes an integer, at least 1"),
-        ("numeric_claims", {"n": {"dev": 3}}, "`n` says of no split `test`"),
+        ("numeric_claims", {"n": {"dev": 3}}, "`n` has no number of examples for the split `test`"),
         ("numeric_claims", {"n": 0}, "`n` is 0; it takes an integer, at least 1"),
         ("numeric_claims", {"n": {"test": 2**62}}, "at most 10,000,000 are drawn of a split"),
         ("numeric_claims", {"seed": "a"}, "`seed` is 'a'; it takes an integer"),

@@ -20,6 +20,7 @@ def compare(
     second: str | None = None,
     other: Path | None = None,
     metric: str | None = None,
+    questions: str = "drawn",
     out: Path | None = None,
     *,
     force: bool = False,
@@ -31,15 +32,16 @@ def compare(
     the examples on which they differ. With --with, those of one result against those of another.
     """
     from replay import load
-    from replay.runs.saved.shown import ROWS
+    from replay.runs.saved.display import ROWS
     from thinkback import console
     from toolkit.files import check_replaceable
 
-    paper = Paper.taken_from(given)
+    paper = Paper.from_arguments(given)
     for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(result, other))
-    compared = load(result).compare(first, second, other=None if other is None else load(other), metric=metric)
+    with_other = None if other is None else load(other)
+    compared = load(result).compare(first, second, other=with_other, metric=metric, questions=questions)
     table = paper.of(compared.table(ROWS))
     files = None if out is None else _write(compared, table, paper.inches, out, force)
     paper.write({"pairs": table}, force)
@@ -55,7 +57,7 @@ def compare(
 
 def _write(compared: ComparedPolicies, table: Table, width: float, out: Path, force: bool) -> list[str]:
     """Write the tables, and all rows as CSV, to the folder; the names of the files."""
-    from replay.runs.saved.shown import ROWS
+    from replay.runs.saved.display import ROWS
     from toolkit.files import replacing
     from toolkit.show import table_of, write_latex
 

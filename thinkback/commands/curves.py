@@ -49,7 +49,7 @@ def curves(
     from toolkit.log import open_log
     from toolkit.stats import settings_of
 
-    paper = Paper.taken_from(given)
+    paper = Paper.from_arguments(given)
     for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
@@ -95,10 +95,10 @@ def _write(
 
 def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float, notes: Sequence[str]) -> Table:
     """One row a pool and k, one column a metric; `examples` are those of avg@k."""
-    from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
+    from toolkit.show import SIMULATED, IntervalCell, Number, NumberWithInterval, Table, TableColumn
 
     cells = {
-        (r["pool"], r["k"], r["metric"], r["verifier"]): ShownInterval.of((r["estimate"], r["low"], r["high"]))
+        (r["pool"], r["k"], r["metric"], r["verifier"]): IntervalCell.of((r["estimate"], r["low"], r["high"]))
         for r in frame.iter_rows(named=True)
     }
     series = list(dict.fromkeys((r["metric"], r["verifier"]) for r in frame.iter_rows(named=True)))
@@ -108,7 +108,8 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float, notes
     heads = [_called(metric, verifier) for metric, verifier in series]
     several = sum(metric == "best" for metric, _ in series) > 1
     best = [head for head, (metric, _) in zip(heads, series, strict=True) if metric == "best"]
-    kept = [METRICS["majority"], *best[:1], METRICS["avg"], METRICS[SEES_GOLD], *best[1:]]  # the first give way last
+    # the first give way last
+    order = [METRICS["majority"], *best[:1], METRICS["avg"], METRICS[SEES_GOLD], *best[1:]]
     percent = NumberWithInterval(1, 100)
     meaning = f"In brackets {100 * level:g} % intervals, resampled by example. pass@k sees gold: a diagnostic."
     return Table(
@@ -117,7 +118,7 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float, notes
             TableColumn("pool"),
             TableColumn("k", Number(0)),
             TableColumn("examples", Number(0), drop=len(heads)),
-            *(TableColumn(f"{head} %", percent, head, drop=kept.index(head)) for head in heads),
+            *(TableColumn(f"{head} %", percent, head, drop=order.index(head)) for head in heads),
         ),
         rows=tuple((pool, k, n, *(cells.get((pool, k, *one)) for one in series)) for pool, k, n in rows),
         above=(SIMULATED,) if simulated else (),
@@ -133,7 +134,7 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
     """One row a pool and k, one column a line: minus majority@k, and majority@k minus avg@k."""
     import polars as pl
 
-    from toolkit.show import SIMULATED, ColumnNote, Number, NumberWithInterval, ShownInterval, Table, TableColumn
+    from toolkit.show import SIMULATED, ColumnNote, IntervalCell, Number, NumberWithInterval, Table, TableColumn
 
     within = pairs.filter(pl.col("first_pool") == pl.col("second_pool"))
     best = within.filter((pl.col("first_metric") == "best") & (pl.col("second_metric") == "majority"))
@@ -141,7 +142,7 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
     if chosen.is_empty():
         chosen = within.filter(second_metric="avg")
     cells = {
-        (r["first_pool"], r["k"], *_change(r)): ShownInterval.of((r["difference"], r["low"], r["high"]))
+        (r["first_pool"], r["k"], *_change(r)): IntervalCell.of((r["difference"], r["low"], r["high"]))
         for r in chosen.iter_rows(named=True)
     }
     rows = list(dict.fromkeys((pool, k) for pool, k, *_ in cells))
@@ -149,7 +150,7 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
     last = {_change(r): r["difference"] or 0.0 for r in chosen.sort("k").iter_rows(named=True)}
     heads.sort(key=lambda one: -last[one] if one[0].startswith(METRICS["best"]) else -float("inf"))  # majority first
     points = NumberWithInterval(1, 100, signed=True)
-    said = f"In percentage points, paired by example; {100 * level:g} % intervals of each difference by itself."
+    text = f"In percentage points, paired by example; {100 * level:g} % intervals of each difference by itself."
     return Table(
         title=f"Paired differences at each number of traces, {name}",
         columns=(
@@ -163,7 +164,7 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
         rows=tuple((*row, *(cells.get((*row, *head)) for head in heads)) for row in rows),
         above=(SIMULATED,) if simulated else (),
         below=(
-            ColumnNote(f"{said} `--out DIR` writes all pairs of lines, and of pools, to differences.csv.", paper=said),
+            ColumnNote(f"{text} `--out DIR` writes all pairs of lines, and of pools, to differences.csv.", paper=text),
         ),
     )
 

@@ -12,12 +12,12 @@ def describe(log: str) -> None:
     from replay.runs.passes.logged_order import gains_of_orders
     from thinkback import console
     from toolkit.log import describe_log, open_log
-    from toolkit.log.describe.worth import worth_of_log, worth_tables
+    from toolkit.log.describe.verifier_quality import quality_of_log, quality_tables
 
     opened = open_log(log)
     print(describe_log(opened).terminal(console.width(), console.colorful()), end="")
-    for which, quality in worth_of_log(opened):
-        for table in worth_tables(quality, which):
+    for which, quality in quality_of_log(opened):
+        for table in quality_tables(quality, which):
             console.say()
             console.show(table)
     for gain in gains_of_orders(opened):

@@ -38,7 +38,7 @@ def frontier(
     from toolkit.files import check_replaceable
     from toolkit.log import open_log
 
-    paper = Paper.taken_from(given)
+    paper = Paper.from_arguments(given)
     for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
@@ -89,7 +89,7 @@ def _table(fronts: Frontier, name: str, simulated: bool, level: float) -> Table:
     """The points that nothing beat where they were chosen, from cheap to dear, below those of plain voting."""
     import polars as pl
 
-    from toolkit.show import SIMULATED, Number, NumberWithInterval, ShownInterval, Table, TableColumn
+    from toolkit.show import SIMULATED, IntervalCell, Number, NumberWithInterval, Table, TableColumn
 
     front = fronts.front
     chosen = pl.concat([front.filter(strategy="majority"), front.filter("on_front", pl.col("strategy") != "majority")])
@@ -98,9 +98,9 @@ def _table(fronts: Frontier, name: str, simulated: bool, level: float) -> Table:
     rows = tuple(
         (
             row["strategy"], row["verifier"], setting(row), row["samples"], row["chosen_accuracy"],
-            ShownInterval.of((row["accuracy"], row["low"], row["high"])),
-            ShownInterval.of((row["difference"], row["difference_low"], row["difference_high"])),
-            ShownInterval.of((row["coin_difference"], row["coin_low"], row["coin_high"])),
+            IntervalCell.of((row["accuracy"], row["low"], row["high"])),
+            IntervalCell.of((row["difference"], row["difference_low"], row["difference_high"])),
+            IntervalCell.of((row["coin_difference"], row["coin_low"], row["coin_high"])),
         )
         for row in chosen.iter_rows(named=True)
     )  # fmt: skip
@@ -144,12 +144,12 @@ def _panels(front: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
     from toolkit.show import PlottedCurve
 
     def lines(of: pl.DataFrame) -> list[PlottedCurve]:
-        made = []
+        out = []
         for (name,), line in of.partition_by("strategy", as_dict=True, maintain_order=True).items():
             rows = line.sort("samples")
             samples, accuracy, low, high = (tuple(rows[column]) for column in ("samples", "accuracy", "low", "high"))
-            made.append(PlottedCurve(str(name), samples, accuracy, low, high, diagnostic=bool(rows["sees_gold"].all())))
-        return made
+            out.append(PlottedCurve(str(name), samples, accuracy, low, high, diagnostic=bool(rows["sees_gold"].all())))
+        return out
 
     shared = lines(front.filter(pl.col("verifier").is_null()))
     scored = front.filter(pl.col("verifier").is_not_null())

@@ -62,9 +62,9 @@ def generate(
         done = run(plan, out, started=started, with_failures=with_failures, allow_keys=allow_keys or ())
     say_generated(done, out)
     if done.failures and with_failures:
-        console.say(said_failures(done, out))
+        console.say(failure_line(done, out))
     elif done.failures:
-        raise IncompleteError(said_failures(done, out))
+        raise IncompleteError(failure_line(done, out))
 
 
 def say_generated(done: Generated, out: Path) -> None:
@@ -77,7 +77,7 @@ def say_generated(done: Generated, out: Path) -> None:
         console.say(str(done.judging))
 
 
-def said_failures(done: Generated, out: Path) -> str:
+def failure_line(done: Generated, out: Path) -> str:
     """The line about the calls that failed for good."""
     call, reason = done.failures[0]
     return (
@@ -163,7 +163,7 @@ def _print_lacking(plan: AnnotationPlan) -> None:
         calls = f", {cost.calls:,} calls" if cost.calls else ""
         tokens = f", {cost.tokens:,} tokens" if cost.tokens else ""
         console.say(
-            f"  {one.name}  {one.kind}: missing for {one.traces:,} of {one.asked_for:,} traces{calls}{tokens},"
+            f"  {one.name}  {one.kind}: missing for {one.traces:,} of {one.requested:,} traces{calls}{tokens},"
             f" {cost.disk_bytes:,} bytes"
         )
 

@@ -16,9 +16,9 @@ FORMATS = tuple(sorted(file.stem for file in Path(toolkit.__path__[0], "imports/
 """The formats that have a command of their own, a mapping file each; what they are is read when one is called."""
 
 
-AUTO = """Import files of a known format, which is told by what they hold.
+AUTO = """Import files of a known format, recognised by what they hold.
 
-The command says what it took them for. The format's name in the place of `auto` says it for certain.
+The command prints the format. Write its name in the place of `auto` to be certain.
 """
 
 
@@ -131,7 +131,7 @@ def _import(
     with replacing(out, force) as folder:
         report = write(folder / "log")
         hoist(folder / "log")
-    for note in report.told():
+    for note in report.lines():
         console.say(note)
     rows = (counted(getattr(report, name), name.removesuffix("s")) for name in written)
     console.say(f"wrote {out}: {', '.join(rows)}")

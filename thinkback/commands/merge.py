@@ -21,7 +21,7 @@ def merge(logs: list[str], out: Path, name: str | None = None, compression: int 
     for table, dropped in report.dropped.items():
         if dropped:
             rows = "row" if dropped == 1 else "rows"
-            console.say(f"{table}: {dropped:,} {rows} dropped, whose keys came before")
+            console.say(f"{table}: {dropped:,} {rows} dropped: an earlier log has their keys")
     for verifier in report.differing:
         console.say(
             f"warning: `{verifier}` is not the same verifier in all of these logs, and one in the merged log: policies "

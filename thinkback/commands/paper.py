@@ -26,8 +26,8 @@ class Paper:
     columns: Sequence[str] = ()
 
     @classmethod
-    def taken_from(cls, given: dict[str, Any]) -> Self:
-        """Those of a command's arguments, which they leave. ThinkbackError where the width is no length."""
+    def from_arguments(cls, given: dict[str, Any]) -> Self:
+        """The arguments for paper, taken out of a command's. ThinkbackError where the width is no length."""
         paper = cls(**{one.name: given.pop(one.name) for one in fields(cls) if one.name in given})
         _ = paper.inches
         return paper

@@ -27,6 +27,7 @@ def replay(
     texts: bool = False,
     with_curves: bool = False,
     headroom: bool = False,
+    questions: str = "drawn",
     rows: int | None = None,
     force: bool = False,
     **given: Any,
@@ -40,8 +41,9 @@ def replay(
     cost-accuracy figure (PDF, SVG and PNG) to the folder of --out, and prints the table.
     """
     from replay import run
-    from replay.runs.saved.shown import SUITE_ON_PAPER
-    from toolkit.errors import RequiredError
+    from replay.runs.compare.same_questions import FIXED, QUESTIONS
+    from replay.runs.saved.display import SUITE_ON_PAPER
+    from toolkit.errors import RequiredError, argument, require_known
     from toolkit.files import check_replaceable
     from toolkit.stats import check_margin
 
@@ -50,12 +52,14 @@ def replay(
         if baseline is None and policies is not None:
             raise RequiredError("`--margin` needs `--baseline`: name the policy that the others are compared with")
     most = SUITE_ON_PAPER if rows is None and policies is None else rows
-    paper = Paper.taken_from(given)
+    paper = Paper.from_arguments(given)
     for path in (out, paper.tex):
         if path is not None:
             check_replaceable(path, force, inputs=(log, policies, rules))
     result = run(log, policies, baseline=baseline, rules=rules, **given)
+    require_known(questions, QUESTIONS, f"{argument('questions')} is `{questions}`")
     parts = {"traces": traces, "texts": texts, "curves": with_curves, "headroom": headroom}
+    parts |= {"questions": questions == FIXED}
     _write_and_show(result, margin, parts, paper, most, out, force, policies is None)
 
 
@@ -70,18 +74,23 @@ def _write_and_show(
     suite: bool,
 ) -> None:
     """Write everything to the folder, as a whole, then print the tables and the names of the files."""
-    from replay.runs.saved.shown import ROWS, printed_tables, ranked_input, write_shown
+    from replay.runs.saved.display import ROWS, printed_tables, ranked_input, write_display
     from thinkback import console
     from toolkit.files import replacing
+    from toolkit.show import table_of
 
     ranked = ranked_input(result, margin)
     room = result.headroom() if parts["headroom"] else None
+    again = result.same_questions() if parts["questions"] else None
     with replacing(out, force) as folder:
-        table, groups = write_shown(result, ranked, folder, paper.inches, paper.title, paper.columns, rows)
+        table, groups = write_display(result, ranked, folder, paper.inches, paper.title, paper.columns, rows)
         result.write(folder, **parts)
         if room is not None:
             (folder / "headroom.md").write_text(room.table(ROWS).markdown(), encoding="utf-8")
             (folder / "headroom.csv").write_text(room.table().csv(), encoding="utf-8")
+        if again is not None:
+            (folder / "same_questions.md").write_text(again.table(result.baseline).markdown(), encoding="utf-8")
+            (folder / "same_questions.csv").write_text(table_of(again.frame).csv(), encoding="utf-8")
         files = sorted(path.name for path in folder.iterdir())
     paper.write({"policies": table}, force)
     few = len(groups) <= (SUITE_GROUPS if suite else GROUPS)
@@ -93,6 +102,9 @@ def _write_and_show(
     if room is not None:
         console.say()
         console.show(room.table(ROWS))
+    if again is not None:
+        console.say()
+        console.show(again.table(result.baseline, ROWS))
     if not few:
         console.say(f"{len(groups)} groups: table_by.md ranks the policies in each.")
     console.say()

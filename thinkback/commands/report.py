@@ -12,6 +12,8 @@ def report(
     baseline: str | None = None,
     where: str | None = None,
     rules: Path | None = None,
+    strata: str | None = None,
+    weigh: str | None = None,
     width: str = "6.75in",
     seed: int = 0,
     resamples: int = 10_000,
@@ -30,11 +32,14 @@ def report(
 
     size = inches(width)
     check_replaceable(out, force, inputs=(log, policies, rules))
-    made = make(log, policies, where=where, baseline=baseline, rules=rules, seed=seed, resamples=resamples, level=level)
-    made.save(out, width=size, force=force)
-    for sentence in made.lead:
+    page = make(
+        log, policies, where=where, baseline=baseline, rules=rules, strata=strata, weigh=weigh, seed=seed,
+        resamples=resamples, level=level,
+    )  # fmt: skip
+    page.save(out, width=size, force=force)
+    for sentence in page.lead:
         _say(sentence)
-    for section in made.sections:
+    for section in page.sections:
         console.say()
         console.say(section.heading)
         for sentence in section.sentences:

@@ -31,7 +31,7 @@ def seal(
                 " not answered: `--with-failures`"
             )
         if name or license or source or simulated:
-            raise ConflictError("an unfinished run has its name, licence and source of its recipe: leave them out")
+            raise ConflictError("an unfinished run takes its name, licence and source from its recipe: leave them out")
         _seal_run(log)
         return
     details: dict[str, Any] = {"license": license, "source": source, "simulated": simulated}
@@ -44,9 +44,9 @@ def _seal_run(log: Path) -> None:
     """What `--with-failures` does with an unfinished run."""
     from generate.sampling.sampling_run import seal_unfinished
     from thinkback import console
-    from thinkback.commands.generate import said_failures, say_generated
+    from thinkback.commands.generate import failure_line, say_generated
 
     done = seal_unfinished(log)
     say_generated(done, log)
     if done.failures:
-        console.say(said_failures(done, log))
+        console.say(failure_line(done, log))

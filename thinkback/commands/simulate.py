@@ -136,8 +136,9 @@ def _planted(
             f"{model.auc_within(number):.4f}, best of {traces} {100 * model.best_of(traces, number):.2f} % "
             f"(a random pick {100 * model.random_pick():.2f} %)"
         )
-    if model.told is not None:
-        console.say(f"log-probabilities: AUC {model.told.auc():.4f}, within questions {model.told.auc_within():.4f}")
+    logprob = model.logprob_model
+    if logprob is not None:
+        console.say(f"log-probabilities: AUC {logprob.auc():.4f}, within questions {logprob.auc_within():.4f}")
 
 
 def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
@@ -164,9 +165,9 @@ def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
     beyond = [line for line in lines if not line.within]
     surprising = [line for line in beyond if not line.expected]
     if surprising:
-        console.say(f"{len(surprising)} of {len(lines)} fitted numbers are further off than allowed, or than is known")
+        console.say(f"{len(surprising)} of {len(lines)} fitted numbers deviate by more than is allowed or known")
         raise typer.Exit(BEYOND)
-    known = f", but {len(beyond)} that are known not to be" if beyond else ""
+    known = f", except {len(beyond)} known deviations" if beyond else ""
     console.say(f"all {len(lines)} fitted numbers are within the allowed distance{known}")
 
 

@@ -17,5 +17,5 @@ def train(recipe: str, out: Path, force: bool = False, compiled: bool = False) -
 
     read = load_training_recipe(recipe)
     with progress(f"training {read.name}", read.tokens, "tokens") as advance:
-        train_model(read, out, force=force, compiled=compiled, advance=advance, told=console.say)
+        train_model(read, out, force=force, compiled=compiled, advance=advance, say=console.say)
     console.say(f"wrote {out}: a model for the task {read.task.name}")

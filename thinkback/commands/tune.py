@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from replay.analyses.tune.tuned import Tuned
-    from toolkit.show import ShownInterval, Table
+    from toolkit.show import IntervalCell, Table
 
 
 def tune(
@@ -28,6 +28,8 @@ def tune(
     resamples: int = 10_000,
     level: float = 0.95,
     rules: Path | None = None,
+    strata: str | None = None,
+    weigh: str | None = None,
     force: bool = False,
 ) -> None:
     """Choose settings on development rows; report them on others.
@@ -52,8 +54,9 @@ def tune(
     if baseline is None and wanted.baseline is None and any(limit.relative for limit in wanted.limits):
         baseline = next((p.name for p in file.policies if p.sweep_size == 1 and not p.diagnostic), None)
     tuned = compute(
-        log, file, on=on, report=report, goal=wanted, baseline=baseline, seed=seed, resamples=resamples, level=level
-    )
+        log, file, on=on, report=report, goal=wanted, baseline=baseline, strata=strata, weigh=weigh, seed=seed,
+        resamples=resamples, level=level,
+    )  # fmt: skip
     table = _table(tuned, goal)
     if out is not None:
         with replacing(out, force) as folder:
@@ -128,8 +131,8 @@ def _table(tuned: Tuned, goal: str) -> Table:
     return Table(title, tuple(columns), tuple(rows), above=tuple(above), below=tuple(notes))
 
 
-def _cell(summary: pl.DataFrame, policy: str | None, metric: str) -> ShownInterval | None:
-    from toolkit.show import ShownInterval
+def _cell(summary: pl.DataFrame, policy: str | None, metric: str) -> IntervalCell | None:
+    from toolkit.show import IntervalCell
 
     rows = summary.filter(policy=policy or "", metric=metric).select("estimate", "low", "high").rows()
-    return ShownInterval.of(rows[0]) if rows else None
+    return IntervalCell.of(rows[0]) if rows else None

@@ -51,21 +51,21 @@ Pair = tuple[str, str]
 class _JudgedAnswers:
     """The rows with `answer` (one string for equivalent answers) and `correct`, and what it took.
 
-    `merged` counts the distinct answers of an example that took the string of another, `rewritten` the rows; `asked`
-    the comparisons made, `cached` those remembered, `timed_out` and `failed` those (of both) that came to no end.
+    `merged` counts the distinct answers of an example that took the string of another, `rewritten` the rows.
+    `comparisons` were computed, `cached` ones remembered; `timed_out` and `failed` count those of both without an end.
     """
 
     frame: pl.DataFrame
     merged: int
     rewritten: int
-    asked: int
+    comparisons: int
     cached: int
     timed_out: int
     failed: int
 
     def __str__(self) -> str:
         return (
-            f"{self.merged:,} equivalent answers merged ({self.rewritten:,} traces); {self.asked:,} comparisons,"
+            f"{self.merged:,} equivalent answers merged ({self.rewritten:,} traces); {self.comparisons:,} comparisons,"
             f" {self.cached:,} from the cache, {self.timed_out:,} timed out, {self.failed:,} failed"
         )
 
@@ -86,7 +86,7 @@ class Mathematics:
         if limit_s <= 0 or workers < 1:
             raise InvalidError(f"`limit_s` ({limit_s}) must be above 0 and `workers` ({workers}) at least 1")
         self.limit_s = limit_s
-        self.asked = self.cached = 0
+        self.comparisons = self.cached = 0
         self._memory: dict[Pair, str] = {}
         self._cache = _Cache(Path(cache), limit_s) if cache is not None else None
         self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
@@ -113,7 +113,7 @@ class Mathematics:
             self.cached += len(remembered)
             verdicts |= remembered
             open_ = [pair for pair in open_ if pair not in remembered]
-        self.asked += len(open_)
+        self.comparisons += len(open_)
         with ThreadPoolExecutor(len(self._workers)) as pool:
             for pair, verdict in zip(open_, pool.map(self._ask, open_), strict=True):
                 verdicts[pair] = verdict
@@ -150,21 +150,21 @@ def judge_mathematics(rows: pl.DataFrame, judge: Mathematics) -> _JudgedAnswers:
     """
     for column in ("example_id", "answer", "gold"):
         if column not in rows.columns:
-            raise RequiredError(f"judging mathematical answers: there is no column `{column}`")
+            raise RequiredError(f"judging mathematical answers needs the column `{column}`, which the rows lack")
     texts = rows.select("example_id", pl.col("answer", "gold").cast(pl.String))
     examples = [_example(name[0], part) for name, part in texts.group_by("example_id", maintain_order=True)]
-    before, cached = judge.asked, judge.cached
+    before, cached = judge.comparisons, judge.cached
     seen = judge.compare((gold, answer) for _, gold, answers in examples if gold is not None for answer in answers)
     verdicts = dict(seen)
     wrong = [[one for one in answers if gold is None or seen[(gold, one)] != SAME] for _, gold, answers in examples]
     canonical = _group(wrong, judge, verdicts)
-    found: list[tuple[str, str, str | None, bool | None]] = []
+    records: list[tuple[str, str, str | None, bool | None]] = []
     for (name, gold, answers), heads in zip(examples, canonical, strict=True):
         right = next((answer for answer in answers if answer not in heads), None)
         for answer in answers:
-            found.append((name, answer, heads.get(answer, right), None if gold is None else answer not in heads))
+            records.append((name, answer, heads.get(answer, right), None if gold is None else answer not in heads))
     schema = texts.drop("gold").schema | {"_string": pl.String(), "_right": pl.Boolean()}
-    table = pl.DataFrame(found, schema, orient="row")
+    table = pl.DataFrame(records, schema, orient="row")
     answered = rows.with_columns(texts["answer"])
     joined = answered.join(table, on=["example_id", "answer"], how="left", maintain_order="left")
     changed = int((joined["answer"] != joined["_string"]).sum() or 0)
@@ -173,7 +173,7 @@ def judge_mathematics(rows: pl.DataFrame, judge: Mathematics) -> _JudgedAnswers:
     ends = list(verdicts.values())
     merged = int((table["answer"] != table["_string"]).sum())
     timed_out, failed = ends.count(TIMED_OUT), ends.count(FAILED)
-    return _JudgedAnswers(frame, merged, changed, judge.asked - before, judge.cached - cached, timed_out, failed)
+    return _JudgedAnswers(frame, merged, changed, judge.comparisons - before, judge.cached - cached, timed_out, failed)
 
 
 def _example(name: str, part: pl.DataFrame) -> tuple[str, str | None, list[str]]:

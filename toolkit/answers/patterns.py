@@ -12,7 +12,7 @@ import warnings
 
 import polars as pl
 
-from toolkit.errors import InvalidError, ThinkbackError, shown
+from toolkit.errors import InvalidError, ThinkbackError, quote
 
 _TOKENS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\\\]])*\]|\{(?:\d+(?:,\d*)?|,\d*)\}\+?|[*+?]\+|.", re.DOTALL)
 _OTHERWISE = {r"\Z": r"\z", r"\<": "<", r"\>": ">", "{": r"\{"}
@@ -57,7 +57,7 @@ def _compiled(pattern: str) -> tuple[str, int]:
             groups = re.compile(pattern).groups
     except (re.error, RecursionError, OverflowError) as error:
         reason = str(error) or "it is nested too deeply"
-        raise InvalidError(f"`pattern` is not a regular expression: {reason} in {shown(pattern)}") from None
+        raise InvalidError(f"`pattern` is not a regular expression: {reason} in {quote(pattern)}") from None
     spelled = _spelled(pattern)
     try:
         pl.Series([""]).str.contains(spelled)
@@ -87,6 +87,6 @@ def _spelled(pattern: str) -> str:
 
 def _refused(pattern: str, why: str) -> ThinkbackError:
     return InvalidError(
-        f"`pattern` {shown(pattern)} can't be run in linear time ({why}): write it without look-around, "
+        f"`pattern` {quote(pattern)} can't be run in linear time ({why}): write it without look-around, "
         "back-references, conditions and possessive repeats"
     )

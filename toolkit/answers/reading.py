@@ -22,6 +22,7 @@ import polars as pl
 
 from toolkit.answers.forms import text_forms
 from toolkit.answers.patterns import last_matches
+from toolkit.answers.values import same_values
 from toolkit.errors import RequiredError, UnknownError, suggest
 
 _ANSWER_IS = r"(?i)^[\s\S]*\banswer(?:\s+is\b|\s*[:=])[\s:=]*([^\n]+?)\s*(?:\.\s[\s\S]*|\.?$|\n[\s\S]*)$"
@@ -134,8 +135,8 @@ def _by_pattern(texts: pl.Series, pattern: str | None) -> pl.Series:
         raise RequiredError("reading by `pattern` needs one: set `pattern = 'a regular expression'`")
     plain = texts.cast(pl.String)
     matches = last_matches(plain.str.strip_suffix(_CUT), pattern).with_columns(cut=plain.str.ends_with(_CUT))
-    taken = pl.when(pl.col("cut") & pl.col("at_end")).then(pl.lit(_CUT)).otherwise("taken")
-    return matches.select(taken.alias(texts.name)).to_series()
+    match = pl.when(pl.col("cut") & pl.col("at_end")).then(pl.lit(_CUT)).otherwise("taken")
+    return matches.select(match.alias(texts.name)).to_series()
 
 
 _READERS: dict[str, Callable[[pl.Series], pl.Series]] = {
@@ -159,6 +160,7 @@ _JUDGES: dict[str, Callable[[pl.Series, pl.Series], pl.Series]] = {
     "equal": lambda answers, gold: answers == gold,
     "normalised": lambda answers, gold: text_forms(answers.str.strip_chars()) == text_forms(gold.str.strip_chars()),
     "cover": _cover,
+    "form": lambda answers, gold: (answers == gold) | same_values(answers, gold),
 }
 JUDGES = tuple(_JUDGES)
 

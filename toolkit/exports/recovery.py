@@ -72,13 +72,13 @@ def export_replay(log: Log, base: str | None, action: str, verifier: str, out: P
         raise UnknownError(f"the log has no verifier `{verifier}`; {suggest(verifier, known)}")
     rows: list[dict[str, Any]] = []
     for attempt in attempts.iter_rows(named=True):
-        taken = [one for one in revisions.get(attempt["trace_id"], []) if one["action"] == action]
-        if taken and attempt["trace_id"] in scores:
+        verified = [one for one in revisions.get(attempt["trace_id"], []) if one["action"] == action]
+        if verified and attempt["trace_id"] in scores:
             rows.append({
                 "base_correct": attempt["correct"],
-                "verified_correct": taken[0]["correct"],
+                "verified_correct": verified[0]["correct"],
                 "gate_score": scores[attempt["trace_id"]],
-                "verification_tokens": _tokens(taken[0]),
+                "verification_tokens": _tokens(verified[0]),
                 **_marks(log),
             })  # fmt: skip
     if not rows:

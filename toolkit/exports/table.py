@@ -67,7 +67,7 @@ def _flat(log: Log, block: pl.Expr, verifiers: list[str]) -> pl.DataFrame:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ConflictError(
-            f"the log's own columns {listed(twice)} are called as columns that the table adds: rename them"
+            f"the log's own columns {listed(twice)} have names of columns that the table adds: rename them"
         )
     return table.select(names)
 

@@ -1,12 +1,12 @@
 """The log of log.md: what generation writes once and replay reads as often as needed."""
 
-from toolkit.log.asking import IN_MEMORY, AnyLog, describe_log, open_log, query_log, validate_log
 from toolkit.log.check.validating import check_log
 from toolkit.log.contract.left_out import LEFT_OUT, calls_left_out, source_parts
 from toolkit.log.contract.manifest import Manifest, ShardEntry
 from toolkit.log.contract.problems import LogError, Problem, Report
 from toolkit.log.contract.schema import SCHEMAS, TABLES, LogColumn, keys_of, schema_of
 from toolkit.log.describe.description import Description
+from toolkit.log.entry import IN_MEMORY, AnyLog, describe_log, open_log, query_log, validate_log
 from toolkit.log.read.log import Log, Shard, collect
 from toolkit.log.read.query import check_printable_size, limited_memory
 from toolkit.log.write.extending import ADDING, extend_log, open_sealed

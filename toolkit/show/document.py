@@ -191,8 +191,8 @@ def write_report(
         save_formats(figure, folder, name)
         parts.append(f"![{name.replace('_', ' ')}]({name}.png)\n")
     (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
-    told = {**(words or {}), **(paper or {}), **({_UNPRINTED: unprinted} if unprinted else {})}
-    sections = [Section(heading, tuple(_sentences(text))) for heading, text in told.items()]
+    paragraphs = {**(words or {}), **(paper or {}), **({_UNPRINTED: unprinted} if unprinted else {})}
+    sections = [Section(heading, tuple(_sentences(text))) for heading, text in paragraphs.items()]
     placed = [PlacedTable(name, table) for name, table in tables.items() if table.printed]
     drawn = [PlacedFigure(name, name.replace("_", " ")) for name in figures]
     document = Document(title, (), tuple(sections), tuple(placed), tuple(drawn), whole=True)

@@ -21,7 +21,7 @@ from replay.sampling.known import ORDERS as KNOWN
 from replay.sampling.orders import Order
 from replay.sampling.stops import Budget
 from toolkit.arguments import checks_arguments
-from toolkit.errors import InvalidError, shown
+from toolkit.errors import InvalidError, quote
 from toolkit.log import AnyLog
 from toolkit.settings import from_table
 
@@ -38,7 +38,7 @@ ORDERS: Mapping[str, Mapping[str, Any]] = {
 }
 """The orders compared: settings of a policy. `score` sees all scores and is a diagnostic."""
 
-ORDERS_TAKEN = 'orders by name, each a table of keys of a policy, such as {"random": {"order": "random"}}'
+ORDERS_FORM = 'orders by name, each a table of keys of a policy, such as {"random": {"order": "random"}}'
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Budgets:
 @checks_arguments(
     features="a list of columns of features",
     budget="a list of integers",
-    orders=ORDERS_TAKEN,
+    orders=ORDERS_FORM,
     surrogate="a table of keys of the surrogate",
 )
 def budgets(
@@ -91,23 +91,23 @@ def budgets(
     if not ks or min(ks) < 1 or max(ks) > max_traces:
         raise InvalidError(f"budgets lie between 1 and the pool's {max_traces} traces (`max_traces`), not {ks}")
     if not orders or not all(isinstance(keys, Mapping) for keys in orders.values()):
-        raise InvalidError(f"`orders` is {shown(orders)}; it takes {ORDERS_TAKEN}")
+        raise InvalidError(f"`orders` is {quote(orders)}; it takes {ORDERS_FORM}")
     policies: dict[str, list[Sample]] = {}
     shared: dict[str, Any] = {"pool": pool, "max_traces": max_traces, "verifier": verifier}
     for name, keys in orders.items():
-        own = {**shared, "seed": random_seed, **keys}
-        if KNOWN.get(own.get("order", ""), Order).predicts:
-            own = {"features": features, **(surrogate or {}), **own}
+        values = {**shared, "seed": random_seed, **keys}
+        if KNOWN.get(values.get("order", ""), Order).predicts:
+            values = {"features": features, **(surrogate or {}), **values}
         policies[name] = [
-            from_table(Sample, {"name": f"{name}, k = {k}", "stop": Budget(verifications=k), **own}) for k in ks
+            from_table(Sample, {"name": f"{name}, k = {k}", "stop": Budget(verifications=k), **values}) for k in ks
         ]
     best = Sample(name=BEST, **shared)
     result = run(log, [*chain(*policies.values()), best, every_example(pool)], **options)
-    named = list(orders)
+    names = list(orders)
     return Budgets(
         by_k=_by_k(result, policies, ks),
-        pairs=_pairs(result, named, ks),
-        smallest=_smallest(result, named, ks),
+        pairs=_pairs(result, names, ks),
+        smallest=_smallest(result, names, ks),
         max_traces=max_traces,
         result=result,
         missing=_missing(result, orders, ks),

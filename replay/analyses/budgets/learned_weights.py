@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import asked_about
+from replay.data.conditions import examples_where
 from replay.data.contents import opened
 from replay.data.read import BlockRequest, read_block
 from replay.engine.trajectory import NEVER_MISSING, Trajectory, walk_block
@@ -34,7 +34,7 @@ def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) 
     if not policy.ordering.weights:
         raise policy.refuse(f'its order is `{policy.order}`; only `order = "surrogate"` has weights')
     plain = replace(policy, calibration=None, conformal=None).resolve(contents)
-    frame = asked_about(log, where, "labels", "gold")
+    frame = examples_where(log, where, "labels", "gold")
     fitted = fit_policies(log, contents, [plain], frame["example_id"])[0]
     block = read_block(log, frame, BlockRequest(needs_of([fitted], contents)))
     walked = walk_block(block, fitted.walks()[0])
@@ -55,8 +55,8 @@ def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) 
 def _read(walked: Trajectory, policy: Sample) -> np.ndarray:
     """Examples (E,) on which the log has every score and feature that the surrogate reads."""
     read = walked.missing == NEVER_MISSING
-    if walked.fates is not None:
-        unknown = walked.fates.unchecked | walked.fates.uncounted
+    if walked.abandonment is not None:
+        unknown = walked.abandonment.unchecked | walked.abandonment.uncounted
         read &= ~walked.generated_among(unknown, walked.generated).any(axis=1)
     lacking = int((~read).sum())
     if lacking == len(read):

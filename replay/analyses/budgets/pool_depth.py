@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.data.conditions import asked_about
+from replay.data.conditions import examples_where
 from replay.data.needs import Needs, scores_on
 from replay.data.read import BlockRequest, read_block
 from replay.engine.trajectory import Walk, walk_block
-from replay.runs.passes.coverage import MIN_SERVED
+from replay.runs.passes.coverage import MIN_COVERED
 from replay.runs.passes.example_set import resampling_units
 from replay.sampling.orders import Generation
 from replay.sampling.stops import Margin
@@ -25,7 +25,7 @@ BLOCK_EXAMPLES = 8192
 
 @dataclass(frozen=True)
 class Depth:
-    """How many traces the claims that are asked about have: `size`, which nine tenths of them reach.
+    """Numbers of traces of the claims: `size` is what nine tenths of them reach.
 
     `shorter`: claims that do not. `largest`: of any claim.
     """
@@ -37,7 +37,7 @@ class Depth:
 
     @property
     def note(self) -> str:
-        """What a table of pools of this size leaves out."""
+        """Note on what a table of pools of this size leaves out."""
         return f"pools of {self.size} traces: {self.shorter:,} of {self.claims:,} claims have fewer and are left out"
 
 
@@ -45,7 +45,7 @@ def pool_depth(log: Log, pool: str, where: str | None = None) -> Depth:
     """The largest size of pool that at least nine tenths of the claims that are asked about have."""
     pool_sizes = [block.pools[pool].size for block in _blocks(log, pool, where)]
     sizes = np.sort(np.concatenate(pool_sizes))[::-1]
-    share, of = MIN_SERVED
+    share, of = MIN_COVERED
     size = max(int(sizes[-(-share * len(sizes) // of) - 1]), 1)
     return Depth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
 
@@ -70,13 +70,13 @@ def gold_within(log: Log, pool: str, size: int, *, where: str | None = None, set
 def unresolved(
     log: Log, pool: str, verifier: str, size: int, *, margin: Margin, where: str | None = None, settings: Settings
 ) -> pl.DataFrame:
-    """Without a cap but the pool of `size` traces: claims whose margin rule has not held after k traces.
+    """Claims whose margin rule has not held after k traces, without a cap but the pool of `size` traces.
 
     Columns: k, share, low, high, n, largest_margin and median_margin: of the largest lead that each of these claims
     reached by then, once enough were verified (null: none has two labels). All are null where fewer than nine tenths
     of the claims asked about have such a pool, verified throughout.
     """
-    held, leads, units, total = [], [], [], 0
+    masks, leads, units, total = [], [], [], 0
     walk = Walk(pool, verifier, Generation(), 0, 0, False, size, 1)
     for block in _blocks(log, pool, where, verifier):
         trajectory = walk_block(block, walk)
@@ -85,10 +85,10 @@ def unresolved(
         seen = trajectory.prefix
         strength = margin.strength(seen)[mask]
         lead = np.where((seen.verified >= margin.min_valid) & (seen.verified_answers > 1), seen.lead, -np.inf)
-        held.append(np.maximum.accumulate(strength, axis=1) >= margin.threshold)
+        masks.append(np.maximum.accumulate(strength, axis=1) >= margin.threshold)
         leads.append(np.maximum.accumulate(lead[mask], axis=1))
         units.append(resampling_units(block.examples).filter(pl.Series(mask)))
-    open_, lead = ~np.concatenate(held), np.concatenate(leads)
+    open_, lead = ~np.concatenate(masks), np.concatenate(leads)
     frame = _shares(open_, pl.concat(units), total, settings)
     leads_of = lead if enough(len(lead), total) else np.full_like(lead, -np.inf)
     reached = [leads_of[open_[:, k] & (leads_of[:, k] > -np.inf), k] for k in range(open_.shape[1])]
@@ -100,16 +100,16 @@ def unresolved(
 
 def _blocks(log: Log, pool: str, where: str | None, verifier: str | None = None) -> Iterator[LogBlock]:
     """The examples of a condition, a block at a time, with their pool and a verifier's scores."""
-    examples = asked_about(log, where, "labels", "gold", "cluster")
+    examples = examples_where(log, where, "labels", "gold", "cluster")
     needs = Needs(pools=frozenset([pool]))
-    wanted = BlockRequest(needs if verifier is None else needs | scores_on([pool], verifier))
+    request = BlockRequest(needs if verifier is None else needs | scores_on([pool], verifier))
     for start in range(0, len(examples), BLOCK_EXAMPLES):
-        yield read_block(log, examples[start : start + BLOCK_EXAMPLES], wanted)
+        yield read_block(log, examples[start : start + BLOCK_EXAMPLES], request)
 
 
 def enough(claims: int, total: int) -> bool:
     """Whether a number of this many claims may stand: they are nine tenths of those asked about."""
-    share, of = MIN_SERVED
+    share, of = MIN_COVERED
     return claims > 0 and claims * of >= share * total
 
 

@@ -17,7 +17,7 @@ from replay.analyses.budgets.budgets import ORDERS, Budgets, budgets
 from replay.sampling.surrogate import LABEL_SCORES
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 
 UNSEEN = (0.0, 0.5, 1.0)
 USUAL_UNSEEN = 0.5
@@ -30,7 +30,7 @@ REFERENCES = {"generation": "generation order", "random, expected": "random, all
 class _OrderGap:
     """The surrogate's macro-F1 less another order's at the same budget, in points, and its p-value."""
 
-    points: ShownInterval
+    points: IntervalCell
     p_value: float | None
 
     @property
@@ -54,7 +54,7 @@ class AtUnseen:
     k: int
     unseen: float
     label_score: str
-    macro_f1: ShownInterval | None
+    macro_f1: IntervalCell | None
     gaps: dict[str, _OrderGap | None]
     to_usual: _OrderGap | None = None
 
@@ -76,9 +76,11 @@ def fixed_by_keys(
 
     `options` goes to `replay.budgets`. Nothing where the pool cannot be replayed.
     """
-    tried = {f"{kind}, {unseen:g}": (unseen, kind) for kind, unseen in product(LABEL_SCORES, UNSEEN)}
+    settings_by_name = {f"{kind}, {unseen:g}": (unseen, kind) for kind, unseen in product(LABEL_SCORES, UNSEEN)}
     orders = {name: ORDERS[name] for name in REFERENCES}
-    orders |= {name: {**ORDERS["surrogate"], "unseen": u, "label_score": kind} for name, (u, kind) in tried.items()}
+    orders |= {
+        name: {**ORDERS["surrogate"], "unseen": u, "label_score": kind} for name, (u, kind) in settings_by_name.items()
+    }
     try:
         pool_budgets = budgets(
             log, verifier=verifier, max_traces=size, pool=pool, features=features, orders=orders,
@@ -87,16 +89,21 @@ def fixed_by_keys(
     except ThinkbackError:
         return
     quality = pool_budgets.by_k.filter(metric="macro_f1").select("order", "k", "estimate", "low", "high")
-    cells = {(order, k): ShownInterval.of(cell, 100) for order, k, *cell in quality.iter_rows()}
-    less = {(name, reference): gaps(pool_budgets, name, reference) for name, reference in product(tried, REFERENCES)}
-    usual = {name: gaps(pool_budgets, name, f"{kind}, {USUAL_UNSEEN:g}") for name, (_, kind) in tried.items()}
-    for k, (name, (unseen, kind)) in product(ks, tried.items()):
+    cells = {(order, k): IntervalCell.of(cell, 100) for order, k, *cell in quality.iter_rows()}
+    less = {
+        (name, reference): gaps(pool_budgets, name, reference)
+        for name, reference in product(settings_by_name, REFERENCES)
+    }
+    usual = {
+        name: gaps(pool_budgets, name, f"{kind}, {USUAL_UNSEEN:g}") for name, (_, kind) in settings_by_name.items()
+    }
+    for k, (name, (unseen, kind)) in product(ks, settings_by_name.items()):
         order_gaps = {reference: less[name, reference].get(k) for reference in REFERENCES}
         yield AtUnseen(size, k, unseen, kind, cells.get((name, k)), order_gaps, usual[name].get(k))
 
 
 def gaps(pool_budgets: Budgets, first: str, second: str) -> dict[int, _OrderGap]:
-    """By budget, an order's macro-F1 less another's where both can be served, whichever `pool_budgets` names first."""
+    """Gaps by budget: an order's macro-F1 minus another's where the log covers both, whichever is named first."""
     frame = pool_budgets.pairs.filter(pl.col("metric") == "macro_f1", pl.col("difference").is_not_null()).sort("k")
     columns = ["k", "difference", "low", "high", "p_value"]
     straight = frame.filter(order=first, against=second).select(columns)
@@ -104,4 +111,4 @@ def gaps(pool_budgets: Budgets, first: str, second: str) -> dict[int, _OrderGap]
         "k", -pl.col("difference"), low=-pl.col("high"), high=-pl.col("low"), p_value="p_value"
     )
     both = pl.concat([straight, turned]).iter_rows()
-    return {k: _OrderGap(ShownInterval(*ends).times(100), p_value) for k, *ends, p_value in both}
+    return {k: _OrderGap(IntervalCell(*ends).times(100), p_value) for k, *ends, p_value in both}

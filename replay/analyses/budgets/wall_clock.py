@@ -13,17 +13,17 @@ import numpy as np
 import polars as pl
 
 from replay.analyses.budgets.pool_depth import Depth
-from replay.data.conditions import asked_about
+from replay.data.conditions import examples_where
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from toolkit.errors import listed
 from toolkit.log import Log, collect, source_parts
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 from toolkit.stats import Settings, interval, unit_numbers
 
 SECONDS = "wall_clock_s"
 NOT_LOGGED = "the log has no wall-clock (`wall_clock_s` of the pool and the verifier in the manifest's `source`)"
-UNTOLD = "the log's {runs} runs do not all say which data set they are of, so their wall-clock is not added up"
+UNNAMED_RUNS = "some of the log's {runs} runs do not say their data set, so the wall-clock of the runs is not summed"
 MOST_NAMED = 4
 """Pools that a reason names."""
 
@@ -42,27 +42,27 @@ class WallClock:
 
     @property
     def seconds(self) -> float | None:
-        """Of exhaustive best-of-N on the claims reported."""
+        """Seconds of exhaustive best-of-N on the reported claims."""
         return None if self.why or self.pool_s is None or self.verifier_s is None else self.pool_s + self.verifier_s
 
 
 @dataclass(frozen=True)
 class _Entries:
-    """What the parts of a manifest's `source` say of one name; `own`: of the pool alone, not of others too."""
+    """Entries of one name in the parts of a manifest's `source`; `of_pool`: of the pool alone, not of others too."""
 
     seconds: tuple[float | None, ...]
-    own: bool
+    of_pool: bool
 
     @property
     def total(self) -> float | None:
         """The sum over the parts; None where one does not say."""
-        known = [one for one in self.seconds if one is not None]
+        known = [second for second in self.seconds if second is not None]
         return sum(known) if known and len(known) == len(self.seconds) else None
 
 
 @dataclass(frozen=True)
 class _ClockRequest:
-    """What the wall-clock should be of: so many traces of a pool, and their scores, for the examples of `where`."""
+    """The calls of a wall-clock: so many traces of a pool, and their scores, for the examples of `where`."""
 
     pool: str
     verifier: str
@@ -71,7 +71,7 @@ class _ClockRequest:
 
 
 def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth, where: str | None = None) -> WallClock:
-    """Of a pool and a verifier, summed over the runs that made them for the data sets of the examples of `where`.
+    """Wall-clock of a pool and a verifier, summed over the runs that made them for the data sets of `where`.
 
     A merged log has the runs of its parts. What copies of one run say alike counts once; runs of several data sets
     are never added up. `traces`: how many of the
@@ -80,18 +80,18 @@ def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth,
     request = _ClockRequest(pool, verifier, traces, where)
     source = log.manifest.source if log.manifest is not None else None
     every = collect(log.scan("examples", ["example_id", "dataset"]), log)
-    others = set(every["dataset"].drop_nulls()) - set(asked_about(log, where, "dataset")["dataset"].drop_nulls())
+    others = set(every["dataset"].drop_nulls()) - set(examples_where(log, where, "dataset")["dataset"].drop_nulls())
     parts = [part for part in source_parts(source) if _dataset(part) not in others]
     pool_entries, scored = _entries(parts, "pools", pool, pool), _entries(parts, "verifiers", verifier, pool)
     runs = max(len(pool_entries.seconds), len(scored.seconds))
     datasets_known = all(_dataset(part) is not None for part in parts if _has(part, request))
     if others and runs > 1 and not datasets_known:
-        return WallClock(None, None, runs, (UNTOLD.format(runs=runs),))
+        return WallClock(None, None, runs, (UNNAMED_RUNS.format(runs=runs),))
     if pool_entries.total is None or scored.total is None:
         return WallClock(pool_entries.total, scored.total, runs, tuple(_unsaid(request, pool_entries, scored)))
     elsewhere = others if datasets_known else set()
     ran = every.filter(~pl.col("dataset").is_in(list(elsewhere)).fill_null(False))
-    return WallClock(pool_entries.total, scored.total, runs, tuple(_unlike(log, request, depth, ran, scored.own)))
+    return WallClock(pool_entries.total, scored.total, runs, tuple(_unlike(log, request, depth, ran, scored.of_pool)))
 
 
 def _scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]:
@@ -139,31 +139,31 @@ def _number(entry: Any) -> float | None:
 
 
 def _unsaid(request: _ClockRequest, pool: _Entries, verifier: _Entries) -> Iterator[str]:
-    """What the runs do not say."""
+    """Reasons for what the runs do not say."""
     if not any(one is not None for one in (*pool.seconds, *verifier.seconds)):
         yield NOT_LOGGED
         return
     for what, name, entries in (("pool", request.pool, pool), ("verifier", request.verifier, verifier)):
         if entries.total is None:
-            silent, of = sum(one is None for one in entries.seconds), len(entries.seconds)
+            silent, of = sum(second is None for second in entries.seconds), len(entries.seconds)
             runs = f"{silent} of its {of} runs do" if of > 1 else "the manifest does"
             yield f"{runs} not say how long {what} `{name}` took (`{SECONDS}` in the manifest's `source`)"
 
 
 def _unlike(log: Log, request: _ClockRequest, depth: Depth, examples: pl.DataFrame, pool_only: bool) -> Iterator[str]:
-    """How the runs did something else than exhaustive best-of-N on the claims reported; `examples`: their claims."""
+    """Differences of the runs to exhaustive best-of-N on the reported claims; `examples`: their claims."""
     scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == request.pool)
     have = collect(scan.filter(pl.col("example_id").is_in(examples["example_id"].implode())).select("example_id"), log)
-    ran, claims = have["example_id"].unique(), asked_about(log, request.where)["example_id"]
+    ran, claims = have["example_id"].unique(), examples_where(log, request.where)["example_id"]
     reported = int(ran.is_in(claims.implode()).sum())
     if reported < len(ran):
-        yield f"it is of {len(ran):,} claims, and this table of {reported:,} of them"
+        yield f"the wall-clock is of {len(ran):,} claims, this table of {reported:,} of them"
     if depth.largest != request.traces or depth.shorter:
-        yield f"it is of all {depth.largest:,} traces a claim, and this table of {request.traces:,}"
+        yield f"the wall-clock is of all {depth.largest:,} traces a claim, this table of {request.traces:,}"
     pools = () if pool_only else _scored_pools(log, request.verifier, examples["example_id"])
     others = [pool for pool in pools if pool != request.pool]
     if others:
-        yield f"`{request.verifier}` also scored traces of {listed(others, MOST_NAMED)}, which its wall-clock holds"
+        yield f"the wall-clock of `{request.verifier}` includes traces of {listed(others, MOST_NAMED)}"
 
 
 PARTS = ("generation", "verification")
@@ -171,7 +171,7 @@ PARTS = ("generation", "verification")
 
 def device_seconds(
     log: Log, pool: str, result: Result, settings: Settings
-) -> dict[tuple[str, str], ShownInterval | None]:
+) -> dict[tuple[str, str], IntervalCell | None]:
     """Mean per example of each (policy, part), with its interval; None where some are not logged.
 
     Of policies that draw the pool as it was generated: what one generated is the first `traces` traces.
@@ -192,11 +192,11 @@ def device_seconds(
     )
     split = split.with_columns(verification=pl.col("device_s") - pl.col("generation"))
     examples = collect(log.scan("examples", ["example_id", "cluster"]), log)
-    seconds: dict[tuple[str, str], ShownInterval | None] = {}
+    seconds: dict[tuple[str, str], IntervalCell | None] = {}
     for (policy,), rows in split.join(examples, on="example_id", how="left").sort("example_id").group_by("policy"):
         units = unit_numbers(resampling_units(rows))
         for part in PARTS:
             mean = interval(rows[part].to_numpy(), cluster=units, settings=settings, score=False)
             whole = mean.n == len(rows) and mean.estimate is not None
-            seconds[str(policy), part] = ShownInterval(mean.estimate or 0.0, mean.low, mean.high) if whole else None
+            seconds[str(policy), part] = IntervalCell(mean.estimate or 0.0, mean.low, mean.high) if whole else None
     return seconds

@@ -34,7 +34,9 @@ def base_and_actions(log: Log, contents: Contents, base: str | None, action: str
     """The pool of the base attempts and the actions that revise them; refuses names that the log does not have."""
     bases = sorted({one for _, one, _ in contents.revisions})
     if not bases:
-        raise UnsuitableError(f"{log.address} has no revision of a first attempt: there is nothing to intervene with")
+        raise UnsuitableError(
+            f"{log.address} has no revision of a first attempt, so there is no intervention to replay"
+        )
     if base is None and len(bases) > 1:
         raise AmbiguousError(
             f"the log has revisions of {listed(bases)}: name the pool of the base attempts with {argument('base')}"
@@ -49,21 +51,21 @@ def base_and_actions(log: Log, contents: Contents, base: str | None, action: str
 
 
 def revision_pools(
-    contents: Contents, base: str, named: Collection[str], frozen: Collection[tuple[str, str, str | None]] = ()
+    contents: Contents, base: str, names: Collection[str], frozen: Collection[tuple[str, str, str | None]] = ()
 ) -> dict[tuple[str, str], str | None]:
     """The pool of the revisions of every (action, base).
 
-    Of actions with several it is the one that is `named`, else that of `frozen` (action, base, pool); where that is
+    Of actions with several it is the one in `names`, else that of `frozen` (action, base, pool); where that is
     none or more than one `base` itself is refused, and others are left out.
     """
     known = {pool for _, _, pool in contents.revisions}
-    for name in named:
+    for name in names:
         if name not in known:
             raise UnknownError(f"{argument('pool')}: the log has no pool `{name}` of revisions; {suggest(name, known)}")
     pools: dict[tuple[str, str], str | None] = {}
     for action, one in sorted({(action, one) for action, one, _ in contents.revisions}):
         candidates = contents.revision_pools(action, one)
-        chosen = [pool for pool in candidates if pool in named or (not named and (action, one, pool) in frozen)]
+        chosen = [pool for pool in candidates if pool in names or (not names and (action, one, pool) in frozen)]
         if len(candidates) == 1 or len(chosen) == 1:
             pools[action, one] = chosen[0] if len(candidates) > 1 else None
         elif one == base:
@@ -82,13 +84,13 @@ def token_limits(log: Log) -> dict[str, int]:
 
 
 def budget_pools(
-    log: Log, contents: Contents, base: str, named: Collection[str], votes: Collection[str]
+    log: Log, contents: Contents, base: str, names: Collection[str], votes: Collection[str]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Pools of initial budgets by their token limit: those `named`, else those that differ from the base's in it alone.
+    """Pools of initial budgets by their token limit: those in `names`, else those that differ in it alone.
 
     Pools of votes and of another temperature answer another question than whether to think longer; a note names them.
     """
-    unknown = [pool for pool in named if pool not in contents.pools]
+    unknown = [pool for pool in names if pool not in contents.pools]
     if unknown:
         raise UnknownError(
             f"the log has no pool `{unknown[0]}` of first attempts; {suggest(unknown[0], contents.pools)}"
@@ -98,18 +100,18 @@ def budget_pools(
     def by_limit(pools: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted(pools, key=lambda pool: (limits.get(pool, 0), pool)))
 
-    if named:
-        return by_limit(named), []
+    if names:
+        return by_limit(names), []
     higher = [pool for pool, limit in limits.items() if base in limits and limit > limits[base]]
     scan = log.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
     heat = dict(collect(scan.group_by("pool").agg(pl.col("temperature").unique().sort()), log).iter_rows())
-    longer = [pool for pool in higher if pool not in votes and heat[pool] == heat[base]]
-    others = sorted(set(higher) - set(longer))
+    candidates = [pool for pool in higher if pool not in votes and heat[pool] == heat[base]]
+    others = sorted(set(higher) - set(candidates))
     note = (
         f"no initial budgets: {listed(others)}, with a higher token limit but sampled as votes or at another "
         "temperature; name them with `budgets`"
     )
-    return by_limit(longer), [note] if others else []
+    return by_limit(candidates), [note] if others else []
 
 
 def _calls_of(log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns: Sequence[str]) -> pl.DataFrame:
@@ -177,9 +179,9 @@ def _screen(log: Log, base: str, pools: RevisionPools, where: str, settings: Set
     ids = result.examples["example_id"]
     means = result.summary.pivot("metric", index="policy", values="estimate").rename({"policy": "action"})
     lacking = [pl.lit(None, pl.Float64).alias(name) for name in MEANS if name not in means.columns]
-    spent = pl.when(pl.col("action") == "accept").then(0.0).otherwise("action_tokens")
+    tokens = pl.when(pl.col("action") == "accept").then(0.0).otherwise("action_tokens")
     rows = means.with_columns(lacking).select(
-        "action", "accuracy", pl.col("fix_rate", "flip_rate").fill_null(0.0), action_tokens=spent
+        "action", "accuracy", pl.col("fix_rate", "flip_rate").fill_null(0.0), action_tokens=tokens
     )
     rates = (
         _calls_of(log, ids, base, pools, ["finish_reason", "finalizer_used"])
@@ -189,9 +191,9 @@ def _screen(log: Log, base: str, pools: RevisionPools, where: str, settings: Set
         )
     )
     examples = collect(log.scan("examples", ["example_id", "dataset"]), log)
-    named = ", ".join(examples.filter(pl.col("example_id").is_in(ids.implode()))["dataset"].unique().sort())
-    joined = rows.join(rates, on="action", how="left", maintain_order="left")
-    return joined.with_columns(examples=pl.lit(result.statistics.n), dataset=pl.lit(named))
+    datasets = ", ".join(examples.filter(pl.col("example_id").is_in(ids.implode()))["dataset"].unique().sort())
+    with_rates = rows.join(rates, on="action", how="left", maintain_order="left")
+    return with_rates.with_columns(examples=pl.lit(result.statistics.n), dataset=pl.lit(datasets))
 
 
 def screened_on(
@@ -208,14 +210,14 @@ def screened_on(
     except ThinkbackError as error:
         if not known:
             raise EmptyError(
-                f"no action can be chosen on the examples of {argument('on')} ({on}), and not on those that are "
-                f"reported: name one with {argument('action')} ({error})"
+                f"the examples of {argument('on')} ({on}) cannot decide which action is best, and the reported ones "
+                f"must not: name the action with {argument('action')} ({error})"
             ) from None
-        note = f"actions are screened on the reported examples, because those of `on` cannot be: {error}"
+        note = f"actions are screened on the reported examples, because those of `on` cannot be used: {error}"
     return _screen(log, base, pools, where, settings), [note]
 
 
-def best_action(screened: pl.DataFrame) -> str:
+def best_action(screening: pl.DataFrame) -> str:
     """The most accurate action; of equal ones that which repairs most, less what it spoils."""
-    rows = screened.iter_rows(named=True)
+    rows = screening.iter_rows(named=True)
     return str(max(rows, key=lambda row: (row["accuracy"], row["fix_rate"] - row["flip_rate"]))["action"])

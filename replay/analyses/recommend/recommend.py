@@ -26,14 +26,14 @@ import numpy as np
 
 from replay.analyses.recommend.rivals import equal_vote
 from replay.policies.toml import GivenPolicies, load_policies
-from replay.runs.passes.store import resampling_units
+from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.sampling.own_rules import GivenRules
+from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableError, argument, suggest
 from toolkit.log import AnyLog, open_log
-from toolkit.show import NumberWithInterval, ShownInterval
+from toolkit.show import IntervalCell, NumberWithInterval
 from toolkit.show.tables.html import bullets, marked
 from toolkit.stats import PairedInterval, Settings, check_margin, not_worse, paired_interval, simultaneous_level
 from toolkit.stats.limits.discordant import FEW_PAIRS, exact_p
@@ -46,7 +46,7 @@ TUNE, VOTE, INTERVENE, DISABLE = "tune the budget", "vote", "intervene", "disabl
 CHANGE, UNDECIDED = "change", "undecided"
 MOST_EXAMPLES = 10_000_000
 EQUAL_VOTES = (
-    "A vote is held against every intervention: the largest one for no more tokens, fixed before its accuracy is seen. "
+    "Each intervention is compared with the largest vote for no more tokens, chosen before its accuracy is seen. "
     "One sample is a vote of 1."
 )
 _WHICH_UNDECIDED = (
@@ -61,14 +61,14 @@ MEANINGS = {CHANGE: _WHICH_UNDECIDED, UNDECIDED: _NO_REASON}
 """What a verdict that names no policy means to those who serve."""
 UNSHOWN = "flips are not shown to exceed its fixes"
 HALVED = 1 / 3
-"""Of the examples that only one of two policies flips, those of the one that flips half as often."""
+"""Share of the examples that only one of two policies flips, for the one that flips half as often."""
 POWER = 0.8
 """Chance of a decision at the number of examples that is said to be needed."""
 
 
 @dataclass(frozen=True)
 class _ComparisonEvidence:
-    """One comparison that was looked at: what it says, and whether it decides for its verdict."""
+    """One comparison: its sentence, and whether it decides for its verdict."""
 
     verdict: str
     policy: str
@@ -171,8 +171,8 @@ class _PairedEvidence:
             cheaper = saved.high is not None and saved.high < 0
             cost = "costs fewer tokens" if cheaper else "is not shown to cost fewer tokens"
             sentence = (
-                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_shown(saved, 1, 0)} per example; it "
-                f"{self._loss(gained)}, and {cost}"
+                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_interval_text(saved, 1, 0)} per "
+                f"example; it {self._loss(gained)}, and {cost}"
             )
             if best != base[0]:
                 sentence += f"; against `{base[0]}`: accuracy {_points(to_base)}; it {self._loss(to_base)}"
@@ -205,10 +205,9 @@ class _PairedEvidence:
                 if flips.gained is not None and flips.lost is not None:
                     flips = replace(flips, exact_p=float(exact_p(flips.gained, flips.lost, HALVED)))
                 fewer = flips.high is not None and flips.high < 0 and self.certain(flips)
-                own, its = (100 * float(np.nanmean(one["flip"])) for one in (policy, pool))
-                sentence += (
-                    f"; flips {own:.2f} % to {whose} {its:.2f} %, {_points(flips, exact=True)} from half of these"
-                )
+                policy_flips, pool_flips = (100 * float(np.nanmean(one["flip"])) for one in (policy, pool))
+                halved = f"{_points(flips, exact=True)} from half of these"
+                sentence += f"; flips {policy_flips:.2f} % to {whose} {pool_flips:.2f} %, {halved}"
                 both = [
                     self.needed_to_claim(flips, above=False, share=HALVED),
                     self.needed(gained, -self.margin, above=True),
@@ -222,7 +221,7 @@ class _PairedEvidence:
             )
 
     def _halving(self, beats: bool, fewer: bool, no_loss: bool, flipping: bool) -> str:
-        """What a gated policy was shown to do; where it halves flips and may lose accuracy, that it decides nothing."""
+        """Sentence on what a gated policy does; that it decides nothing where it halves flips and may lose accuracy."""
         if beats:
             return "it is more accurate"
         if fewer:
@@ -239,9 +238,9 @@ class _PairedEvidence:
 
         Only a vote that beats the `best` of them and the best budget decides.
         """
-        spent = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
+        tokens = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
         paid = {name: float(policy["total_tokens"].mean()) for name, policy in acting.items()}
-        rivals = {name: vote for name, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
+        rivals = {name: vote for name, most in paid.items() if (vote := equal_vote(tokens, most)) is not None}
         pairs = [(votes[rival]["correct"], acting[name]["correct"]) for name, rival in rivals.items()]
         pairs += [(votes[rivals[best]]["correct"], longest[1]["correct"])] if best in rivals else []
         intervals = self.differences(pairs, alone=False)
@@ -250,7 +249,7 @@ class _PairedEvidence:
             beats = self._above(gained)
             needed, finding = self.needed_to_claim(gained, above=True), "it is more accurate"
             sentence = (
-                f"`{rival}` against `{name}`, at {spent[rival]:,.0f} and {paid[name]:,.0f} tokens per example: "
+                f"`{rival}` against `{name}`, at {tokens[rival]:,.0f} and {paid[name]:,.0f} tokens per example: "
                 f"accuracy {_points(gained, exact=True)}"
             )
             decides = name == best and beats and self._above(intervals[-1])
@@ -270,16 +269,16 @@ class _PairedEvidence:
 
     def most_votes(self, votes: Mapping[str, Outcomes], best: str, rival: Outcomes) -> tuple[str, ...]:
         """A sentence on what the largest vote gains over the best intervention, where it costs more."""
-        spent = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
-        known = [name for name, tokens in spent.items() if tokens > float(rival["total_tokens"].mean())]
+        tokens_by_vote = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
+        known = [name for name, tokens in tokens_by_vote.items() if tokens > float(rival["total_tokens"].mean())]
         if not known:
             return ()
-        name = max(known, key=lambda vote: spent[vote])
+        name = max(known, key=lambda vote: tokens_by_vote[vote])
         pairs = [(votes[name][column], rival[column]) for column in ("correct", "total_tokens")]
         gained, dearer = self.differences(pairs, alone=True)
         return (
-            f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_shown(dearer, 1, 0)} per example: a vote "
-            "that costs more decides nothing.",
+            f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_interval_text(dearer, 1, 0)} per "
+            "example: a vote that costs more decides nothing.",
         )
 
     def changing(self, base: tuple[str, Outcomes], others: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
@@ -347,7 +346,7 @@ class _PairedEvidence:
         return f"{points} point{'' if points == '1' else 's'}"
 
     def _loss(self, interval: PairedInterval) -> str:
-        """What an interval says of a loss of more than the margin."""
+        """Sentence on what an interval says of a loss of more than the margin."""
         worse = interval.high is not None and interval.high < -self.margin
         verb = "is not" if self._not_worse(interval) else "is" if worse else "may be"
         return f"{verb} worse by more than {self._margin()}"
@@ -357,7 +356,7 @@ class _PairedEvidence:
 
 
 def _together(count: int) -> str:
-    """What limits that are widened for several comparisons say of themselves."""
+    """Remark on limits that are widened for several comparisons."""
     return f" (limits that hold for all {count} comparisons at once)" if count > 1 else ""
 
 
@@ -371,14 +370,14 @@ def _points(interval: PairedInterval, exact: bool = False) -> str:
     p_value = "" if interval.p_value is None else f"p {interval.p_value:.4f}"
     if exact and p_value and interval.exact_p is not None and (interval.gained or 0) + (interval.lost or 0) < FEW_PAIRS:
         p_value += f", exact {interval.exact_p:.4f}"
-    return _shown(interval, 100.0, 2) + " points" + (f" ({p_value})" if p_value else "")
+    return _interval_text(interval, 100.0, 2) + " points" + (f" ({p_value})" if p_value else "")
 
 
-def _shown(interval: PairedInterval, scale: float, decimals: int) -> str:
+def _interval_text(interval: PairedInterval, scale: float, decimals: int) -> str:
     if interval.difference is None:
         return "unknown"
     return NumberWithInterval(decimals, scale, signed=True).show(
-        ShownInterval(interval.difference, interval.low, interval.high)
+        IntervalCell(interval.difference, interval.low, interval.high)
     )
 
 
@@ -438,28 +437,30 @@ def recommend(
         )
     log, file = open_log(log), load_policies(policies, rules)
     compared = tuple(
-        replace(one, against=base)
-        if {one.name, one.sweep} & set(parts["budgets"]) and not one.flips_against and one.name != base
-        else one
-        for one in file.policies
+        replace(policy, against=base)
+        if {policy.name, policy.sweep} & set(parts["budgets"]) and not policy.flips_against and policy.name != base
+        else policy
+        for policy in file.policies
     )
     result = run(log, replace(file, policies=compared), baseline=base, **options)
     outcomes = {role: _outcomes(result, role, names) for role, names in parts.items()}
     of_base = _outcomes(result, "base", (base,))[base]
     cluster = resampling_units(result.examples).to_numpy()
-    found = weigh((base, of_base), **outcomes, margin=margin, cluster=cluster, settings=result.summariser.settings)
-    return replace(found, simulated=result.simulated)
+    recommendation = weigh(
+        (base, of_base), **outcomes, margin=margin, cluster=cluster, settings=result.summariser.settings
+    )
+    return replace(recommendation, simulated=result.simulated)
 
 
 def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outcomes]:
     """Outcomes of the policies, or of the settings of the sweeps, that are named for a role, in example_id order."""
     outcomes: dict[str, Outcomes] = {}
     for name in names:
-        members = [one.name for one in result.policies if name in (one.name, one.sweep)]
+        members = [policy.name for policy in result.policies if name in (policy.name, policy.sweep)]
         if not members and name in result.dropped:
             raise UnsuitableError(f"{argument(role)} names `{name}`, which is dropped: {result.dropped[name]}")
         if not members:
-            known = [one.name for one in result.policies]
+            known = [policy.name for policy in result.policies]
             raise UnknownError(f"{argument(role)} names no policy: `{name}`; {suggest(name, known)}")
         for member in members:
             frame = result.outcomes.filter(policy=member).collect()

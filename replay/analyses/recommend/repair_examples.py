@@ -55,11 +55,11 @@ def repair_examples(
     return tuple(_case(kind, texts[name]) for kind, name in picks)
 
 
-def _texts(log: Log, base: str, action: str, pool: str | None, wanted: set[str]) -> dict[str, pl.DataFrame]:
-    """By example, its question with the base attempt and its revisions by the action, one row each in order."""
+def _texts(log: Log, base: str, action: str, pool: str | None, ids: set[str]) -> dict[str, pl.DataFrame]:
+    """Rows by example: its question with the base attempt and its revisions by the action, in order."""
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id", "answer", "correct"]
     texts = [name for name in ("text",) if name in log.columns("traces")]
-    predicate = pl.col("example_id").is_in(list(wanted))
+    predicate = pl.col("example_id").is_in(list(ids))
     traces = collect(log.scan("traces", [*columns, *texts]).filter(predicate), log)
     if not texts:
         traces = traces.with_columns(text=pl.lit(None, pl.String))
@@ -69,7 +69,7 @@ def _texts(log: Log, base: str, action: str, pool: str | None, wanted: set[str])
     ).select("example_id", parent_id="trace_id", base_answer="answer", base_text="text", was="correct")
     revised = traces.filter(action=action) if pool is None else traces.filter(action=action, pool=pool)
     rows = examples.join(first, on="example_id").join(revised, on=["example_id", "parent_id"])
-    return {name: rows.filter(example_id=name).sort("sample_index") for name in wanted}
+    return {name: rows.filter(example_id=name).sort("sample_index") for name in ids}
 
 
 def _case(kind: str, rows: pl.DataFrame) -> RepairExample:
@@ -85,7 +85,7 @@ def _cut(text: str | None) -> str | None:
     return text if text is None or len(text) <= LONGEST else text[:LONGEST] + " …"
 
 
-EXAMPLES_TOLD = (
+EXAMPLES_NOTE = (
     f"`examples.md` has the first {MOST} examples by their ids, with texts, of each kind, and `examples.csv` the same "
     "as data: where an action repairs or spoils the answer, and where its gate keeps it from that"
 )
@@ -93,9 +93,13 @@ EXAMPLES_TOLD = (
 
 def example_files(cases: Mapping[str, Sequence[RepairExample]], simulated: bool) -> dict[str, str]:
     """The examples of data sets as a CSV file and in Markdown."""
-    rows = [{"dataset": name, **vars(case)} for name, own in cases.items() for case in own]
+    rows = [{"dataset": name, **vars(case)} for name, dataset_cases in cases.items() for case in dataset_cases]
     table = table_of(pl.DataFrame(rows, infer_schema_length=None), "")
-    words = [line for name, own in cases.items() for line in (f"# {in_cell(printable(name))}\n", *_markdown_lines(own))]
+    words = [
+        line
+        for name, dataset_cases in cases.items()
+        for line in (f"# {in_cell(printable(name))}\n", *_markdown_lines(dataset_cases))
+    ]
     if simulated:
         words.insert(0, f"> **{SIMULATED}**\n")
     return {"examples.csv": table.csv({"simulated": "true"} if simulated else {}), "examples.md": "\n".join(words)}
@@ -112,8 +116,8 @@ def _markdown_lines(cases: Sequence[RepairExample]) -> Iterator[str]:
             gold, first, revised = (_answer(a) for a in (case.gold, case.base_answer, case.revised_answer))
             yield f"### {in_cell(case.example_id)}\n"
             yield f"Gold {gold}; base attempt {first}; after `{case.action}` {revised}.\n"
-            named = {"Question": case.question, "Base attempt": case.base_text, f"`{case.action}`": case.revised_text}
-            yield from (f"{name}:\n\n{_block(text)}" for name, text in named.items() if text)
+            texts = {"Question": case.question, "Base attempt": case.base_text, f"`{case.action}`": case.revised_text}
+            yield from (f"{name}:\n\n{_block(text)}" for name, text in texts.items() if text)
 
 
 def _answer(answer: str | None) -> str:

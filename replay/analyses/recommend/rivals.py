@@ -23,7 +23,7 @@ SAMPLED_ACTION, EXPECTED_ACTION, SAMPLED_ROLLOUT = "sampled-action", "expected-a
 
 
 def oracles(base: Sample, actions: tuple[str, ...], samples: Iterable[str]) -> dict[tuple[str, str], Oracle]:
-    """Over a base attempt's actions, and over the samples of some pools: by (which oracle, pool of its samples)."""
+    """Oracles over a base attempt's actions and over samples of some pools, by (which oracle, pool of its samples)."""
     kinds = [("action", SAMPLED_ACTION, ""), ("expected_action", EXPECTED_ACTION, "")]
     for pool in samples:
         kinds += [("action", SAMPLED_ROLLOUT, pool), ("expected_action", EXPECTED_ACTION, pool)]
@@ -53,7 +53,7 @@ def equal_vote(spent: Mapping[V, float], most: float) -> V | None:
 def equal_sizes(
     log: Log, base: Policy, rivals: Sequence[Policy], votes: Mapping[str, Sequence[Sample]], where: str, seed: int = 0
 ) -> dict[str, tuple[int, ...]]:
-    """By pool the sizes of votes: the smallest, the largest, and for every rival the largest for no more mean tokens.
+    """Sizes of votes by pool: the smallest, the largest, and for every rival the largest for no more mean tokens.
 
     `votes` are those of each pool, smallest first. Where they cannot be replayed, the largest of each pool alone.
     """
@@ -64,11 +64,11 @@ def equal_sizes(
     except ThinkbackError:
         return {pool: (size,) for pool, size in most.items()}
     rows = result.summary.filter(pl.col("metric") == "total_tokens").drop_nulls("estimate")
-    spent = dict(rows.select("policy", "estimate").iter_rows())
-    paid = [spent[rival.name] for rival in rivals if rival.name in spent]
+    tokens = dict(rows.select("policy", "estimate").iter_rows())
+    paid = [tokens[rival.name] for rival in rivals if rival.name in tokens]
 
     def equal(pool: str) -> tuple[int, ...]:
-        known = {vote.max_traces: spent[vote.name] for vote in votes[pool] if vote.name in spent}
+        known = {vote.max_traces: tokens[vote.name] for vote in votes[pool] if vote.name in tokens}
         within = {equal_vote(known, limit) for limit in paid} - {None}
         return tuple(sorted({votes[pool][0].max_traces, *(size for size in within if size is not None), most[pool]}))
 
@@ -91,7 +91,7 @@ def best_for_no_more(points: Mapping[str, tuple[float | None, float | None]]) ->
 
 
 def crossed(pool: str, acts: Mapping[str, Act], gate: Gate | None) -> dict[str, list[Policy]]:
-    """By action, a pool's attempts always revised, and revised where a gate without a model fires."""
+    """Names of policies by action: a pool's attempts always revised, and revised where a gate without a model fires."""
     policies: dict[str, list[Policy]] = {}
     for action, act in acts.items():
         always = replace(act, name=f"{pool} + {action} always")

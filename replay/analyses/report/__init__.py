@@ -1,1 +1,1 @@
-"""From a log to findings: the suite, verifiers, buckets of traces."""
+"""The way from a log to findings: the suite, verifiers, buckets of traces."""

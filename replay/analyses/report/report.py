@@ -1,4 +1,4 @@
-"""From a log to a report: what it holds, what the standard suite reaches on it, and where the rest is lost."""
+"""The report of a log: what it holds, what the standard suite reaches on it, and where the rest is lost."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ import numpy as np
 import polars as pl
 
 from replay.policies.suite import suite
-from replay.policies.suite_facts import SERVED
+from replay.policies.suite_facts import MIN_SHARE
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.compare.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
+from replay.runs.compare.same_questions import SameQuestions
 from replay.runs.figures.figure_data import RATE, FigureData
 from replay.runs.figures.figures import FIGURES
 from replay.runs.figures.score_data import scores_of_log
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
+from replay.runs.saved.display import group_inputs, ranked_input
 from replay.runs.saved.provenance import PolicyRecord, largest_majority, policy_record
-from replay.runs.saved.shown import group_inputs, ranked_input
-from replay.sampling.own_rules import GivenRules
+from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, first_line, listed
 from toolkit.files import replacing
@@ -35,10 +36,10 @@ from toolkit.show import (
     SIMULATED,
     WIDTH,
     ColumnNote,
+    IntervalCell,
     NumberWithInterval,
     Ranked,
     RankedInput,
-    ShownInterval,
     Table,
     inches,
     rank,
@@ -65,18 +66,18 @@ class _VerifierArea:
 
 
 def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
-    """Of each verifier its areas on the examples compared, the best first; none that is not known.
+    """Known areas of each verifier on the compared examples, the best first.
 
     The pool is one that some policy reads it on, if any does; of several the one with most scored traces.
     """
     scores = scores_of_log(log, result.examples["example_id"]).filter(pl.col("score").is_finite())
     units = result.examples.select("example_id", unit=resampling_units(result.examples))
     scores = scores.join(units, on="example_id").sort("example_id")
-    read = frozenset(pair for policy in result.policies for pair in _read(policy.settings))
+    pairs_read = frozenset(pair for policy in result.policies for pair in _read(policy.settings))
     best: dict[str, tuple[bool, int, str]] = {}
     groups = scores.partition_by("verifier", "slice", as_dict=True)
     for (verifier, pool), rows in groups.items():
-        place = ((verifier, pool) in read, rows.height, str(pool))
+        place = ((verifier, pool) in pairs_read, rows.height, str(pool))
         best[str(verifier)] = max(best.get(str(verifier), place), place)
     settings, areas = result.summariser.settings, []
     for verifier, (*_, pool) in best.items():
@@ -108,21 +109,21 @@ PARTS = {
     STOPPING: ("in stopping (a right trace was there, but it paid for none)", "paying for more traces"),
     GENERATION: ("in generation (no trace is right)", "better or more traces"),
 }
-"""Where a part of the gap arises, and what would help."""
+"""Parts of the gap: where each arises, and what would help."""
 
 
 def _sections(
     result: Result, description: Description, room: Headroom | None, areas: Sequence[_VerifierArea],
-    left_out: Sequence[str],
+    left_out: Sequence[str], same: SameQuestions,
 ) -> tuple[Section, ...]:  # fmt: skip
     """The findings by what they are about; what there is nothing to say of has no section.
 
-    `room`: None where there is no oracle; `left_out`: further lines of that.
+    `room`: None where there is no oracle; `left_out`: further lines of that; `same`: what other samples would show.
     """
     results, ordered = ranked_input(result), [*_ordered(description, result)]
-    made = {
-        "Best policy": [*_best(result, results)],
-        "Against one attempt": [*_gain(result, results)],
+    sections = {
+        "Best policy": [*_best(result, results), *_again(same, result.leader)],
+        "Against one attempt": [*_gain(result, results), *_again(same, result.baseline, _attempt_of(result))],
         f"Cheapest within a point of {result.baseline}": [*_cheapest(results), *ordered],
         "Stopping early": [*_stops(result, results), *ordered],
         "Headroom": [*_headroom(result, room, results)],
@@ -131,21 +132,21 @@ def _sections(
         "Assumptions": [*_assumptions(description, result)],
         "Left out": [*_left_out(result, left_out)],
     }
-    return tuple(Section(heading, tuple(said)) for heading, said in made.items() if said)
+    return tuple(Section(heading, tuple(sentences)) for heading, sentences in sections.items() if sentences)
 
 
 def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
     """The first policy of one attempt, of a pool that nearly all examples have; None where it would be alone."""
-    real = [one for one in policies if not one.diagnostic]
+    real = [policy for policy in policies if not policy.diagnostic]
     sizes = description.pools.filter(action="solve").select("pool", "examples")
-    whole = set(sizes.filter(pl.col("examples") >= SERVED * pl.col("examples").max())["pool"])
+    whole = set(sizes.filter(pl.col("examples") >= MIN_SHARE * pl.col("examples").max())["pool"])
     plain = [one.name for one in real if one.settings.get("max_traces") == 1 and one.settings.get("pool") in whole]
     return plain[0] if plain and len(real) > 1 else None
 
 
 def _one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
     """The policy of one attempt at what the baseline draws from, the exact mean if there is one; None without."""
-    pools = {one.name: one.settings.get("pool") for one in policies}
+    pools = {policy.name: policy.settings.get("pool") for policy in policies}
     plain = [
         (not one.settings.get("expected"), number, one.name)
         for number, one in enumerate(policies)
@@ -173,7 +174,7 @@ def _best(result: Result, results: RankedInput) -> Iterator[str]:
 
 
 def _gain(result: Result, results: RankedInput) -> Iterator[str]:
-    """What the baseline gains over one attempt, and what it costs."""
+    """Sentences on the gain of the baseline over one attempt, and on its cost."""
     rows = {row.policy.name: row for row in rank(results)}
     one, baseline = (
         rows.get(str(name)) for name in (_one_attempt(result.policies, results.baseline), results.baseline)
@@ -184,11 +185,26 @@ def _gain(result: Result, results: RankedInput) -> Iterator[str]:
         return
     back = one.difference
     low, high = (None if limit is None else 0.0 - limit for limit in (back.high, back.low))
-    gained = SIGNED.show(ShownInterval(0.0 - back.estimate, low, high, back.mark))
+    gained = SIGNED.show(IntervalCell(0.0 - back.estimate, low, high, back.mark))
     text = f"From `{one.policy.name}`, {_quality(results, one.quality)}, to `{baseline.policy.name}`, "
     text += f"{_quality(results, baseline.quality)}: {gained} points"
     costs = one.cost is not None and baseline.cost is not None and results.same_calls
     yield f"{text}{_paid(results, baseline, one)}." if costs else f"{text}."
+
+
+def _again(same: SameQuestions, policy: str | None, other: str | None = "") -> Iterator[str]:
+    """What another run on the same questions might show of a policy, or of its difference to another."""
+    if policy is None or other is None:
+        return
+    value = same.of(policy, other or None)
+    cell = "–" if value.cell is None else SIGNED.show(value.cell) if other else percent(value.cell)
+    what = f"`{policy}` less `{other}`" if other else f"`{policy}`"
+    unit = " points" if other and value.cell is not None else ""
+    yield f"These questions, other samples: {what} {cell}{unit}{f' ({value.why})' * bool(value.why)}."
+
+
+def _attempt_of(result: Result) -> str | None:
+    return _one_attempt(result.policies, result.baseline)
 
 
 def _ordered(description: Description, result: Result) -> Iterator[str]:
@@ -199,8 +215,8 @@ def _ordered(description: Description, result: Result) -> Iterator[str]:
     pools = [pool for pool in trends["pool"] if pool in used]
     if pools:
         yield (
-            f"The traces of {listed(pools, MOST)} are not exchangeable (see Assumptions): what takes some of "
-            "them, in their order, may do otherwise with others."
+            f"The traces of {listed(pools, MOST)} are not exchangeable (see Assumptions): a policy that takes some of "
+            "them, in their order, may do better or worse on others."
         )
 
 
@@ -232,12 +248,12 @@ def _cheapest(results: RankedInput) -> Iterator[str]:
         yield f"By its estimate alone it would be `{best.policy.name}`: {_against(results, best, baseline)}"
 
 
-def _quality(results: RankedInput, cell: ShownInterval) -> str:
+def _quality(results: RankedInput, cell: IntervalCell) -> str:
     """The metric that ranks, by its name: `accuracy 74.8 % [72.9, 76.6]`."""
     return f"{results.quality.label} {_number(results, cell)}"
 
 
-def _number(results: RankedInput, cell: ShownInterval) -> str:
+def _number(results: RankedInput, cell: IntervalCell) -> str:
     return percent(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
 
 
@@ -246,7 +262,7 @@ def _costs(row: Ranked) -> float:
 
 
 def _paid(results: RankedInput, row: Ranked, other: Ranked) -> str:
-    paid, instead = (NumberWithInterval.of(results.cost).show(ShownInterval(_costs(one))) for one in (row, other))
+    paid, instead = (NumberWithInterval.of(results.cost).show(IntervalCell(_costs(one))) for one in (row, other))
     return f", for {paid} {results.cost.called} instead of {instead}"
 
 
@@ -256,13 +272,13 @@ def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
     text = f"{SIGNED.show(row.difference)} points{_paid(results, row, baseline)}"
     metric, pair = f"reduction:{results.cost.metric}", {"policy": row.policy.name, "baseline": baseline.policy.name}
     less = results.comparisons.filter(metric=metric, **pair).select("difference", "low", "high").rows()
-    cell = ShownInterval.of(less[0]) if less else None
+    cell = IntervalCell.of(less[0]) if less else None
     return f"{text} ({NumberWithInterval(0, 100.0).show(cell)} % less)." if cell is not None else f"{text}."
 
 
 def _stops(result: Result, results: RankedInput) -> Iterator[str]:
-    """What policies that may stop pay of what they may; those of votes first, since they need no verifier."""
-    settings, sentences = {one.name: one.settings for one in result.policies}, []
+    """Sentences on what policies with a stop pay of their cap; votes first, since they need no verifier."""
+    settings, sentences = {policy.name: policy.settings for policy in result.policies}, []
     for row in sorted(rank(results), key=lambda row: settings[row.policy.name].get("verifier") is not None):
         policy_settings = settings[row.policy.name]
         traces, most = row.means.get("traces"), policy_settings.get("max_traces")
@@ -326,7 +342,7 @@ def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> It
 
 
 def _gates(result: Result, results: RankedInput) -> Iterator[str]:
-    """Of each gate, and each action that is always taken, the best setting: how often it acts, fixes and flips."""
+    """Sentences on the best setting of each gate and always-taken action: how often it acts, fixes and flips."""
     best: dict[str, Ranked] = {}
     for row in rank(results):
         rate = row.means.get(RATE)
@@ -344,7 +360,7 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
         if acts is None or fixes is None or flips is None or row.quality is None:
             continue
         base = f"`{row.policy.base}`" if row.policy.base else "its base"
-        acting = percent(ShownInterval(acts.estimate))
+        acting = percent(IntervalCell(acts.estimate))
         yield (
             f"`{name}`{_of_sweep(row, 'thresholds')} acts on {acting}, fixes {percent(fixes)} and flips "
             f"{percent(flips)} of what {base} answers: {_quality(results, row.quality)}{_corrected(results, row)}."
@@ -354,29 +370,31 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
 
 
 def _verifiers(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
-    told = []
-    for one in areas:
-        notes = [f"{counted(one.auc.n, 'example')} of {n:,}"] if one.auc.n < n else []
-        if one.auc_within.estimate is not None:
-            notes.append(f"{_area(one.auc_within)} among traces of one example")
-        told.append(f"`{one.verifier}` {_area(one.auc)} on `{one.pool}`" + (f" ({'; '.join(notes)})" if notes else ""))
-    if told:
-        more = f"; {len(told) - 2 * MOST:,} more" if len(told) > 2 * MOST else ""
+    verifier_areas = []
+    for area in areas:
+        notes = [f"{counted(area.auc.n, 'example')} of {n:,}"] if area.auc.n < n else []
+        if area.auc_within.estimate is not None:
+            notes.append(f"{_area(area.auc_within)} among traces of one example")
+        verifier_areas.append(
+            f"`{area.verifier}` {_area(area.auc)} on `{area.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
+        )
+    if verifier_areas:
+        more = f"; {len(verifier_areas) - 2 * MOST:,} more" if len(verifier_areas) > 2 * MOST else ""
         yield (
-            "A right trace of the examples compared scores above a wrong one with probability: "
-            f"{'; '.join(told[: 2 * MOST])}{more}."
+            "A right trace of the compared examples scores above a wrong one with probability: "
+            f"{'; '.join(verifier_areas[: 2 * MOST])}{more}."
         )
 
 
 def _area(area: Interval) -> str:
-    return NumberWithInterval(3).show(ShownInterval(area.estimate or 0.0, area.low, area.high))
+    return NumberWithInterval(3).show(IntervalCell(area.estimate or 0.0, area.low, area.high))
 
 
 def _assumptions(description: Description, result: Result) -> Iterator[str]:
     yield from (f"{_sentence(remark)}." for remark in description.remarks)
     if not description.remarks:
         yield "The log contradicts none of the assumptions that are checked (order, spread, settings, sizes, seconds)."
-    yield from (f"{_sentence(one.text)}." for one in result.notes if one.severity is Severity.WARNING)
+    yield from (f"{_sentence(note.text)}." for note in result.notes if note.severity is Severity.WARNING)
 
 
 def _left_out(result: Result, lines: Sequence[str]) -> Iterator[str]:
@@ -406,7 +424,7 @@ FOLDERS = RESULT, TABLES, FIGURE_FILES = "result", "tables", "figures"
 
 @dataclass(frozen=True, eq=False)
 class LogReport:
-    """What a log says: `sections` of findings, the `result` that they are taken from, and the log's `description`.
+    """The report on a log: `sections` of findings, the `result` that they are taken from, and the log's `description`.
 
     `room` is None where there is no oracle. `figures` are those that apply, by name.
     """
@@ -423,7 +441,7 @@ class LogReport:
 
     def _repr_html_(self) -> str:
         html = "".join(map(paragraph, self.lead)) + "".join(
-            bullets(one.heading, one.sentences) for one in self.sections
+            bullets(section.heading, section.sentences) for section in self.sections
         )
         return html + "".join(short.html() for _, short, _ in self._tables())
 
@@ -440,9 +458,9 @@ class LogReport:
     def _tables(self) -> Iterator[tuple[str, Table, Table]]:
         """Tables by name: as the report shows them, and whole."""
         results = ranked_input(self.result)
-        named = {"policies": results}
-        named |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
-        for name, one in named.items():
+        tables = {"policies": results}
+        tables |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
+        for name, one in tables.items():
             whole = ranked_table(one)
             yield name, _short(whole, one, _one_attempt(self.result.policies, one.baseline)), whole
         if self.room is not None:
@@ -491,11 +509,11 @@ def report(
     `options` (settings, resamples, measure …) goes to `replay.run`. Raises ThinkbackError for anything wrong with the
     log, the policies or the settings.
     """
-    opened = open_log(log)
-    description = describe_log(opened)
+    opened_log = open_log(log)
+    description = describe_log(opened_log)
     standard, missing = None, []
     if policies is None:
-        standard = suite(opened, where)
+        standard = suite(opened_log, where)
         policies, missing = standard.text, [*standard.left_out]
         if where is None:
             where, options = standard.where, {"by": standard.by} | options
@@ -505,7 +523,7 @@ def report(
         baseline = largest_majority(records)
         if baseline is None and standard is not None:
             baseline = _first_attempt(records, description)
-    result = run(opened, file, baseline=baseline, where=where, **options)
+    result = run(opened_log, file, baseline=baseline, where=where, **options)
     room = result.headroom() if any(policy.diagnostic for policy in result.policies) else None
     figures = {}
     for name in FIGURES:
@@ -514,8 +532,10 @@ def report(
         except ThinkbackError as error:
             if room is not None or name != "headroom":  # its own section says so
                 missing.append(f"figure `{name}`: {first_line(error)}")
-    areas = _verifier_areas(opened, result) if description.verifiers.height else ()
-    sections = _sections(result, description, room, areas, missing)
+    areas = _verifier_areas(opened_log, result) if description.verifiers.height else ()
+    named = {name for name in (result.leader, result.baseline, _attempt_of(result)) if name is not None}
+    same = result.same_questions(*sorted(named))
+    sections = _sections(result, description, room, areas, missing, same)
     lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures)
 
@@ -525,8 +545,8 @@ def _short(table: Table, results: RankedInput, attempt: str | None) -> Table:
     reader asks for first.
     """
     known = {column.key for column in table.columns}
-    wanted = (results.metric, str(results.cost.metric), "difference", "p_adjusted", "on_front", "rank", "leader")
-    narrow = table.only([key for key in wanted if key in known])
+    columns = (results.metric, str(results.cost.metric), "difference", "p_adjusted", "on_front", "rank", "leader")
+    narrow = table.only([key for key in columns if key in known])
     rows = rank(results)
     front = sorted(
         (row.cost.estimate, place) for place, row in enumerate(rows) if row.on_front and row.cost and place >= ROWS
@@ -553,8 +573,8 @@ def _lead(result: Result, where: str | None, standard: bool) -> Iterator[str]:
     against = "" if result.baseline is None else f" The baseline is `{result.baseline}`."
     replayed = f"Replayed: {policies} on {counted(result.statistics.n, 'example')}{among}"
     intervals = f"{100 * settings.level:g} % intervals"
-    drawn = f"{settings.resamples:,} resamples paired by example, seed {settings.seed}"
-    yield f"{replayed} of the log `{result.log_name}`.{against} In brackets {intervals} ({drawn})."
+    resamples = f"{settings.resamples:,} resamples paired by example, seed {settings.seed}"
+    yield f"{replayed} of the log `{result.log_name}`.{against} In brackets {intervals} ({resamples})."
 
 
 def _marks(sections: Sequence[Section]) -> Iterator[str]:

@@ -31,7 +31,7 @@ class Bucket:
 
 
 def trace_buckets(result: Result, policies: Sequence[str], largest: int) -> Iterator[Bucket]:
-    """For each of the policies that were replayed, buckets of five traces up to the `largest` number of them."""
+    """Buckets of five traces, up to the `largest` number, of each replayed policy."""
     for policy in policies:
         columns = ["example_id", "valid_traces", "traces"]
         used = result.outcomes.filter(pl.col("policy") == policy).select(columns).collect()

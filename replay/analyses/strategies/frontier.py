@@ -48,8 +48,8 @@ MOST_POINTS = 12
 """Points of a strategy's front that are reported: its ends, and others evenly spread between them."""
 ENSEMBLE = "ensemble"
 INTERVALS = tuple(Settings.__dataclass_fields__)
-Told = tuple[float | None, float | None, float | None, float | None]
-EMPTY: Told = (None, None, None, None)
+PairedNumbers = tuple[float | None, float | None, float | None, float | None]
+EMPTY: PairedNumbers = (None, None, None, None)
 SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "strategy": pl.String, "verifier": pl.String, "n": pl.Int64, "below": pl.List(pl.Float64),
     "votes": pl.List(pl.Int64), "sees_gold": pl.Boolean, "on_front": pl.Boolean,
@@ -67,7 +67,7 @@ SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """What `frontier` finds; `front` has a row for each point.
+    """The result of `frontier`; `front` has a row for each point.
 
     strategy, verifier, n (samples of a strategy that always draws them), below and votes (of one with a probe: the
     scores below which so many samples follow it); sees_gold (a diagnostic); on_front (whether no other strategy beat it
@@ -146,22 +146,22 @@ def frontier(log: AnyLog, *, on: str | None = None, settings: Settings | None = 
     """
     of_intervals = {name: options.pop(name) for name in [*options] if name in INTERVALS}
     settings = settings_of(settings, **of_intervals)
-    opened = open_log(log)
-    pool_strategies = strategies(opened, seed=settings.seed, **options)
+    opened_log = open_log(log)
+    pool_strategies = strategies(opened_log, seed=settings.seed, **options)
     chosen = halved(pool_strategies.examples, settings.seed)
     if on is not None:
-        chosen = pool_strategies.examples["example_id"].is_in(matching(opened, on, "on").implode()).to_numpy()
+        chosen = pool_strategies.examples["example_id"].is_in(matching(opened_log, on, "on").implode()).to_numpy()
     if not chosen.any() or chosen.all():
         raise EmptyError(f"{argument('on')} leaves {'no' if chosen.all() else 'every'} example to be reported")
-    return replace(front_of(pool_strategies, chosen, settings), simulated=opened.simulated)
+    return replace(front_of(pool_strategies, chosen, settings), simulated=opened_log.simulated)
 
 
 def halved(examples: pl.DataFrame, seed: int) -> np.ndarray:
     """A random half of the examples (E,), by the hashes of their names: all examples of a cluster or none."""
     unit = resampling_units(examples)
     names = unit.unique().sort()
-    drawn = mix(example_hashes(names.to_list()) + np.uint64(seed % 2**64))
-    half = names.gather(np.argsort(drawn, kind="stable")[: (len(names) + 1) // 2])
+    hashes = mix(example_hashes(names.to_list()) + np.uint64(seed % 2**64))
+    half = names.gather(np.argsort(hashes, kind="stable")[: (len(names) + 1) // 2])
     return unit.is_in(half.implode()).to_numpy()
 
 
@@ -181,7 +181,7 @@ def front_of(pool_strategies: Strategies, chosen: np.ndarray, settings: Settings
 
 
 def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[_Point]]:
-    """Every setting of every strategy, with what it costs and is worth on some examples."""
+    """Every setting of every strategy, with its cost and its accuracy on some examples."""
     for strategy, values in on.plain.items():
         means = zip(on.n.tolist(), values.mean(axis=0).tolist(), strict=True)
         yield [_Point(strategy, float(n), mean, n=n) for n, mean in means]
@@ -197,7 +197,7 @@ def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list
 
 
 def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
-    """Those that no other of all thresholds and numbers of samples beats."""
+    """Points that no other threshold or number of samples beats."""
     of = _conditional(strategy, on, scores)
     grid_values = grid(of, of.thresholds())
     at = np.flatnonzero(on_front(grid_values.accuracy.ravel(), grid_values.samples.ravel()))
@@ -223,14 +223,16 @@ def _fitted(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]
 def _thinned(points: Sequence[_Point]) -> list[_Point]:
     """Points of one strategy that no other of it beats, from cheap to dear; of many, some evenly spread."""
     on = _best(points)
-    kept = sorted((point for point, best in zip(points, on, strict=True) if best), key=lambda point: point.samples)
-    place = np.log([point.samples for point in kept])
+    front_points = sorted(
+        (point for point, best in zip(points, on, strict=True) if best), key=lambda point: point.samples
+    )
+    place = np.log([point.samples for point in front_points])
     aims = np.linspace(place[0], place[-1], MOST_POINTS)
-    return [kept[at] for at in np.unique(np.abs(place[:, None] - aims).argmin(axis=0))]
+    return [front_points[at] for at in np.unique(np.abs(place[:, None] - aims).argmin(axis=0))]
 
 
 def _best(points: Sequence[_Point]) -> np.ndarray:
-    """Which points no other beats; the oracle takes no part."""
+    """Mask of the points that no other beats; the oracle takes no part."""
     accuracy = np.array([-np.inf if point.strategy.sees_gold else point.accuracy for point in points])
     mask = on_front(accuracy, np.array([point.samples for point in points]))
     return np.asarray(mask & np.isfinite(accuracy))
@@ -265,7 +267,7 @@ def _report(
         )  # fmt: skip
 
 
-def _difference(first: np.ndarray, second: np.ndarray, unit: np.ndarray, settings: Settings) -> Told:
+def _difference(first: np.ndarray, second: np.ndarray, unit: np.ndarray, settings: Settings) -> PairedNumbers:
     interval = paired_interval(first, second, cluster=unit, settings=settings)
     return interval.difference, interval.low, interval.high, interval.p_value
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from replay.analyses.strategies.strategy_grids import Conditional, plain_at
 from replay.data.block import LoggedPool
-from replay.data.conditions import asked_about
+from replay.data.conditions import examples_where
 from replay.data.contents import Contents, opened
 from replay.data.needs import scores_on, together
 from replay.kinds.act import Act
@@ -68,7 +68,7 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Source:
-    """What strategies were read from: the pool that is sampled, the probe's pool, the action that revises it, and the
+    """The source of strategies: the pool that is sampled, the probe's pool, the action that revises it, and the
     orders over which votes are means.
     """
 
@@ -81,7 +81,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Strategies:
-    """What strategies are worth on the E examples that all of them serve, at the N numbers of samples `n`.
+    """Values of strategies on the E examples that all of them cover, at the N numbers of samples `n`.
 
     `plain`: correctness (E, N) of strategies that draw n samples; `votes` (E, M): that of plain voting at
     `every_number` up to the largest n, to compare with what costs a number in between. `probe` (E,): correctness of the
@@ -109,7 +109,7 @@ class Strategies:
         return Conditional(self._score(verifier), self._probed(), self.plain[of], self.n)
 
     def voted(self, samples: float) -> np.ndarray:
-        """What plain voting is worth (E,) at a mean number of samples."""
+        """Value of plain voting (E,) at a mean number of samples."""
         return plain_at(self.votes, np.array(every_number(int(self.n[-1]))), samples)
 
     def self_correction(self, verifier: str | np.ndarray) -> Conditional:
@@ -119,7 +119,7 @@ class Strategies:
         return Conditional(self._score(verifier), self._probed(), self.corrected[:, None], np.array([1]))
 
     def among(self, on: np.ndarray) -> Strategies:
-        """The same on some of the examples (E,)."""
+        """The strategies on some of the examples (E,)."""
         return replace(
             self,
             examples=self.examples.filter(pl.Series(on)),
@@ -182,25 +182,25 @@ def strategies(
     if numbers[-1] > size:
         raise LimitError(f"`n` asks for {numbers[-1]} samples; pool `{pool}` has {size} at most")
     if pool in contents.whole:
-        raise UnsuitableError(f"pool `{pool}` depends on how many traces there were, so no smaller number can be drawn")
+        raise UnsuitableError(f"pool `{pool}` has no prefixes (`prefix: false`), so no smaller number can be drawn")
     probe = _probe(contents, pool) if probe is None else probe
     if probe is not None:
         contents.require_pool(probe)
         if probe == pool:
-            raise ConflictError(f"pool `{pool}` cannot be probe and sampled from: the probe is not among the votes")
+            raise ConflictError(f"pool `{pool}` is both the probe and the sampled pool: name two pools")
     verifier_names = [verifiers] if isinstance(verifiers, str) else verifiers
     for verifier in verifier_names or ():
         contents.require_verifier(verifier)
-    named = list(verifier_names) if verifier_names is not None else sorted(contents.verifiers)
+    names = list(verifier_names) if verifier_names is not None else sorted(contents.verifiers)
     revised = _revised(contents, probe, action)
-    frame = asked_about(log, where, "labels", "gold", "cluster", "dataset", "split")
-    summed = frozenset(name for name in named if (contents.lowest(pool, name) or 0.0) >= 0)
-    plan = _plan(pool, probe, revised, named, summed, numbers, orders, seed)
-    policies = {strategy: [one.resolve(contents) for one in members] for strategy, members in plan.items()}
-    wanted = together(scores_on([probe], name) for name in named if probe is not None)
-    reader = _Reader(pool, probe, tuple(named), policies, summed, numbers)
-    every = [one for members in policies.values() for one in members]
-    blocks = evaluators(log, contents, every, frame, "strategies", needs=wanted, first={pool: size})
+    frame = examples_where(log, where, "labels", "gold", "cluster", "dataset", "split")
+    summed = frozenset(name for name in names if (contents.lowest(pool, name) or 0.0) >= 0)
+    plan = _plan(pool, probe, revised, names, summed, numbers, orders, seed)
+    policies = {strategy: [member.resolve(contents) for member in members] for strategy, members in plan.items()}
+    score_needs = together(scores_on([probe], name) for name in names if probe is not None)
+    reader = _Reader(pool, probe, tuple(names), policies, summed, numbers)
+    every = [member for members in policies.values() for member in members]
+    blocks = evaluators(log, contents, every, frame, "strategies", needs=score_needs, first={pool: size})
     parts = [reader.read(on) for on in blocks]
     return _joined(Source(pool, probe, revised, orders, seed), parts, frame, reader, verifier_names is not None)
 
@@ -248,7 +248,7 @@ def _plan(
 
 @dataclass(frozen=True)
 class _Reader:
-    """What is read of every block. `policies`: those that each strategy is. `summed`: verifiers without negative
+    """Reader of every block. `policies`: those that each strategy is. `summed`: verifiers without negative
     scores, which would weigh against answers.
     """
 
@@ -295,7 +295,7 @@ def _joined(
             + (f" and a probe in `{reader.probe}`" if reader.probe else "")
         )
     share = {one: float(on[mask].mean()) for one, on in known.items()}
-    subset = [one for one in columns if share[one] >= 1 - MOST_MISSING]
+    subset = [column for column in columns if share[column] >= 1 - MOST_MISSING]
     need = mask & np.all([known[one] for one in subset], axis=0)
     if not need.any():
         raise EmptyError("no example has a score of every verifier; name fewer of them")
@@ -320,9 +320,9 @@ def _joined(
 
 
 def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> Iterator[tuple[str, str]]:
-    """What is left out and why, by the `share` of the examples that each thing is known of.
+    """Entries that are left out, with the reason, by the `share` of the examples that each thing is known of.
 
-    Raises ThinkbackError where the probe lacks the score of a verifier that was `named`.
+    Raises ThinkbackError where the probe lacks the score of a verifier that the caller named.
     """
     if reader.probe is None:
         yield "conditional strategies", "the log has no pool of single attempts for a probe"
@@ -336,7 +336,7 @@ def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> 
         if named and reader.probe in lacking:
             raise UnsuitableError(f"verifier `{name}` scored {lacking[reader.probe]:.0%} of pool `{reader.probe}`")
         for pool, portion in lacking.items():
-            yield f"`{name}` on `{pool}`", f"it scored all that is needed of {portion:.0%} of the examples"
+            yield f"`{name}` on `{pool}`", f"it scored all needed traces of {portion:.0%} of the examples"
         if reader.pool not in lacking and name not in reader.summed:
             yield str(Strategy(WEIGHTED, name)), "negative scores would weigh against the answers that they support"
 

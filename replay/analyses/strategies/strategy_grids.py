@@ -30,7 +30,7 @@ class Conditional:
     n: np.ndarray
 
     def among(self, on: np.ndarray) -> Conditional:
-        """The same on some of the examples (E,)."""
+        """The grid on some of the examples (E,)."""
         return Conditional(self.score[on], self.probe[on], self.then[on], self.n)
 
     def thresholds(self, most: int = 256) -> np.ndarray:
@@ -43,7 +43,7 @@ class Conditional:
         return np.unique(np.append(known, np.inf)[acted])
 
     def fires(self, threshold: float) -> np.ndarray:
-        """Where the probe is not believed (E,)."""
+        """Mask (E,) of the probes that are doubted."""
         return np.asarray(~(self.score >= threshold))
 
     def outcomes(self, threshold: float, column: int) -> tuple[np.ndarray, np.ndarray]:
@@ -87,7 +87,7 @@ def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, se
     steps = GateSteps(
         group=group.astype(np.int64),
         unit=unit,
-        kept={name: np.where(forced, of.then[:, at], of.probe) for at, name in enumerate(names)},
+        base={name: np.where(forced, of.then[:, at], of.probe) for at, name in enumerate(names)},
         fired={name: of.then[:, at] for at, name in enumerate(names)},
         rate=frozenset(names),
         least=len(thresholds) - 1,
@@ -99,7 +99,7 @@ def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, se
 
 
 def plain_at(values: np.ndarray, n: np.ndarray, samples: float) -> np.ndarray:
-    """What plain sampling is worth (E,) at a mean number of samples: two neighbours of `n`, mixed so as to cost it.
+    """Value of plain sampling (E,) at a mean number of samples: two neighbours of `n`, mixed so as to cost it.
 
     `values` (E, N) at the ascending `n`. Below the first and beyond the last n, that one.
     """
@@ -111,7 +111,7 @@ def plain_at(values: np.ndarray, n: np.ndarray, samples: float) -> np.ndarray:
 
 
 def on_front(accuracy: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Which points (P,) no other beats: none is as accurate for fewer samples, nor more accurate for as many.
+    """Mask (P,) of the points that no other beats: as accurate for fewer samples, or more accurate for as many.
 
     Of points that are equal in both the first stands for all.
     """
@@ -139,11 +139,11 @@ class VotesByScore:
         """Correctness and samples paid, (E,) each."""
         column = self.columns(of.score, of.n)
         stands = column < 0
-        taken = np.take_along_axis(of.then, np.maximum(column, 0)[:, None], axis=1)[:, 0]
-        return np.where(stands, of.probe, taken), 1.0 + np.where(stands, 0, of.n[column])
+        votes_then = np.take_along_axis(of.then, np.maximum(column, 0)[:, None], axis=1)[:, 0]
+        return np.where(stands, of.probe, votes_then), 1.0 + np.where(stands, 0, of.n[column])
 
     def by_coin(self, of: Conditional) -> np.ndarray:
-        """What the probe and as many samples are worth (E,) where a coin, not the score, gives the numbers out."""
+        """Value (E,) of the probe and as many samples where a coin, not the score, gives the numbers out."""
         column = self.columns(of.score, of.n)
         share = np.bincount(column + 1, minlength=len(of.n) + 1) / len(column)
         return np.asarray(share[0] * of.probe + of.then @ share[1:])

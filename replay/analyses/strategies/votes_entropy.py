@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import asked_about, matching
+from replay.data.conditions import examples_where, matching
 from replay.runs.passes.example_set import resampling_units
 from toolkit.arguments import checks_arguments
 from toolkit.log import AnyLog, Log, collect, open_log
@@ -16,7 +16,7 @@ from toolkit.stats.curves.roc import mean_of
 from toolkit.stats.limits.intervals import single_critical
 
 PARTS = 5
-"""Of the questions by score."""
+"""Groups of the questions by score."""
 FEWEST = 10
 """Questions below which nothing is told."""
 
@@ -51,14 +51,14 @@ class VotesEntropy:
 def votes_entropy(
     log: AnyLog, verifier: str, *, pool: str, probe: str | None = None, where: str | None = None, level: float = 0.95
 ) -> VotesEntropy | None:
-    """How a verifier's score of one attempt goes with the entropy of the answers in a pool; None where too few
+    """Correlation of a verifier's score of one attempt with the entropy of the answers in a pool; None where too few
     questions have both, or either is the same for all.
 
     The correlation's interval is that of Bonett and Wright (2000), with as many observations as there are questions, or
     clusters.
     """
-    opened = open_log(log)
-    frame = _frame(opened, verifier, pool, probe, where)
+    opened_log = open_log(log)
+    frame = _frame(opened_log, verifier, pool, probe, where)
     if frame.height < FEWEST or frame["score"].n_unique() < 2 or frame["entropy"].n_unique() < 2:
         return None
     frame = frame.sort("score", "example_id")
@@ -96,15 +96,15 @@ def _frame(log: Log, verifier: str, pool: str, probe: str | None, where: str | N
         pl.col("answer").is_not_null(), pl.col("correct").is_not_null(), ~pl.col("opaque").fill_null(False)
     )
     share = pl.len() / pl.col("count").first()
-    counted = votes.with_columns(count=pl.len().over("example_id")).filter(pl.col("count") > 1)
-    shares = counted.group_by("example_id", "answer").agg(
+    several = votes.with_columns(count=pl.len().over("example_id")).filter(pl.col("count") > 1)
+    shares = several.group_by("example_id", "answer").agg(
         share=share, count=pl.col("count").first(), right=pl.col("correct").sum() / pl.col("count").first()
     )
     spread = -(pl.col("share") * pl.col("share").log()).sum() / pl.col("count").first().log()
     of_votes = shares.group_by("example_id").agg(entropy=spread, right=pl.col("right").sum())
     verifications = collect(log.scan("verifications", ["trace_id", "verifier", "score"]).filter(verifier=verifier), log)
     scores = first.select("trace_id", "example_id").join(verifications.select("trace_id", "score"), on="trace_id")
-    examples = asked_about(log, None, "cluster")
+    examples = examples_where(log, None, "cluster")
     units = examples.select("example_id", unit=resampling_units(examples))
     known = scores.filter(pl.col("score").is_finite()).join(of_votes, on="example_id").join(units, on="example_id")
     return known.with_columns(pl.col("entropy").clip(0, 1))

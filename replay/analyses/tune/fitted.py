@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import asked_about
+from replay.data.conditions import examples_where
 from replay.data.contents import read_contents
 from replay.kinds.sample import Sample, every_example
 from replay.runs.passes.learning import fit_policies
@@ -54,7 +54,7 @@ def run_fitted(log: Log, policies: Sequence[Sample], **options: Any) -> tuple[Re
 
 def _unfitted(log: Log, policies: Sequence[Sample], where: str | None) -> dict[str, str]:
     """Policies that the development rows cannot fit, with the reason."""
-    contents, reported = read_contents(log), asked_about(log, where)["example_id"]
+    contents, reported = read_contents(log), examples_where(log, where)["example_id"]
     failing = {}
     for policy in policies:
         try:
@@ -83,7 +83,7 @@ def class_coverage(log: Log, result: Result) -> Iterator[ClassCoverage]:
             yield ClassCoverage(policy.name, sets.alpha, label, known, parts[label])
 
 
-FOUND = ("estimate", "low", "high")
+ESTIMATE_COLUMNS = ("estimate", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def sweep(
     pool: str,
     **options: Any,
 ) -> SettingSweep:
-    """Replay policies, each `tried` with the values of its `settings`, which are given with their data types.
+    """Replay policies, each with the values of its `settings`, which are given with their data types.
 
     Compared on the examples that have any trace of the `pool`; `options` goes to `replay.run`.
     """
@@ -114,14 +114,14 @@ def sweep(
     for values, policy in tried:
         policies.append(policy)
         rows.append((policy.name, *values))
-    columns = (*settings, "metric", *FOUND)
+    columns = (*settings, "metric", *ESTIMATE_COLUMNS)
     table = pl.DataFrame(rows, schema={"policy": pl.String, **settings}, orient="row").join(
         pl.DataFrame({"metric": metrics}), how="cross", maintain_order="left_right"
     )
     try:
         result = run(log, [*policies, every_example(pool)], **options)
     except ThinkbackError as error:
-        null = {name: pl.lit(None, pl.Float64) for name in FOUND}
+        null = {name: pl.lit(None, pl.Float64) for name in ESTIMATE_COLUMNS}
         missing = dict.fromkeys((policy.name for policy in policies), str(error))
         return SettingSweep(table.with_columns(**null).select(columns), None, missing)
     estimates = table.join(result.summary, on=["policy", "metric"], how="left", maintain_order="left").select(columns)

@@ -15,7 +15,7 @@ _LIMIT = re.compile(
     rf"(?:(baseline)\s*(?:([+\-−*])\s*({_NUMBER})\s*(%?))?|({_NUMBER}))\s*$"
 )
 _BETWEEN = re.compile(r'(?:\s+and\s+|,)(?=(?:[^"]*"[^"]*")*[^"]*$)')
-"""What separates limits: outside quotation marks, which a metric such as `f1:LABEL` may need."""
+"""The separator of limits: outside quotation marks, which a metric such as `f1:LABEL` may need."""
 EXAMPLE = "min total_tokens subject to accuracy >= baseline - 0.01"
 CHEAPEST = "cheapest within 1 point of majority@16"
 _CHEAPEST = re.compile(rf"^\s*cheapest\s+within\s+({_NUMBER})\s*(?:percentage\s+)?points?\s+of\s+(.+?)\s*$", re.I)
@@ -49,7 +49,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Goal:
-    """What to make small or large, and within which limits.
+    """A goal: what to make small or large, and within which limits.
 
     `metric`: None for the cost that ranks a run. `baseline`: the policy that limits are relative to, where the goal
     names it. `in_words`: written in plain words, and told in them.

@@ -30,7 +30,7 @@ MOST_QUESTIONS = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """What is tested of each policy on the development rows: its difference to the baseline, for every limit.
+    """The test of each policy on the development rows: its difference to the baseline, for every limit.
 
     `values`: correctness, or the column of another limit, by policy (E,), for each limit.
     """
@@ -43,11 +43,11 @@ class Promise:
 
     @classmethod
     def of(cls, goal: Goal, result: Result) -> Promise | None:
-        """None where the goal has no limit relative to the baseline on a mean over examples."""
-        limits = tuple(one for one in goal.limits if one.relative == "+" and _column(result, one) is not None)
+        """Promise of a goal; None where it has no limit relative to the baseline on a mean over examples."""
+        limits = tuple(limit for limit in goal.limits if limit.relative == "+" and _column(result, limit) is not None)
         if not (limits and goal.smallest and result.baseline is not None):
             return None
-        columns = [str(_column(result, one)) for one in limits]
+        columns = [str(_column(result, limit)) for limit in limits]
         rows = result.outcomes.select("policy", "example_id", *dict.fromkeys(columns)).collect().sort("example_id")
         by_policy = {str(name): part for (name,), part in rows.group_by("policy", maintain_order=True)}
         values = tuple(
@@ -61,7 +61,9 @@ class Promise:
         """
         most = cost.get(self.baseline, np.inf)
         tested = {
-            family: sorted((one for one in members if cost.get(one, np.inf) <= most), key=lambda one: -cost[one])
+            family: sorted(
+                (member for member in members if cost.get(member, np.inf) <= most), key=lambda one: -cost[one]
+            )
             for family, members in families.items()
         }
         shares = self.families(tested)
@@ -75,11 +77,11 @@ class Promise:
         return passed
 
     def families(self, tested: Mapping[str, Sequence[str]]) -> int:
-        """How many families have a setting to test, which share the error."""
+        """Number of families that have a setting to test, which share the error."""
         return max(1, sum(any(name != self.baseline for name in members) for members in tested.values()))
 
     def _beyond(self, name: str, families: int) -> list[tuple[float, float]]:
-        """By how much a policy keeps to each limit: the lower limit of that, and its estimate."""
+        """Slack of a policy at each limit: the lower limit of the slack, and its estimate."""
         settings = replace(self.result.summariser.settings, level=1 - 2 * ERROR / families)
         pairs = []
         for limit, values in zip(self.limits, self.values, strict=True):
@@ -91,7 +93,7 @@ class Promise:
         return pairs
 
     def questions(self, name: str, families: int) -> int | None:
-        """About how many questions would show that a policy keeps to the limits; None where they would not.
+        """The approximate number of questions that would show that a policy keeps to the limits; None where none would.
 
         (z_(1 - error) + z_(power))² V / δ² for a difference that is δ within its limit.
         """

@@ -9,16 +9,16 @@ import polars as pl
 from replay.analyses.tune.goals import Goal, Limit
 from replay.data.choice import Choice
 from replay.runs.result.result import Result
-from replay.runs.saved.shown import ranked_input
+from replay.runs.saved.display import ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
-from toolkit.show import NumberWithInterval, ShownInterval, table_of
+from toolkit.show import IntervalCell, NumberWithInterval, table_of
 from toolkit.show.tables.html import marked, paragraph
 from toolkit.stats.many.compare import ACCURACY
 
 
 @dataclass(frozen=True)
 class Estimated:
-    """What would be chosen by estimates alone; about how many `questions` would show that it keeps to the goal."""
+    """The choice by estimates alone; about how many `questions` would show that it keeps to the goal."""
 
     policy: str
     questions: int | None
@@ -76,8 +76,8 @@ def answer(tuned: Tuned) -> str:
     text += f"{_cost(result, name, ranked_input(result).cost)}."
     itself = "It is the baseline itself: nothing cheaper is shown to keep to the goal."
     alone = itself if name == baseline and tuned.goal.smallest else None
-    kept = (_limit(tuned, limit) for limit in tuned.goal.limits)
-    return " ".join(filter(None, (text, alone, *kept, _by_estimates(tuned))))
+    limits = (_limit(tuned, limit) for limit in tuned.goal.limits)
+    return " ".join(filter(None, (text, alone, *limits, _by_estimates(tuned))))
 
 
 def _by_estimates(tuned: Tuned) -> str | None:
@@ -89,15 +89,15 @@ def _by_estimates(tuned: Tuned) -> str | None:
     return f"{text}." if questions is None else f"{text}; about {questions:,} questions would show it."
 
 
-def _interval(result: Result, policy: str, metric: str) -> ShownInterval | None:
+def _interval(result: Result, policy: str, metric: str) -> IntervalCell | None:
     rows = result.summary.filter(policy=policy, metric=metric).select("estimate", "low", "high").rows()
-    return ShownInterval.of(rows[0]) if rows else None
+    return IntervalCell.of(rows[0]) if rows else None
 
 
-def _compared(result: Result, policy: str, baseline: str, metric: str) -> ShownInterval | None:
+def _compared(result: Result, policy: str, baseline: str, metric: str) -> IntervalCell | None:
     comparison = result.comparisons.filter(policy=policy, baseline=baseline, metric=metric)
     rows = comparison.select("difference", "low", "high").rows()
-    return ShownInterval.of(rows[0]) if rows else None
+    return IntervalCell.of(rows[0]) if rows else None
 
 
 def _difference(result: Result, policy: str, baseline: str) -> str:
@@ -105,7 +105,7 @@ def _difference(result: Result, policy: str, baseline: str) -> str:
     if interval is None:
         return "not compared"
     form = NumberWithInterval.of(metric_column(ACCURACY, result.columns), signed=True)
-    points = form.show(ShownInterval(interval.estimate))
+    points = form.show(IntervalCell(interval.estimate))
     return form.show(interval).replace(points, f"{points} points", 1)
 
 
@@ -114,10 +114,10 @@ def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
     known = dict(result.summary.filter(metric=metric).drop_nulls("estimate").select("policy", "estimate").rows())
     if policy not in known:
         return ""
-    text = f", for {form.show(ShownInterval(known[policy]))} {cost.called}"
+    text = f", for {form.show(IntervalCell(known[policy]))} {cost.called}"
     if baseline is None or baseline == policy or baseline not in known:
         return text
-    text += f" instead of {form.show(ShownInterval(known[baseline]))}"
+    text += f" instead of {form.show(IntervalCell(known[baseline]))}"
     less = _compared(result, policy, baseline, f"reduction:{metric}")
     if less is not None:
         text += f" ({abs(100 * less.estimate):.0f} % {'less' if less.estimate >= 0 else 'more'})"

@@ -21,8 +21,8 @@ from replay.runs.passes.learning import learnt_on
 from replay.runs.passes.reuse import first_ids, gate_files, seen_by
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.runs.saved.shown import ranked_input
-from replay.sampling.own_rules import GivenRules
+from replay.runs.saved.display import ranked_input
+from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
     ConflictError,
@@ -63,45 +63,43 @@ def tune(
     """
     if "where" in options:
         raise ConflictError(
-            f"{argument('where')} has no place here: {argument('on')} and {argument('report')} name the examples"
+            f"{argument('on')} and {argument('report')} name the examples: leave out {argument('where')}"
         )
     log, _ = opened(log)
-    wanted = read_goal(goal) if isinstance(goal, str) else goal
+    parsed_goal = read_goal(goal) if isinstance(goal, str) else goal
     if (on is None) != (report is None):
         raise RequiredError(f"{argument('on')} and {argument('report')} go together: name both, or neither")
     halves = on is None or report is None
     if on is None or report is None:
         on, report = _two_sets(log, settings_of(options.get("settings"), seed=options.get("seed")).seed)
     file = load_policies(suite(log).text if policies is None else policies, rules)
-    baseline = wanted.baseline if baseline is None else baseline
-    if baseline is None and any(limit.relative for limit in wanted.limits):
-        raise RequiredError(
-            f"{argument('goal')} names the baseline, so name the policy that it is: {argument('baseline')}"
-        )
+    baseline = parsed_goal.baseline if baseline is None else baseline
+    if baseline is None and any(limit.relative for limit in parsed_goal.limits):
+        raise RequiredError(f"{argument('goal')} refers to the baseline: name a policy as {argument('baseline')}")
     rows, others = _matching(log, on, report, halves)
     refuse_overlap(log, rows, others, "on", on)
     _refuse_learnt(log, file.policies, rows)
     development = run(log, file, baseline=baseline, where=on, **options)
-    if wanted.metric is None:
-        wanted = replace(wanted, metric=str(ranked_input(development).cost.metric))
-    _known_metrics(wanted, development)
-    promise = Promise.of(wanted, development)
-    chosen = _choose(wanted, development, baseline, promise)
+    if parsed_goal.metric is None:
+        parsed_goal = replace(parsed_goal, metric=str(ranked_input(development).cost.metric))
+    _known_metrics(parsed_goal, development)
+    promise = Promise.of(parsed_goal, development)
+    chosen = _choose(parsed_goal, development, baseline, promise)
     names = chosen["policy"].drop_nulls().to_list()
     if not names:
         raise EmptyError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
     policy_names = {*names, *([baseline] if baseline else [])}
     frozen = development.replayed  # with numbers where the file has the threshold `all`
     policy_names = _with_bases(frozen, policy_names)
-    left = PolicyFile(tuple(p for p in frozen if p.name in policy_names), file.measure, file.prices)
-    reported = run(log, left, baseline=baseline, where=report, **options)
-    best = _best(wanted, chosen, development)
+    reported_file = PolicyFile(tuple(p for p in frozen if p.name in policy_names), file.measure, file.prices)
+    reported = run(log, reported_file, baseline=baseline, where=report, **options)
+    best = _best(parsed_goal, chosen, development)
     choice = Choice(
         Rows(on, development.statistics.n), Rows(report, reported.statistics.n), best=best,
         tried=int(chosen["tried"].sum()),
     )  # fmt: skip
-    estimated = _unpromised(wanted, development, promise, best)
-    return Tuned(wanted, chosen, choice, development, reported, promise is not None, estimated)
+    estimated = _unpromised(parsed_goal, development, promise, best)
+    return Tuned(parsed_goal, chosen, choice, development, reported, promise is not None, estimated)
 
 
 def _matching(log: Log, on: str, report: str, halves: bool) -> tuple[pl.Series, pl.Series]:
@@ -153,9 +151,7 @@ def _known_metrics(goal: Goal, result: Result) -> None:
     valued = set(result.summary.drop_nulls("estimate")["metric"])
     for metric in (str(goal.metric), *(limit.metric for limit in goal.limits)):
         if metric not in known and any(column.cost and column.metric == metric for column in columns):
-            raise UnsuitableError(
-                f"{argument('goal')} names `{metric}`, which the log does not have: its calls do not tell it"
-            )
+            raise UnsuitableError(f"{argument('goal')} names `{metric}`, which the calls of the log do not record")
         require_known(metric, known, f"{argument('goal')} names an unknown metric `{metric}`")
         if metric not in valued:
             raise EmptyError(f"{argument('goal')} names `{metric}`, of which no policy has a value")
@@ -174,7 +170,7 @@ def _two_sets(log: Log, seed: int) -> tuple[str, str]:
 
 
 def _best(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
-    """Of the chosen settings the one that reaches the goal best; ties by accuracy, or by cost where that is a limit."""
+    """Name of the chosen setting that reaches the goal best; ties by accuracy, or by cost where accuracy is a limit."""
     other, sign = ("accuracy", -1) if goal.smallest else (str(ranked_input(development).cost.metric), 1)
     of = development.summary.filter(metric=other).select("policy", other=sign * pl.col("estimate"))
     rows = chosen.drop_nulls("policy").join(of, on="policy", how="left", maintain_order="left")
@@ -224,7 +220,7 @@ def _choose(goal: Goal, result: Result, baseline: str | None, promise: Promise |
 
 
 def _unpromised(goal: Goal, development: Result, promise: Promise | None, best: str) -> Estimated | None:
-    """What would be chosen by estimates alone, where it is something else."""
+    """The choice by estimates alone, where it is another one."""
     if promise is None:
         return None
     other = _best(goal, _choose(goal, development, promise.baseline), development)

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from replay.runs.compare.same_questions import SameQuestions
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.notes import Note, Severity
 from toolkit.show import (
     SIMULATED,
     Called,
     ColumnNote,
+    IntervalCell,
     Number,
     NumberWithInterval,
-    ShownInterval,
     Table,
     TableColumn,
     Tick,
@@ -44,7 +45,9 @@ FEW_CLUSTERS = {
     "tango": "†: few clusters or examples on which the two differ, so Tango's interval with the clusters as trials.",
     "max-t_few": "†: clusters worth fewer than ten of equal size, or means of costs of fewer than 500.",
 }
-"""The same where the examples are clustered."""
+"""Mark of intervals where the examples are clustered."""
+SAME_LINE = "These questions, other samples"
+AGAIN = "In brackets where {:g} % of other runs on these questions, with other samples, would be."
 IDENTICAL = "Identical: the same answers and costs on every example; other examples may tell them apart."
 
 
@@ -57,7 +60,8 @@ class ComparedPolicies:
     alone (none where limits for all pairs are not known), and there are `metrics`: every metric of both, with limits
     for this pair by itself, and `examples`: those on which the two differ. `n`: examples compared; `left_out`: those
     that only one of two results has; `diagnostics`: whether policies that see gold are in no pair; `identical`: whether
-    two that are named made the same calls on every example; `called`: what tables call policies, by name.
+    two that are named made the same calls on every example; `called`: what tables call policies, by name; `fixed`:
+    whether it is said what other samples of the same questions would show, by `same`, None where that is not known.
     """
 
     title: str
@@ -76,6 +80,8 @@ class ComparedPolicies:
     simulated: bool
     notes: tuple[Note, ...]
     clustered: bool = False
+    same: SameQuestions | None = None
+    fixed: bool = False
     called: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -109,7 +115,7 @@ class ComparedPolicies:
     def _pairs_table(self, limit: int | None) -> Table:
         column, pairs = metric_column(self.metric, self.columns), self.pairs
         decimals, scale = _places(column)
-        columns = (
+        columns: tuple[TableColumn, ...] = (
             TableColumn("first", Called(self.called)),
             TableColumn("second", Called(self.called)),
             TableColumn("Δ points" if column.share else "Δ", NumberWithInterval(decimals, scale, True), "difference"),
@@ -118,12 +124,16 @@ class ComparedPolicies:
             TableColumn("fixes", Number(0), "fixes", drop=1),
             TableColumn("flips", Number(0), "flips", drop=1),
         )
+        if self.fixed:
+            form = NumberWithInterval(1, 100, True)
+            columns = (*columns, TableColumn("Δ points, these questions", form, "same_questions", drop=1))
         rows = pairs.head(pairs.height if limit is None else limit).select(
             "first", "second", "difference", "low", "high", "method", "p_value", "differs", "fixes", "flips"
         )
         body = [
-            (one, other, ShownInterval(float(change), low, high, "†" * (method in FEW)), *rest)
+            (one, other, IntervalCell(float(change), low, high, "†" * (method in FEW)), *rest, *again)
             for one, other, change, low, high, method, *rest in rows.iter_rows()
+            for again in [self._again(one, other)]
         ]
         below = [
             *self._cut(pairs.height, limit, "pairs"),
@@ -136,6 +146,7 @@ class ComparedPolicies:
         if rows["low"].null_count():
             below.append("No interval: fewer than three clusters, or of an F1 fewer than thirty fixes and flips.")
         below += ["Policies that see gold are in no pair."] if self.diagnostics else []
+        below += [AGAIN.format(100 * self.level)] if self.fixed else []
         below += self._noted([self.metric])
         title = f"Pairs of policies on {self.title}, by {column.label}"
         return Table(title, columns, tuple(body), above=self._above(), below=tuple(below), marks=self._marks())
@@ -156,7 +167,7 @@ class ComparedPolicies:
             decimals, scale = _places(column)
             number = Number(decimals, scale, significant=2)
             marks |= {method} if method in MARKED else set()
-            apart = None if change is None else ShownInterval(change, low, high, "†" * (method in MARKED))
+            apart = None if change is None else IntervalCell(change, low, high, "†" * (method in MARKED))
             values = [None if value is None else number.show(value) for value in (one, other)]
             form = NumberWithInterval(decimals, scale, signed=True, significant=2)
             rows.append((column.heading, *values, None if apart is None else form.show(apart), p_value, n))
@@ -165,6 +176,7 @@ class ComparedPolicies:
             f"{self.n:,} examples. Δ: {first} minus {second}, with {100 * self.level:g} % intervals for this pair "
             "alone, as if it had been named before the data were seen.",
             *self._among(),
+            *self._same_lines(),
             *([f"†: {'; '.join(reasons(marks, self.clustered))}."] if marks else []),
             *self._noted(metrics["metric"]),
         ]
@@ -172,7 +184,7 @@ class ComparedPolicies:
         return Table(title, columns, tuple(rows), above=self._above(), below=tuple(below), marks=self._marks())
 
     def _among(self) -> Iterator[str]:
-        """What holds for the two among all pairs."""
+        """Sentences on the two among all pairs."""
         column = metric_column(self.metric, self.columns)
         decimals, scale = _places(column)
         form = NumberWithInterval(decimals, scale, signed=True)
@@ -181,9 +193,30 @@ class ComparedPolicies:
         ).iter_rows():
             verdict = "told apart" if differs else "not told apart"
             p = "" if p_value is None else f", p {Number(4).show(p_value)}"
-            value = form.show(ShownInterval(change, low, high))
+            value = form.show(IntervalCell(change, low, high))
             yield f"Among all {self.compared:,} pairs at once: {column.heading} {value}{p}; {verdict}."
         yield from self._left_out()
+
+    def _again(self, first: str, second: str) -> tuple[IntervalCell | None, ...]:
+        """The cell of a pair in the column of other samples, where there is one."""
+        if not self.fixed:
+            return ()
+        return (None if self.same is None else self.same.of(first, second).cell,)
+
+    def _same_lines(self) -> Iterator[str]:
+        """What other samples of these questions would show of two policies."""
+        if not self.fixed:
+            return
+        first, second = self.names
+        if self.same is None:
+            yield f"{SAME_LINE}: – (policies of two results)."
+            return
+        parts = []
+        for one, other in ((first, None), (second, None), (first, second)):
+            value = self.same.of(one, other)
+            cell = "–" if value.cell is None else NumberWithInterval(1, 100, other is not None).show(value.cell)
+            parts.append(f"{'Δ' if other is not None else one} {cell}{f' ({value.why})' * bool(value.why)}")
+        yield f"{SAME_LINE}: accuracy % {'; '.join(parts)}. {AGAIN.format(100 * self.level)}"
 
     def _few(self) -> dict[str, str]:
         return FEW | FEW_CLUSTERS if self.clustered else FEW
@@ -204,10 +237,10 @@ class ComparedPolicies:
         """Notes on the whole, and on sums of seconds where these are shown; intervals of single values are not."""
         names = set(metrics)
         return [
-            str(one)
-            for one in self.notes
-            if one.severity is Severity.NOTE
-            and (not one.metrics or (one.code == BATCHED_SECONDS and names & {*one.metrics}))
+            str(note)
+            for note in self.notes
+            if note.severity is Severity.NOTE
+            and (not note.metrics or (note.code == BATCHED_SECONDS and names & {*note.metrics}))
         ]
 
     def _cut(self, height: int, limit: int | None, what: str) -> list[str]:
@@ -217,7 +250,7 @@ class ComparedPolicies:
         return [ColumnNote(f"{more}: `--out DIR`, or `.{what}` in Python, has all.", paper=f"{more} are not shown.")]
 
     def _above(self) -> tuple[str, ...]:
-        warned = (str(one) for one in self.notes if one.severity is Severity.WARNING)
+        warned = (str(note) for note in self.notes if note.severity is Severity.WARNING)
         return (*[SIMULATED] * self.simulated, *warned)
 
     def _marks(self) -> tuple[tuple[str, str], ...]:

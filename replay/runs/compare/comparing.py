@@ -10,8 +10,8 @@ import polars as pl
 
 from replay.runs.compare.compared import EXAMPLES, FIX, FLIP, METRICS, OTHER, PAIRS, ComparedPolicies
 from replay.runs.passes.example_set import resampling_units
+from replay.runs.saved.display import policy_row
 from replay.runs.saved.findings import Findings
-from replay.runs.saved.shown import policy_row
 from toolkit.errors import (
     InvalidError,
     LimitError,
@@ -30,29 +30,29 @@ from toolkit.stats import Settings, Summary, summarise
 from toolkit.stats.bootstrap.sample import WholeSample, read_sample
 from toolkit.stats.many.pair_differences import pair_differences
 from toolkit.stats.many.simultaneous import MOST_PAIRED
-from toolkit.stats.many.summary_notes import notes_on_units, on_seconds
+from toolkit.stats.many.summary_notes import notes_on_strata, notes_on_units, on_seconds
 from toolkit.stats.metrics.outcomes import Store, side_by_side
-from toolkit.stats.metrics.scan import kish_number
+from toolkit.stats.metrics.scan import Units
 
 
 @dataclass(frozen=True, eq=False)
 class _Side:
     """A result as one side of a comparison, and what messages call it."""
 
-    found: Findings
+    findings: Findings
     called: str
 
     @property
     def names(self) -> list[str]:
-        return self.found.summariser.names
+        return self.findings.summariser.names
 
     @property
     def real(self) -> list[int]:
         """Numbers of the policies that could be chosen: those that see no gold."""
-        return [number for number, one in enumerate(self.found.policies) if not one.diagnostic]
+        return [number for number, one in enumerate(self.findings.policies) if not one.diagnostic]
 
     def number(self, name: str) -> int:
-        dropped = self.found.dropped
+        dropped = self.findings.dropped
         if name in dropped:
             raise UnsuitableError(f"policy `{name}` was dropped: {dropped[name]}")
         require_known(name, self.names, f"no policy of {self.called} is named `{name}`")
@@ -73,11 +73,11 @@ def compare(
     sides = [_Side(one, "the result" if other is None else "the first result")]
     sides += [] if other is None else [_Side(other, "the second result")]
     whole = _Whole.of(sides, one.summariser.metric if metric is None else metric)
-    named = None
+    pair = None
     if first is not None:
         behind = len(sides[0].names) if other is not None else 0
-        named = sides[0].number(first), behind + sides[-1].number(first if second is None else second)
-    return _compared(whole, sides, _family(sides), named)
+        pair = sides[0].number(first), behind + sides[-1].number(first if second is None else second)
+    return _compared(whole, sides, _family(sides), pair)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,25 +94,25 @@ class _Whole:
     @classmethod
     def of(cls, sides: Sequence[_Side], metric: str) -> _Whole:
         """Raises ThinkbackError where the sides have no example in common, or know it by another gold answer."""
-        ids = sides[0].found.examples["example_id"]
+        ids = sides[0].findings.examples["example_id"]
         for side in sides[1:]:
-            ids = ids.filter(ids.is_in(side.found.examples["example_id"].implode()))
+            ids = ids.filter(ids.is_in(side.findings.examples["example_id"].implode()))
         if ids.is_empty():
             raise MismatchError("the two results have no example in common, so nothing can be compared in pairs")
-        outcomes = [side.found.summariser.outcomes for side in sides]
+        outcomes = [side.findings.summariser.outcomes for side in sides]
         if len(sides) > 1:
             _check_same(sides, ids)
-        some = None if len(ids) == len(sides[0].found.examples) and len(sides) == 1 else ids
-        stores = [one.statistics(some) for one in outcomes]
-        labels = outcomes[0].labels if len({one.labels for one in outcomes}) == 1 else None
+        some = None if len(ids) == len(sides[0].findings.examples) and len(sides) == 1 else ids
+        stores = [outcome.statistics(some) for outcome in outcomes]
+        labels = outcomes[0].labels if len({outcome.labels for outcome in outcomes}) == 1 else None
         keys = [key for key in stores[0].keys if all(key in store.keys for store in stores)]
-        picked = [(store, range(store.policies)) for store in stores]
-        store = stores[0] if len(stores) == 1 else side_by_side(picked, keys, len(labels or ()))
-        return cls(store, labels, metric, sides[0].found.summariser.settings, ids, tuple(_of_the_first(sides)))
+        parts = [(store, range(store.policies)) for store in stores]
+        store = stores[0] if len(stores) == 1 else side_by_side(parts, keys, len(labels or ()))
+        return cls(store, labels, metric, sides[0].findings.summariser.settings, ids, tuple(_of_the_first(sides)))
 
 
 def against(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
-    """Of all pairs those with a policy, each other policy minus this one: `policy`, and the columns of `pairs`."""
+    """The pairs with one policy, each other policy minus it: `policy`, and the columns of `pairs`."""
     turned = pairs.with_columns(
         first="second", second="first", difference=-pl.col("difference"), low=-pl.col("high"), high=-pl.col("low"),
         fixes="flips", flips="fixes",
@@ -121,8 +121,8 @@ def against(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
 
 
 def _of_the_first(sides: Sequence[_Side]) -> Iterator[Note]:
-    """That a setting of the statistics is the first result's, where the second has another."""
-    settings = [asdict(side.found.summariser.settings) for side in sides]
+    """Note that a setting of the statistics is the first result's where the second has another."""
+    settings = [asdict(side.findings.summariser.settings) for side in sides]
     for name in ("level", "method", "resamples", "seed"):
         one, other = (of[name] for of in (settings[0], settings[-1]))
         if one != other:
@@ -133,13 +133,12 @@ def _check_same(sides: Sequence[_Side], ids: pl.Series) -> None:
     """Raise where the results measure success otherwise, or know the shared examples by other gold answers, or other
     clusters.
     """
-    measures = [side.found.provenance.get("measure", "correct") for side in sides]
+    measures = [side.findings.provenance.get("measure", "correct") for side in sides]
     if measures[0] != measures[1]:
         raise MismatchError(
-            f"the two results measure success otherwise, by `{measures[0]}` and by `{measures[1]}`: replay both with "
-            "one `measure`"
+            f"the two results measure success by `{measures[0]}` and by `{measures[1]}`: replay both with one `measure`"
         )
-    frames = [side.found.examples.filter(pl.col("example_id").is_in(ids.implode())) for side in sides]
+    frames = [side.findings.examples.filter(pl.col("example_id").is_in(ids.implode())) for side in sides]
     for what, columns in {
         "gold answer": [frame["gold"] for frame in frames],
         "cluster": [resampling_units(frame) for frame in frames],
@@ -148,7 +147,7 @@ def _check_same(sides: Sequence[_Side], ids: pl.Series) -> None:
         if odd.any():
             example = frames[0].filter(odd)["example_id"][0]
             raise MismatchError(
-                f"the two results were not made on the same examples: `{example}` has another {what} in each; "
+                f"the two results are of different examples: `{example}` has another {what} in each; "
                 "replay both on one log's examples"
             )
 
@@ -166,13 +165,13 @@ def _family(sides: Sequence[_Side]) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _compared(
-    whole: _Whole, sides: Sequence[_Side], family: tuple[np.ndarray, np.ndarray] | None, named: tuple[int, int] | None
+    whole: _Whole, sides: Sequence[_Side], family: tuple[np.ndarray, np.ndarray] | None, pair: tuple[int, int] | None
 ) -> ComparedPolicies:
-    result, names = sides[0].found, [name for side in sides for name in side.names]
-    if family is None and named is None:
+    result, names = sides[0].findings, [name for side in sides for name in side.names]
+    if family is None and pair is None:
         raise LimitError(
-            f"{counted(len(names), 'policy', 'policies')} make more pairs than are compared at once (those of up to "
-            f"{MOST_PAIRED:,}): name two"
+            f"{counted(len(names), 'policy', 'policies')} make too many pairs (at most {MOST_PAIRED:,} policies are "
+            "compared at once): name two"
         )
     pairs, sample = pl.DataFrame(schema=PAIRS), None
     if family is not None:
@@ -180,14 +179,14 @@ def _compared(
             whole.store, [str(number) for number in range(len(names))], whole.labels, whole.settings,
             result.columns, whole.metric,
         )  # fmt: skip
-        pairs = _pairs(whole, sample, family, names, named, turned=len(sides) == 1)
+        pairs = _pairs(whole, sample, family, names, pair, turned=len(sides) == 1)
     pair_names: tuple[str, ...] = ()
     summary = examples = None
-    if named is not None:
-        pair_names = _distinct_names(names[named[0]], names[named[1]])
-        summary, examples = _alone(whole, result, named, pair_names), _examples(whole, sides, named)
+    if pair is not None:
+        pair_names = _distinct_names(names[pair[0]], names[pair[1]])
+        summary, examples = _alone(whole, result, pair, pair_names), _examples(whole, sides, pair)
     return ComparedPolicies(
-        title=" and ".join(dict.fromkeys(side.found.log_name for side in sides)),
+        title=" and ".join(dict.fromkeys(side.findings.log_name for side in sides)),
         names=pair_names,
         metric=whole.metric,
         pairs=pairs,
@@ -199,25 +198,26 @@ def _compared(
         and examples.is_empty()
         and bool(summary.comparisons["identical"].any()),
         n=len(whole.ids),
-        left_out=sum(len(side.found.examples) - len(whole.ids) for side in sides),
+        left_out=sum(len(side.findings.examples) - len(whole.ids) for side in sides),
         diagnostics=any(len(side.real) < len(side.names) for side in sides),
         columns=result.columns,
         level=whole.settings.level,
-        simulated=any(side.found.simulated for side in sides),
+        simulated=any(side.findings.simulated for side in sides),
         notes=(
             *whole.notes,
             *(summary.notes if summary is not None else _warnings(whole)),
             *(on_seconds(sample) if summary is None and sample is not None else ()),
+            *(notes_on_strata(whole.store.strata) if summary is None else ()),
         ),
-        called=short_names([policy_row(policy) for side in sides for policy in side.found.policies]),
+        called=short_names([policy_row(policy) for side in sides for policy in side.findings.policies]),
         clustered=len(np.unique(whole.store.unit)) < len(whole.ids),
     )
 
 
 def _warnings(whole: _Whole) -> tuple[Note, ...]:
-    """Of few clusters."""
+    """Warnings of few clusters."""
     units = whole.store.unit
-    notes = notes_on_units(len(units), len(np.unique(units)), kish_number(units))
+    notes = notes_on_units(len(units), len(np.unique(units)), Units(whole.store).kish)
     return tuple(one for one in notes if one.severity is Severity.WARNING)
 
 
@@ -226,9 +226,9 @@ def _distinct_names(first: str, second: str) -> tuple[str, ...]:
     return (first, second) if first != second else (f"{first} (first)", f"{second} (second)")
 
 
-def _alone(whole: _Whole, result: Findings, named: tuple[int, int], pair_names: tuple[str, ...]) -> Summary:
+def _alone(whole: _Whole, result: Findings, pair: tuple[int, int], pair_names: tuple[str, ...]) -> Summary:
     """The statistics of two policies by themselves, the second as the baseline."""
-    store = side_by_side([(whole.store, named)], whole.store.keys, len(whole.labels or ()))
+    store = side_by_side([(whole.store, pair)], whole.store.keys, len(whole.labels or ()))
     return summarise(
         store, pair_names, labels=whole.labels, baseline=pair_names[1], leaders=(), columns=result.columns,
         settings=whole.settings,
@@ -240,14 +240,14 @@ def _pairs(
     sample: WholeSample,
     family: tuple[np.ndarray, np.ndarray],
     names: Sequence[str],
-    named: tuple[int, int] | None,
+    pair: tuple[int, int] | None,
     turned: bool,
 ) -> pl.DataFrame:
     """The rows of all pairs, or of the one that is named; the limits are those of all in any case.
 
     The pairs of the best policies come first. `turned`: whether the better of two is the first of them.
     """  # fmt: skip
-    known = [one.name for one in sample.metrics]
+    known = [metric.name for metric in sample.metrics]
     if whole.metric not in known:
         raise UnknownError(f"policies cannot be compared by `{whole.metric}`: {suggest(whole.metric, known)}")
     number = known.index(whole.metric)
@@ -262,28 +262,30 @@ def _pairs(
     place[np.argsort(-quality, kind="stable")] = np.arange(len(names))
     if turned:
         swap = place[first] > place[second]
-        if named is not None:  # as they were named
-            named_swap = (first == named[1]) & (second == named[0])
-            swap = np.where(np.isin(first, named) & np.isin(second, named), named_swap, swap)
+        if pair is not None:  # as they were named
+            named_swap = (first == pair[1]) & (second == pair[0])
+            swap = np.where(np.isin(first, pair) & np.isin(second, pair), named_swap, swap)
         first, second = np.where(swap, second, first), np.where(swap, first, second)
     order = np.lexsort([place[second], place[first]])
-    made = pair_differences(sample, whole.store, number, (first[order], second[order]), whole.settings)
+    pairs = pair_differences(sample, whole.store, number, (first[order], second[order]), whole.settings)
     called = pl.Series(names, dtype=pl.String)
     columns = {
-        "first": called.gather(made.first),
-        "second": called.gather(made.second),
-        "metric": pl.Series([whole.metric] * len(made.first), dtype=pl.String),
-        **{name: pl.Series(getattr(made, name), nan_to_null=True) for name in ("difference", "low", "high", "p_value")},
-        "differs": pl.Series(made.differs),
-        "fixes": pl.Series(made.fixes, nan_to_null=True).cast(pl.Int64),
-        "flips": pl.Series(made.flips, nan_to_null=True).cast(pl.Int64),
-        "n": pl.Series(made.n),
-        "method": pl.Series(made.method.tolist(), dtype=pl.String).replace("", None),
+        "first": called.gather(pairs.first),
+        "second": called.gather(pairs.second),
+        "metric": pl.Series([whole.metric] * len(pairs.first), dtype=pl.String),
+        **{
+            name: pl.Series(getattr(pairs, name), nan_to_null=True) for name in ("difference", "low", "high", "p_value")
+        },
+        "differs": pl.Series(pairs.differs),
+        "fixes": pl.Series(pairs.fixes, nan_to_null=True).cast(pl.Int64),
+        "flips": pl.Series(pairs.flips, nan_to_null=True).cast(pl.Int64),
+        "n": pl.Series(pairs.n),
+        "method": pl.Series(pairs.method.tolist(), dtype=pl.String).replace("", None),
     }
     rows = pl.DataFrame(columns, schema=PAIRS)
-    if named is None:
+    if pair is None:
         return rows
-    return rows.filter(pl.Series(made.first == named[0]) & pl.Series(made.second == named[1]))
+    return rows.filter(pl.Series(pairs.first == pair[0]) & pl.Series(pairs.second == pair[1]))
 
 
 def _metrics(summary: Summary, pair_names: tuple[str, ...]) -> pl.DataFrame:
@@ -298,19 +300,19 @@ def _metrics(summary: Summary, pair_names: tuple[str, ...]) -> pl.DataFrame:
     return rows.filter(pl.any_horizontal(pl.col("first", "second").is_not_null()))
 
 
-def _examples(whole: _Whole, sides: Sequence[_Side], named: tuple[int, int]) -> pl.DataFrame:
+def _examples(whole: _Whole, sides: Sequence[_Side], pair: tuple[int, int]) -> pl.DataFrame:
     """The examples on which two policies differ in correctness or answer: fixes first, then flips, then others."""
-    wanted = ["example_id", "correct", "answer"]
+    columns = ["example_id", "correct", "answer"]
     names, owners = zip(*((name, side) for side in sides for name in side.names), strict=True)
-    joined = sides[0].found.examples.select("example_id", "gold")
-    for number, suffix in zip(named, ("first", "second"), strict=True):
-        outcomes = owners[number].found.outcomes_of(names[number]).select(wanted)
+    frame = sides[0].findings.examples.select("example_id", "gold")
+    for number, suffix in zip(pair, ("first", "second"), strict=True):
+        outcomes = owners[number].findings.outcomes_of(names[number]).select(columns)
         rows = collect(outcomes.filter(pl.col("example_id").is_in(whole.ids.implode())))
-        rows = rows.rename({name: f"{name}_{suffix}" for name in wanted[1:]})
-        joined = joined.join(rows, on="example_id", how="inner", maintain_order="left")
+        rows = rows.rename({name: f"{name}_{suffix}" for name in columns[1:]})
+        frame = frame.join(rows, on="example_id", how="inner", maintain_order="left")
     gained = (pl.col("correct_first") - pl.col("correct_second")).fill_null(0.0)
     unlike = pl.col("answer_first").ne_missing(pl.col("answer_second"))
     change = pl.when(gained > 0).then(pl.lit(FIX)).when(gained < 0).then(pl.lit(FLIP)).when(unlike).then(pl.lit(OTHER))
-    changes = joined.with_columns(change=change).drop_nulls("change")
+    changes = frame.with_columns(change=change).drop_nulls("change")
     order = pl.col("change").replace_strict({FIX: 0, FLIP: 1, OTHER: 2}, return_dtype=pl.Int64)
     return changes.sort(order, "example_id").select(EXAMPLES)

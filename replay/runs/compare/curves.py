@@ -68,13 +68,13 @@ class _PoolCurves:
         """The curves that every example has, and those that some lack, on the examples that have them all."""
         lacking = np.isnan(self.values)
         partial, whole = lacking.any(axis=1), ~lacking.any(axis=0)
-        for taken, on in ((~partial, np.ones_like(whole)), (partial, whole)):
-            if taken.any():
-                plan = tuple(curve for curve, member in zip(self.plan, taken, strict=True) if member)
-                yield _PoolCurves(self.pool, plan, self.values[taken][:, on], self.examples.filter(pl.Series(on)))
+        for mask, on in ((~partial, np.ones_like(whole)), (partial, whole)):
+            if mask.any():
+                plan = tuple(curve for curve, member in zip(self.plan, mask, strict=True) if member)
+                yield _PoolCurves(self.pool, plan, self.values[mask][:, on], self.examples.filter(pl.Series(on)))
 
     def notes(self) -> Iterator[Note]:
-        """How many examples the votes leave out, or that there are none."""
+        """Notes on the examples that the votes leave out, or that all are."""
         if not self.incomparable:
             return
         judged = "contested verdicts (equal answers judged differently) or opaque answers"
@@ -130,7 +130,7 @@ def measured(
     if pool is not None:
         contents.require_pool(pool)
     if pool in contents.whole:
-        raise UnsuitableError(f"pool `{pool}` depends on how many traces there were, so its subsets cannot be compared")
+        raise UnsuitableError(f"pool `{pool}` has no prefixes (`prefix: false`), so its subsets cannot be compared")
     if verifier is not None:
         contents.require_verifier(verifier)
     sizes = _sizes(log)
@@ -225,10 +225,10 @@ def _table(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
         schema=dict.fromkeys(("policy", "pool", "verifier", "curve"), pl.String) | {"k": pl.Int64},
         orient="row",
     )
-    joined = keys.join(accuracy, on="policy", how="left", maintain_order="left")
-    return joined.select("pool", "verifier", pl.col("curve").alias("metric"), "k", "estimate", "low", "high", "n").cast(
-        SCHEMA
-    )
+    with_accuracy = keys.join(accuracy, on="policy", how="left", maintain_order="left")
+    return with_accuracy.select(
+        "pool", "verifier", pl.col("curve").alias("metric"), "k", "estimate", "low", "high", "n"
+    ).cast(SCHEMA)
 
 
 PAIR_SCHEMA = pl.Schema({
@@ -245,7 +245,7 @@ def curve_pairs(pools: Sequence[_PoolCurves], settings: Settings) -> pl.DataFram
     The lines of a pool with each other, from two traces on: best-of-k minus majority@k minus avg@k. Then the same line
     of two pools, on the examples that both have.
     """
-    frames = [pl.DataFrame(schema=PAIR_SCHEMA), *(_within(one, settings) for one in pools)]
+    frames = [pl.DataFrame(schema=PAIR_SCHEMA), *(_within(pool, settings) for pool in pools)]
     frames += [_between(one, other, settings) for one, other in itertools.combinations(pools, 2)]
     return pl.concat(frames)
 
@@ -316,8 +316,8 @@ def _on_their_examples(
     block = replace(
         pool_curves, values=values[:, whole], examples=pool_curves.examples.filter(pl.Series(whole))
     ).outcomes()
-    named = [[str(place) for place in group] for group in groups]
-    frame = differences(partial(iter, [block]), list(map(str, lines)), "accuracy", named, settings=settings)
+    group_names = [[str(place) for place in group] for group in groups]
+    frame = differences(partial(iter, [block]), list(map(str, lines)), "accuracy", group_names, settings=settings)
     rows = {(int(row["policy"]), int(row["baseline"])): row for row in frame.iter_rows(named=True)}
     return pl.DataFrame(list(_rows(rows, owners, pairs)), schema=PAIR_SCHEMA, orient="row")
 

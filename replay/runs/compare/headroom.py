@@ -19,19 +19,19 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.engine.calls import Draw, PolicyPath, Realization
-from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.passes import paths
+from replay.runs.saved.display import policy_row
 from replay.runs.saved.findings import Findings, RunSource
-from replay.runs.saved.shown import policy_row
 from replay.sampling.over_orders import highest
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import RequiredError, require_known
 from toolkit.notes import Note
 from toolkit.show import SIMULATED, Called, NumberWithInterval, Table, TableColumn, short_names
-from toolkit.show.ranking.ranking import ON_CLUSTERS, cell_of, reasons
-from toolkit.stats import OutcomeBlock, Settings, summarise, unit_numbers
+from toolkit.show.ranking.ranking import ON_CLUSTERS, ON_STRATA, cell_of, reasons
+from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.many.compare import ACCURACY
 from toolkit.stats.many.headroom import captured
+from toolkit.stats.metrics.outcomes import Store
 
 SHARE, REGRET = "share_of_headroom", "regret"
 GAP = GENERATION, STOPPING, SELECTION = "generation", "stopping", "selection"
@@ -52,7 +52,7 @@ GAPS = "gaps.parquet"
 
 @dataclass(frozen=True, eq=False)
 class Headroom:
-    """What lies between policies and an oracle.
+    """Headroom between policies and an oracle.
 
     `frame`: policy, measure, estimate, low, high, n, method. `baseline` is where the headroom begins, None where no
     shares are known; `parts`: whether those of the gap are; `called`: what tables call policies, by name.
@@ -84,8 +84,10 @@ class Headroom:
         columns += [TableColumn(HEADINGS[one], form, one, drop=place) for place, one in enumerate(measures)]
         order = self.accuracy.sort("estimate", descending=True, nulls_last=True, maintain_order=True)
         rows = []
-        for policy, *told in order.select("policy", "estimate", "low", "high", "n", "method").iter_rows():
-            rows.append((policy, *(cell_of(one) for one in (told, *(known.get((policy, one)) for one in measures)))))
+        for policy, *interval in order.select("policy", "estimate", "low", "high", "n", "method").iter_rows():
+            rows.append(
+                (policy, *(cell_of(one) for one in (interval, *(known.get((policy, one)) for one in measures))))
+            )
         more = 0 if limit is None else max(0, len(rows) - limit)
         cut = [f"{more:,} more policies are in headroom.csv."] if more else []
         return Table(
@@ -99,7 +101,8 @@ class Headroom:
         )
 
     def _marked(self) -> Iterator[str]:
-        marks = reasons([*self.frame["method"], *self.accuracy["method"]], bool(self.notes))
+        clustered = any(one.code in ON_CLUSTERS for one in self.notes)
+        marks = reasons([*self.frame["method"], *self.accuracy["method"]], clustered)
         if marks:
             yield f"†: {'; '.join(marks)}."
 
@@ -126,14 +129,16 @@ def _gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
     """
     plan, policies = source.plan, source.policies
     slices = [sorted(policy.slices(plan.contents)) for policy in policies]
-    unit = unit_numbers(resampling_units(plan.examples.frame))
+    unit, _ = plan.examples.units(plan.examples.frame)
     seeing = {number: False for number, policy in enumerate(policies) if policy.diagnostic and not policy.parts}
     for block, here, path_parts in paths(plan, policies, source.acting):
         parts = np.zeros((len(GAP), len(policies), len(block.examples)))
-        for one in path_parts:
-            names = slices[one.number]
-            parts[:, one.number] = np.where(one.on, _gap_of(block, one.path, names), parts[:, one.number])
-            could[one.number] |= _gap_could_be(block, one.path, names, one.on)
+        for path_part in path_parts:
+            names = slices[path_part.number]
+            parts[:, path_part.number] = np.where(
+                path_part.on, _gap_of(block, path_part.path, names), parts[:, path_part.number]
+            )
+            could[path_part.number] |= _gap_could_be(block, path_part.path, names, path_part.on)
         for number in seeing:  # it knows gold, so what it has not chosen wrongly here it never would
             seeing[number] |= bool(np.nansum(parts[SELECTED, number]) > 0)
         ids = block.examples["example_id"].to_numpy()
@@ -148,10 +153,10 @@ def _gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarr
     NaN where the example is unjudged. What it pays by chance is weighed: a mean over orders has the mean of the parts.
     """
     paid, reached = np.zeros((2, len(block.examples)))
-    for one in path.realizations:
-        best = _best_paid(block, one)
-        paid += np.where(one.weight > 0, one.weight * best, 0.0)
-        reached = np.maximum(reached, np.where(one.weight > 0, best, 0.0))
+    for realization in path.realizations:
+        best = _best_paid(block, realization)
+        paid += np.where(realization.weight > 0, realization.weight * best, 0.0)
+        reached = np.maximum(reached, np.where(realization.weight > 0, best, 0.0))
     for name in names:
         pool = block.pools[name]
         reached = np.maximum(reached, _best(pool.judgement, pool.there))
@@ -166,10 +171,10 @@ def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: n
     Nothing is stopped too early where every trace is paid for, and nothing is chosen wrongly of one trace alone.
     """
     left = several = False
-    for one in path.realizations:
-        counts = on & (one.weight > 0)
+    for realization in path.realizations:
+        counts = on & (realization.weight > 0)
         paid = {name: np.zeros(block.pools[name].there.shape) for name in names}  # probability of each trace
-        for segment in one.segments:
+        for segment in realization.segments:
             for (name, verifier), mask in segment.calls.items():
                 if verifier is None:
                     likely = block.pools[name].there * mask.probability
@@ -180,7 +185,7 @@ def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: n
 
 
 def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
-    """What the best trace is worth that a realization pays (E,), a mean over what it draws; 0 where it pays none."""
+    """Value (E,) of the best trace that a realization pays, a mean over what it draws; 0 where it pays none."""
     best = np.zeros(len(block.examples))
     drawn: dict[Draw, np.ndarray] = {}
     for segment in realization.segments:
@@ -211,9 +216,9 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
     """
     columns = [OutcomeColumn(name, rate=True, quality=True) for name in GAP]
     could = np.zeros((len(names), len(GAP)), bool)
-    summary = summarise(
-        lambda: _gap_blocks(source, could), names, leaders=(), metric=GENERATION, columns=columns, settings=settings
-    )
+    _, strata = source.plan.examples.units(source.plan.examples.frame)
+    store = Store.of_blocks(lambda: _gap_blocks(source, could), len(names), None, strata)
+    summary = summarise(store, names, leaders=(), metric=GENERATION, columns=columns, settings=settings)
     keys = pl.DataFrame(
         {
             "policy": np.repeat(np.array(names, object), len(GAP)).tolist(),
@@ -230,7 +235,7 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
 def headroom(
     result: Findings, gaps: pl.DataFrame | None, oracle: str | None = None, baseline: str | None = None
 ) -> Headroom:
-    """Of each policy its share of the headroom, its regret and the parts of its gap.
+    """Headroom of each policy: its share, its regret and the parts of its gap.
 
     `gaps` is `gap_frame`'s, None where it is not known. The oracle is by default the best diagnostic policy, the
     baseline that of the result; without one there are no shares. ThinkbackError where there is no oracle.
@@ -248,7 +253,7 @@ def headroom(
     )  # fmt: skip
     frames = [regrets.with_columns(pl.col("estimate", "low", "high") + 0.0)]
     begins = baseline if baseline != oracle else None
-    clustered = tuple(one for one in summary.notes if one.code in ON_CLUSTERS)
+    on_units = tuple(note for note in summary.notes if note.code in ON_CLUSTERS | ON_STRATA)
     if begins is not None:
         share = captured(store, CORRECT, names.index(begins), names.index(oracle), settings)
         values = {"policy": names, "estimate": share.share, "low": share.low, "high": share.high}
@@ -271,23 +276,23 @@ def headroom(
         level=settings.level,
         simulated=result.simulated,
         accuracy=result.summary.filter(metric=ACCURACY),
-        notes=clustered,
+        notes=on_units,
         called=short_names([policy_row(policy) for policy in result.policies]),
     )
 
 
-def _oracle_of(result: Findings, named: str | None) -> str:
+def _oracle_of(result: Findings, name: str | None) -> str:
     """The policy that headroom ends at. ThinkbackError where there is none."""
     names = result.summariser.names
-    if named is not None:
-        require_known(named, names, f"no policy is named `{named}`")
-        return named
+    if name is not None:
+        require_known(name, names, f"no policy is named `{name}`")
+        return name
     seeing = [policy.name for policy in result.policies if policy.diagnostic]
     known = result.summary.filter((pl.col("metric") == ACCURACY) & pl.col("policy").is_in(seeing))
     known = known.drop_nulls("estimate").sort("estimate", descending=True, maintain_order=True)
     if known.is_empty():
         raise RequiredError(
-            'the result has no oracle, which headroom ends at: replay with a policy of `kind = "oracle"`, or name '
+            'headroom ends at an oracle, and the result has none: replay with a policy of `kind = "oracle"`, or name '
             "another policy as `oracle`"
         )
     return str(known["policy"][0])

@@ -15,24 +15,24 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.data.contents import Contents, opened
 from replay.data.read import BlockRequest, read_block, read_texts
-from replay.engine.outcome import SERVED
+from replay.engine.outcome import COVERED
 from replay.policies.base import Evaluator, Policy, Stage, needs_of
 from replay.policies.toml import GivenPolicies, PolicyFile, load_policies
+from replay.runs.passes.covered import check_rules, replay_covered
 from replay.runs.passes.example_set import ExampleSet
-from replay.runs.passes.gathered import Gathered
 from replay.runs.passes.learning import fit_policies, resolved
+from replay.runs.passes.pass_result import PassResult
 from replay.runs.passes.passes import ReplayPlan, number_columns
-from replay.runs.passes.served import check_rules, serve
-from replay.runs.passes.store import ServedOutcomes
+from replay.runs.passes.store import CoveredOutcomes
 from replay.runs.passes.versions import Acting, Reported, Versions, swept
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TOGETHER, TRACES
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
-from replay.sampling.own_rules import GivenRules
 from replay.sampling.unscored import LOWEST, SKIP
+from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
-from toolkit.errors import AmbiguousError, EmptyError, InvalidError, argument, counted, listed, require_known, shown
+from toolkit.errors import AmbiguousError, EmptyError, InvalidError, argument, counted, listed, quote, require_known
 from toolkit.log import AnyLog, Log, collect
 from toolkit.printable import printable
 from toolkit.show import Table, table_of
@@ -41,7 +41,7 @@ from toolkit.stats.many.summary_notes import BATCHED, DEVICE, WAITING, of_batche
 
 MOST_ANSWERS = 5
 """Answers of a mean that its ending names."""
-SHOWN = 140
+TERMINAL_WIDTH = 140
 """Characters across an explanation that is printed."""
 LEAST = ("calls", "completion_tokens", "operations", "verifications", "traces", "second_votes", "votes", "lead")
 """Columns of steps that a narrow terminal drops, the first first."""
@@ -49,7 +49,7 @@ LEAST = ("calls", "completion_tokens", "operations", "verifications", "traces", 
 
 def known(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of a stage without columns that are null throughout."""
-    return rows.select(one.name for one in rows if rows.is_empty() or one.null_count() < len(one))
+    return rows.select(row.name for row in rows if rows.is_empty() or row.null_count() < len(row))
 
 
 def stage_table(stage: Stage, whole: bool = False) -> Table:
@@ -63,7 +63,7 @@ def stage_table(stage: Stage, whole: bool = False) -> Table:
     spared = LEAST if "total_tokens" in rows.columns else [name for name in LEAST if name != "completion_tokens"]
     drop = {name: len(spared) - place for place, name in enumerate(spared)}
     table = table_of(rows, stage.title)
-    return replace(table, columns=tuple(replace(one, drop=drop.get(one.name, 0)) for one in table.columns))
+    return replace(table, columns=tuple(replace(column, drop=drop.get(column.name, 0)) for column in table.columns))
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,20 @@ class Explanation:
 
     def __str__(self) -> str:
         texts = [
-            stage_table(one, whole=True).terminal(SHOWN) + f"{printable(one.ending)}\n" * bool(one.ending)
-            for one in self.stages
+            stage_table(stage, whole=True).terminal(TERMINAL_WIDTH)
+            + f"{printable(stage.ending)}\n" * bool(stage.ending)
+            for stage in self.stages
         ]
         return "\n".join([*map(printable, self.header), *texts, *map(printable, (self.ending, *self.notes))])
 
     def _repr_html_(self) -> str:
-        texts = [stage_table(one).html() + paragraph(one.ending) * bool(one.ending) for one in self.stages]
+        texts = [stage_table(stage).html() + paragraph(stage.ending) * bool(stage.ending) for stage in self.stages]
         return "".join([*map(paragraph, self.header), *texts, *map(paragraph, (*self.notes, self.ending))])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must be said beneath: that seconds, where steps show them, were measured in batches."""
-        if WAITING not in self.outcomes.columns or not any(WAITING in one.rows.columns for one in self.stages):
+        """Notes beneath: that seconds, where steps show them, were measured in batches."""
+        if WAITING not in self.outcomes.columns or not any(WAITING in stage.rows.columns for stage in self.stages):
             return ()
         paid = self.outcomes.select(pl.col(WAITING, DEVICE).max()).row(0)
         batched = None not in paid and 0 < BATCHED * paid[1] < paid[0]
@@ -106,7 +107,7 @@ class Explanation:
         """The rows of all stages; of several, with the title of each in the column `stage`."""
         if len(self.stages) < 2:
             return self.stages[0].rows if self.stages else pl.DataFrame()
-        parts = [one.rows.select(pl.lit(one.title).alias("stage"), pl.all()) for one in self.stages]
+        parts = [stage.rows.select(pl.lit(stage.title).alias("stage"), pl.all()) for stage in self.stages]
         return pl.concat(parts, how="diagonal_relaxed")
 
 
@@ -152,12 +153,14 @@ def _in_run(
     ids = examples.frame["example_id"]
     if example not in ids:
         _check_known(log, example)
-        raise EmptyError(f"{argument('where')} leaves out `{example}`: it is none of those where {where}")
+        raise EmptyError(f"{argument('where')} leaves out `{example}`: it is not among those where {where}")
     policies = fit_policies(log, contents, policies, ids, file.measure)
-    plain = replace(next(one for one in policies if one.name == chosen.name), against=None)
+    plain = replace(next(policy for policy in policies if policy.name == chosen.name), against=None)
     if plain.ranking is None:
         return plain, None
-    replay = serve(ReplayPlan(log, contents, examples, file.measure, file.prices, None), policies, strict=False)
+    replay = replay_covered(
+        ReplayPlan(log, contents, examples, file.measure, file.prices, None), policies, strict=False
+    )
     place = ids.filter(replay.coverage.keep).index_of(example)
     acting = replay.acting.get(plain.name)
     return plain, None if place is None or acting is None else bool(acting[place])
@@ -170,15 +173,15 @@ def _check_known(log: Log, example: str) -> None:
 
 def _named(policies: Sequence[Policy], name: str) -> Policy:
     """The policy of a name; of one with several thresholds, that with the threshold in its brackets."""
-    by_name = {one.name: one for one in policies}
-    whole = next((one for one in policies if name.startswith(f"{one.name}[gate.")), None)
+    by_name = {policy.name: policy for policy in policies}
+    whole = next((policy for policy in policies if name.startswith(f"{policy.name}[gate.")), None)
     if name not in by_name and whole is not None and (gate := swept(whole)) is not None:
         value = name.removesuffix("]").rpartition("=")[2]
         try:
             return replace(gate.at(float(value)), name=name)
         except ValueError:
-            raise InvalidError(f"`{name}`: `{shown(value)}` is no threshold of `{whole.name}`") from None
-    if len(settings := [one.name for one in policies if one.sweep == name and one.name != name]) > 1:
+            raise InvalidError(f"`{name}`: `{quote(value)}` is no threshold of `{whole.name}`") from None
+    if len(settings := [policy.name for policy in policies if policy.sweep == name and policy.name != name]) > 1:
         raise AmbiguousError(f"`{name}` stands for several settings: name one, {listed(settings, 6)}")
     require_known(name, by_name, f"no policy is named `{name}`")
     if (gate := swept(by_name[name])) is not None:
@@ -190,7 +193,7 @@ def _named(policies: Sequence[Policy], name: str) -> Policy:
 def _header_of(
     example: str, question: str | None, gold: str | None, policy: Policy | PolicyRecord, simulated: bool
 ) -> tuple[str, ...]:
-    """What stands above an explanation; a result that was saved without texts has no question."""
+    """Lines above an explanation; a result that was saved without texts has no question."""
     heading = () if question is None else (f"question  {question}",)
     diagnostic = f", diagnostic: {policy.diagnostic}" if policy.diagnostic else ""
     lines = f"gold      {'-' if gold is None else gold}", f"policy    {policy.name} ({policy.kind}{diagnostic})"
@@ -212,7 +215,7 @@ def explain_fitted(
     texts: bool = False,
     acts: bool | None = None,
 ) -> Explanation:
-    """The same of a policy that is resolved and fitted; `acts`: whether one that ranks all examples acts on this one,
+    """Explain a policy that is resolved and fitted; `acts`: whether one that ranks all examples acts on this one,
     where that is known.
     """
     needs = needs_of([chosen], contents)
@@ -243,10 +246,10 @@ def _ended(block: LogBlock, policy: Policy, priced: bool, acts: bool | None) -> 
 
 
 def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tuple[str, pl.DataFrame]:
-    """The same of one outcome: `on`, of a policy that ranks all examples of a run, where it intervenes on this one."""
+    """Ending and rows of one outcome; `on`: of a policy that ranks all examples, where it intervenes on this one."""
     evaluator = Evaluator(block, [policy], frozenset([policy.name] if on else []))
     outcome = evaluator.outcome(policy)
-    frame = _outcome_row(block, policy, priced, on, bool(outcome.reason[0] == SERVED))
+    frame = _outcome_row(block, policy, priced, on, bool(outcome.reason[0] == COVERED))
     if frame.is_empty():
         return f"partial, so left out of a run: {outcome.reasons[outcome.reason[0]]}", frame
     row = frame.row(0, named=True)
@@ -261,11 +264,11 @@ def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tupl
 
 def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, complete: bool) -> pl.DataFrame:
     """The row that a run has in its outcomes; none where the example is partial."""
-    record = Gathered(Versions.of([policy]), number_columns([policy], priced))
+    record = PassResult(Versions.of([policy]), number_columns([policy], priced))
     record.add(block)
     acts = Acting(np.zeros(1), True, float(on))  # 0 < 1: it acts
     reported = Reported((policy,), record.versions.places, {0: (acts, None)})
-    outcomes = ServedOutcomes(record, reported, ExampleSet(block.examples, None), np.array([complete]))
+    outcomes = CoveredOutcomes(record, reported, ExampleSet(block.examples, None), np.array([complete]))
     return pl.concat([pl.DataFrame(schema=outcomes.schema), *outcomes.frames()])
 
 
@@ -286,8 +289,8 @@ def _answer(answer: str | None) -> str:
 
 
 def _answers(answers: list[dict[str, Any]]) -> str:
-    named = ", ".join(f"{_answer(one['answer'])} {one['share']:.1%}" for one in answers[:MOST_ANSWERS])
-    return f"answers {named}" + (", …" if len(answers) > MOST_ANSWERS else "")
+    text = ", ".join(f"{_answer(answer['answer'])} {answer['share']:.1%}" for answer in answers[:MOST_ANSWERS])
+    return f"answers {text}" + (", …" if len(answers) > MOST_ANSWERS else "")
 
 
 def _paid(row: Mapping[str, Any]) -> str:
@@ -307,17 +310,17 @@ def _count(number: float, what: str, form: str = "g") -> str:
 def _texts_of(stages: Iterable[Stage], logged: pl.DataFrame) -> pl.DataFrame:
     """The texts of the traces that stages looked at, each once, in their order; `logged` has them by slice, sample."""
     seen = list(dict.fromkeys(trace for stage in stages for trace in stage.traces))
-    wanted = pl.DataFrame(seen, schema={"of": pl.String, "sample": logged.schema["sample"]}, orient="row")
-    return wanted.join(
+    traces = pl.DataFrame(seen, schema={"of": pl.String, "sample": logged.schema["sample"]}, orient="row")
+    return traces.join(
         logged, left_on=["of", "sample"], right_on=["slice", "sample"], how="left", maintain_order="left"
     )
 
 
 _STEPS = {
     "step": pl.Int64, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64, "early": pl.Float64,
-    "given_up": pl.Boolean, "score": pl.Float64, "unscored": pl.String, "tokens": pl.Float64, "chosen": pl.Boolean,
+    "abandoned": pl.Boolean, "score": pl.Float64, "unscored": pl.String, "tokens": pl.Float64, "chosen": pl.Boolean,
 }  # fmt: skip
-SEVERAL = "no one path was saved, for this is a mean over several"
+SEVERAL = "no single path was saved: the outcome is a mean over several"
 
 Trace = tuple[str, int]
 """A slice, and a sample index in it."""
@@ -325,7 +328,7 @@ Row = Mapping[str, Any]
 NONE: Row = {}
 
 
-def retell(result: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame, texts: bool) -> Explanation:
+def explain_saved(result: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame, texts: bool) -> Explanation:
     """The steps of a policy on the example of a row of outcomes, as they were saved."""
     example, record = row["example_id"][0], next(one for one in result.policies if one.name == policy)
     traces, scores, orders, stops = (_of(folder, name, example) for name in (TRACES, SCORES, ORDERS, STOPS))
@@ -334,8 +337,9 @@ def retell(result: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame
         {((one["slice"], one["sample"]), one["verifier"]): one for one in scores.iter_rows(named=True)},
         {one["order"]: one for one in orders.iter_rows(named=True)},
     )
-    mine = stops.filter(pl.col("policy") == policy).sort("part", maintain_order=True)
-    steps = mine.iter_rows(named=True)
+    stops = stops.rename({"given_up_by": "abandoned_by"}, strict=False)  # as results were written before 0.1.0
+    policy_stops = stops.filter(pl.col("policy") == policy).sort("part", maintain_order=True)
+    steps = policy_stops.iter_rows(named=True)
     stages = tuple(paid.checks(stop) if stop["order"] is None else paid.walk(stop) for stop in steps)
     example_row = result.examples.filter(pl.col("example_id") == example).row(0, named=True)
     outcome = row.row(0, named=True)
@@ -357,7 +361,7 @@ def _of(folder: SavedFolder, name: str, example: str) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class _Paid:
-    """What was paid for an example: rows of `traces`, and of `scores` by trace and verifier; rows of `orders`."""
+    """Paid calls of an example: rows of `traces`, and of `scores` by trace and verifier; rows of `orders`."""
 
     traces: Mapping[Trace, Row]
     scores: Mapping[tuple[Trace, str], Row]
@@ -374,15 +378,15 @@ class _Paid:
         verified, verifier = frozenset(_called(checks, stop["verified"])), stop["verifier"]
         marks = zip(generated, generation["checked"] or (), strict=False)
         early: dict[Trace | None, Row] = {
-            trace: self.scores[(order["slice"], trace[1]), stop["given_up_by"]] for trace, on in marks if on
+            trace: self.scores[(order["slice"], trace[1]), stop["abandoned_by"]] for trace, on in marks if on
         }
         later, together = order["generated"] is not None, checks.get("rule") == TOGETHER
         walk: tuple[Trace | None, ...] = (None, *traces) if later else traces
-        spent = order["tokens"][len(traces) + 1 - len(walk) : len(traces) + 1]
+        tokens_by_step = order["tokens"][len(traces) + 1 - len(walk) : len(traces) + 1]
         if later and stop["empty"]:
-            walk, spent = (*walk, None), [*spent, generation["tokens"][stop["generated"]]]
+            walk, tokens_by_step = (*walk, None), [*tokens_by_step, generation["tokens"][stop["generated"]]]
         rows, paid = [], 0.0
-        for step, (trace, tokens) in enumerate(zip(walk, spent, strict=True), 0 if later else 1):
+        for step, (trace, tokens) in enumerate(zip(walk, tokens_by_step, strict=True), 0 if later else 1):
             if verifier is not None:
                 now = (traces if step == len(traces) else ()) if together else (trace,)
                 paid += sum(self.scores[one, verifier]["verification_tokens"] or 0.0 for one in now if one in verified)
@@ -393,13 +397,13 @@ class _Paid:
                 "answer": row.get("answer"),
                 "correct": row.get("correct"),
                 "early": early.get(trace, NONE).get("score"),
-                "given_up": None if trace is None else trace[0] != order["slice"],
+                "abandoned": None if trace is None else trace[0] != order["slice"],
                 **self._score(trace, stop, trace in verified),
                 "tokens": None if tokens is None else tokens + paid,
                 "chosen": trace == (stop["chosen_slice"], stop["chosen_sample"]),
             })  # fmt: skip
         frame = pl.DataFrame(rows, schema=_STEPS)
-        lacking = [] if stop["given_up_by"] is not None else ["early", "given_up"]
+        lacking = [] if stop["abandoned_by"] is not None else ["early", "abandoned"]
         lacking += ["score"] if verifier is None else []
         lacking += ["unscored"] if frame["unscored"].is_null().all() else []
         by = f", {counted(1 if together else stop['verified'], 'verification')} by `{verifier}`" if verifier else ""
@@ -411,9 +415,9 @@ class _Paid:
         if stop["verifier"] is None or trace is None or not self.traces[trace]["valid"]:
             return {"score": None, "unscored": None}  # a call that ranks traces together may score invalid ones, too
         if not verified:
-            return {"score": None, "unscored": SKIP.shown}
+            return {"score": None, "unscored": SKIP.mark}
         score = self.scores[trace, stop["verifier"]]["score"]
-        lowest = {"score": stop["lowest"], "unscored": LOWEST.shown}
+        lowest = {"score": stop["lowest"], "unscored": LOWEST.mark}
         return lowest if score is None else {"score": score, "unscored": None}
 
     def checks(self, stop: Row) -> Stage:

@@ -10,9 +10,9 @@ import polars as pl
 
 from replay.runs.compare.comparing import against, compare
 from replay.runs.compare.headroom import GAP, GENERATION, SELECTION, SHARE, STOPPING, headroom
+from replay.runs.saved.display import as_frame, frontier_frame, policy_row, ranked_input
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.provenance import PolicyRecord
-from replay.runs.saved.shown import as_frame, frontier_frame, policy_row, ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ConflictError, EmptyError, RequiredError, UnsuitableError, argument, counted, require_known
 from toolkit.log import Log, collect
@@ -43,9 +43,9 @@ class FigureRequest:
     `gaps` and `own_log`, the log where it was, are read where a figure needs them.
     """
 
-    found: Findings
+    result: Findings
     gaps: Callable[[], pl.DataFrame | None]
-    own_log: Callable[[], Log | None]
+    result_log: Callable[[], Log | None]
     log: Log | None = None
     baseline: str | None = None
     oracle: str | None = None
@@ -63,10 +63,10 @@ class FigureData:
 
 def frontier_data(request: FigureRequest) -> FigureData:
     """Every policy with what ranks and a cost, or those named. ThinkbackError where there is none, or no front."""
-    whole = ranked_input(request.found, cost=request.cost)
+    whole = ranked_input(request.result, cost=request.cost)
     results, note = whole, ""
     if request.policies:
-        names = asked_for(request, whole.policies)
+        names = requested_policies(request, whole.policies)
         results = replace(whole, policies=tuple(policy for policy in whole.policies if policy.name in names))
         note = f"front of the {len(names)} of {counted(len(whole.policies), 'policy', 'policies')} shown"
     reason = no_frontier(results)
@@ -74,23 +74,23 @@ def frontier_data(request: FigureRequest) -> FigureData:
         raise EmptyError(f"there is no figure: {reason}")
 
     def draw(*, width: float, title: str) -> Figure:
-        drawn = frontier_figure(results, title, width, note)
-        assert drawn is not None
-        return drawn
+        figure = frontier_figure(results, title, width, note)
+        assert figure is not None
+        return figure
 
     return FigureData(frontier_frame(results), draw)
 
 
 def _called(result: Findings) -> dict[str, str]:
-    """What figures call policies, by name."""
-    return short_names([policy_row(one) for one in result.policies], always=True)
+    """Labels of policies in figures, by name."""
+    return short_names([policy_row(policy) for policy in result.policies], always=True)
 
 
-def asked_for(request: FigureRequest, known: Sequence[PolicyRow | PolicyRecord]) -> set[str]:
+def requested_policies(request: FigureRequest, known: Sequence[PolicyRow | PolicyRecord]) -> set[str]:
     """The policies that are named, themselves or by their sweep. ThinkbackError where there is none of a name."""
     for name in request.policies:
-        if name in request.found.dropped:
-            raise UnsuitableError(f"policy `{name}` was dropped: {request.found.dropped[name]}")
+        if name in request.result.dropped:
+            raise UnsuitableError(f"policy `{name}` was dropped: {request.result.dropped[name]}")
         names = {one for policy in known for one in (policy.name, policy.sweep)}
         require_known(name, names, f"no policy and no sweep of the result is named `{name}`")
     return {policy.name for policy in known if {policy.name, policy.sweep} & {*request.policies}}
@@ -101,14 +101,14 @@ def _figure_rows(request: FigureRequest, most: int) -> tuple[list[Ranked], int]:
 
     Those of the policies and sweeps named; else those that are no settings of a sweep, its best and the front.
     """
-    ranked = [row for row in rank(ranked_input(request.found)) if row.quality is not None]
+    ranked = [row for row in rank(ranked_input(request.result)) if row.quality is not None]
     if request.policies:
-        names = asked_for(request, [row.policy for row in ranked])
+        names = requested_policies(request, [row.policy for row in ranked])
         return [row for row in ranked if row.policy.name in names], 0
-    must = {request.baseline or request.found.baseline, request.found.leader}
-    wanted = [row for row in ranked if row.policy.sweep_size <= 1 or row.chosen or row.policy.name in must]
-    subset = {row.policy.name for row in sorted(wanted, key=lambda row: row.policy.name not in must)[:most]}
-    return [row for row in wanted if row.policy.name in subset], len(ranked) - len(subset)
+    must = {request.baseline or request.result.baseline, request.result.leader}
+    rows = [row for row in ranked if row.policy.sweep_size <= 1 or row.chosen or row.policy.name in must]
+    subset = {row.policy.name for row in sorted(rows, key=lambda row: row.policy.name not in must)[:most]}
+    return [row for row in rows if row.policy.name in subset], len(ranked) - len(subset)
 
 
 def fitting(
@@ -120,7 +120,7 @@ def fitting(
     what: tuple[str, str] = ("more policy", "more policies"),
     **look: Any,
 ) -> Callable[..., Figure]:
-    """What draws the rows, on a page: the first where not all have room, with those that `must` be among them.
+    """A function that draws rows on a page: the first where not all have room, with those that `must` be among them.
 
     Below stand `remarks` and how many rows are in the CSV alone, the `left_out` among them.
     """
@@ -143,14 +143,14 @@ def forest_data(request: FigureRequest) -> FigureData:
     To the run's own baseline the limits hold for all such differences; to any other for all pairs, since it may have
     been chosen by what was seen. Without either, the leader is the baseline.
     """
-    result = request.found
+    result = request.result
     to_baseline = request.baseline is None or request.baseline == result.baseline
     baseline = request.baseline or result.baseline or result.leader
     if baseline is None:
         raise RequiredError(f"there is no policy to compare with: name one as {argument('baseline')}")
-    named = {policy.name: policy for policy in result.policies}
-    require_known(baseline, named, f"no policy is named `{baseline}`")
-    if named[baseline].diagnostic and baseline != result.baseline:
+    policies = {policy.name: policy for policy in result.policies}
+    require_known(baseline, policies, f"no policy is named `{baseline}`")
+    if policies[baseline].diagnostic and baseline != result.baseline:
         raise ConflictError(f"`{baseline}` sees gold: the figure `headroom` draws what lies below it")
     column = metric_column(result.summariser.metric, result.columns)
     scale = 100.0 if column.share else column.scale
@@ -167,7 +167,7 @@ def forest_data(request: FigureRequest) -> FigureData:
             scale * change,
             _times(low, scale),
             _times(high, scale),
-            bool(named[name].diagnostic),
+            bool(policies[name].diagnostic),
             stepwise=name in stepwise,
         )
         for name, (change, low, high) in limits.items()
@@ -177,8 +177,8 @@ def forest_data(request: FigureRequest) -> FigureData:
     points = [replace(differences[name], name=called[name]) for name in listed]
     level = f"{100 * result.summariser.settings.level:g} %"
     remarks = [f"{level} limits, for all {'differences' if to_baseline else 'pairs'} at once"]
-    if any(row.stepwise and row.around_zero for row in points):
-        remarks.append("p, taken step by step, may tell apart where limits do not")
+    if any(row.stepwise and row.holds_zero for row in points):
+        remarks.append("p is adjusted step by step, so it may tell apart where limits do not")
     frame = as_frame([*differences.values()], PolicyDifference).select(
         "policy", baseline=pl.lit(baseline), metric=pl.lit(result.summariser.metric), difference="difference",
         low="low", high="high", diagnostic="diagnostic",
@@ -218,7 +218,7 @@ def _apart_by_p(result: Findings) -> set[str]:
 def _to_another(
     result: Findings, baseline: str, column: OutcomeColumn, pairs: pl.DataFrame
 ) -> Iterator[tuple[str, Limits]]:
-    """By the limits of all pairs; policies that are in none, such as diagnostics, have no limits."""
+    """Limits of differences to a policy, from all pairs; policies in no pair, such as diagnostics, have none."""
     values = dict(result.summary.filter(metric=column.metric).select("policy", "estimate").iter_rows())
     limits = {name: (gain, low, high) for name, gain, low, high in pairs.select("policy", *LIMITS).iter_rows()}
     if values.get(baseline) is None:
@@ -231,7 +231,7 @@ def _to_another(
 
 def headroom_data(request: FigureRequest) -> FigureData:
     """The parts of each policy's gap and, where there is a baseline, its share of the headroom."""
-    result = request.found
+    result = request.result
     room = headroom(result, request.gaps(), request.oracle, request.baseline)
     if not room.parts:
         how = f"replay again with {argument('headroom')}"
@@ -271,8 +271,8 @@ def headroom_data(request: FigureRequest) -> FigureData:
 
 
 def stopping_data(request: FigureRequest) -> FigureData:
-    """How many traces each policy paid for, example by example: where none is named, of those that stop at several."""
-    result = request.found
+    """Numbers of traces that each policy paid for, by example: where none is named, of those that stop at several."""
+    result = request.result
     whole = pl.col("traces").round().cast(pl.Int64)
     counts = collect(
         result.outcomes.filter(pl.col("traces").is_not_null())
@@ -320,7 +320,7 @@ NAMING = {"name", "against", "label", "sweep", "sweep_size"}
 
 def gates_data(request: FigureRequest) -> FigureData:
     """Accuracy over the share of examples acted on, of every sweep of a gate and every gate with all thresholds."""
-    result = request.found
+    result = request.result
     curves = [*_all_thresholds(result), *_settings(result)]
     if request.policies:
         names = [curve.name for curve in curves]
@@ -334,7 +334,9 @@ def gates_data(request: FigureRequest) -> FigureData:
         )
     level = f"{100 * result.summariser.settings.level:g} %"
     kinds = {curve.whole for curve in curves}
-    said = [f"band: {level}, for the whole curve"] * (True in kinds) + [f"bars: {level} intervals"] * (False in kinds)
+    interval_notes = [f"band: {level}, for the whole curve"] * (True in kinds) + [f"bars: {level} intervals"] * (
+        False in kinds
+    )
     panels = curves if request.policies else curves[:PANELS]
     left_out = len(curves) - len(panels)
     frame = pl.concat(
@@ -347,7 +349,9 @@ def gates_data(request: FigureRequest) -> FigureData:
     )  # fmt: skip
     labels = {policy.sweep: policy.label or policy.sweep for policy in result.policies}
     named = [replace(curve, name=labels.get(curve.name, curve.name)) for curve in panels]
-    draw = fitting(gates_figure, named, (), said, left_out, ("more gate", "more gates"), simulated=result.simulated)
+    draw = fitting(
+        gates_figure, named, (), interval_notes, left_out, ("more gate", "more gates"), simulated=result.simulated
+    )
     return FigureData(frame, draw)
 
 
@@ -410,7 +414,7 @@ def _always(result: Findings, gate: str) -> str:
 
 
 def _bases(result: Findings, names: Sequence[str]) -> dict[str, tuple[float, float | None, float | None]]:
-    """How often the base of some policies is right, with limits."""
+    """Accuracy of the base of some policies, with limits."""
     summariser = result.summariser
     store = summariser.outcomes.statistics().only([BASE])
     numbers = [summariser.names.index(name) for name in names]

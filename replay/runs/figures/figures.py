@@ -46,16 +46,14 @@ FIGURES = {
 }
 
 
-def figure_kind(name: str, given: Sequence[str] = ()) -> _FigureKind:
+def figure_kind(name: str, options: Sequence[str] = ()) -> _FigureKind:
     """The figure of a name. ThinkbackError where there is none, or it does not take one of the options given."""
     require_known(name, FIGURES, f"no figure is called `{name}`")
     kind = FIGURES[name]
-    for option in given:
+    for option in options:
         if option not in kind.takes:
-            takers = [one for one, other in FIGURES.items() if option in other.takes]
-            raise ConflictError(
-                f"the figure `{name}` takes no {argument(option)}; it is for {', '.join(f'`{one}`' for one in takers)}"
-            )
+            takers = ", ".join(f"`{figure}`" for figure, spec in FIGURES.items() if option in spec.takes)
+            raise ConflictError(f"the figure `{name}` takes no {argument(option)}; it is for {takers}")
     return kind
 
 
@@ -70,11 +68,11 @@ def write_figure(data: FigureData, out: Path, width: float, title: str, simulate
     all files or none. The paths are given back.
     """
     *figures, numbers = paths = _paths(out)
-    drawn = data.draw(width=width, title=title)
+    figure = data.draw(width=width, title=title)
     with ExitStack() as held:
         for path in figures:
             place = held.enter_context(replacing_file(path, force))
-            save_figure(drawn, place, path.suffix)
+            save_figure(figure, place, path.suffix)
         marks = {"simulated": "true"} if simulated else {}
         place = held.enter_context(replacing_file(numbers, force))
         place.write_text(table_of(data.frame).csv(marks), encoding="utf-8")

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.needs import slice_name
-from replay.runs.figures.figure_data import PANELS, FigureData, FigureRequest, asked_for, fitting
+from replay.runs.figures.figure_data import PANELS, FigureData, FigureRequest, fitting, requested_policies
 from replay.runs.saved.paid_traces import SCORES, TRACES
 from toolkit.errors import EmptyError, UnsuitableError, argument
 from toolkit.log import Log, collect
@@ -24,10 +24,10 @@ SOLVE = "solve"
 
 
 def scores_data(request: FigureRequest) -> FigureData:
-    """Of every verifier and pool the scores of judged traces, those of right and of wrong ones in the same bins."""
-    result = request.found
+    """Scores of judged traces by verifier and pool, those of right and of wrong ones in the same bins."""
+    result = request.result
     saved = result.folder if result.folder is not None and result.folder.has(f"{SCORES}.parquet") else None
-    log = request.own_log() if request.log is None and saved is None else request.log
+    log = request.result_log() if request.log is None and saved is None else request.log
     if log is not None:
         rows, whose = scores_of_log(log, result.examples["example_id"]), "all traces of the examples compared"
     elif saved is not None:
@@ -48,13 +48,13 @@ def scores_data(request: FigureRequest) -> FigureData:
     several = len({slice_ for (_, slice_), _ in ranked}) > 1
     if request.policies:
         ranked = _read_by(request, ranked)
-    made = [_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
+    panels = [_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
     remarks = [whose, "AUC: how often a right one scores above a wrong one"]
-    shown = made if request.policies else made[:PANELS]
-    frame = pl.concat(_as_frame(str(by), str(on), one) for ((by, on), _), one in zip(ranked, made, strict=True))
-    left_out = len(made) - len(shown)
+    drawn = panels if request.policies else panels[:PANELS]
+    frame = pl.concat(_as_frame(str(by), str(on), one) for ((by, on), _), one in zip(ranked, panels, strict=True))
+    left_out = len(panels) - len(drawn)
     return FigureData(
-        frame, fitting(distributions_figure, shown, (), remarks, left_out, ("more", "more"), simulated=result.simulated)
+        frame, fitting(distributions_figure, drawn, (), remarks, left_out, ("more", "more"), simulated=result.simulated)
     )
 
 
@@ -62,13 +62,20 @@ Group = tuple[tuple[Any, ...], pl.DataFrame]
 
 
 def _read_by(request: FigureRequest, groups: list[Group]) -> list[Group]:
-    """Of (verifier, slice) groups those whose verifier and pool the settings of the named policies speak of."""
-    names = asked_for(request, request.found.policies)
-    words = [{*_words(policy.settings)} for policy in request.found.policies if policy.name in names]
+    """The (verifier, slice) groups whose verifier and pool the settings of the named policies mention."""
+    names = requested_policies(request, request.result.policies)
+    words = [{*_words(policy.settings)} for policy in request.result.policies if policy.name in names]
     matches = [
         ((by, on), rows)
         for (by, on), rows in groups
-        if any(by in mine and any(on in (one, *(slice_name(one, of) for of in mine)) for one in mine) for mine in words)
+        if any(
+            by in policy_words
+            and any(
+                on in (policy_word, *(slice_name(policy_word, of) for of in policy_words))
+                for policy_word in policy_words
+            )
+            for policy_words in words
+        )
     ]
     if not matches:
         raise EmptyError("no verifier's scores of judged traces are read by the policies named")
@@ -88,9 +95,9 @@ def _words(value: Any) -> Iterator[str]:
 
 def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
     """example_id, verifier, slice, score, correct of every scored and judged trace of some examples."""
-    mine = pl.col("example_id").is_in(ids.implode())
-    traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "parent_id", "correct"]).filter(mine)
-    scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score"]).filter(mine)
+    in_run = pl.col("example_id").is_in(ids.implode())
+    traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "parent_id", "correct"]).filter(in_run)
+    scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score"]).filter(in_run)
     known = scores.filter(pl.col("score").is_not_null()).select("trace_id", "verifier", "score")
     parents = traces.select(parent_id="trace_id", parent="pool")
     judged = traces.filter(pl.col("correct").is_not_null()).join(parents, on="parent_id", how="left")
@@ -99,18 +106,18 @@ def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
     names = [
         pool if action == SOLVE else slice_name(action, parent or "?") for action, pool, parent in kinds.iter_rows()
     ]
-    named = kinds.with_columns(slice=pl.Series(names, dtype=pl.String))
-    rows = whole.join(named, on=["action", "pool", "parent"], nulls_equal=True)
+    with_slices = kinds.with_columns(slice=pl.Series(names, dtype=pl.String))
+    rows = whole.join(with_slices, on=["action", "pool", "parent"], nulls_equal=True)
     return rows.select("example_id", "verifier", "slice", "score", pl.col("correct").cast(pl.Float64))
 
 
 def _distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:
     scores, right = rows["score"].to_numpy().astype(float), rows["correct"].to_numpy() > 0.5
     edges = _edges(scores)
-    held = np.clip(scores, edges[0], edges[-1])
-    shares = [np.histogram(held[side], edges)[0] / max(1, side.sum()) for side in (right, ~right)]
+    clipped = np.clip(scores, edges[0], edges[-1])
+    shares = [np.histogram(clipped[side], edges)[0] / max(1, side.sum()) for side in (right, ~right)]
     area = auc(scores, right.astype(float))
-    of_right, of_wrong = (tuple(map(float, one)) for one in shares)
+    of_right, of_wrong = (tuple(map(float, share)) for share in shares)
     values = np.unique(scores)
     return ScoreDistribution(
         name, tuple(map(float, edges)), of_right, of_wrong, None if np.isnan(area) else area,

@@ -16,10 +16,10 @@ import numpy as np
 import polars as pl
 
 from replay.runs.page.dashboard_data import Json, described, number_of, numbers
+from replay.runs.saved.display import ON_PAGE
 from replay.runs.saved.findings import OUTCOMES, Findings
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.saved_folder import SavedFolder
-from replay.runs.saved.shown import ON_PAGE
 from toolkit.errors import InvalidError, UnsuitableError, argument
 from toolkit.files import check_replaceable, replacing, replacing_file
 from toolkit.log import collect
@@ -45,7 +45,7 @@ ROOM = 40_000
 @dataclass(frozen=True, eq=False)
 class _PageResult:
     data: Json
-    examples: _ShownExamples
+    examples: _PageExamples
     packed: str
 
 
@@ -63,23 +63,23 @@ def write_dashboard(
         raise InvalidError(f"a dashboard is a page: name a file that ends in `.html`, not `{page.name}`")
     if examples < 1:
         raise InvalidError(f"{argument('examples')} is {examples}; it takes an integer, at least 1")
-    folders = [_folder(one) for one in results]
+    folders = [_folder(result) for result in results]
     beside = page.with_name(f"{page.stem}_texts")
     for path in (page, beside) if texts else (page,):
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
     names = _names([folder.path for folder in folders])
     descriptions = [described(one, folder, name) for one, folder, name in zip(results, folders, names, strict=True)]
-    left = LARGEST - ROOM - len(vega_script()) - sum(len(in_script(one)) for one in descriptions)
+    room = LARGEST - ROOM - len(vega_script()) - sum(len(in_script(description)) for description in descriptions)
     page_results = [
-        _fitting(one, folder, data, examples, left // len(results), texts)
+        _fitting(one, folder, data, examples, room // len(results), texts)
         for one, folder, data in zip(results, folders, descriptions, strict=True)
     ]
-    several = any(one.examples.files for one in page_results)
+    several = any(page_result.examples.files for page_result in page_results)
     html = dashboard_page(
         PageData(
-            title=printable(" and ".join(dict.fromkeys(one.log_name for one in results))),
-            results=[one.data for one in page_results],
-            examples=[one.packed for one in page_results],
+            title=printable(" and ".join(dict.fromkeys(result.log_name for result in results))),
+            results=[page_result.data for page_result in page_results],
+            examples=[page_result.packed for page_result in page_results],
             texts=beside.name if several else None,
         )
     )
@@ -101,7 +101,7 @@ def _folder(result: Findings) -> SavedFolder:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """What the page calls results: their folders, with as many of those above as tell them apart."""
+    """Names of results on the page: their folders, with as many parents as make them distinct."""
     for depth in range(1, 6):
         names = ["/".join(path.parts[-depth:]) for path in paths]
         if len(set(names)) == len(names):
@@ -135,7 +135,7 @@ ENDINGS = ("rule", "cap", "exhausted", "empty")
 
 
 @dataclass(frozen=True, eq=False)
-class _ShownExamples:
+class _PageExamples:
     """`data`: for the page; `files`: of each example the number of the file with its texts, none without texts.
 
     `sizes`: the bytes of each file's texts.
@@ -152,8 +152,12 @@ class _ShownExamples:
         if not self.files:
             return
         scan = pl.scan_parquet(self.folder.file(f"{TRACES}.parquet")).select("example_id", "slice", "sample", "text")
-        asked = pl.read_parquet(self.folder.file("examples.parquet"))
-        questions = dict(asked.select("example_id", "question").iter_rows()) if "question" in asked.columns else {}
+        example_rows = pl.read_parquet(self.folder.file("examples.parquet"))
+        questions = (
+            dict(example_rows.select("example_id", "question").iter_rows())
+            if "question" in example_rows.columns
+            else {}
+        )
         known = pl.DataFrame({"example_id": self.ids, "place": range(len(self.ids)), "file": self.files})
         for begin, end in _read_at_once(self.sizes):  # all texts may be too many for memory, and a scan takes a while
             some = known.filter(pl.col("file").is_between(begin, end, closed="left"))
@@ -184,7 +188,7 @@ def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _examples_of(
     result: Findings, folder: SavedFolder, names: Sequence[str], most: int, with_texts: bool
-) -> _ShownExamples:
+) -> _PageExamples:
     """The examples of a result, at most so many, and fewer where there are many policies or traces.
 
     `names`: the policies as they are ranked.
@@ -195,24 +199,23 @@ def _examples_of(
         paid = collect(pl.scan_parquet(folder.file(f"{TRACES}.parquet")).select(pl.len())).item()
         width = max(width, -(-paid // len(result.examples)))
     frame, strata = _drawn(result, folder, min(most, max(FEWEST, CELLS // max(width, 1))))
-    asked = _with_questions(frame, folder)
     words = _Words()
     data: Json = {
         "total": len(result.examples),
         "strata": strata,
         "ids": [*map(printable, frame["example_id"])],
         "gold": [words.number(gold) for gold in frame["gold"]],
-        "asked": None if asked is None else [None if text is None else printable(text[:EXCERPT]) for text in asked],
+        "asked": _questions(frame, folder),
         "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
                for name in _grouping(result)},
         "outcomes": _outcomes(result, folder, frame, names, words),
         "paths": _paths(folder, frame, names, words) if traces else None,
     }  # fmt: skip
-    data["words"] = words.said
+    data["words"] = words.words
     written = traces and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
     files, sizes = _files(folder, frame["example_id"]) if written and with_texts else ((), ())
     data["texts"] = [*files] if files else None
-    return _ShownExamples(data, frame["example_id"], folder, files, sizes)
+    return _PageExamples(data, frame["example_id"], folder, files, sizes)
 
 
 def _files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -242,7 +245,7 @@ class _Words:
     """Distinct answers, by number."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.words: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, word: str | None) -> int:
@@ -250,8 +253,8 @@ class _Words:
         if word is None:
             return -1
         if word not in self._numbers:
-            self._numbers[word] = len(self.said)
-            self.said.append(printable(word if len(word) <= EXCERPT else f"{word[:EXCERPT]}…"))
+            self._numbers[word] = len(self.words)
+            self.words.append(printable(word if len(word) <= EXCERPT else f"{word[:EXCERPT]}…"))
         return self._numbers[word]
 
 
@@ -285,24 +288,26 @@ def _drawn(result: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFra
 
 
 def _shares(sizes: Sequence[int], most: int) -> list[int]:
-    """How many of each stratum: in proportion to its size, and one at least while there is room."""
+    """Number of examples of each stratum: in proportion to its size, and one at least while there is room."""
     whole = sum(sizes)
     shares = [min(size, max(1, most * size // whole)) for size in sizes]
-    left = most - sum(shares)
+    remainder = most - sum(shares)
     for place in sorted(range(len(sizes)), key=lambda i: -(most * sizes[i] % whole)):
-        if left > 0 and shares[place] < sizes[place]:
-            shares[place], left = shares[place] + 1, left - 1
+        if remainder > 0 and shares[place] < sizes[place]:
+            shares[place], remainder = shares[place] + 1, remainder - 1
     for _ in range(sum(shares) - most):
         shares[int(np.argmax(shares))] -= 1
     return shares
 
 
-def _with_questions(frame: pl.DataFrame, folder: SavedFolder) -> pl.Series | None:
+def _questions(frame: pl.DataFrame, folder: SavedFolder) -> list[str | None] | None:
+    """The beginning of each example's question; None where the log has no questions."""
     file = folder.file("examples.parquet")
     if "question" not in pl.read_parquet_schema(file):
         return None
     questions = pl.read_parquet(file, columns=["example_id", "question"])
-    return frame.select("example_id").join(questions, on="example_id", how="left", maintain_order="left")["question"]
+    rows = frame.select("example_id").join(questions, on="example_id", how="left", maintain_order="left")
+    return [None if text is None else printable(text[:EXCERPT]) for text in rows["question"]]
 
 
 def _outcomes(
@@ -313,21 +318,21 @@ def _outcomes(
     schema = pl.read_parquet_schema(file)
     scan = pl.scan_parquet(file).filter(pl.col("example_id").is_in(frame["example_id"].implode()))
     cost = next((name for name in COSTS if name in schema), "operations")
-    held = [name for name in ("answer", "answers", "correct", "ending", "traces", cost) if name in schema]
+    columns = [name for name in ("answer", "answers", "correct", "ending", "traces", cost) if name in schema]
     order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
     place = {name: number for number, name in enumerate(names)}
-    rows = collect(scan.select("policy", "example_id", *held)).join(order, on="example_id", how="inner")
+    rows = collect(scan.select("policy", "example_id", *columns)).join(order, on="example_id", how="inner")
     rows = rows.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64, default=len(place)), "row")
-    gone = pl.Series([None] * len(rows))
+    absent = pl.Series([None] * len(rows))
     if "answers" in rows:
         rows = rows.with_columns(answer=pl.coalesce("answer", _shares_of_answers()))
     ending = {name: number for number, name in enumerate(ENDINGS)}
     return {
         "answer": [words.number(word) for word in rows["answer"]],
         "correct": numbers(rows["correct"]),
-        "ending": [ending.get(name, -1) for name in rows.get_column("ending", default=gone)],
-        "traces": numbers(rows.get_column("traces", default=gone).cast(pl.Float64)),
-        "cost": numbers(rows.get_column(cost, default=gone).cast(pl.Float64)),
+        "ending": [ending.get(name, -1) for name in rows.get_column("ending", default=absent)],
+        "traces": numbers(rows.get_column("traces", default=absent).cast(pl.Float64)),
+        "cost": numbers(rows.get_column(cost, default=absent).cast(pl.Float64)),
         "costs": cost.replace("_", " "),
     }
 
@@ -342,7 +347,7 @@ def _shares_of_answers() -> pl.Expr:
 
 
 def _paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words) -> Json:
-    """What was paid trace by trace, in which orders, and where each policy stopped: columns of numbers."""
+    """Paid traces, their orders and the stops of each policy: columns of numbers."""
     order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
 
     def mine(name: str) -> pl.DataFrame:
@@ -383,7 +388,7 @@ def _paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words
             "slice": codes(scores["slice"], "slice"),
             "sample": scores["sample"].to_list(),
             "verifier": codes(scores["verifier"], "verifier"),
-            "score": [None if one is None else number_of(float(f"{one:.4g}")) for one in scores["score"]],
+            "score": [None if score is None else number_of(float(f"{score:.4g}")) for score in scores["score"]],
             "tokens": numbers(scores["verification_tokens"].cast(pl.Float64)),
         },
         "orders": {
@@ -406,8 +411,8 @@ def _paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words
             "policy": codes(stops["policy"], "policy"),
             **{name: stops[name].to_list() for name in ("part", "order", "steps", "generated", "verified")},
             "verifier": codes(stops["verifier"], "verifier"),
-            "checks": [-1 if one is None else one for one in stops["verification_order"]],
+            "checks": [-1 if stop is None else stop for stop in stops["verification_order"]],
             "slice": codes(stops["chosen_slice"], "slice"),
-            "sample": [-1 if one is None else one for one in stops["chosen_sample"]],
+            "sample": [-1 if stop is None else stop for stop in stops["chosen_sample"]],
         },
     }

@@ -14,9 +14,9 @@ import polars as pl
 
 from replay.runs.compare.comparing import against, compare
 from replay.runs.compare.headroom import GAPS, headroom
+from replay.runs.saved.display import ranked_input
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.saved_folder import SavedFolder
-from replay.runs.saved.shown import ranked_input
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ThinkbackError, counted
 from toolkit.printable import printable
@@ -80,7 +80,7 @@ def numbers(values: pl.Series) -> list[float | None]:
 
 
 def basis(result: Findings) -> str:
-    """What the numbers rest on, in a few sentences."""
+    """Basis of the numbers, in a few sentences."""
     settings, provenance = result.summariser.settings, result.provenance
     policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
     where = f" where {provenance['where']}" if provenance.get("where") else ""
@@ -93,7 +93,7 @@ def basis(result: Findings) -> str:
 
 
 def _in_plain_text(sentence: str) -> str:
-    """As a page says it: without the signs that set names apart in a terminal."""
+    """A sentence without the signs that set names apart in a terminal."""
     return printable(sentence.replace("`", ""))
 
 
@@ -117,7 +117,7 @@ def _metrics(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
 
 
 def _form_of(column: OutcomeColumn) -> Json:
-    """How the numbers of a metric are written."""
+    """Number format of a metric."""
     return {
         "label": printable(column.heading),
         "axis": printable(column.on_axis if column.cost and not column.share else column.heading),
@@ -204,29 +204,33 @@ def _pairs(result: Findings, results: RankedInput, rows: Sequence[Ranked], numbe
     return {
         "baselines": [*differences],
         "left": len([place for place in usual if place not in differences]),
-        **{part: [[None if one is None else one[part] for one in entries] for entries in differences.values()]
+        **{part: [[None if entry is None else entry[part] for entry in entries] for entries in differences.values()]
            for part in ("difference", *empty)},
     }  # fmt: skip
 
 
 def _baselines(rows: Sequence[Ranked], first: Sequence[int], usual: Sequence[int], most: int) -> list[int]:
-    """At most so many: the first, then policies that are no more than another setting of a sweep, then settings.
+    """Places of at most `most` baselines: the first, then policies that are no setting of a sweep, then settings.
 
     Of either those that there is no room for are spread over the ranking, so that they are not all like the leader.
     """
     swept = {place for place in usual if rows[place].policy.sweep_size > 1 and not rows[place].chosen}
     baselines = list(dict.fromkeys(first))
     for group in ([place for place in usual if place not in swept], [place for place in usual if place in swept]):
-        left = [place for place in group if place not in baselines]
-        room = min(most - len(baselines), len(left))
-        baselines += [left[at] for at in np.linspace(0, len(left) - 1, room).round().astype(int)] if room > 0 else []
+        places = [place for place in group if place not in baselines]
+        room = min(most - len(baselines), len(places))
+        baselines += (
+            [places[at] for at in np.linspace(0, len(places) - 1, room).round().astype(int)] if room > 0 else []
+        )
     return baselines[:most]
 
 
-Told = dict[int, list[Json | None]]
+PairColumns = dict[int, list[Json | None]]
 
 
-def _tell_all_pairs(differences: Told, result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> None:
+def _tell_all_pairs(
+    differences: PairColumns, result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]
+) -> None:
     """Adds limits that hold for all pairs, and fixes and flips, where the policies are few enough to be compared."""
     try:
         pairs = compare(result, None, None, None, None).pairs
@@ -266,20 +270,22 @@ def _sweeps(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int])
             yield _all_thresholds(sweep, members, thresholds, number)
             continue
         keys = [key for key, _ in members[0].swept]
-        values = [_ordered([dict(one.swept)[key] for one in members]) for key in keys]
+        values = [_ordered([dict(member.swept)[key] for member in members]) for key in keys]
         yield {
             "name": printable(members[0].label or sweep),
             "keys": [
                 {"key": printable(key), "values": [*map(_value_text, of)]} for key, of in zip(keys, values, strict=True)
             ],
-            "at": [[of.index(dict(one.swept)[key]) for key, of in zip(keys, values, strict=True)] for one in members],
-            "policy": [number[one.name] for one in members],
+            "at": [
+                [of.index(dict(member.swept)[key]) for key, of in zip(keys, values, strict=True)] for member in members
+            ],
+            "policy": [number[member.name] for member in members],
             "means": {},
         }
 
 
 def _all_thresholds(sweep: str, members: Sequence[Any], rows: pl.DataFrame, number: Mapping[str, int]) -> Json:
-    mine = {dict(one.swept)[members[0].swept[0][0]]: number[one.name] for one in members}
+    mine = {dict(member.swept)[members[0].swept[0][0]]: number[member.name] for member in members}
     means = [name for name in rows.columns if name not in ("policy", "threshold", "n", "judged")]
     return {
         "name": printable(members[0].label or sweep),
@@ -302,7 +308,7 @@ def _value_text(value: Any) -> str:
 
 
 def _headroom(result: Findings, folder: SavedFolder, number: Mapping[str, int]) -> Json | None:
-    """What policies capture of the headroom; None where no policy sees gold."""
+    """Share of the headroom that policies capture; None where no policy sees gold."""
     gaps = pl.read_parquet(folder.file(GAPS)) if folder.has(GAPS) else None
     try:
         room = headroom(result, gaps)
@@ -310,8 +316,8 @@ def _headroom(result: Findings, folder: SavedFolder, number: Mapping[str, int]) 
         return None
     measures: dict[str, list[Any]] = {}
     for policy, measure, estimate, low, high, *_ in room.frame.iter_rows():
-        mine = measures.setdefault(measure, [None] * len(number))
-        mine[number[policy]] = [number_of(estimate), number_of(low), number_of(high)]
+        rows = measures.setdefault(measure, [None] * len(number))
+        rows[number[policy]] = [number_of(estimate), number_of(low), number_of(high)]
     accuracy = {policy: number_of(value) for policy, value in room.accuracy.select("policy", "estimate").iter_rows()}
     right = [accuracy.get(policy) for policy in number]
     ends = {"oracle": number[room.oracle], "baseline": None if room.baseline is None else number[room.baseline]}

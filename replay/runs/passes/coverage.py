@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from replay.data.needs import Action, Needs, slice_name
-from replay.engine.outcome import EXHAUSTED, SERVED
+from replay.engine.outcome import COVERED, EXHAUSTED
 from replay.policies.base import Policy, nested
 from replay.policies.remarks import RemarkKind
-from replay.runs.passes.gathered import ENDING, REASON, Gathered
+from replay.runs.passes.pass_result import ENDING, REASON, PassResult
 from replay.runs.passes.versions import Reported
 from replay.sampling.unscored import Unscored
 from toolkit.columns import OutcomeColumn
@@ -21,7 +21,7 @@ from toolkit.errors import EmptyError, counted, listed
 from toolkit.notes import Note, note, warning
 from toolkit.show.ranking.ranking import UNLIKE_CALLS
 
-MIN_SERVED = (9, 10)
+MIN_COVERED = (9, 10)
 """A policy stays when it can serve at least this share of the examples that some policy can serve."""
 REASONS = 3
 """Reasons that are named at most why a policy is dropped."""
@@ -29,40 +29,40 @@ REASONS = 3
 
 @dataclass
 class _BaselineSet:
-    """What leaving out examples for the sake of other policies does to the baseline's number.
+    """Effect on the baseline's number of leaving out examples because of other policies.
 
-    `lost`: by policy the examples that the baseline covers and it does not. `own`, `kept`: judged examples that the
-    baseline covers, and that all cover, with the sum of its correctness on them.
+    `lost`: by policy the examples that the baseline covers and it does not. `on_covered`, `on_shared`: judged
+    examples that the baseline covers, and that all cover, with the sum of its correctness on them.
     """
 
     name: str
-    told: bool
+    judged: bool
     lost: Counter[str] = field(default_factory=Counter)
     covered: int = 0
-    own: tuple[int, float] = (0, 0.0)
-    kept: tuple[int, float] = (0, 0.0)
+    on_covered: tuple[int, float] = (0, 0.0)
+    on_shared: tuple[int, float] = (0, 0.0)
 
     def add(self, names: Sequence[str], complete: np.ndarray, correct: np.ndarray) -> None:
         """A block: which policies serve which examples (P, E), and the baseline's correctness (E,), NaN unjudged."""
-        mine, keep = complete[names.index(self.name)], complete.all(axis=0)
-        for name, count in zip(names, (mine & ~complete).sum(axis=1), strict=True):
+        covered, keep = complete[names.index(self.name)], complete.all(axis=0)
+        for name, count in zip(names, (covered & ~complete).sum(axis=1), strict=True):
             if count:
                 self.lost[name] += int(count)
-        self.covered += int(mine.sum())
-        self.own, self.kept = (
+        self.covered += int(covered.sum())
+        self.on_covered, self.on_shared = (
             (n + int((on & ~np.isnan(correct)).sum()), total + float(np.nansum(correct[on])))
-            for (n, total), on in ((self.own, mine), (self.kept, keep))
+            for (n, total), on in ((self.on_covered, covered), (self.on_shared, keep))
         )
 
     def accuracies(self) -> tuple[float, float] | None:
-        """Of the examples that the baseline covers, and of those that all cover; None where they are not known yet."""
-        (n, total), (shared_n, shared_total) = self.own, self.kept
-        return (total / n, shared_total / shared_n) if self.told and n and shared_n else None
+        """Accuracies on the examples that the baseline covers, and that all cover; None where they are unknown."""
+        (n, total), (shared_n, shared_total) = self.on_covered, self.on_shared
+        return (total / n, shared_total / shared_n) if self.judged and n and shared_n else None
 
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Which examples some policies can serve, and what must be said about them.
+    """The examples that some policies cover, and the remarks on them.
 
     `keep` (N,): the examples that all serve; `excluded` maps the id of each other one to the first reason. `counts`,
     `why`: how many examples each policy serves, and why not the others. `by_some`: examples that some policy serves.
@@ -92,7 +92,7 @@ class Coverage:
     baseline: _BaselineSet | None = None
 
     @property
-    def kept(self) -> int:
+    def shared(self) -> int:
         return int(self.keep.sum())
 
     @property
@@ -104,9 +104,9 @@ class Coverage:
         """Seconds that replay spent on each policy's surrogate, walked to its end, per example and random order."""
         return {name: total / max(self.replayed, 1) for name, total in self.order_s.items()}
 
-    def check_served(self, address: str) -> Coverage:
+    def require_examples(self, address: str) -> Coverage:
         """Itself, or an error when no example is left."""
-        if not self.kept:
+        if not self.shared:
             reasons = Counter(self.excluded.values()).most_common(1)
             why = f"; for most of them, {reasons[0][0]}" if reasons else ""
             raise EmptyError(
@@ -116,14 +116,14 @@ class Coverage:
         return self
 
     def notes(self, examples: int) -> Iterator[Note]:
-        """What was left out, the warning about bias first, and what policies remarked on."""
+        """Notes on what was left out, the warning about bias first, and the remarks of policies."""
         yield from _note_left_out(self.excluded, examples)
         yield from _note_without_answers(self.valid, self.actions)
         yield from _note_outside_labels(self.outside)
-        yield from _note_unserved(self.excluded, self.dropped)
+        yield from _note_undercovered(self.excluded, self.dropped)
         if self.baseline is not None:
             one = self.baseline
-            yield from _note_baseline(one.name, self.kept, one.covered, one.lost, one.accuracies())
+            yield from _note_baseline(one.name, self.shared, one.covered, one.lost, one.accuracies())
         yield from _note_unscored(self.unscored)
         remarks = dict(self.remarks)
         for policy in self.policies:
@@ -135,8 +135,8 @@ class Coverage:
         yield from _note_underestimated(self.free, self.exhausted, self.behind_gaps)
 
 
-def coverage_of(record: Gathered, reported: Reported, needs: Needs, baseline: str | None = None) -> Coverage:
-    """What some policies cover of what was gathered; `needs` is what they read of a log."""
+def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, baseline: str | None = None) -> Coverage:
+    """Coverage of some policies in the result of a pass; `needs` is what they read of a log."""
     policies, everyone = reported.policies, np.arange(len(reported.policies))
     masks, excluded = list[np.ndarray](), dict[str, str]()
     names = [policy.name for policy in policies]
@@ -146,29 +146,29 @@ def coverage_of(record: Gathered, reported: Reported, needs: Needs, baseline: st
     by_some = first = 0
     counts, exhausted = np.zeros((2, len(policies)), dtype=np.int64)
     why: dict[str, Counter[str]] = {}
-    for block in record.blocks:
-        reason = reported.values(block.slabs[REASON], everyone, first, 0, len(block)).astype(np.int64)
-        complete = reason == SERVED
+    for block in pass_result.blocks:
+        reason = reported.values(block.columns[REASON], everyone, first, 0, len(block)).astype(np.int64)
+        complete = reason == COVERED
         keep = complete.all(axis=0)
         by_some += int(complete.any(axis=0).sum())
         if baseline_set is not None:
-            correct = reported.values(block.slabs["correct"], np.array([base]), first, 0, len(block))[0]
+            correct = reported.values(block.columns["correct"], np.array([base]), first, 0, len(block))[0]
             baseline_set.add(names, complete, correct)
         counts += complete.sum(axis=1)
         for p in np.flatnonzero(~complete.all(axis=1)):
             tally = np.bincount(reason[p], minlength=len(block.reasons))
-            tally[SERVED] = 0
+            tally[COVERED] = 0
             reasons = why.setdefault(policies[p].name, Counter())
             reasons.update({block.reasons[code]: int(tally[code]) for code in np.flatnonzero(tally)})
         for e in np.flatnonzero(~keep):
             by = int((~complete[:, e]).argmax())
             excluded[str(block.ids[int(e)])] = f"{policies[by].name}: {block.reasons[reason[by, e]]}"
-        ending = reported.values(block.slabs[ENDING], everyone, first, 0, len(block))
+        ending = reported.values(block.columns[ENDING], everyone, first, 0, len(block))
         exhausted += (ending[:, keep] == EXHAUSTED).sum(axis=1)
         masks.append(keep)
         first += len(block)
-    read = needs.pools | set(needs.slices.values())
-    numbers = record.versions.numbers_of(policies)
+    slices = needs.pools | set(needs.slices.values())
+    numbers = pass_result.versions.numbers_of(policies)
     return Coverage(
         policies=policies,
         keep=np.concatenate(masks),
@@ -178,24 +178,26 @@ def coverage_of(record: Gathered, reported: Reported, needs: Needs, baseline: st
         excluded=excluded,
         exhausted={policy.name: int(count) for policy, count in zip(policies, exhausted, strict=True)},
         baseline=baseline_set,
-        **_told(record, read, numbers, masks),
+        **_tallies(pass_result, slices, numbers, masks),
     )
 
 
-def _told(record: Gathered, read: Set[str], numbers: Mapping[int, str], masks: Sequence[np.ndarray]) -> dict[str, Any]:
-    """What the blocks tell beside outcomes, of the slices that are `read` and of some policies (`numbers`: names)."""
+def _tallies(
+    pass_result: PassResult, slices_read: Set[str], numbers: Mapping[int, str], masks: Sequence[np.ndarray]
+) -> dict[str, Any]:
+    """Tallies of the blocks beside outcomes, of the slices in `slices_read` and of some policies (`numbers`: names)."""
     valid, outside, actions = Counter[str](), Counter[str](), dict[str, Action]()
     remarks, order_s = dict[RemarkKind, Counter[str]](), dict[str, float]()
     behind_gaps, free = 0, dict[str, frozenset[str]]()
     unscored = dict[tuple[str, str, Unscored], Counter[str]]()
-    for block, keep in zip(record.blocks, masks, strict=True):
+    for block, keep in zip(pass_result.blocks, masks, strict=True):
         tally = block.tally
-        for name in tally.valid.keys() & read:
+        for name in tally.valid.keys() & slices_read:
             valid[name] += tally.valid[name]
-        behind_gaps += sum(tally.behind_gaps[name] for name in tally.behind_gaps.keys() & read)
-        actions |= {name: action for name, action in tally.actions.items() if name in read}
+        behind_gaps += sum(tally.behind_gaps[name] for name in tally.behind_gaps.keys() & slices_read)
+        actions |= {name: action for name, action in tally.actions.items() if name in slices_read}
         for (slices, answer), count in tally.outside.items():
-            if not read.isdisjoint(slices):
+            if not slices_read.isdisjoint(slices):
                 outside[answer] += count
         for number, counts in tally.remarks.items():
             if number in numbers:
@@ -219,9 +221,9 @@ def _told(record: Gathered, read: Set[str], numbers: Mapping[int, str], masks: S
     }  # fmt: skip
 
 
-def unserved(coverage: Coverage) -> dict[str, str]:
+def undercovered(coverage: Coverage) -> dict[str, str]:
     """Policies that serve less than nine tenths of the examples that some policy serves, with the reason."""
-    share, of = MIN_SERVED
+    share, of = MIN_COVERED
     dropped = {}
     for policy in coverage.policies:
         count, why = coverage.counts[policy.name], coverage.why.get(policy.name, Counter())
@@ -242,7 +244,7 @@ def _counted(why: Counter[str]) -> str:
 CALLS = {"calls", "operations", "traces"}
 """Units of costs that count calls, whatever each costs."""
 MOST_MISSING = 2
-"""Of what the suite leaves out, named with the reason."""
+"""Policies left out of the suite that a note names with the reason."""
 MAX_NAMED = 5
 """Answers outside the label space that are named."""
 WARN_EXCLUDED = 0.01
@@ -258,13 +260,15 @@ examples from the baseline."""
 
 
 def of_suite(missing: Sequence[str], where: str | None) -> Iterator[Note]:
-    """What a standard suite leaves out, and the examples that are reported because it says so."""
+    """Notes on what a standard suite leaves out, and on the examples that it reports."""
     if missing:
         few, more = missing[:MOST_MISSING], len(missing) - MOST_MISSING
         rest = f", and {more} more (the suite's own text names all)" if more > 0 else ""
         yield note(SUITE, f"the suite leaves out {'; '.join(few)}{rest}")
     if where is not None:
-        yield note(SUITE, f"of the suite only the examples with {where} are reported; the condition `true` reports all")
+        yield note(
+            SUITE, f"the suite reports only the examples with {where} are reported; the condition `true` reports all"
+        )
 
 
 def _note_left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:
@@ -303,7 +307,7 @@ def _note_without_answers(valid: Mapping[str, int], actions: Mapping[str, Action
             what = f"revision of `{base}` by `{action}`" + ("" if pool is None else f" in pool `{pool}`")
         yield warning(
             "no_valid_answer",
-            f"no {what} has a valid answer, so every prediction made of them is null and counts as wrong",
+            f"no {what} has a valid answer, so every prediction from them is null and counts as wrong",
         )
 
 
@@ -318,7 +322,7 @@ def _note_outside_labels(outside: Counter[str]) -> Iterator[Note]:
         )
 
 
-def _note_unserved(excluded: Mapping[str, str], policies: Mapping[str, str]) -> Iterator[Note]:
+def _note_undercovered(excluded: Mapping[str, str], policies: Mapping[str, str]) -> Iterator[Note]:
     """The three most frequent reasons why examples are left out, and the policies that the log cannot serve."""
     for reason, count in Counter(excluded.values()).most_common(3):
         yield note(LEFT_OUT, f"left out: {counted(count, 'example')} ({reason})")
@@ -329,7 +333,7 @@ def _note_unserved(excluded: Mapping[str, str], policies: Mapping[str, str]) -> 
 def _note_baseline(
     name: str, shared_n: int, covered: int, lost: Mapping[str, int], accuracies: tuple[float, float] | None
 ) -> Iterator[Note]:
-    """That the baseline's number is over fewer examples than it covers, because of other policies."""
+    """Note that the baseline's number is over fewer examples than it covers, because of other policies."""
     if not lost:
         return
     most_first = sorted(lost, key=lambda policy: (-lost[policy], policy))
@@ -341,8 +345,8 @@ def _note_baseline(
         text = f"; it is right on {first} of the first and on {here} of the second"
     yield note(
         BASELINE_SET,
-        f"the log covers {counted(covered, 'example')} for the baseline `{name}`, whose numbers are of {shared_n:,}: "
-        f"on the rest others lack calls or values ({who}{more}){text}",
+        f"the log covers {counted(covered, 'example')} for the baseline `{name}`, and its numbers are of {shared_n:,}: "
+        f"on the rest other policies lack calls or values ({who}{more}){text}",
         [name, *most_first],
     )
 
@@ -374,9 +378,11 @@ def _note_underestimated(
     verifiers: Mapping[str, frozenset[str]], policies: Mapping[str, int], traces: int
 ) -> Iterator[Note]:
     """Verifiers of which calls count as free, policies that looked cheaper than they are, traces that do not count."""
-    named = sorted(name for name, lacking in verifiers.items() if lacking & {"verification_tokens", "latency_s"})
-    if named:
-        yield note(FREE, f"verifier calls without logged tokens or seconds count as free: {listed(named)}")
+    verifier_names = sorted(
+        name for name, lacking in verifiers.items() if lacking & {"verification_tokens", "latency_s"}
+    )
+    if verifier_names:
+        yield note(FREE, f"verifier calls without logged tokens or seconds count as free: {listed(verifier_names)}")
     for name, count in policies.items():
         if count:
             yield note(

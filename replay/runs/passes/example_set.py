@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -12,21 +12,48 @@ from replay.data.conditions import matching
 from replay.data.contents import Contents
 from toolkit.errors import ConflictError, EmptyError, argument
 from toolkit.log import Log, collect
+from toolkit.stats import unit_numbers
 from toolkit.stats.many.compare import COMPARISONS_SCHEMA, SUMMARY_SCHEMA
+from toolkit.stats.metrics.spill import Ints
+from toolkit.stats.metrics.strata import Strata
 
 
 @dataclass(frozen=True)
 class ExampleSet:
-    """The examples of a run and what the statistics need of them, in example_id order."""
+    """The examples of a run and what the statistics need of them, in example_id order.
+
+    `strata`: the column whose values are drawn each by itself; `weights`: of these values, relative to each other.
+    """
 
     frame: pl.DataFrame  # example_id, dataset, labels, gold, cluster and whatever `by` names
     labels: tuple[str, ...] | None  # of the label space that all examples share, those that are gold of any
+    strata: str | None = None
+    weights: Mapping[str, float] | None = None
+
+    def of(self, ids: pl.Series) -> ExampleSet:
+        """The same of some of the examples."""
+        return replace(self, frame=self.frame.filter(pl.col("example_id").is_in(ids.implode())))
 
     def gold_codes(self, examples: pl.DataFrame) -> np.ndarray | None:
         """Gold of each example as an index into the labels, -1 where it has none."""
         if self.labels is None:
             return None
         return examples.select(label_codes("gold", self.labels)).to_series().fill_null(-1).to_numpy()
+
+    def units(self, examples: pl.DataFrame) -> tuple[Ints, Strata | None]:
+        """The resampling unit of each of some examples, and their strata."""
+        unit = unit_numbers(resampling_units(examples))
+        if self.strata is None:
+            return unit, None
+        name = stratum_names(examples, self.strata)
+        names = tuple(sorted(name.unique().to_list()))
+        code = name.replace_strict(list(names), range(len(names)), return_dtype=pl.Int64).to_numpy()
+        return unit, Strata.of(self.strata, code, names, unit, self.weights)
+
+
+def stratum_names(examples: pl.DataFrame, column: str) -> pl.Series:
+    """The stratum of each example; examples without a value are one."""
+    return examples[column].cast(pl.String).fill_null("null")
 
 
 def label_codes(column: str, labels: Sequence[str]) -> pl.Expr:
@@ -69,7 +96,9 @@ def select_examples(
     for column in by:
         contents.require_groups(column)
         if column in {*SUMMARY_SCHEMA, *COMPARISONS_SCHEMA}:
-            raise ConflictError(f"{argument('by')} names `{column}`, which is a column of the tables, too: rename it")
+            raise ConflictError(
+                f"{argument('by')} names `{column}`, which is also a column of the result's tables: rename it"
+            )
     names = list(dict.fromkeys(["example_id", "dataset", "labels", "gold", "cluster", *by, *columns]))
     examples = collect(log.scan("examples", names), log).sort("example_id")
     if where is not None:

@@ -12,25 +12,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from replay.engine.outcome import SERVED
+from replay.engine.outcome import COVERED
 from replay.policies.base import Evaluator, Policy, SweptGate
-from replay.runs.passes.example_set import resampling_units
+from replay.runs.passes.example_set import ExampleSet, resampling_units
 from replay.runs.passes.passes import ReplayPlan, blocks, outcome_values
 from toolkit.columns import COLUMNS, find
 from toolkit.errors import EmptyError
 from toolkit.stats import Settings, unit_numbers
 from toolkit.stats.curves.bands import GateSteps, MetricBand, bands, means
+from toolkit.stats.metrics.strata import Strata
 
 MOST_POINTS = 200
 """Thresholds with intervals, evenly spread over those that there are; never and always among them."""
 COMPARED = ("correct", *(column.name for column in COLUMNS if column.needs))
-"""What says how good it is to intervene: correct, fix, flip, intervened."""
+"""Columns that say how good it is to intervene: correct, fix, flip, intervened."""
 BANDED = (*COMPARED, "total_tokens")
 AMONG, ACTED = "flips_among", "acted"
 """Flips among the examples acted on, over the share that is: equation 19 of Dip, Zhou and Zhang."""
 CURVE = (*COMPARED, "action_tokens", "total_tokens", "calls", "latency_s")
 SWEPT = frozenset((*CURVE, *BANDED))
-"""What the tables of a sweep need."""
+"""Columns that the tables of a sweep need."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,28 +39,35 @@ class Branches:
     """Both branches of a `when` on the examples that it can serve whatever its threshold, in example_id order.
 
     `signal` (N,): NaN where it fires whatever the threshold, because the base has no answer and no signal.
-    `kept`, `fired`: columns of outcomes (N,) where the gate does not fire and where it does.
+    `unfired`, `fired`: columns of outcomes (N,) where the gate does not fire and where it does.
     """
 
     ids: pl.Series
     unit: np.ndarray
     signal: np.ndarray
     below: bool
-    kept: Mapping[str, np.ndarray]
+    unfired: Mapping[str, np.ndarray]
     fired: Mapping[str, np.ndarray]
     left_out: int
+    examples: ExampleSet | None = None
+
+    @property
+    def strata(self) -> Strata | None:
+        """Those of the examples, where it is known which there are."""
+        return None if self.examples is None else self.examples.units(self.examples.frame)[1]
 
     def among(self, ids: pl.Series) -> Branches:
-        """The same on some of the examples."""
+        """The branches on some of the examples."""
         mask = self.ids.is_in(ids.implode()).to_numpy()
         return replace(
             self, ids=self.ids.filter(pl.Series(mask)), unit=unit_numbers(self.unit[mask]), signal=self.signal[mask],
-            kept={name: values[mask] for name, values in self.kept.items()},
+            examples=None if self.examples is None else self.examples.of(ids),
+            unfired={name: values[mask] for name, values in self.unfired.items()},
             fired={name: values[mask] for name, values in self.fired.items()},
         )  # fmt: skip
 
     def fires(self, threshold: float) -> np.ndarray:
-        """Where the gate fires (N,) at a threshold."""
+        """Mask (N,) of the examples on which the gate fires at a threshold."""
         on = self.signal < threshold if self.below else self.signal >= threshold
         return on | np.isnan(self.signal)
 
@@ -87,15 +95,16 @@ class Branches:
             group = np.searchsorted(thresholds, self.signal, side="right")
         else:  # fires where signal >= threshold; thresholds descend
             group = np.searchsorted(-thresholds, -self.signal, side="left")
-        names = [name for name in columns if name in self.kept]
-        base = {name: np.where(forced, self.fired[name], self.kept[name]) for name in names}
+        names = [name for name in columns if name in self.unfired]
+        base = {name: np.where(forced, self.fired[name], self.unfired[name]) for name in names}
         return GateSteps(
             group=np.where(forced, 0, group).astype(np.int64),
             unit=self.unit,
-            kept=base,
+            base=base,
             fired={name: self.fired[name] for name in names},
             rate=frozenset(name for name in names if find(name).rate),
             least=len(thresholds) - 1,
+            strata=self.strata,
         )
 
 
@@ -105,44 +114,47 @@ class BranchBlock:
 
     ids: pl.Series
     every_signal: np.ndarray
-    served: np.ndarray  # (E,) bool
-    kept: Mapping[str, np.ndarray]
+    covered: np.ndarray  # (E,) bool
+    unfired: Mapping[str, np.ndarray]
     fired: Mapping[str, np.ndarray]
 
 
 def branch_block(on: Evaluator, gate: SweptGate, columns: Collection[str] | None = None) -> BranchBlock:
     """Both branches of a `when` (resolved) on a block, with some columns of outcomes, by default all."""
     never, always = (on.outcome(one) for one in gate.never_and_always())
-    served = (never.reason == SERVED) & (always.reason == SERVED)
+    covered = (never.reason == COVERED) & (always.reason == COVERED)
     base, fired = (
-        {name: values for name, values in outcome_values(one, served).items() if columns is None or name in columns}
+        {name: values for name, values in outcome_values(one, covered).items() if columns is None or name in columns}
         for one in (never, always)
     )
-    return BranchBlock(on.block.examples["example_id"].filter(pl.Series(served)), gate.signal(on), served, base, fired)
+    return BranchBlock(
+        on.block.examples["example_id"].filter(pl.Series(covered)), gate.signal(on), covered, base, fired
+    )
 
 
-def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: pl.DataFrame) -> Branches:
+def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: ExampleSet) -> Branches:
     """The blocks together; `examples` are all of them. Raises ThinkbackError where none has both branches."""
     ids = pl.concat([part.ids for part in parts])
     if ids.is_empty():
         raise gate.policy.refuse("no example of the log has what both of its branches need")
-    mine = examples.filter(pl.col("example_id").is_in(ids.implode()))
+    rows = examples.of(ids)
     return Branches(
         ids=ids,
-        unit=unit_numbers(resampling_units(mine)),
-        signal=np.concatenate([part.every_signal[part.served] for part in parts]),
+        unit=unit_numbers(resampling_units(rows.frame)),
+        signal=np.concatenate([part.every_signal[part.covered] for part in parts]),
         below=gate.falling,
-        kept={name: np.concatenate([part.kept[name] for part in parts]) for name in parts[0].kept},
+        unfired={name: np.concatenate([part.unfired[name] for part in parts]) for name in parts[0].unfired},
         fired={name: np.concatenate([part.fired[name] for part in parts]) for name in parts[0].fired},
-        left_out=sum(int((~part.served).sum()) for part in parts),
+        left_out=sum(int((~part.covered).sum()) for part in parts),
+        examples=rows,
     )
 
 
 def gather(plan: ReplayPlan, gate: SweptGate) -> Branches:
     """Evaluate both branches of a `when` (resolved) on the examples of a plan."""
     pair = gate.never_and_always()
-    pieces = blocks(plan, pair[:1])
-    return join_branches([branch_block(Evaluator(block, pair), gate) for block in pieces], gate, plan.examples.frame)
+    log_blocks = blocks(plan, pair[:1])
+    return join_branches([branch_block(Evaluator(block, pair), gate) for block in log_blocks], gate, plan.examples)
 
 
 def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
@@ -152,7 +164,7 @@ def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
     """
     thresholds = branches.thresholds()
     steps = branches.steps(thresholds, columns)
-    values = {str(find(name).metric): pl.Series(means(steps, name), nan_to_null=True) for name in steps.kept}
+    values = {str(find(name).metric): pl.Series(means(steps, name), nan_to_null=True) for name in steps.base}
     return pl.DataFrame({"threshold": thresholds, **values})
 
 
@@ -205,13 +217,13 @@ def _never(metric_bands: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
 
 def _among(steps: GateSteps) -> GateSteps:
     """The steps with the flips among the examples acted on, those of them that are judged."""
-    if "flip" not in steps.kept:
+    if "flip" not in steps.base:
         return steps
-    unjudged = np.isnan(steps.kept["flip"]) | np.isnan(steps.fired["flip"])
+    unjudged = np.isnan(steps.base["flip"]) | np.isnan(steps.fired["flip"])
     base, fired = (
-        {**side, ACTED: np.where(unjudged, np.nan, side["intervened"])} for side in (steps.kept, steps.fired)
+        {**side, ACTED: np.where(unjudged, np.nan, side["intervened"])} for side in (steps.base, steps.fired)
     )
-    return replace(steps, kept=base, fired=fired, rate=steps.rate | {ACTED}, among={AMONG: ("flip", ACTED)})
+    return replace(steps, base=base, fired=fired, rate=steps.rate | {ACTED}, among={AMONG: ("flip", ACTED)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +240,7 @@ class Sweep:
 
     @classmethod
     def of(cls, gate: SweptGate, branches: Branches) -> Sweep:
-        """With thresholds at equal shares of the examples, or up to 200 that are evenly spread over all."""
+        """Sweep of thresholds at equal shares of the examples, or of up to 200 evenly spread ones."""
         if gate.shares is not None:
             thresholds = branches.at_shares(gate.shares)
             return cls(gate, branches, thresholds, len(thresholds))
@@ -244,14 +256,14 @@ class Sweep:
             yield replace(self.gate.at(threshold), name=name, sweep=policy.name, sweep_size=size, swept=setting)
 
     def tables(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """What all thresholds give on the examples that a run compares, those not `excluded`.
+        """Tables of all thresholds on the examples that a run compares, those not `excluded`.
 
         The curve has a row per (policy, threshold), with the examples (`n`) and those of them that are judged
         (`judged`); the bands per (policy, threshold, metric), with the examples that the metric is known of.
         """
         ids = self.branches.ids
         branches, of = self.branches.among(ids.filter(~ids.is_in(list(excluded)))), pl.lit(self.gate.policy.name)
-        judged = int(np.isfinite(branches.kept["correct"] + branches.fired["correct"]).sum())
+        judged = int(np.isfinite(branches.unfired["correct"] + branches.fired["correct"]).sum())
         table = curve(branches).select(of.alias("policy"), pl.all(), n=pl.lit(len(branches.ids)), judged=pl.lit(judged))
         return table, band_table(branches, settings, self.thresholds).select(of.alias("policy"), pl.all())
 

@@ -25,9 +25,10 @@ P = TypeVar("P", bound=Policy)
 
 
 def resolved(
-    log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str] = ()
-) -> tuple[tuple[Policy, ...], ExampleSet, tuple[Note, ...]]:
-    """The policies with the log's names; the examples; notes about what was seen in fitting.
+    log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str] = (),
+    columns: Sequence[str] = (),
+) -> tuple[tuple[Policy, ...], ExampleSet, tuple[Note, ...]]:  # fmt: skip
+    """The policies with the log's names; the examples, with further `columns`; notes about what was seen in fitting.
 
     ThinkbackError for what the log cannot serve.
     """
@@ -38,7 +39,7 @@ def resolved(
         contents.require_measure(measure)
     needs = needs_of(chosen, contents)
     verifying = [policy.name for policy in chosen if policy.needs(contents).scores]
-    read = {*needs.example_columns}
+    read = {*needs.example_columns, *columns}
     split = {"split"} if verifying and "split" in contents.example_columns else set()
     examples = select_examples(log, contents, needs.pools, where, by, sorted(read | split))
     notes = [*(training_rows(verifying, examples.frame["split"]) if split else ())]
@@ -91,8 +92,8 @@ class _Fitter:
 
     def check_apart(self, policy: Policy) -> None:
         """Raise where thresholds of what a policy learns would be set on examples that it learns from."""
-        for settings in (one for one in policy.learns if one.calibrates):
-            for learnt in (one for one in policy.learns if not one.calibrates):
+        for settings in (learn for learn in policy.learns if learn.calibrates):
+            for learnt in (learn for learn in policy.learns if not learn.calibrates):
                 with errors_of(policy.name):
                     refuse_reuse(self.log, (f"{learnt.key}.on", learnt.on), (f"{settings.key}.on", settings.on))
 

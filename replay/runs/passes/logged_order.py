@@ -23,13 +23,13 @@ MOST_COMPARED, FEWEST_COMPARED = 1000, 20
 MOST_POLICIES = 20
 """Policies of which that is done, the first of a run."""
 LEAST_TIMES = 1.1
-"""How many times narrower intervals are at least where that is said."""
+"""Least factor by which intervals are narrower where a note says so."""
 FEWEST_TRACES = 4
 
 
 @dataclass(frozen=True)
 class _Narrower:
-    """How many times narrower intervals of differences to the policy `first` are over all orders, by policy."""
+    """Factors, by policy, by which intervals of differences to the policy `first` are narrower over all orders."""
 
     first: str = ""
     times: dict[str, float] = field(default_factory=dict)
@@ -70,7 +70,7 @@ def _narrower(
 def order_notes(
     log: Log, contents: Contents, policies: Sequence[Policy], examples: pl.DataFrame, baseline: str | None
 ) -> Iterator[Note]:
-    """Which policies are means over which orders; of those that keep the logged one, what all orders would gain."""
+    """Notes on policies that are means over orders; of those that keep the logged one, what all orders would gain."""
     by_orders: dict[str, list[str]] = {}
     for policy in policies:
         if policy.mean_over:
@@ -89,7 +89,7 @@ def order_notes(
 
 
 def gains_of_orders(log: AnyLog) -> Iterator[Note]:
-    """What exact means over all orders gain on a log, by pool: for the vote of a half against that of a quarter."""
+    """Notes on the gain of exact means over all orders, by pool: for the vote of a half against that of a quarter."""
     log, contents = opened(log)
     examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster"]), log).sort("example_id")
     for pool in sorted(contents.pools - contents.whole - contents.opaque):

@@ -16,7 +16,7 @@ from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block
 from replay.engine.calls import PolicyPath
 from replay.engine.costs import by_name
-from replay.engine.outcome import SERVED, Outcome
+from replay.engine.outcome import COVERED, Outcome
 from replay.policies.base import Evaluator, Policy, columns_of, needs_of
 from replay.runs.passes.example_set import ExampleSet
 from toolkit.columns import COLUMNS, with_columns
@@ -30,7 +30,7 @@ EXAMPLES_AT_ONCE = 2048
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """What all passes over the log share."""
+    """The plan that all passes over the log share."""
 
     log: Log
     contents: Contents
@@ -40,7 +40,7 @@ class ReplayPlan:
     block_examples: int | None
 
     def among(self, ids: pl.Series) -> ReplayPlan:
-        """The same over some of its examples, by their ids."""
+        """The plan over some of its examples, by their ids."""
         frame = self.examples.frame.filter(pl.col("example_id").is_in(ids.implode()))
         return replace(self, examples=replace(self.examples, frame=frame))
 
@@ -52,7 +52,7 @@ def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = Fals
     """
     most = _widest(plan.contents, policies)
     chunk = chunk_size(len(policies), most)
-    wanted = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices, identified)
+    request = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices, identified)
     examples = plan.examples.frame
     bound = max(BLOCK_CELLS // most // chunk, 1) * chunk
     outer = max((plan.block_examples or bound) // chunk, 1) * chunk
@@ -60,7 +60,7 @@ def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = Fals
         for begin in range(0, len(examples), outer):
             for start in range(begin, min(begin + outer, len(examples)), bound):
                 stop = min(start + bound, begin + outer, len(examples))
-                block = read_block(plan.log, examples[start:stop], wanted)
+                block = read_block(plan.log, examples[start:stop], request)
                 for first in range(0, len(block.examples), chunk):
                     yield block.slice(first, min(first + chunk, len(block.examples)))
                     advance(min(chunk, len(block.examples) - first))
@@ -104,19 +104,19 @@ def evaluators(
     """Policies (resolved) on block after block of examples. `needs`: what is read beside theirs. `first`: of these
     pools the first so many traces alone.
     """
-    wanted = BlockRequest(needs_of(policies, contents) | (needs or Needs()))
+    request = BlockRequest(needs_of(policies, contents) | (needs or Needs()))
     with progress(title, len(examples), "examples") as advance:
         for start in range(0, len(examples), EXAMPLES_AT_ONCE):
-            block = read_block(log, examples[start : start + EXAMPLES_AT_ONCE], wanted)
-            fewer = {name: block.pools[name].first(count) for name, count in (first or {}).items()}
-            yield Evaluator(replace(block, pools={**block.pools, **fewer}), policies)
+            block = read_block(log, examples[start : start + EXAMPLES_AT_ONCE], request)
+            pools = {name: block.pools[name].first(count) for name, count in (first or {}).items()}
+            yield Evaluator(replace(block, pools={**block.pools, **pools}), policies)
             advance(len(block.examples))
 
 
 def correctness(on: Evaluator) -> np.ndarray:
     """Correctness of every policy (P, E), NaN where the log cannot serve it."""
     outcomes = [on.outcome(policy) for policy in on.policies]
-    return np.stack([np.where(outcome.reason == SERVED, outcome.correct, np.nan) for outcome in outcomes])
+    return np.stack([np.where(outcome.reason == COVERED, outcome.correct, np.nan) for outcome in outcomes])
 
 
 def _widest(contents: Contents, policies: Sequence[Policy]) -> int:

@@ -16,7 +16,7 @@ MAX_NAMED = 3
 
 
 def question_hashes(examples: pl.DataFrame, log: str) -> list[str]:
-    """What tells each question, whatever log it stands in; without a text, its id within the log of this digest.
+    """Identity of each question, whatever log it stands in; without a text, its id within the log of this digest.
 
     `examples` has example_id and question. Ids alone tell nothing across logs: every import numbers from 1.
     """
@@ -71,26 +71,26 @@ def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) 
                 f"gate file `{gate.path}` was fitted or tuned on {where}: name the split to report on with "
                 f"{argument('where')}, such as \"split = 'test'\", or allow it with `reuse = true` in the gate"
             )
-        text = f"gate file `{gate.path}` was fitted or tuned on {where}: its numbers here flatter it"
+        text = f"gate file `{gate.path}` was fitted or tuned on {where}: its numbers here are too good"
         notes.append(warning("gate_reused", text))
     return tuple(notes)
 
 
 def training_rows(policies: Sequence[str], split: pl.Series) -> Iterator[Note]:
-    """That examples outside the test split are reported along with it, by `policies` that verify."""
+    """Note that `policies` that verify are reported on examples outside the test split, too."""
     if has_test(split):
         others = int((~split.eq_missing("test")).sum())
         yield note(
             "training_rows",
             f"{others:,} of {len(split):,} examples are not of the test split: a verifier may have been trained on "
-            f"them, and what reads it would look better than it is. Where `{TEST}`, the test examples alone are "
-            "reported",
+            f"them, and policies that read it would look too good. The condition `{TEST}` reports the test examples "
+            "alone",
             policies,
         )
 
 
 def out_of_fold(readers: Mapping[str, Sequence[str]], folds: pl.DataFrame, examples: pl.Series) -> Iterator[Note]:
-    """That a verifier was fitted on some of the examples; `readers`: verifiers with the policies that read them;
+    """Note that a verifier was fitted on some of the examples; `readers`: verifiers with the policies that read them;
     `folds`: verifier and example_id of scores that are out of fold.
     """
     inside = folds.filter(pl.col("example_id").is_in(examples.implode())).unique(["verifier", "example_id"])
@@ -100,7 +100,7 @@ def out_of_fold(readers: Mapping[str, Sequence[str]], folds: pl.DataFrame, examp
             share = f"{count:,} of {len(examples):,} examples ({count / len(examples):.1%})"
             yield warning(
                 "out_of_fold",
-                f"verifier `{verifier}` was fitted on {share}: their scores are by models of other folds, which saw "
-                "other examples like them; where the log has examples that it was not fitted on, report these",
+                f"verifier `{verifier}` was fitted on {share}: models of other folds score these, and saw examples "
+                "like them; report examples that it was not fitted on, where the log has any",
                 policies,
             )

@@ -18,10 +18,9 @@ import numpy as np
 import polars as pl
 
 from replay.engine.outcome import ENDINGS
-from replay.runs.passes.example_set import ExampleSet, resampling_units
-from replay.runs.passes.gathered import ENDING, WORD, Gathered, GatheredBlock, Shares
+from replay.runs.passes.example_set import ExampleSet
+from replay.runs.passes.pass_result import ENDING, WORD, PassBlock, PassResult, Shares
 from replay.runs.passes.versions import Reported
-from toolkit.stats import unit_numbers
 from toolkit.stats.metrics.outcomes import Key, Store
 from toolkit.stats.metrics.spill import Floats, Ints
 
@@ -40,10 +39,10 @@ KEYS: dict[str, pl.DataType | type[pl.DataType]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class _ServedPiece:
+class _CoveredChunk:
     """Some examples of a block, under the policies that are reported."""
 
-    block: GatheredBlock
+    block: PassBlock
     reported: Reported
     labels: tuple[str, ...] | None
     first: int  # number of the block's first example among all
@@ -55,14 +54,14 @@ class _ServedPiece:
 
     @property
     def keys(self) -> Collection[Key]:
-        return self.block.slabs.keys()
+        return self.block.columns.keys()
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
         """A column, or a label's predicted shares, of some policies and examples, (policies, E)."""
         here = self.chosen[start:stop]
         low, high = int(here[0]), int(here[-1]) + 1
         if isinstance(key, str):
-            numbers = self.reported.values(self.block.slabs[key], policies, self.first, low, high)
+            numbers = self.reported.values(self.block.columns[key], policies, self.first, low, high)
         else:
             numbers = self._label(self._words[key], policies, low, high)
         return numbers if len(here) == high - low else numbers[:, here - low]
@@ -75,12 +74,14 @@ class _ServedPiece:
 
     def _label(self, word: int, policies: Ints, start: int, stop: int) -> Floats:
         """The share of a word among the predictions."""
-        values = (self.reported.values(self.block.slabs[WORD], policies, self.first, start, stop) == word).astype(float)
+        values = (self.reported.values(self.block.columns[WORD], policies, self.first, start, stop) == word).astype(
+            float
+        )
         shares = self.block.shares
         if shares is None or word < 0:
             return values
-        mine = np.flatnonzero((shares.word == word) & (shares.example >= start) & (shares.example < stop))
-        version, example, share = shares.version[mine], shares.example[mine] - start, shares.share[mine]
+        rows = np.flatnonzero((shares.word == word) & (shares.example >= start) & (shares.example < stop))
+        version, example, share = shares.version[rows], shares.example[rows] - start, shares.share[rows]
         place = np.full(max(int(self.reported.places.max()), int(shares.version[-1])) + 1, -1)
         plain = [row for row, policy in enumerate(policies) if int(policy) not in self.reported.acting]
         place[self.reported.places[policies[plain], 0]] = plain
@@ -94,10 +95,10 @@ class _ServedPiece:
 
 
 @dataclass(frozen=True, eq=False)
-class ServedOutcomes:
+class CoveredOutcomes:
     """`keep` (N,): the examples, of all that were gathered, that every policy serves."""
 
-    gathered: Gathered
+    pass_result: PassResult
     reported: Reported
     examples: ExampleSet
     keep: np.ndarray
@@ -107,36 +108,37 @@ class ServedOutcomes:
         return self.examples.labels
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
-        """What the statistics read, of the examples in `ids` or of all."""
+        """Store of the outcomes of the examples in `ids`, or of all, for the statistics."""
         chosen = self.keep
         if ids is not None:
             chosen = chosen & self.examples.frame["example_id"].is_in(ids.implode()).to_numpy()
         examples = self.examples.frame.filter(pl.Series(chosen))
-        gold, unit = self.examples.gold_codes(examples), unit_numbers(resampling_units(examples))
-        return Store(list(self._pieces(chosen)), unit, gold, len(self.reported.policies), self.gathered.numbers)
+        gold, (unit, strata) = self.examples.gold_codes(examples), self.examples.units(examples)
+        chunks, size = list(self._chunks(chosen)), len(self.reported.policies)
+        return Store(chunks, unit, gold, size, self.pass_result.numbers, strata)
 
-    def _pieces(self, chosen: np.ndarray) -> Iterator[_ServedPiece]:
+    def _chunks(self, chosen: np.ndarray) -> Iterator[_CoveredChunk]:
         first = 0
-        for block in self.gathered.blocks:
+        for block in self.pass_result.blocks:
             here = np.flatnonzero(chosen[first : first + len(block)])
             if len(here):
-                yield _ServedPiece(block, self.reported, self.examples.labels, first, here)
+                yield _CoveredChunk(block, self.reported, self.examples.labels, first, here)
             first += len(block)
 
     @property
     def schema(self) -> pl.Schema:
-        return pl.Schema(KEYS | dict.fromkeys(self.gathered.numbers, pl.Float64))
+        return pl.Schema(KEYS | dict.fromkeys(self.pass_result.numbers, pl.Float64))
 
     def frames(self, columns: list[str] | None = None, policy: str | None = None) -> Iterator[pl.DataFrame]:
         """The table, chunk by chunk: some columns, and one policy or all."""
         wanted = list(self.schema) if columns is None else columns
         names = pl.Series([one.name for one in self.reported.policies], dtype=pl.String)
         chosen = np.arange(len(names)) if policy is None else np.flatnonzero((names == policy).to_numpy())
-        for chunk in self._pieces(self.keep):
+        for chunk in self._chunks(self.keep):
             series = {name: self._column(name, chunk, names, chosen) for name in wanted}
             yield pl.DataFrame(series, schema={name: self.schema[name] for name in wanted})
 
-    def _column(self, name: str, chunk: _ServedPiece, names: pl.Series, chosen: Ints) -> pl.Series:
+    def _column(self, name: str, chunk: _CoveredChunk, names: pl.Series, chosen: Ints) -> pl.Series:
         """One column of a chunk, policy after policy."""
         size = chunk.size
         if name == "policy":
@@ -164,7 +166,7 @@ def words_of(numbers: Floats, words: pl.Series) -> pl.Series:
     return words.gather(flat) if len(words) else pl.Series([None] * len(flat), dtype=pl.String)
 
 
-def _answers(chunk: _ServedPiece, policies: Ints) -> pl.Series:
+def _answers(chunk: _CoveredChunk, policies: Ints) -> pl.Series:
     """The answers with their shares of means over several rows, null of single rows."""
     shares, rows = chunk.block.shares, len(policies) * chunk.size
     entries = [] if shares is None else list(_entries(chunk, shares, policies))
@@ -188,7 +190,7 @@ def _null_words(words: Ints) -> Floats:
     return np.where(words < 0, np.nan, words)
 
 
-def _entries(chunk: _ServedPiece, shares: Shares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _entries(chunk: _CoveredChunk, shares: Shares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
     """(row of the table, entry of the shares), policy by policy."""
     place = np.full(len(chunk.block), -1)
     place[chunk.chosen] = np.arange(chunk.size)

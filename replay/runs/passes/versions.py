@@ -16,7 +16,7 @@ import numpy as np
 from replay.engine.outcome import Outcome
 from replay.kinds.when import ALL_ALONE
 from replay.policies.base import Evaluator, Policy, Ranking, SweptGate, nested
-from toolkit.stats.metrics.spill import Floats, Ints, Slab
+from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable
 
 
 def swept(policy: Policy) -> SweptGate | None:
@@ -71,8 +71,8 @@ class Versions:
     def numbers_of(self, policies: Sequence[Policy]) -> dict[int, str]:
         """Name by number of the policies as given from which some that are reported come."""
         known = {policy.name for policy in self.policies}
-        wanted = {policy.name if policy.name in known else policy.sweep for policy in policies}
-        return {n: p.name for n, p in enumerate(self.policies) if p.name in wanted}
+        names = {policy.name if policy.name in known else policy.sweep for policy in policies}
+        return {n: p.name for n, p in enumerate(self.policies) if p.name in names}
 
     @property
     def evaluated(self) -> tuple[Policy, ...]:
@@ -86,14 +86,14 @@ class Versions:
 
 @dataclass(frozen=True, eq=False)
 class Acting:
-    """Where a policy acts: where `values` (N,) of all examples are below a threshold, or at least it."""
+    """The examples on which a policy acts: those whose `values` (N,) are below a threshold, or at least it."""
 
     values: Floats
     falling: bool
     threshold: float
 
     def on(self, start: int, stop: int) -> np.ndarray:
-        """From one example up to another (E,) bool."""
+        """Mask (E,) of the examples from `start` to `stop`."""
         here = self.values[start:stop]
         return here < self.threshold if self.falling else here >= self.threshold
 
@@ -123,7 +123,7 @@ class Reported:
             which += 0 if one is None else weight * one.on(start, stop)
         return self.places[policy][which]
 
-    def values(self, column: Slab, policies: Ints, first: int, start: int, stop: int) -> Floats:
+    def values(self, column: SpilledTable, policies: Ints, first: int, start: int, stop: int) -> Floats:
         """A column (policies, E) of a piece whose first example is number `first` of all."""
         numbers = column.rows(self.places[policies, 0], start, stop)
         for row in np.flatnonzero(np.isin(policies, list(self.acting))):

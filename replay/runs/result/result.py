@@ -15,16 +15,19 @@ from replay.runs.compare.compared import ComparedPolicies
 from replay.runs.compare.comparing import compare
 from replay.runs.compare.curves import curves
 from replay.runs.compare.headroom import GAPS, Headroom, gap_frame, headroom
-from replay.runs.explain.explain import Explanation, explain_fitted, retell
+from replay.runs.compare.same_questions import DRAWN, QUESTIONS, SAME_QUESTIONS, SameQuestions, same_questions
+from replay.runs.compare.same_questions import SCHEMA as SAME_SCHEMA
+from replay.runs.explain.explain import Explanation, explain_fitted, explain_saved
 from replay.runs.figures.figure_data import FigureData, FigureRequest
 from replay.runs.figures.figures import figure_kind
+from replay.runs.saved.display import ON_PAGE, ROWS, chosen, in_short, policy_row, ranked_input
 from replay.runs.saved.findings import WITHOUT, Findings, RunSource, answer, log_of
 from replay.runs.saved.paid_traces import PARTS, TRACES, write_traces
 from replay.runs.saved.provenance import PolicyRecord
-from replay.runs.saved.saved import pack, read_found, seal_found, unpack, write_found
+from replay.runs.saved.saved import pack, read_findings, seal_findings, unpack, write_findings
 from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
-from replay.runs.saved.shown import ON_PAGE, ROWS, chosen, in_short, ranked_input
 from toolkit.arguments import checks_arguments
+from toolkit.documents import at_home
 from toolkit.errors import (
     ExistsError,
     InvalidError,
@@ -33,13 +36,15 @@ from toolkit.errors import (
     RequiredError,
     UnsuitableError,
     WriteError,
+    argument,
     first_line,
+    quote,
     require_known,
 )
 from toolkit.files import replacing
 from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.printable import printable
-from toolkit.show import WIDTH, Table, inches, table_of
+from toolkit.show import WIDTH, Table, inches, short_names, table_of
 from toolkit.show.tables.html import marked
 from toolkit.stats import check_margin
 
@@ -53,7 +58,7 @@ FEW = 6
 
 @dataclass(frozen=True, eq=False)
 class _PolicyResult:
-    """What a run found of one policy: its record, its rows of outcomes, of the summary and of the comparisons."""
+    """Results of one policy: its record, its rows of outcomes, of the summary and of the comparisons."""
 
     record: PolicyRecord
     outcomes: pl.LazyFrame
@@ -73,7 +78,7 @@ class _PolicyResult:
 
 @dataclass(frozen=True, eq=False)
 class Result(Findings):
-    """What a run found. Frames are polars; `notes` are what a table should carry.
+    """The result of a run. Frames are polars; `notes` are what a table should carry.
 
     It shows itself, writes its tables and figures, answers SQL, explains single examples, and is saved, loaded and
     pickled; all but what needs the log works as well once it is loaded.
@@ -137,17 +142,19 @@ class Result(Findings):
         cost: str | None = None,
         log: AnyLog | None = None,
     ) -> FigureData:
-        """What a figure is drawn from: its numbers are the `frame`. `policies` are those to show."""
-        given = {"baseline": baseline, "oracle": oracle, "policies": policies, "cost": cost, "log": log}
-        kind = figure_kind(name, [option for option, value in given.items() if value])
-        found = None if log is None else open_log(log)
-        if found is not None and found.digest() != self.provenance["log"]["sha256"]:
-            raise MismatchError(f"the log `{found.name}` is another than the one that was replayed: name that one")
-        return kind.make(FigureRequest(self, lambda: self._gaps, self._log, found, baseline, oracle, policies, cost))
+        """Data of a figure: its numbers are the `frame`. `policies` are those to show."""
+        arguments = {"baseline": baseline, "oracle": oracle, "policies": policies, "cost": cost, "log": log}
+        kind = figure_kind(name, [option for option, value in arguments.items() if value])
+        opened_log = None if log is None else open_log(log)
+        if opened_log is not None and opened_log.digest() != self.provenance["log"]["sha256"]:
+            raise MismatchError(f"the log `{opened_log.name}` is another than the one that was replayed: name that one")
+        return kind.make(
+            FigureRequest(self, lambda: self._gaps, self._log, opened_log, baseline, oracle, policies, cost)
+        )
 
     @checks_arguments(name="a policy's name")
     def policy(self, name: str) -> _PolicyResult:
-        """What was found of one policy. Raises ThinkbackError where there is none of that name."""
+        """Results of one policy. Raises ThinkbackError where there is none of that name."""
         self._require_policy(name)
         record = next(one for one in self.policies if one.name == name)
         rows = self.summary.filter(policy=name), self.comparisons.filter(policy=name)
@@ -165,7 +172,7 @@ class Result(Findings):
         require_known(example, ids, f"the result compares no example `{example}`")
         row = collect(self.outcomes_of(policy).filter(pl.col("example_id") == example))
         if self.source is None:
-            return retell(self, self._saved(traces=True, texts=texts), policy, row, texts)
+            return explain_saved(self, self._saved(traces=True, texts=texts), policy, row, texts)
         plan, acting = self._source().plan, self.source.acting
         chosen = next(one for one in self.source.policies if one.name == policy)
         acts = bool(acting[policy][int((ids == example).arg_max() or 0)]) if policy in acting else None
@@ -186,15 +193,48 @@ class Result(Findings):
         *,
         other: Result | None = None,
         metric: str | None = None,
+        questions: str = DRAWN,
     ) -> ComparedPolicies:
         """All pairs of policies by `metric`, by default the one that ranks: differences whose intervals hold at once,
         and on how many examples which of the two is right. Of two named policies also every metric, and the examples on
-        which they differ. With an `other` result, policies of this one against those of the other.
+        which they differ. With an `other` result, policies of this one against those of the other. `questions` are
+        `drawn` as examples of others, or `fixed`: then it also says what other samples of the same ones would show.
 
         Raises ThinkbackError for unknown names, for more than 1,000 policies without names, and for results whose
         examples are not the same.
         """
-        return compare(self, first, second, other, metric)
+        require_known(questions, QUESTIONS, f"{argument('questions')} is {quote(questions)}")
+        compared = compare(self, first, second, other, metric)
+        if questions == DRAWN:
+            return compared
+        names = () if first is None else (first, first if second is None else second)
+        return replace(compared, same=None if other is not None else self.same_questions(*names), fixed=True)
+
+    @checks_arguments()
+    def same_questions(self, *policies: str) -> SameQuestions:
+        """What another run on these questions might show, with other samples: limits of the accuracies of some
+        policies, by default of all, and of their differences. The log is read once more.
+
+        A policy has none whose outcomes depend on the order in which traces were logged, or that takes all of a
+        question's. Raises ThinkbackError for unknown names. A loaded result has what it was saved with.
+        """
+        for name in policies:
+            self._require_policy(name)
+        frame = self._same_questions
+        if policies and self.source is not None:
+            frame = same_questions(self._source(), [one for one in self.source.policies if one.name in policies])
+        called = short_names([policy_row(policy) for policy in self.policies])
+        return SameQuestions(frame, self.summariser.settings.level, self.log_name, self.simulated, called)
+
+    @cached_property
+    def _same_questions(self) -> pl.DataFrame:
+        """Of all policies; without rows where a loaded result was saved without."""
+        if self.source is not None:
+            return same_questions(self._source(), self.source.policies)
+        there = self.folder is not None and self.folder.has(SAME_QUESTIONS)
+        if self.folder is None or not there:
+            return pl.DataFrame(schema=SAME_SCHEMA)
+        return pl.read_parquet(self.folder.file(SAME_QUESTIONS))
 
     @checks_arguments()
     def headroom(self, *, oracle: str | None = None, baseline: str | None = None) -> Headroom:
@@ -228,7 +268,7 @@ class Result(Findings):
         return log_of(self)
 
     def _source(self) -> RunSource:
-        """What the result was made of. ThinkbackError where the log is not there any more, or another one by now."""
+        """The source of the result. ThinkbackError where the log is not there any more, or another one by now."""
         if self.source is None or self._log() is None:
             address = self.provenance["log"]["address"]
             raise NotFoundError(f"the log `{address}` is not there or is another by now: replay again")
@@ -243,34 +283,38 @@ class Result(Findings):
         texts: bool = False,
         curves: bool = False,
         headroom: bool = False,
+        questions: bool = False,
     ) -> None:
         """Write the result as a folder, for `load`, whole or not at all; docs/results.md describes its files.
 
         `traces`: with what policies paid trace by trace, in which orders, and where each stopped, for which the log is
         read once more; `texts`: with questions and what the model wrote, too; `curves`: with those of every pool on the
-        examples that were asked for; `headroom`: with the parts of every policy's gap. A saved result that is there is
-        replaced. Raises ThinkbackError where the folder holds something else or can't be written, or a loaded result
-        has no such part.
+        examples that were asked for; `headroom`: with the parts of every policy's gap; `questions`: with what other
+        samples of the same ones would show. A saved result that is there is replaced. Raises ThinkbackError where the
+        folder holds something else or can't be written, or a loaded result has no such part.
         """
-        target = Path(directory).expanduser()
+        target = at_home(directory)
         if target.exists() and not target.is_dir():
             raise WriteError(f"`{directory}` is a file: name a folder")
         if target.is_dir() and any(target.iterdir()) and not is_saved_result(target):
             raise ExistsError(f"`{directory}` holds something else than a saved result: name another folder")
         try:
             with replacing(target, force=True) as folder:
-                self.write(folder, traces=traces, texts=texts, curves=curves, headroom=headroom)
+                parts = {"curves": curves, "headroom": headroom, "questions": questions}
+                self.write(folder, traces=traces, texts=texts, **parts)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise WriteError(f"cannot write `{directory}`: {first_line(error)}") from None
 
     def write(
-        self, folder: Path, *, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False
-    ) -> None:
+        self, folder: Path, *, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False,
+        questions: bool = False,
+    ) -> None:  # fmt: skip
         """Write the files of a saved result into a folder that may hold others, as `save` does into one of its own."""
         by_trace, saved = traces or texts, None
         if self.source is None:
-            saved = self._saved(traces=by_trace, texts=texts, curves=curves, headroom=headroom)
-        write_found(self, folder, self._saved_examples(texts))
+            parts = {"curves": curves, "headroom": headroom, "questions": questions}
+            saved = self._saved(traces=by_trace, texts=texts, **parts)
+        write_findings(self, folder, self._saved_examples(texts))
         if self.source is not None and by_trace:
             source = self._source()
             write_traces(folder, source.plan, source.policies, source.acting, texts)
@@ -284,7 +328,9 @@ class Result(Findings):
             self.curves().write_parquet(folder / f"{CURVES}.parquet")
         if headroom and self._gaps is not None:
             self._gaps.write_parquet(folder / GAPS)
-        seal_found(self, folder)
+        if questions:
+            self._same_questions.write_parquet(folder / SAME_QUESTIONS)
+        seal_findings(self, folder)
 
     def curves(self) -> pl.DataFrame:
         """Curves of every pool on the examples that were asked for, as `tb.curves` has them.
@@ -306,6 +352,7 @@ class Result(Findings):
             "texts": by_trace and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet")),
             "curves": folder.has(f"{CURVES}.parquet"),
             "headroom": folder.has(GAPS),
+            "questions": folder.has(SAME_QUESTIONS),
         }
         for part in (part for part, wanted in parts.items() if wanted and not has[part]):
             raise UnsuitableError(WITHOUT.format(part=part))
@@ -358,10 +405,10 @@ def load(address: str | Path) -> Result:
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
-    return Result(**read_found(address))
+    return Result(**read_findings(address))
 
 
 def unpacked(data: bytes) -> Result:
     """The result in bytes, as pickles hold it."""
     scratch = unpack(data)
-    return Result(**read_found(scratch.path, scratch))
+    return Result(**read_findings(scratch.path, scratch))

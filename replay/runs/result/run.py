@@ -13,17 +13,18 @@ from replay.policies.base import Policy, columns_of
 from replay.policies.suite import suite
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.passes.coverage import Coverage, calls_failed, of_suite, unlike_calls
+from replay.runs.passes.covered import Covered, replay_covered
 from replay.runs.passes.example_set import groups_of
 from replay.runs.passes.gate_sweep import sweep_tables
 from replay.runs.passes.learning import fit_policies, resolved
 from replay.runs.passes.logged_order import order_notes
-from replay.runs.passes.own_metrics import Metric, check_labels, check_ranking, own_columns, own_metrics
 from replay.runs.passes.passes import ReplayPlan
-from replay.runs.passes.served import Served, serve
+from replay.runs.passes.strata import strata_column, with_strata
+from replay.runs.passes.user_metrics import Metric, check_labels, check_ranking, user_columns, user_metrics
 from replay.runs.result.result import Result
 from replay.runs.saved.findings import RunSource, Summariser
 from replay.runs.saved.provenance import PolicyRecord, largest_majority, policy_record, versions
-from replay.sampling.own_rules import GivenRules
+from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.columns import OutcomeColumn, cost_named, costs_called, metric_column, with_columns
 from toolkit.errors import (
@@ -54,6 +55,8 @@ def run(
     baseline: str | None = None,
     where: str | None = None,
     by: str | Sequence[str] = (),
+    strata: str | None = None,
+    weigh: str | Mapping[str, float] | None = None,
     settings: Settings | None = None,
     seed: int | None = None,
     resamples: int | None = None,
@@ -71,14 +74,16 @@ def run(
 ) -> Result:
     """Replay policies on a log and compare them on the examples that all of them can serve.
 
-    `log` is a log, its address or its tables as frames; `policies` a TOML file, a TOML text, policies built in
-    Python or what `suite` gave, and by default the standard suite that the log can answer; of a suite the test
-    examples are reported, where there is a test split, by data set, unless `where` says otherwise. `baseline` names
-    the policy of the paired differences; `where` is an SQL condition on the columns of `examples`; `by` names
-    columns of `examples` whose groups are summarised too; `metric` is what ranks, by default accuracy, or the first
-    quality that the run has where nothing is judged; among equals the `cost` does, by default tokens where they are
-    logged; `metrics` are metrics of one's own; `measure` is another column of traces
-    (0 to 1) in place of `correct`; `rules` a file or classes with stopping rules and selects of one's own.
+    `log` is a log, its address or its tables as frames; `policies` a TOML file, a TOML text, policies built in Python
+    or what `suite` gave, and by default the standard suite that the log can answer; of a suite the test examples are
+    reported, where there is a test split, by data set, unless `where` says otherwise. `baseline` names the policy of
+    the paired differences; `where` is an SQL condition on the columns of `examples`; `by` names columns of `examples`
+    whose groups are summarised too; `strata` names the column of `examples` within whose values they are resampled, by
+    default `dataset` where `by` has it (`none`: all together); `weigh` how much each of these values counts in means:
+    `equal`, or weights by value, in place of how many examples each has; `metric` is what ranks, by default accuracy,
+    or the first quality that the run has where nothing is judged; among equals the `cost` does, by default tokens where
+    they are logged; `metrics` are metrics of one's own; `measure` is another column of traces (0 to 1) in place of
+    `correct`; `rules` a file or classes with stopping rules and selects of one's own.
     `settings` are those of the intervals, or some of them are given by keyword (`seed`, `resamples`, `level`,
     `method`, `kw`, `eur_per_kwh`; by default those of `Settings()`). `block_examples` is how many examples are read
     at once; no result depends on it.
@@ -93,34 +98,39 @@ def run(
     if policies is None:
         log = open_log(log)
         policies = suite(log, where)
-    file, metrics = load_policies(policies, rules), own_metrics(metrics)
+    file, metrics = load_policies(policies, rules), user_metrics(metrics)
     log, contents = opened(log)
-    told = tuple(of_suite(file.left_out, file.where if where is None else None))
+    suite_notes = tuple(of_suite(file.left_out, file.where if where is None else None))
     if where is None:
         where, by = file.where, by or file.by
     by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
-    own_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
-    chosen, examples, reused = resolved(log, contents, file, measure, where, by)
+    user_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
+    column = strata_column(contents, strata, weigh, by)
+    chosen, examples, reused = resolved(log, contents, file, measure, where, by, [] if column is None else [column])
+    examples, crossed = with_strata(examples, column, weigh, strata is not None or weigh is not None)
     check_labels(metrics, examples.labels)
     chosen = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
     if file.standard and baseline is None:
         baseline = largest_majority(map(policy_record, chosen))
     if cost is not None:
         plain = with_columns(columns_of(chosen))
-        cost = cost_named(cost, with_columns(own_columns(metrics, plain), plain)).called
+        cost = cost_named(cost, with_columns(user_columns(metrics, plain), plain)).called
     plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
     replay = _replay(plan, chosen, strict, baseline)
     coverage = replay.coverage
     records = tuple(map(policy_record, replay.policies))
     columns = with_columns(columns_of(replay.policies))
-    columns = with_columns(own_columns(metrics, columns), columns)
+    columns = with_columns(user_columns(metrics, columns), columns)
     summariser = Summariser(replay.outcomes, records, metric or ACCURACY, cost, baseline, columns, settings)
     check_ranking(summariser.metric, replay.outcomes.schema.names(), examples.labels, columns, settings)
     statistics = summariser.summary()
     if metric is None and (qualities := _qualities(statistics, columns)) and ACCURACY not in qualities:
         summariser = replace(summariser, metric=qualities[0])
         statistics = summariser.summary()
-        told = (*told, note("unjudged", f"no example is judged, so policies are ranked by `{qualities[0]}`"))
+        suite_notes = (
+            *suite_notes,
+            note("unjudged", f"no example is judged, so policies are ranked by `{qualities[0]}`"),
+        )
     _check_ranked(statistics, summariser, measure, log.address)
     frame = examples.frame.filter(coverage.keep)
     _check_groups(frame, by)
@@ -131,11 +141,13 @@ def run(
     unlike = _unlike(replay.policies, contents, statistics, summariser)
     orders = order_notes(log, contents, replay.policies, frame, baseline)
     notes = (
-        *told, *warned, *failed, *reused, *coverage.notes(len(examples.frame)), *unlike, *orders, *statistics.notes,
+        *suite_notes, *warned, *failed, *reused, *crossed, *coverage.notes(len(examples.frame)), *unlike, *orders,
+        *statistics.notes,
     )  # fmt: skip
     ranked: dict[str, Any] = {"metric": summariser.metric, "cost": cost, "measure": plan.measure or "correct"}
     ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
-    request = {"baseline": baseline, "where": where, "by": list(by), **ranked}
+    drawn = {"strata": examples.strata, "weights": examples.weights}
+    request = {"baseline": baseline, "where": where, "by": list(by), **drawn, **ranked}
     return Result(
         summariser=summariser,
         statistics=statistics,
@@ -187,11 +199,11 @@ def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | No
         raise UnknownError(f"{address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
 
 
-def _replay(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Served:
+def _replay(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Covered:
     names = [policy.name for policy in policies]
     if baseline is not None and not any(baseline.startswith(f"{name}[") for name in names):
         require_known(baseline, names, f"no policy is named `{baseline}`")
-    replay = serve(plan, policies, strict, baseline)
+    replay = replay_covered(plan, policies, strict, baseline)
     if baseline is None:
         return replay
     if baseline in replay.coverage.dropped:

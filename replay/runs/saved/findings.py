@@ -17,12 +17,14 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from replay.policies.base import Policy
-from replay.runs.passes.own_metrics import with_unvalued
+from replay.runs.passes.example_set import ExampleSet
 from replay.runs.passes.passes import ReplayPlan
+from replay.runs.passes.user_metrics import with_unvalued
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
 from toolkit.columns import OutcomeColumn
+from toolkit.documents import at_home
 from toolkit.errors import ThinkbackError, UnsuitableError
 from toolkit.log import IN_MEMORY, SCHEMAS, Log, open_log, query_log
 from toolkit.notes import Note
@@ -51,10 +53,15 @@ class Outcomes(Protocol):
     """The outcomes of a result's policies on the examples that it compares."""
 
     @property
+    def examples(self) -> ExampleSet:
+        """The examples, those that are compared among them, and their strata."""
+        ...
+
+    @property
     def labels(self) -> tuple[str, ...] | None: ...
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
-        """What the statistics read, of the examples in `ids` or of all."""
+        """Store of the outcomes of the examples in `ids`, or of all, for the statistics."""
         ...
 
     @property
@@ -94,17 +101,17 @@ def _lazy(outcomes: Outcomes, policy: str | None = None) -> pl.LazyFrame:
 
 @dataclass(frozen=True)
 class RunSource:
-    """What a result was made of: a pass over a log can tell more from it. A loaded result has none."""
+    """The source of a result, from which a further pass over the log can be made. A loaded result has none."""
 
     plan: ReplayPlan
     policies: tuple[Policy, ...]
     acting: Mapping[str, np.ndarray]
-    """Of policies that rank all examples, those of the plan on which they act (N,) bool."""
+    """Masks (N,) of the plan's examples on which policies act that rank all of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Summariser:
-    """How the outcomes of some policies become summaries, of all examples or of some."""
+    """Makes summaries of the outcomes of some policies, of all examples or of some."""
 
     outcomes: Outcomes
     policies: tuple[PolicyRecord, ...]
@@ -179,7 +186,7 @@ class Summariser:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What a run found. Frames are polars; `notes` are what a table should carry."""
+    """The findings of a run. Frames are polars; `notes` are what a table should carry."""
 
     summariser: Summariser
     statistics: Summary
@@ -198,7 +205,7 @@ class Findings:
     """The examples compared: example_id, labels, gold, cluster, and the columns of `by`."""
     source: RunSource | None = None
     folder: SavedFolder | None = None
-    """Where it was loaded from."""
+    """The folder that it was loaded from."""
     saved_seconds: pl.DataFrame | None = None
     scratch: Scratch = field(default_factory=Scratch)
 
@@ -208,7 +215,7 @@ class Findings:
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        """What the columns of outcomes and the metrics mean, those of its policies and the user's own among them."""
+        """Columns of outcomes and metrics, those of its policies and the user's own among them."""
         return self.summariser.columns
 
     @property
@@ -233,7 +240,7 @@ class Findings:
         return _lazy(self.summariser.outcomes)
 
     def outcomes_of(self, policy: str) -> pl.LazyFrame:
-        """The same of one policy."""
+        """Outcomes of one policy."""
         return _lazy(self.summariser.outcomes, policy)
 
     @cached_property
@@ -308,7 +315,7 @@ class Findings:
 
 
 VIEWS = {TRACES: "paid_traces", SCORES: "paid_scores", ORDERS: "orders", STOPS: "stops"}
-"""What SQL calls the part by trace; the log has a table `traces`, too."""
+"""Names of the part by trace in SQL; the log has a table `traces`, too."""
 WITHOUT = "this result was saved, or pickled, without {part}: replay again, and save it with `{part}=True`"
 
 
@@ -329,8 +336,8 @@ def answer(result: Findings, sql: str) -> pl.DataFrame:
     try:
         return query_log(log, sql, files)
     except ThinkbackError as error:
-        named = re.search(r"[Tt]able with name (\w+)", str(error))
-        name = "" if named is None else named[1].lower()
+        match = re.search(r"[Tt]able with name (\w+)", str(error))
+        name = "" if match is None else match[1].lower()
         if name in VIEWS.values() and name not in files:
             raise _without_traces(result, name) from None
         if log is not None or name not in SCHEMAS:
@@ -351,7 +358,7 @@ def log_of(result: Findings) -> Log | None:
 
 
 def _addresses(result: Findings) -> Iterator[str]:
-    """Where the log may be: where a run found it; of a loaded result, which names it as it was named then, from the
+    """Addresses of the log: that of the run; of a loaded result, which names it as it was named then, from the
     working directory, and from the folders above the result.
     """
     address = str(result.provenance["log"]["address"])
@@ -365,7 +372,7 @@ def _addresses(result: Findings) -> Iterator[str]:
 
 def _relative(address: str) -> bool:
     """Whether a local address begins at the working directory, which may be gone."""
-    return address != IN_MEMORY and "://" not in address and not Path(address).expanduser().is_absolute()
+    return address != IN_MEMORY and "://" not in address and not at_home(address).is_absolute()
 
 
 def _without_log(result: Findings, table: str) -> ThinkbackError:

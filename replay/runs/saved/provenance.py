@@ -89,8 +89,8 @@ def finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None if math.isnan(value) else str(value)
     if isinstance(value, Mapping):
-        return {str(key): finite(held) for key, held in value.items()}
-    return [finite(held) for held in value] if isinstance(value, list | tuple) else value
+        return {str(key): finite(entry) for key, entry in value.items()}
+    return [finite(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _plain(value: Any) -> Any:

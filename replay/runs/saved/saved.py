@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from replay.runs.passes.example_set import ExampleSet, groups_of, label_codes, resampling_units
+from replay.runs.passes.example_set import ExampleSet, groups_of, label_codes
 from replay.runs.passes.store import KEYS
 from replay.runs.saved.findings import OUTCOMES, Findings, Scratch, Summariser
 from replay.runs.saved.provenance import PolicyRecord, write_record
@@ -25,9 +25,9 @@ from toolkit import documents
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import FormatError, WriteError, first_line
 from toolkit.notes import Note, Severity
-from toolkit.stats import Settings, Summary, unit_numbers
-from toolkit.stats.metrics.outcomes import ANSWER, Key, Piece, Store
-from toolkit.stats.metrics.spill import Floats, Ints, Keeper, Slab
+from toolkit.stats import Settings, Summary
+from toolkit.stats.metrics.outcomes import ANSWER, Key, Part, Store
+from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -42,7 +42,7 @@ STATISTICS = ("summary", "comparisons", "ranks")
 INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
 
 
-def write_found(result: Findings, folder: Path, examples: pl.DataFrame) -> None:
+def write_findings(result: Findings, folder: Path, examples: pl.DataFrame) -> None:
     """Write a result into an empty folder: outcomes and frames as Parquet; `examples` as they are to be saved."""
     result.summariser.outcomes.write(folder / OUTCOMES)
     for name, attribute in FRAMES.items():
@@ -52,7 +52,7 @@ def write_found(result: Findings, folder: Path, examples: pl.DataFrame) -> None:
     write_record(folder, result.provenance)
 
 
-def seal_found(result: Findings, folder: Path) -> None:
+def seal_findings(result: Findings, folder: Path) -> None:
     """Write what is no frame, once all other files lie in the folder."""
     summariser = result.summariser
     record = {
@@ -63,6 +63,8 @@ def seal_found(result: Findings, folder: Path) -> None:
         "simulated": result.simulated,
         "settings": asdict(summariser.settings),
         "labels": None if summariser.outcomes.labels is None else list(summariser.outcomes.labels),
+        "strata": summariser.outcomes.examples.strata,
+        "weights": summariser.outcomes.examples.weights,
         "statistics": _statistics(result.statistics),
         "groups": [_statistics(one) for one in result.groups.values()],
         "notes": [note.record() for note in result.notes],
@@ -106,28 +108,30 @@ class _SavedOutcomes:
         yield from (scan if columns is None else scan.select(columns)).collect_batches(maintain_order=True)
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
-        """What the statistics read, of the examples in `ids` or of all."""
+        """Store of the outcomes of the examples in `ids`, or of all, for the statistics."""
         frame = self.examples.frame
         examples = frame if ids is None else frame.filter(pl.col("example_id").is_in(ids.implode()))
-        gold, unit = self.examples.gold_codes(examples), unit_numbers(resampling_units(examples))
+        gold, (unit, strata) = self.examples.gold_codes(examples), self.examples.units(examples)
         names = [name for name in self.schema if name not in KEYS]
-        return Store(list(self._pieces(names, ids)), unit, gold, len(self.policies), names)
+        return Store(list(self._chunks(names, ids)), unit, gold, len(self.policies), names, strata)
 
-    def _pieces(self, names: list[str], ids: pl.Series | None) -> Iterator[Piece]:
+    def _chunks(self, names: list[str], ids: pl.Series | None) -> Iterator[Part]:
         import pyarrow.parquet as pq
 
         file, keeper = pq.ParquetFile(self.folder.file(OUTCOMES)), Keeper()
         for group in range(file.num_row_groups):
-            mine = pl.Series(file.read_row_group(group, columns=["example_id"])["example_id"].to_pylist())
-            mine = mine[: len(mine) // len(self.policies)]
-            chosen = np.arange(len(mine)) if ids is None else np.flatnonzero(mine.is_in(ids.implode()).to_numpy())
+            group_ids = pl.Series(file.read_row_group(group, columns=["example_id"])["example_id"].to_pylist())
+            group_ids = group_ids[: len(group_ids) // len(self.policies)]
+            chosen = (
+                np.arange(len(group_ids)) if ids is None else np.flatnonzero(group_ids.is_in(ids.implode()).to_numpy())
+            )
             if len(chosen):
                 keys = [*names, ANSWER]
-                yield _SavedPiece(file, group, len(self.policies), keys, self.labels or (), chosen, keeper, {})
+                yield _SavedChunk(file, group, len(self.policies), keys, self.labels or (), chosen, keeper, {})
 
 
 @dataclass(frozen=True, eq=False)
-class _SavedPiece:
+class _SavedChunk:
     """Some examples of a row group; a column is read when it is first asked for."""
 
     parquet: pq.ParquetFile
@@ -137,7 +141,7 @@ class _SavedPiece:
     labels: tuple[str, ...]
     chosen: Ints
     keeper: Keeper
-    slabs: dict[Key, Slab]
+    columns: dict[Key, SpilledTable]
 
     @property
     def size(self) -> int:
@@ -145,7 +149,7 @@ class _SavedPiece:
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
         """A column, or a label's predicted shares, of some policies and examples, (policies, E)."""
-        if key not in self.slabs:
+        if key not in self.columns:
             if key == ANSWER:
                 words = self._read(["answer"])["answer"].cast(pl.Categorical).to_physical()
                 self._keep(key, words.cast(pl.Float64).fill_null(np.nan).to_numpy())
@@ -155,13 +159,13 @@ class _SavedPiece:
                 shares = _label_shares(self._read(["answer", "answers"]), self.labels)
                 for label, share in enumerate(shares):
                     self._keep(label, share)
-        return self.slabs[key].rows(policies, start, stop)
+        return self.columns[key].rows(policies, start, stop)
 
     def _read(self, columns: list[str]) -> pl.DataFrame:
         return pl.DataFrame(pl.from_arrow(self.parquet.read_row_group(self.group, columns=columns)))
 
     def _keep(self, key: Key, values: Floats) -> None:
-        self.slabs[key] = self.keeper.keep(values.reshape(self.policies, -1)[:, self.chosen])
+        self.columns[key] = self.keeper.keep(values.reshape(self.policies, -1)[:, self.chosen])
 
 
 def _label_shares(rows: pl.DataFrame, labels: tuple[str, ...]) -> Floats:
@@ -176,7 +180,7 @@ def _label_shares(rows: pl.DataFrame, labels: tuple[str, ...]) -> Floats:
     return shares
 
 
-def read_found(address: str | Path, owner: object = None) -> dict[str, Any]:
+def read_findings(address: str | Path, owner: object = None) -> dict[str, Any]:
     """The fields of a result that was saved; `owner`: what a temporary folder lasts with.
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
@@ -189,8 +193,8 @@ def read_found(address: str | Path, owner: object = None) -> dict[str, Any]:
 
 
 def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
-    named = {name: f"{name}.parquet" for name in FRAMES}
-    frames = {name: pl.read_parquet(folder.file(file)) for name, file in named.items() if folder.has(file)}
+    files = {name: f"{name}.parquet" for name in FRAMES}
+    frames = {name: pl.read_parquet(folder.file(file)) for name, file in files.items() if folder.has(file)}
     where = f"`{folder.path / RUN}`"
     provenance = documents.parse_json(documents.read_text(folder.file(RUN), where), where)
     labels = None if record["labels"] is None else tuple(record["labels"])
@@ -199,7 +203,9 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     names = tuple(policy.name for policy in policies)
     by = tuple(record["by"])
     summariser = Summariser(
-        outcomes=_SavedOutcomes(folder, ExampleSet(frames["examples"], labels), names),
+        outcomes=_SavedOutcomes(
+            folder, ExampleSet(frames["examples"], labels, record["strata"], record["weights"]), names
+        ),
         policies=policies,
         metric=record["metric"],
         cost=record["cost"],
@@ -210,8 +216,10 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     groups = {}
     for (group, texts, _), statistics in zip(groups_of(frames["examples"], by), record["groups"], strict=True):
         conditions = [pl.col(name).eq_missing(pl.lit(text)) for name, text in zip(by, texts, strict=True)]
-        mine = {name: frames[f"{name}_by"].filter(conditions).drop(by) for name in STATISTICS if f"{name}_by" in frames}
-        groups[group] = _summary(mine, summariser.metric, statistics)
+        by_group = {
+            name: frames[f"{name}_by"].filter(conditions).drop(by) for name in STATISTICS if f"{name}_by" in frames
+        }
+        groups[group] = _summary(by_group, summariser.metric, statistics)
     return {
         "summariser": summariser,
         "statistics": _summary(frames, summariser.metric, record["statistics"]),
@@ -262,15 +270,15 @@ def _column(record: Mapping[str, Any]) -> OutcomeColumn:
 
 def pack(result: Findings, write: Callable[[Path], None]) -> bytes:
     """The files of a result: those that it was loaded from, else those that it can `write` into a folder."""
-    held, scratch = io.BytesIO(), Scratch()
+    buffer, scratch = io.BytesIO(), Scratch()
     folder = result.folder
     if folder is None:
         write(scratch.path)
-        folder = read_found(scratch.path)["folder"]
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_STORED) as archive:
+        folder = read_findings(scratch.path)["folder"]
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in (*folder.hashes, "result.json"):
             archive.write(folder.path / name, name)
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def unpack(data: bytes) -> Scratch:

@@ -11,7 +11,7 @@ from typing import Any
 
 from replay.runs.saved.provenance import finite
 from toolkit import documents
-from toolkit.errors import DamagedError, FormatError, NotFoundError, shown
+from toolkit.errors import DamagedError, FormatError, NotFoundError, quote
 from toolkit.log.read.footers import hash_file
 
 FORMAT, VERSION = "thinkback result", 4
@@ -76,7 +76,7 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
-    folder = Path(address).expanduser().resolve()
+    folder = documents.at_home(address).resolve()
     if not (folder / RECORD).is_file():
         why = "no such folder" if not folder.exists() else f"it holds no `{RECORD}`"
         raise FormatError(f"`{address}` is no saved result: {why}; `thinkback replay … --out DIR` writes one")
@@ -88,7 +88,7 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
     if version != VERSION:
         older = isinstance(version, int) and version < VERSION
         how = "replay again" if older else "upgrade thinkback"
-        raise FormatError(f"{where} has version {shown(version)}, this program reads version {VERSION}: {how}")
+        raise FormatError(f"{where} has version {quote(version)}, this program reads version {VERSION}: {how}")
     record = document.get("record")
     if not isinstance(record, Mapping) or _digest(_text(record)) != document.get("sha256"):
         raise DamagedError(f"{where} is damaged: it is not what was saved; replay again")

@@ -59,7 +59,7 @@ class Case:
 
     @property
     def best(self) -> float | None:
-        return max((one.score for one in self.traces if one.score is not None), default=None)
+        return max((trace.score for trace in self.traces if trace.score is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _written(dataset: str, case: Case) -> Iterator[str]:
         cells = (str(one.number + 1), _plain(one.answer), _verdict(one.right), _number(one.score), _number(one.margin))
         yield f"| {' | '.join(cells)} |"
     yield ""
-    if all(one.text is None for one in case.traces):
+    if all(trace.text is None for trace in case.traces):
         yield f"- {NO_TEXT}"
         yield ""
     for one in case.traces:

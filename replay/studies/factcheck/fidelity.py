@@ -31,7 +31,7 @@ from replay.studies.kit.published import PublishedDataset, document
 from toolkit.errors import InvalidError, argument
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
-from toolkit.show import SIMULATED, Number, ShownInterval, Table, TableColumn, Tick, Words
+from toolkit.show import SIMULATED, IntervalCell, Number, Table, TableColumn, Tick, Words
 
 ERRORS = 2.0
 """No number may lie further off than so many sampling errors of the published one."""
@@ -46,7 +46,7 @@ class Known:
 
 
 FIT = document(f"{WORK.name}_simulated")
-"""What the simulations were fitted to: the file of the work's `data` that ends with `_simulated`.
+"""The numbers that the simulations were fitted to: the file of the work's `data` that ends with `_simulated`.
 
 Rows of published tables by the run that they are of, and their columns by name, with distances: points, or `percent` of
 the published number; `relaxed`: data sets for which all are so many times as far.
@@ -81,7 +81,7 @@ class _Line:
 
     @property
     def bound(self) -> float | None:
-        """Where it is known to be off, the difference that it may not pass: one sampling error beyond the known one."""
+        """Largest allowed difference of a line that is known to be off: one sampling error beyond the known one."""
         if self.known is None:
             return None
         return self.known.difference + copysign(self.error or 0.0, self.known.difference)
@@ -98,12 +98,12 @@ def _fitted_lines(run: str, cells: Methods, numbers: PublishedDataset) -> Iterat
     """The numbers of a run that were fitted to, where they are published and the log has them."""
     for row in FIT[run]:
         for method, of in product(row["methods"], FIT["columns"][row["columns"]]):
-            wanted = numbers.value(row["table"], of["column"], method=method)
+            published_value = numbers.value(row["table"], of["column"], method=method)
             value = cells.cell(method, of["metric"], cells.n if of.get("total") else of.get("scale", 1))
-            if wanted is not None and value is not None:
-                distance = of["percent"] / 100 * wanted if "percent" in of else of["distance"]
+            if published_value is not None and value is not None:
+                distance = of["percent"] / 100 * published_value if "percent" in of else of["distance"]
                 error = _sampling_error(value)
-                yield _Line(row["table"], method, of["what"], wanted, value.estimate, distance, error)
+                yield _Line(row["table"], method, of["what"], published_value, value.estimate, distance, error)
 
 
 def bounded(line: _Line, factor: float, known: Known | None) -> _Line:
@@ -114,8 +114,8 @@ def bounded(line: _Line, factor: float, known: Known | None) -> _Line:
     return replace(line, distance=distance, known=known)
 
 
-def _sampling_error(cell: ShownInterval | None) -> float | None:
-    """That of a number, from its 95% interval; None where it has none, or does not vary."""
+def _sampling_error(cell: IntervalCell | None) -> float | None:
+    """Sampling error of a number, from its 95 % interval; None where it has none, or does not vary."""
     if cell is None or cell.low is None or cell.high is None or cell.high <= cell.low:
         return None
     return (cell.high - cell.low) / (2 * 1.959964)
@@ -127,7 +127,7 @@ def _share_error(share: float, n: int) -> float:
 
 
 WHICH = tuple(TableColumn(name) for name in ("table", "method", "number"))
-"""Which number a row is of."""
+"""Columns that name the number of a row."""
 
 
 def check_table(lines: list[_Line], title: str) -> Table:
@@ -183,7 +183,7 @@ class _HeldOut:
 
     @property
     def errors(self) -> float | None:
-        """How many sampling errors the mean lies from the published number."""
+        """Distance of the mean to the published number in sampling errors."""
         return (self.mean - self.first.published) / self.first.error if self.first.error else None
 
     @property
@@ -237,27 +237,27 @@ def held_out_table(lines: list[_HeldOut], title: str, reasons: Mapping[str, str]
 
 
 def _held_out_line(
-    table: str, method: str, what: str, wanted: float | None, cell: ShownInterval | None, signed: bool = False,
+    table: str, method: str, what: str, published_value: float | None, cell: IntervalCell | None, signed: bool = False,
     luck: float = 0.0,
 ) -> Iterator[_HeldOutNumber]:  # fmt: skip
     """A number that was not fitted to, where it is published and the log has it.
 
     `luck`: the standard deviation of what the published number has beside its claims' sampling, such as one order.
     """
-    if wanted is not None and cell is not None:
+    if published_value is not None and cell is not None:
         error = _sampling_error(cell)
         error = None if error is None else hypot(error, luck)
-        yield _HeldOutNumber(table, method, what, wanted, cell.estimate, error, signed)
+        yield _HeldOutNumber(table, method, what, published_value, cell.estimate, error, signed)
 
 
 RESAMPLES = 200
 GOLD = FIT["gold"]
-"""What the thesis's text says of it (section 1.1.5), in per cent."""
+"""Numbers of the thesis's text (section 1.1.5), in per cent."""
 FIRST_FIVE = "first 5 traces"
 
 
 def _simulated_setting(pool: str, resamples: int = RESAMPLES) -> FactcheckSetting:
-    """What is asked of a simulated log."""
+    """Settings of the study for a simulated log."""
     return FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, options={"where": TEST, "resamples": resamples})
 
 
@@ -280,16 +280,16 @@ def check_simulation(log: Log, name: str, pool: str) -> list[_Line]:
 
 def _gold(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[_Line]:
     within = gold_within(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
-    wanted = WORK.stated(GOLD[name])
-    share, error = 100 * within["share"].item(), _share_error(wanted / 100, claims)
-    yield _Line("gold", FIRST_FIVE, "claims with a gold trace, %", wanted, share, FIT["shares"], error)
+    published_value = WORK.stated(GOLD[name])
+    share, error = 100 * within["share"].item(), _share_error(published_value / 100, claims)
+    yield _Line("gold", FIRST_FIVE, "claims with a gold trace, %", published_value, share, FIT["shares"], error)
 
 
 def _shares(main: Methods, numbers: PublishedDataset) -> Iterator[_Line]:
     for bucket in main.buckets():
-        wanted = numbers.value("B.1", "claims", **bucket_keys(bucket))
-        if wanted is not None:
-            what, share = f"claims with {bucket.first} to {bucket.last} traces, %", wanted / main.n
+        published_value = numbers.value("B.1", "claims", **bucket_keys(bucket))
+        if published_value is not None:
+            what, share = f"claims with {bucket.first} to {bucket.last} traces, %", published_value / main.n
             error = _share_error(share, main.n)
             yield _Line("B.1", bucket.policy, what, 100 * share, 100 * bucket.share, FIT["shares"], error)
 
@@ -299,7 +299,7 @@ TRACES = {"quantemp": 40, "claimdecomp": 50}
 
 
 POOLS = {name: published_pools(dataset) for name, dataset in WORK.datasets.items()}
-"""Of each data set, those of table B.4."""
+"""Published pools of table B.4 by data set."""
 ORDERS_DRAWN = 30
 """Random orders that tell how much one of them varies."""
 ONE_ORDER = (
@@ -307,7 +307,7 @@ ONE_ORDER = (
     f"from {ORDERS_DRAWN} orders; the simulated number is exact over all orders"
 )
 REASONS = FIT["failing_because"]
-"""What is known of the numbers of each table that fail."""
+"""Known reasons for the numbers of each table that fail."""
 
 
 def held_out(logs: Iterable[Log], name: str, pool: str) -> list[_HeldOut]:
@@ -323,8 +323,11 @@ def _held_out_numbers(log: Log, name: str, pool: str, resamples: int) -> Iterato
             ("exhaustive macro-F1, %", BEST, "exhaustive_macro_f1_pct"),
         ):
             value = None if bucket.part is None else cell(bucket.part, name_of, "macro_f1", 100)
-            wanted, which = numbers.value("B.1", column, **bucket_keys(bucket)), f"{bucket.first} to {bucket.last}"
-            yield from _held_out_line("B.1", bucket.policy, f"{which} traces: {what}", wanted, value)
+            published_value, which = (
+                numbers.value("B.1", column, **bucket_keys(bucket)),
+                f"{bucket.first} to {bucket.last}",
+            )
+            yield from _held_out_line("B.1", bucket.policy, f"{which} traces: {what}", published_value, value)
     if name == "quantemp":
         yield from _larger_caps(log, setting, numbers)
     for published_pool in POOLS[name]:
@@ -336,8 +339,10 @@ def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset)
         run = replay_methods(log, replace(setting, cap=cap), (BEST, ADAPTIVE))
         of_caps = (("5.11", "macro_f1_pct", "macro_f1", 100), ("5.12", "operations", "operations", run.n))
         for method, (table, column, metric, scale) in product((BEST, ADAPTIVE), of_caps):
-            wanted = numbers.value(table, column, max_traces=cap, method=method)
-            yield from _held_out_line(table, method, f"{metric}, cap {cap}", wanted, run.cell(method, metric, scale))
+            published_value = numbers.value(table, column, max_traces=cap, method=method)
+            yield from _held_out_line(
+                table, method, f"{metric}, cap {cap}", published_value, run.cell(method, metric, scale)
+            )
 
 
 def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_HeldOutNumber]:
@@ -355,13 +360,15 @@ def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_
     for order, column in columns.items():
         order_gaps = gaps(pool_budgets, "surrogate", order)
         for k in BUDGETS[of.size]:
-            wanted = round(rows[k][ORDER_COLUMNS["surrogate"]] - rows[k][column], 2)
+            published_value = round(rows[k][ORDER_COLUMNS["surrogate"]] - rows[k][column], 2)
             less, what = order_gaps[k].points if k in order_gaps else None, f"{prefix}k = {k}: less {order}, points"
-            yield from _held_out_line("B.4", SURROGATE, what, wanted, less, True, luck.get(order, {}).get(k, 0.0))
+            yield from _held_out_line(
+                "B.4", SURROGATE, what, published_value, less, True, luck.get(order, {}).get(k, 0.0)
+            )
 
 
 def _one_order(log: Log, options: Mapping[str, Any]) -> dict[int, float]:
-    """By budget, the standard deviation of macro-F1 over one random order, in points."""
+    """Standard deviation of macro-F1 over one random order, in points, by budget."""
     orders = {f"order {seed}": {"order": "random", "seed": seed} for seed in range(ORDERS_DRAWN)}
     pool_budgets = budgets(log, orders=orders, **{**options, "resamples": 1})
     of_orders = pool_budgets.by_k.filter(pl.col("metric") == "macro_f1", pl.col("order").is_in(list(orders)))

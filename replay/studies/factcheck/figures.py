@@ -139,7 +139,7 @@ HEATS = {"macro_f1": "Macro-F1, %", "operations": "Operations per claim"}
 
 @dataclass(frozen=True)
 class _SweptSettings:
-    """What maps show: margin, cap, min_valid, bootstrap, metric and estimate of settings, and those to be framed."""
+    """Data of the maps: margin, cap, min_valid, bootstrap, metric and estimate of settings, and those to be framed."""
 
     table: pl.DataFrame
     dataset: str
@@ -199,7 +199,7 @@ def _map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: float, l
 
 
 def undone(study: Study) -> list[str]:
-    """Which figures are not drawn, or lack a method, an order, a pool or a setting, and why."""
+    """Lines on figures that are not drawn, or lack a method, an order, a pool or a setting, with the reason."""
     sentences = []
     if len(_replayed_methods(study)) < len(VERIFYING):
         sentences.append(_lacks("figure 5.1", bool(_replayed_methods(study)), reasons(study.main.missing)))

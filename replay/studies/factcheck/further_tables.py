@@ -19,7 +19,7 @@ from replay.studies.factcheck.study import KEYS, MEASURED, SWEPT, Study
 from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent
 from replay.studies.kit.cells import PolicyCells, interval_of, reasons
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
-from toolkit.show import Number, ShownInterval, TableColumn
+from toolkit.show import IntervalCell, Number, TableColumn
 from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
 
 SETS = (
@@ -144,7 +144,7 @@ PREDICTION_SETS = Sheet[Study](
         *SETS,
     ), _coverage, (
         "coverage: claims of the class whose set holds it; promised on average over development splits, not for each",
-        "a dash for a threshold: the class is in every set, since too few claims of it were learnt from, or a share "
+        "a dash for a threshold: the class is in every set, because too few claims to learn from have it, or a share "
         "alpha of them has no verified trace of their label",
     ), group="variants", optional=True,
 )  # fmt: skip
@@ -179,10 +179,10 @@ def unresolved(study: Study) -> Iterator[Row]:
 
 
 def _shares_notes(study: Study, shares: pl.DataFrame, why: str) -> Iterator[str]:
-    """Which claims are left out of a table of shares: those of smaller pools, and others, with the reason."""
+    """Notes on the claims that a table of shares leaves out: those of smaller pools, and others, with the reason."""
     yield study.budgets.depth.note
     if missing := study.budgets.lacking(shares):
-        few = "; what is left is less than nine tenths of the claims asked about, so its numbers are dashes"
+        few = "; fewer than nine tenths of the claims remain, so the numbers are dashes"
         unknown = shares["share"].null_count() == len(shares)
         yield f"{missing:,} claims are left out: {why}{few if unknown else ''}"
 
@@ -211,7 +211,7 @@ ORDERS = (
     Sheet[Study](
         "budget_smallest", "Smallest budget within 0.5 points of best-of-N", ("Candidate pool", "Order", "Metric"),
         (numbers("Smallest k", "k", 0), numbers("Best-of-N, %", "best")), smallest,
-        ("a dash: at no budget, or not known because it or a lower one cannot be replayed", _unserved), group="budgets",
+        ("a dash: no budget reaches it, or it or a lower one cannot be replayed", _unserved), group="budgets",
     ),
 )  # fmt: skip
 """Tables of fixed budgets, for every order."""
@@ -228,7 +228,7 @@ WITHOUT_POLICY = (
             numbers("Median of the largest", "median", 4), numbers("Claims", "n", 0),
         ), unresolved,
         (
-            "margins: of the claims that have not stopped, the largest lead each has had by then",
+            "margins: the largest lead so far of each claim that has not stopped",
             lambda study: _shares_notes(
                 study, study.budgets.unresolved, f"`{study.setting.verifier}` did not score every valid trace"
             ),
@@ -236,7 +236,7 @@ WITHOUT_POLICY = (
         group="unresolved",
     ),
 )  # fmt: skip
-"""What is found without a policy."""
+"""Tables that need no policy."""
 BUDGET_ORDERS = {
     "generation": ("Generation order", "generation_order_macro_f1_pct"),
     "random": ("Random", "random_macro_f1_pct"),
@@ -261,7 +261,7 @@ def _orders_at_budgets(study: Study) -> Iterator[Row]:
     for fixed in study.budgets.pools:
         size, by_k = fixed.budgets.max_traces, fixed.budgets.by_k.filter(metric="macro_f1")
         cells = {
-            (order, k): ShownInterval.of(cell, 100)
+            (order, k): IntervalCell.of(cell, 100)
             for order, k, *cell in by_k.select("order", "k", "estimate", "low", "high").iter_rows()
         }
         less = {order: gaps(fixed.budgets, "surrogate", order) for order in LESS}
@@ -311,8 +311,8 @@ FIXED_KEYS = Sheet[Study](
 
 def _settings(swept: SettingSweep, heads: Iterable[str]) -> Iterator[Row]:
     """Macro-F1 and operations for every setting."""
-    f1, spent = (swept.table.filter(metric=metric) for metric in MEASURED)
-    frame = f1.with_columns(operations=spent["estimate"])
+    f1, operations = (swept.table.filter(metric=metric) for metric in MEASURED)
+    frame = f1.with_columns(operations=operations["estimate"])
     return listed(frame.iter_rows(named=True), tuple(heads), "estimate", "macro_f1_pct")
 
 
@@ -356,7 +356,7 @@ CALIBRATION = (
             numbers("AUROC", "auroc", 3, lambda one: None if isnan(one.auroc) else one.auroc),
         ), lambda study: (Row((one.verifier,), one.calibration) for one in study.calibration), (
             "ECE: of ten bins of equal width, less its bias; by chance: what calibrated scores would have on average",
-            "intervals: by claim; an ECE's holds what the data do not rule out: from 0 on, it is not told from 0",
+            "intervals: by claim; that of an ECE holds what the data do not rule out, 0 where it begins at 0",
             _missing,
         ),
     ),
@@ -367,7 +367,7 @@ CALIBRATION = (
             numbers("Mean score, %", "score", 1, lambda one: None if one.label.estimate is None else 100 * one.score),
             intervals("Right, %", "right", 1, interval_of("label", 100)),
         ), _bins, (
-            "intervals: Wilson's, with as many trials as the traces of a claim, which are alike, are worth together",
+            "intervals: Wilson's, with the effective number of traces, since the traces of a claim are alike",
             f"a dash: fewer than {LEAST} traces, or of fewer than {LEAST_CLUSTERS} claims",
         ), optional=True,
     ),
@@ -377,4 +377,4 @@ FURTHER_TABLES = (
     FIXED_KEYS, *ORDERS, *WITHOUT_POLICY, COSTS, PAIRED, SETTINGS, SETTINGS_OF_KEYS, MEANS, VARIANTS, PREDICTION_SETS,
     *CALIBRATION,
 )  # fmt: skip
-"""In the order of the report."""
+"""All further tables, in the order of the report."""

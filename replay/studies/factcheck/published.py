@@ -61,18 +61,18 @@ class PublishedPool:
 
     @property
     def pool(self) -> str | None:
-        """What a simulated log calls it; None for the test claims, whose pool is as large as was asked for."""
+        """Its name in a simulated log; None for the test claims, whose pool is as large as was asked for."""
         return None if self.split == "test" else f"n{self.size}"
 
 
 def published_pools(dataset: str) -> list[PublishedPool]:
-    """Those of a data set, by the thesis's own name of it."""
+    """Published pools of a data set, by the thesis's name of it."""
     pools = dict.fromkeys((row["pool"], row["pool_traces"]) for row in WORK.rows("B.4"))
     return [PublishedPool(name, size) for name, size in pools if name.startswith(dataset)]
 
 
 def pool_of(dataset: str, split: str, size: int) -> PublishedPool:
-    """What the thesis would call a pool; `split` is empty for the claims reported."""
+    """The thesis's pool of a split and size; `split` is empty for the claims reported."""
     return PublishedPool(f"{dataset} {split or 'test'}", size)
 
 

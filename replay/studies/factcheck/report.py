@@ -28,7 +28,7 @@ from replay.studies.kit.cells import left_out_note
 from replay.studies.kit.report import StudyReport, intervals_line, log_line, record_of
 from replay.studies.kit.sheet import Captions, Gap, Sheet, merge_notes, tables_of
 from toolkit.arguments import checks_arguments
-from toolkit.errors import ConflictError, InvalidError, argument, listed, shown
+from toolkit.errors import ConflictError, InvalidError, argument, listed, quote
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import AnyLog
 from toolkit.show import WIDTH, inches
@@ -44,7 +44,7 @@ def _run_record(study: Study) -> Mapping[str, Any]:
 
 
 def record(study: Study) -> dict[str, Any]:
-    """What the study adds to it."""
+    """Entries that the study adds to the record."""
     setting = study.setting
     added = {
         "features": list(setting.features), "caps": list(setting.caps),  # lists are written a line an entry
@@ -55,7 +55,7 @@ def record(study: Study) -> dict[str, Any]:
 
 
 def _replayed(study: Study) -> Iterator[str]:
-    """The same in words, for people."""
+    """Lines of the report on what was replayed."""
     run_record, setting = _run_record(study), study.setting
     yield log_line(run_record, study.simulated)
     yield f"data sets: `{study.dataset}`"
@@ -81,7 +81,7 @@ WITH_CAPS = (*LARGER, "B.3", "B.4")
 
 
 def _captions(studies: Sequence[Study], name: str) -> Captions[Study]:
-    """Of the tables of a log of this name."""
+    """Captions of the tables of a log of this name."""
     simulated = studies[0].simulated
     return Captions(
         simulated=simulated,
@@ -93,23 +93,23 @@ def _captions(studies: Sequence[Study], name: str) -> Captions[Study]:
 
 
 def _unlike(sheet: Sheet[Study], parts: Sequence[Study], columns: Collection[str]) -> list[str]:
-    """How the published numbers of a table are of something else than its own."""
+    """Notes where the published numbers of a table are of something else."""
     return merge_notes(parts, lambda study: unlike(study, sheet.number, columns)) if columns else []
 
 
 def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]:
-    """How the published numbers in some columns of a table are of something else than a data set's own."""
+    """Notes where the published numbers in some columns of a table are of something else than the data set."""
     numbers = study.setting.published
     if numbers is None or not number:
         return
     if not any(numbers.dataset.lower() in name.lower() for name in (study.name, study.dataset)):
         of = f"`{study.name}` ({study.dataset})"
-        yield f"published: of {numbers.dataset}, which {of} is not by its name: differences are between data sets too"
+        yield f"published: of {numbers.dataset}; here: of {of}, so differences may be between data sets"
         if number in OTHER:
-            yield f"published: of a prompted verifier of 7B parameters, here of `{study.setting.other_verifier}`"
+            yield f"published: of a prompted verifier of 7B parameters; here: of `{study.setting.other_verifier}`"
     if not TOTALS.isdisjoint(columns) and study.other_claims(number):
         ours = " or ".join(f"{n:,}" for n in sorted({methods.n for methods in study.runs_of(number)} - {0}))
-        yield f"published totals are of {published_claims(numbers):,} claims, these of {ours}: no differences"
+        yield f"published totals cover {published_claims(numbers):,} claims, these of {ours}: no differences"
     if number not in WITH_CAPS and study.setting.cap != CAP:
         yield f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"
 
@@ -117,9 +117,9 @@ def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]
 SHEETS = (VERDICTS, *MAIN_TABLES, *APPENDIX, THESIS_BUDGETS, *FURTHER_TABLES)
 """All tables, in the order of the report."""
 SCREEN = ("table_5_2", "table_5_3", "table_5_6")
-"""Those that the terminal shows."""
+"""Tables on the terminal."""
 USUAL_VERIFIER = "lora"
-CAPS_TAKEN = "integers of at least 1, such as 15,20,30,40"
+CAPS_FORM = "integers of at least 1, such as 15,20,30,40"
 
 
 @checks_arguments(caps="a list of integers", features="a list of columns of features")
@@ -158,11 +158,11 @@ def study_factcheck(
     anything wrong with the settings.
     """
     check_margin(margin)
-    drawn = inches(width)
+    width_inches = inches(width)
     known = [numbers_of(name) for name in ([published] if isinstance(published, str) else published)]
     opened_log, contents = opened(log)
     if not caps or min(caps) < 1:
-        raise InvalidError(f"{argument('caps')} is {shown(list(caps))}; it takes {CAPS_TAKEN}")
+        raise InvalidError(f"{argument('caps')} is {quote(list(caps))}; it takes {CAPS_FORM}")
     if orders < 1:
         raise InvalidError(f"{argument('orders')} is {orders}; it takes an integer of at least 1")
     if verifier is None and USUAL_VERIFIER in contents.verifiers:
@@ -175,7 +175,7 @@ def study_factcheck(
     where = by_default if where is None else where
     if other_verifier is not None and other_verifier == verifier:
         raise ConflictError(
-            f"{argument('other_verifier')} is `{verifier}`, the verifier itself: name another one, or leave it out"
+            f"{argument('other_verifier')} is `{verifier}`, the main verifier: name another one, or leave it out"
         )
     pools = {} if pool is not None else single_pools(opened_log, where, contents.pools)
     candidates = pools_of(opened_log, where, contents.pools) if pool is None else contents.pools
@@ -196,15 +196,17 @@ def study_factcheck(
     )  # fmt: skip
     without = datasets_without(opened_log, where, setting.pool) if pool is not None else ()
     lacking = [f"data set `{name}` has no traces in pool `{pool}`, so it is left out" for name in without]
-    study_report = report_of(study_log(opened_log, setting, known, pools, without), opened_log.name, drawn, lacking)
+    study_report = report_of(
+        study_log(opened_log, setting, known, pools, without), opened_log.name, width_inches, lacking
+    )
     default_note = (
-        [] if by_default is None else [f"reported are the claims of {by_default}, since no condition names others"]
+        [] if by_default is None else [f"reported are the claims of {by_default}, because no condition names others"]
     )
     return replace(study_report, lead=[*default_note, *lacking, *study_report.lead])
 
 
 def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking: Sequence[str] = ()) -> StudyReport:
-    """What was found on each data set of a log, laid out; `lacking` says which data sets are left out."""
+    """The report on each data set of a log; `lacking` says which data sets are left out."""
     simulated = studies[0].simulated
     tables = tables_of(SHEETS, studies, _captions(studies, name))
     unpublished = [replace(study, setting=replace(study.setting, published=None)) for study in studies]

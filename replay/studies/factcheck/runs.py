@@ -15,7 +15,7 @@ import polars as pl
 
 from replay.analyses.budgets.wall_clock import device_seconds
 from replay.analyses.report.trace_buckets import Bucket, trace_buckets
-from replay.data.conditions import asked_about, examples_of, matching, of_dataset
+from replay.data.conditions import examples_of, examples_where, matching, of_dataset
 from replay.data.contents import read_contents
 from replay.kinds.sample import Sample, every_example
 from replay.runs.passes.coverage import FREE
@@ -38,7 +38,7 @@ from toolkit.errors import (
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
 from toolkit.notes import Note, note
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 from toolkit.stats import Settings
 from toolkit.stats.limits.intervals import ResampledValues
 
@@ -47,7 +47,7 @@ USUAL_BUDGETS = (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 45)
 
 @dataclass(frozen=True)
 class FactcheckSetting:
-    """What the study is run on. `asked` goes to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh.
+    """Settings of the study. `options` go to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh.
 
     `orders` random orders are averaged over where means over them are shown; `dev` is an SQL condition that names the
     examples to learn from, which must not be reported. `tolerated` is the loss of macro-F1 that verdicts tolerate.
@@ -93,7 +93,7 @@ class FactcheckSetting:
 
     def claims(self, log: Log, *columns: str) -> pl.DataFrame:
         """The examples to report, by example_id: these columns of them."""
-        return asked_about(log, self.where, *columns)
+        return examples_where(log, self.where, *columns)
 
     def table_budgets(self, size: int) -> tuple[int, ...]:
         """The budgets of a pool of so many traces that tables show: those of table B.4, else the usual ones."""
@@ -102,7 +102,7 @@ class FactcheckSetting:
     def of_dataset(
         self, log: Log, dataset: str, every: Collection[str], published: Sequence[PublishedDataset] = ()
     ) -> Self:
-        """What is asked of one data set among `every` one: its own examples, and those of its own to learn from.
+        """Settings of one data set among `every` one: its examples to report, and its examples to learn from.
 
         Of the published numbers it has those of its own name, and where it is alone a single one by any name.
         """
@@ -117,7 +117,7 @@ class FactcheckSetting:
 
 
 def features_note(used: Sequence[str], known: Collection[str]) -> str:
-    """Which features the surrogate reads and which of the thesis's it does without; "" where it has them all.
+    """Note on the features that the surrogate reads, and on the thesis's that it lacks; "" where it has them all.
 
     `known` are those of the log.
     """
@@ -125,21 +125,21 @@ def features_note(used: Sequence[str], known: Collection[str]) -> str:
     if not without:
         return ""
     reads = listed(used) or "no feature, only the answers and scores so far"
-    lacking, spurned = ([name for name in without if (name in known) == has] for has in (False, True))
+    lacking, unnamed = ([name for name in without if (name in known) == has] for has in (False, True))
     why = [f"the log lacks {listed(lacking)}"] if lacking else []
-    why += [f"{listed(spurned)} {'is' if len(spurned) == 1 else 'are'} not asked for"] if spurned else []
+    why += [f"`features` does not name {listed(unnamed)}"] if unnamed else []
     return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
 
 
 NONE_KNOWN = {
     "pool": "the log has no pool of first attempts",
-    "verifier": "the log has no verifications, and the study is about them: add a verifier's scores with a "
+    "verifier": "the log has no verifications, which the study needs: add a verifier's scores with a "
     "recipe of `[[verify]]`",
 }
 
 
 def pools_of(log: Log, where: str | None, known: Collection[str]) -> tuple[str, ...]:
-    """Those of the known pools that examples of a condition have traces in, by name."""
+    """Known pools in which the examples of a condition have traces, by name."""
     traces = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool").is_in(list(known)))
     if where is not None:
         traces = traces.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
@@ -173,7 +173,7 @@ def datasets_without(log: Log, where: str | None, pool: str) -> tuple[str, ...]:
 
 def _pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Pools of each data set of a condition's examples, among those known."""
-    datasets = asked_about(log, where, "dataset")["dataset"].drop_nulls().unique().sort()
+    datasets = examples_where(log, where, "dataset")["dataset"].drop_nulls().unique().sort()
     return {dataset: pools_of(log, of_dataset(where, dataset), known) for dataset in datasets}
 
 
@@ -182,7 +182,7 @@ def verifiers_of(log: Log, where: str | None) -> frozenset[str]:
     if where is None:
         return read_contents(log).verifiers
     trace_ids = log.scan("traces", ["trace_id", "example_id"]).filter(
-        pl.col("example_id").is_in(asked_about(log, where)["example_id"].implode())
+        pl.col("example_id").is_in(examples_where(log, where)["example_id"].implode())
     )
     scores = log.scan("verifications", ["trace_id", "verifier"]).join(trace_ids, on="trace_id", how="semi")
     return frozenset(collect(scores.select(pl.col("verifier").unique()), log)["verifier"])
@@ -249,7 +249,7 @@ TITLES = {
     ADAPTIVE: "Adaptive Stopping",
     SURROGATE: "Surrogate-Guided Selective Verification",
 }
-"""What tables call them."""
+"""Titles of the methods in tables."""
 
 
 FOLLOWS = {
@@ -257,7 +257,7 @@ FOLLOWS = {
     "latency_s": ("verification_s", "latency_s"),
     "device_s": ("device_s",),
 }
-"""What follows from a cost of verifications."""
+"""Metrics that follow from a cost of verifications."""
 
 
 @dataclass(frozen=True)
@@ -273,14 +273,14 @@ class Methods:
     verifier: str
     cap: int = 0
     missing: Mapping[str, str] = field(default_factory=dict)
-    device_s: Mapping[tuple[str, str], ShownInterval | None] = field(default_factory=dict)
+    device_s: Mapping[tuple[str, str], IntervalCell | None] = field(default_factory=dict)
     _memo: dict[str, np.ndarray] = field(default_factory=dict, repr=False, kw_only=True)
 
     @property
     def n(self) -> int:
         return self.result.statistics.n if self.result is not None else 0
 
-    def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
         """Estimate and interval of a metric, times `scale`; None where a call of it is not paid for."""
         if self.result is None or self.unpaid(policy, metric):
             return None
@@ -294,11 +294,11 @@ class Methods:
         """Sum over the examples; `metric` may be a sum, as that of a change."""
         return self._estimate(policy, metric, self.n)
 
-    def ratio(self, policy: str, over: str, under: str, scale: float = 1.0) -> ShownInterval | None:
+    def ratio(self, policy: str, over: str, under: str, scale: float = 1.0) -> IntervalCell | None:
         """One mean over another, such as seconds per trace, resampled together."""
         return self._drawn((policy, over), (policy, under), lambda a, b: scale * a / b)
 
-    def change(self, policy: str, metric: str, against: str, level: float | None = None) -> ShownInterval | None:
+    def change(self, policy: str, metric: str, against: str, level: float | None = None) -> IntervalCell | None:
         """Change of a mean against another policy's, in percent: negative where it is less.
 
         `metric` may be a sum, such as `prompt_tokens+completion_tokens`; the `level` is by default the run's.
@@ -307,7 +307,7 @@ class Methods:
 
     def difference(
         self, policy: str, metric: str, against: str, scale: float = 1.0
-    ) -> tuple[ShownInterval | None, float | None]:
+    ) -> tuple[IntervalCell | None, float | None]:
         """Paired difference of a metric to another policy's, times `scale`, and its p-value.
 
         Of the run's own comparison where it made one, else of one more from the same resamples.
@@ -320,9 +320,9 @@ class Methods:
             names = [policy, against]
             comparison = compared(self.result.summariser.differences(metric, [names]), policy, against, metric)
         _, low, high, p_value = comparison or (None,) * 4
-        return ShownInterval(one - two, low, high).times(scale), p_value
+        return IntervalCell(one - two, low, high).times(scale), p_value
 
-    def sum_of(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def sum_of(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
         """A mean, or a sum of means written with `+`, times `scale`."""
         return self._drawn((policy, metric), None, lambda a, _: scale * a)
 
@@ -373,7 +373,7 @@ class Methods:
 
     def _drawn(
         self, first: tuple[str, str], second: tuple[str, str] | None, value: Any, level: float | None = None
-    ) -> ShownInterval | None:
+    ) -> IntervalCell | None:
         one = self._estimate(*first)
         two = 1.0 if second is None else self._estimate(*second)
         if self.result is None or one is None or two is None or two == 0:
@@ -381,13 +381,13 @@ class Methods:
         a = self._draws(*first)
         b = np.ones_like(a) if second is None else self._draws(*second)
         with np.errstate(invalid="ignore", divide="ignore"):
-            drawn = value(a, b)
-        ordered = ResampledValues.of(np.where(np.isfinite(drawn), drawn, np.nan)[None])
+            interval = value(a, b)
+        ordered = ResampledValues.of(np.where(np.isfinite(interval), interval, np.nan)[None])
         estimate = float(value(one, two))
         if not ordered.enough[0] or self.n < 2:
-            return ShownInterval(estimate)
+            return IntervalCell(estimate)
         low, high = ordered.percentile(level or self.result.provenance["level"])
-        return ShownInterval(estimate, float(low[0]), float(high[0]))
+        return IntervalCell(estimate, float(low[0]), float(high[0]))
 
     def _estimate(self, policy: str, metric: str, scale: float = 1.0) -> float | None:
         cells = [self.cell(policy, name, scale) for name in metric.split("+")]
@@ -418,16 +418,16 @@ class MethodOfRun:
     name: str
     labels: tuple[str, ...] = ()
 
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
         return self.cells.cell(self.name, metric, scale)
 
-    def change(self, metric: str, against: str) -> ShownInterval | None:
+    def change(self, metric: str, against: str) -> IntervalCell | None:
         """Change of a mean against another method's, in percent; None for that method itself."""
         return None if self.name == against else self.cells.change(self.name, metric, against)
 
 
 def claims_notes(log: Log, reported: int, total: int, dev: str | None) -> Iterator[Note]:
-    """How many claims are reported of those asked about, and how many are not because they are learnt from."""
+    """Notes on the number of reported claims, and of those that are learnt from instead."""
     of = "" if reported == total else f" of the {total:,} that are asked about"
     yield note("claims", f"{reported:,} claims{of} are reported")
     if dev is not None:
@@ -436,7 +436,7 @@ def claims_notes(log: Log, reported: int, total: int, dev: str | None) -> Iterat
 
 
 def table_notes(run: Methods, unshown: Collection[str]) -> Iterator[Note]:
-    """What the run says of numbers that tables show, which are those of no metric `unshown`.
+    """Notes of the run on numbers in tables, which are those of no metric in `unshown`.
 
     Costs that count as free there are dashes in tables, and said to be.
     """
@@ -483,7 +483,7 @@ def replay_methods(
 def replay_if_covered(
     log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, orders: int | None = None
 ) -> Methods:
-    """The same; where nothing can be replayed, every method is missing, with the reason."""
+    """Replay the methods; where none can be, every one is missing, with the reason."""
     try:
         return replay_methods(log, setting, methods, orders)
     except ThinkbackError as error:
@@ -491,7 +491,7 @@ def replay_if_covered(
 
 
 def with_device_seconds(log: Log, setting: FactcheckSetting, methods: Methods) -> Methods:
-    """The same with the device seconds of its parts, where euros come of these."""
+    """The methods with the device seconds of their parts, where these give the euros."""
     if methods.result is None or methods.priced_by != "device_s":
         return methods
     return replace(methods, device_s=device_seconds(log, setting.pool, methods.result, setting.settings))

@@ -17,7 +17,7 @@ from replay.analyses.budgets.pool_depth import Depth, gold_within, pool_depth, u
 from replay.analyses.budgets.surrogate_keys import UNSEEN, AtUnseen, fixed_by_keys
 from replay.analyses.budgets.wall_clock import WallClock, wall_clock
 from replay.analyses.tune.fitted import ClassCoverage, SettingSweep, class_coverage, run_fitted, sweep
-from replay.data.conditions import asked_about, matching, of_dataset, refuse_overlap
+from replay.data.conditions import examples_where, matching, of_dataset, refuse_overlap
 from replay.data.contents import read_contents
 from replay.kinds.sample import Sample, every_example
 from replay.runs.passes.coverage import WARN_EXCLUDED
@@ -41,7 +41,7 @@ from toolkit.stats.curves.calibration import ClusteredCalibration, clustered_cal
 
 @dataclass(frozen=True)
 class VerifierCalibration:
-    """What a verifier's scores of the first `cap` traces of one pool say; None where it scored no judged one."""
+    """Calibration of a verifier on the first `cap` traces of one pool; None where it scored no judged one."""
 
     verifier: str
     cap: int
@@ -49,18 +49,18 @@ class VerifierCalibration:
 
     @property
     def missing(self) -> str:
-        """Why numbers are not known; empty where all are."""
+        """The reason for unknown numbers; empty where all are known."""
         if self.calibration is None:
             return f"`{self.verifier}` scored no trace that is judged"
         if self.calibration.ece is None:
-            return f"scores of `{self.verifier}` lie beyond 0 and 1: no probabilities, so they have no calibration"
+            return f"scores of `{self.verifier}` lie outside 0 to 1, so they are no probabilities to calibrate"
         return ""
 
 
 def calibrations(
     log: Log, pool: str, verifiers: Iterable[str], *, cap: int, where: str | None = None, settings: Settings
 ) -> Iterator[VerifierCalibration]:
-    """Of the first `cap` traces of the examples of `where`; traces of an example are resampled together."""
+    """Calibrations on the first `cap` traces of `where`'s examples; traces of an example are resampled together."""
     for verifier in verifiers:
         rows = _scored_traces(log, pool, verifier, cap, where)
         calibration = None
@@ -74,7 +74,7 @@ def _scored_traces(log: Log, pool: str, verifier: str, cap: int, where: str | No
 
     Of examples with labels only traces whose answer is one of them are valid, as only these are ever verified.
     """
-    examples = asked_about(log, where, "cluster", "labels")
+    examples = examples_where(log, where, "cluster", "labels")
     units = examples.select("example_id", "labels", unit=resampling_units(examples))
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct"]
     traces = log.scan("traces", columns).filter(
@@ -106,7 +106,7 @@ class Variants:
 def variants(log: Log, setting: FactcheckSetting) -> Variants:
     """Replay them; those that are fitted need the development split."""
     policies = [*_variant_policies(setting), every_example(setting.pool)]
-    hint = "name the claims to learn from (`--dev`, in Python `dev`) to see those that are fitted"
+    hint = "name the claims to learn from (`--dev`, in Python `dev`) to have the fitted policies"
     result, missing = run_fitted(log, policies, **setting.options)
     coverage = () if result is None else tuple(class_coverage(log, result))
     return Variants(result, (*missing, *([] if setting.dev is not None else [hint])), coverage)
@@ -153,8 +153,8 @@ class _BudgetGap:
 
     def __str__(self) -> str:
         """The line beneath the tables of budgets."""
-        named = {None: "", BEST_OF_N: f", {BEST_OF_N}"}.get(self.order, f", order {self.order}")
-        return f"{f'{self.split} claims, ' if self.split else ''}{self.traces} traces{named}: {self.why}"
+        suffix = {None: "", BEST_OF_N: f", {BEST_OF_N}"}.get(self.order, f", order {self.order}")
+        return f"{f'{self.split} claims, ' if self.split else ''}{self.traces} traces{suffix}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -315,7 +315,7 @@ def sensitivity(
 
 
 def surrogate_keys(log: Log, setting: FactcheckSetting) -> SettingSweep:
-    """The same of the surrogate under the study's margin for every combination of the surrogate's own keys."""
+    """Macro-F1 and operations of the surrogate under the study's margin, for every combination of its keys."""
     policy = Sample(
         name="surrogate", pool=setting.pool, verifier=setting.verifier, max_traces=setting.cap, order="surrogate",
         features=setting.features, stop=setting.margin,
@@ -331,7 +331,7 @@ def surrogate_keys(log: Log, setting: FactcheckSetting) -> SettingSweep:
 
 
 def missing_note(setting_sweep: SettingSweep) -> list[str]:
-    """Why settings are dashes: how many, and the first of them."""
+    """The reason for dashes: how many settings, and the first of them."""
     if setting_sweep.result is None:
         return list(setting_sweep.missing.values())[:1]
     policies = len(setting_sweep.table) // len(MEASURED)
@@ -344,7 +344,7 @@ OTHER, LARGER, FIXED = ("5.8", "5.9", "5.10"), ("5.11", "5.12", "5.13"), ("B.4",
 """Tables of the main comparison, of another verifier, of larger caps, and of fixed budgets."""
 SECONDS = ("trace seconds", "verification seconds", "trace device seconds", "verification device seconds")
 TAKES = dict.fromkeys(("5.5", "5.7", "B.2", "5.10", "5.13"), SECONDS) | {"5.4": ("trace tokens",)}
-"""What tables take that may not be logged."""
+"""Kinds of numbers, by table, that may not be logged."""
 UNSHOWN = frozenset({"finalizers", "truncated", "queries", "action_tokens", "device_s", "verification_tokens"})
 """Metrics of a run that no table of the study shows, so that notes on them are left out."""
 
@@ -380,8 +380,8 @@ class Study:
     @property
     def surrogate_s(self) -> float | None:
         """Seconds per example that replay spent on the surrogate."""
-        spent = {} if self.main.result is None else self.main.result.provenance["surrogate_s_per_example"]
-        return spent.get(SURROGATE)
+        seconds = {} if self.main.result is None else self.main.result.provenance["surrogate_s_per_example"]
+        return seconds.get(SURROGATE)
 
     @property
     def left_out(self) -> dict[str, Mapping[str, str]]:
@@ -392,11 +392,11 @@ class Study:
         return {**excluded, **self.budgets.excluded}
 
     def runs_of(self, number: str) -> Sequence[Methods]:
-        """What a table is of."""
+        """The runs that a table is of."""
         return [self.other] if number in OTHER else list(self.caps.values()) if number in LARGER else [self.main]
 
     def published(self, number: str, **keys: object) -> dict[str, Any]:
-        """What a row of a table has of the published one: its numbers, and those of another number of claims."""
+        """Published part of a row: its numbers, and the columns that are of another number of claims."""
         numbers = self.setting.published
         if numbers is None:
             return {}
@@ -410,7 +410,7 @@ class Study:
         return any(run.n not in (0, published_claims(self.setting.published)) for run in self.runs_of(number))
 
     def published_budget(self, fixed: FixedBudgets, k: int) -> dict[str, Any]:
-        """The same of a pool in table B.4 at one budget."""
+        """Published numbers of a pool in table B.4 at one budget."""
         numbers = self.setting.published
         if numbers is None:
             return {}
@@ -424,10 +424,10 @@ class Study:
 
     @cached_property
     def missing(self) -> Mapping[str, Sequence[str]]:
-        """Why numbers of a table could not be computed, by the table's number or what it is of."""
+        """Reasons for numbers that could not be computed, by the table's number or name."""
         nothing = "the log has one verifier that scores each trace alone, so nothing is compared"
-        named = "name one (`--other-verifier`, in Python `other_verifier`)"
-        several = f"the log has {len(self.others)} other verifiers ({listed(self.others)}): {named}"
+        hint = "name one (`--other-verifier`, in Python `other_verifier`)"
+        several = f"the log has {len(self.others)} other verifiers ({listed(self.others)}): {hint}"
         why: dict[str, Sequence[str]] = {number: reasons(self.main.missing) for number in MAIN}
         why |= dict.fromkeys(OTHER, reasons(self.other.missing)) | dict.fromkeys(LARGER, tuple(self._caps_missing()))
         for number, kinds in TAKES.items():
@@ -454,11 +454,11 @@ class Study:
 
     @cached_property
     def warnings(self) -> Mapping[str, Sequence[str]]:
-        """What must be said above a table; "" of the main comparison, above every table that has none of its own."""
+        """Warnings above a table; "" has those of the main comparison, for every table without others."""
         main = self.main.warnings
         return {
             "": main,
-            **dict.fromkeys(FIXED, _once(warnings_of(one.budgets.result) for one in self.budgets.pools)),
+            **dict.fromkeys(FIXED, _once(warnings_of(pool.budgets.result) for pool in self.budgets.pools)),
             "sensitivity": warnings_of(self.sensitivity.result),
             "keys": warnings_of(self.surrogate_keys.result),
             "orders": self.averaged.warnings,

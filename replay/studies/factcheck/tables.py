@@ -23,7 +23,7 @@ from replay.studies.factcheck.study import LARGER, OTHER, Study
 from replay.studies.kit.cells import cell, estimate, reasons
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers
 from toolkit.errors import listed
-from toolkit.show import Number, ShownInterval, TableColumn
+from toolkit.show import IntervalCell, Number, TableColumn
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 GENERATED, BOTH = "prompt_tokens+completion_tokens", "generation_s+verification_s"
@@ -58,7 +58,7 @@ def hours(metric: str) -> ValueOf:
 
 
 def change(metric: str, against: str) -> ValueOf:
-    """How a mean differs from another method's, in percent."""
+    """Difference of a mean to another method's, in percent."""
     return lambda of: of.change(metric, against)
 
 
@@ -71,7 +71,7 @@ def _missing_labels(of: MethodOfRun) -> float | None:
 def _saving(against: str) -> ValueOf:
     """Verifier calls saved, in percent, by the methods that come after the other one."""
 
-    def value(of: MethodOfRun) -> ShownInterval | None:
+    def value(of: MethodOfRun) -> IntervalCell | None:
         later = VERIFYING.index(of.name) > VERIFYING.index(against)
         saving = of.change("verifications", against) if later else None
         return None if saving is None else saving.turned()
@@ -79,7 +79,7 @@ def _saving(against: str) -> ValueOf:
     return value
 
 
-def euros(of: MethodOfRun, part: str | None = None) -> ShownInterval | None:
+def euros(of: MethodOfRun, part: str | None = None) -> IntervalCell | None:
     """Price of all examples, or of their `generation` or `verification`: of device seconds where the log has them.
 
     The parts' device seconds are those that the run's cells were given.
@@ -145,22 +145,22 @@ RUNTIME = (
 
 
 def _price_note(study: Study, *runs: Methods) -> str:
-    """What euros come from, which need not be the hours beside them."""
+    """Note on the basis of the euros, which need not be the hours beside them."""
     setting = study.setting
     rate = f"{setting.kw:g} kW · {setting.eur_per_kwh:g} € per kWh = {setting.eur_per_h:g} € per hour"
     if not any(methods.priced_by == "device_s" for methods in runs):
         return f"cost: hours · {rate}"
-    notes = [one for methods in runs if methods.result is not None for one in methods.result.notes]
-    batched = next((f"; {one.text}" for one in notes if one.code == BATCHED_SECONDS), "")
+    notes = [note for methods in runs if methods.result is not None for note in methods.result.notes]
+    batched = next((f"; {note.text}" for note in notes if note.code == BATCHED_SECONDS), "")
     cost = f"of the device's own seconds, fewer where calls ran in parallel · {rate}{batched}"
     return f"hours: summed latency of the calls, as in the thesis; cost: {cost}"
 
 
 def _no_savings(study: Study) -> Iterator[str]:
-    """Which savings are dashes because there is nothing to divide by."""
+    """Notes on savings that are dashes because a method makes no call."""
     for name in (BEST, ADAPTIVE):
         if (calls := study.main.cell(name, "verifications")) and not calls.estimate:
-            yield f"savings vs. {TITLES[name]}: a dash, for it makes no verifier call to divide by"
+            yield f"savings vs. {TITLES[name]}: a dash, because it makes no verifier call"
 
 
 CUT = "all caps are cut from one pool, so rows differ by their cap and not by their traces"
@@ -169,8 +169,8 @@ IN_BRACKETS = (
     "differences are in the table `paired`"
 )
 EARLIER_RUN = (
-    "published: of the thesis's run of 40 traces, which is another one than that of its other tables: best-of-15 has a "
-    "macro-F1 of {here:g} here and of {there:g} in tables 5.1 and 5.2"
+    "published: of another run than the thesis's other tables, of 40 traces: best-of-15 has a macro-F1 of {here:g} "
+    "here and of {there:g} in tables 5.1 and 5.2"
 )
 CLASSES = {"supports": "T", "true": "T", "refutes": "F", "false": "F", "conflicting": "C"}
 """The thesis's letters for its three classes, by what a log calls them."""
@@ -195,7 +195,7 @@ def quality(studies: Studies) -> list[Column]:
     else:
         every = dict.fromkeys(label for labels in spaces for label in labels)
         lacking = [label for label in every if any(label not in labels for labels in spaces)]
-        why = f"a dash: of data sets without the class {listed(lacking)}" if lacking else ""
+        why = f"a dash: the data set lacks the class {listed(lacking)}" if lacking else ""
         classes = [
             intervals(f"F1 {label}", f"f1:{label}", metric=f"f1:{label}", scale=100, note=why * (label in lacking))
             for label in every
@@ -209,7 +209,7 @@ Columns = Sequence[Column] | Callable[[Studies], Sequence[Column]]
 
 
 def _runs(study: Study, number: str) -> Sequence[Methods]:
-    """What a table has rows of: nothing where there is no other verifier to compare."""
+    """Runs in the rows of a table; none where there is no other verifier to compare."""
     return [] if number in OTHER and study.setting.other_verifier is None else study.runs_of(number)
 
 
@@ -306,7 +306,7 @@ def _other_h(study: Study, generation: float | None, verification: float | None)
 
 
 def _wall_clock_line(study: Study) -> str:
-    """What the wall-clock of the log's runs is, or why it says nothing of the rest."""
+    """Line on the wall-clock of the log's runs, or why it does not give the rest."""
     wall = study.wall
     if wall.pool_s is None or wall.verifier_s is None:
         return "; ".join(wall.why)
@@ -314,7 +314,7 @@ def _wall_clock_line(study: Study) -> str:
     both = f"{wall.pool_s / 3600:.3f} h for pool `{study.setting.pool}` and {wall.verifier_s / 3600:.3f} h for verifier"
     text = f"wall-clock of the log's {runs}: {both} `{study.setting.verifier}`"
     if wall.why:
-        return f"{text}; no rest is told: {'; '.join(wall.why)}"
+        return f"{text}; no rest is given: {'; '.join(wall.why)}"
     generation, verification = (study.main.total(BEST, metric) for metric in ("generation_s", "verification_s"))
     if generation is not None and verification is not None and (wall.seconds or 0.0) < generation + verification:
         return f"{text}; calls ran in parallel: that is shorter than their sum, so there is no rest"
@@ -330,7 +330,7 @@ def _buckets(study: Study) -> Iterator[Row]:
         if bucket.part is not None:
             score, whole = (cell(bucket.part, name, "macro_f1", 100) for name in (bucket.policy, BEST))
             comparison = compared(bucket.part.comparisons, bucket.policy, BEST, "macro_f1")
-            gained = None if comparison is None else ShownInterval.of(comparison[:3], 100)
+            gained = None if comparison is None else IntervalCell.of(comparison[:3], 100)
             values |= {"method_macro_f1_pct": score, "exhaustive_macro_f1_pct": whole, "gain_pp": gained}
         published = study.published("B.1", **bucket_keys(bucket))
         yield Row((TITLES[bucket.policy], f"{bucket.first}–{bucket.last}"), values=values, **published)
@@ -338,10 +338,10 @@ def _buckets(study: Study) -> Iterator[Row]:
 
 def _overhead(study: Study) -> Iterator[Row]:
     """Upper bound on the surrogate's own time (table B.3), and what replay measured."""
-    spent = study.surrogate_s
+    seconds = study.surrogate_s
     values: dict[str, Value] = {
-        "measured_s_per_claim": spent,
-        "measured_h": None if spent is None else spent * study.main.n / 3600,
+        "measured_s_per_claim": seconds,
+        "measured_h": None if seconds is None else seconds * study.main.n / 3600,
     }
     yield Row((), values=values, **study.published("B.3"))
 
@@ -357,7 +357,7 @@ PER = (
     ("operations", "verifications", "per verifier call"),
     ("latency_s", "verifications", "per verifier call"),
 )
-"""What one mean is divided by another for."""
+"""Ratios of means in tables."""
 
 
 def efficiency(study: Study) -> Iterator[Row]:
@@ -382,7 +382,7 @@ def _efficiency_notes(study: Study) -> Iterator[str]:
     yield "hours: of latency_s, one call after the other"
     yield "per verifier call: a dash where a method makes none"
     yield from (str(note) for note in study.notes if "cost_eur" in note.metrics)
-    yield "change: against exhaustive best-of-N; a dash where that has nothing of it to divide by"
+    yield "change: against exhaustive best-of-N; a dash where its number is 0"
 
 
 APPENDIX = (

@@ -10,7 +10,7 @@ from replay.runs.passes.example_set import resampling_units
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE
 from replay.studies.factcheck.study import FixedBudgets, Study
 from replay.studies.kit.verdicts import Answer, Finding, answered, ever, findings_sheet, loses
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 
 _METRIC = "macro_f1"
 _STEPS = ((ADAPTIVE, BEST, "operations"), (SURROGATE, ADAPTIVE, "verifications"))
@@ -35,7 +35,7 @@ def _savings(study: Study) -> Iterator[Finding]:
     limits = {}
     if result is not None:
         rows = result.summariser.together(_METRIC, [(method, against) for method, against, _ in _STEPS]).iter_rows()
-        limits = {(method, against): ShownInterval(*ends) for method, against, *ends, _ in rows}
+        limits = {(method, against): IntervalCell(*ends) for method, against, *ends, _ in rows}
     units = 0 if result is None else resampling_units(result.examples).n_unique()
     level = 1 - (1 - study.setting.settings.level) / len(_STEPS)
     points = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"

@@ -10,7 +10,7 @@ from replay.runs.passes.coverage import CALLS_FAILED, LEFT_OUT
 from replay.runs.passes.reuse import first_ids
 from replay.runs.result.result import Result
 from toolkit.notes import Note, Severity
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 from toolkit.stats import Interval, PairedInterval, Summary
 
 
@@ -21,41 +21,41 @@ class PolicyCells:
     statistics: Summary
     policy: str
 
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
         return cell(self.statistics, self.policy, metric, scale)
 
 
-def cell(statistics: Summary, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+def cell(statistics: Summary, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
     """One cell of a summary."""
     rows = statistics.summary.filter(policy=policy, metric=metric).select("estimate", "low", "high").rows()
-    return ShownInterval.of(rows[0], scale) if rows else None
+    return IntervalCell.of(rows[0], scale) if rows else None
 
 
 def warnings_of(
-    result: Result | None, codes: Collection[str] = (CALLS_FAILED, LEFT_OUT), named: str = ""
+    result: Result | None, codes: Collection[str] = (CALLS_FAILED, LEFT_OUT), prefix: str = ""
 ) -> tuple[str, ...]:
-    """What a run says above its table, after `named`: its warnings and the notes of some codes, by default those on
+    """Lines above a run's table, each after `prefix`: its warnings and the notes of some codes, by default those on
     failed calls and on examples that are left out.
     """
     notes = [note for note in result.notes if note.severity is Severity.WARNING or note.code in codes] if result else []
-    return tuple(str(replace(note, text=f"{named}{note.text}")) for note in notes)
+    return tuple(str(replace(note, text=f"{prefix}{note.text}")) for note in notes)
 
 
 def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
-    """What a run says, without what it says of `unshown` metrics alone, which no table has."""
-    return tuple(one for one in result.notes if not one.metrics or not set(one.metrics) <= set(unshown))
+    """Notes of a run, without those on `unshown` metrics alone, which no table has."""
+    return tuple(note for note in result.notes if not note.metrics or not set(note.metrics) <= set(unshown))
 
 
-def interval_cell(interval: Interval | PairedInterval | None, scale: float = 1.0) -> ShownInterval | None:
+def interval_cell(interval: Interval | PairedInterval | None, scale: float = 1.0) -> IntervalCell | None:
     """An interval of the toolkit's statistics, of a mean or of a paired difference, as a cell, times `scale`."""
     if interval is None:
         return None
     middle = interval.difference if isinstance(interval, PairedInterval) else interval.estimate
-    return ShownInterval.of((middle, interval.low, interval.high), scale)
+    return IntervalCell.of((middle, interval.low, interval.high), scale)
 
 
-def interval_of(name: str, scale: float = 1.0) -> Callable[[Any], ShownInterval | None]:
-    """What gives an interval that a thing has under a name as a cell, times `scale`."""
+def interval_of(name: str, scale: float = 1.0) -> Callable[[Any], IntervalCell | None]:
+    """A function that gives the interval of an attribute as a cell, times `scale`."""
     return lambda one: interval_cell(getattr(one, name), scale)
 
 
@@ -66,22 +66,22 @@ def estimate(entry: Any) -> float | None:
 
 def reasons(missing: Mapping[str, str]) -> list[str]:
     """Each reason once, with the names of what it takes away, or without where these are more than two."""
-    named: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for name, why in missing.items():
-        named.setdefault(why, []).append(name)
-    return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in named.items()]
+        names_by_reason.setdefault(why, []).append(name)
+    return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in names_by_reason.items()]
 
 
 def unlogged(what: str, of: str) -> str:
-    """Why cells are dashes: `what` (plural) is not logged for every call `of` a kind."""
-    return f"{what} are not logged for every {of}, so what follows from them is a dash"
+    """The reason for dashes where `what` (plural) is not logged for every call `of` a kind."""
+    return f"{what} are not logged for every {of}, so numbers that need them are dashes"
 
 
 LEFT_OUT_FILE = "left_out.csv"
 
 
 def left_out_note(excluded: Mapping[str, str]) -> tuple[str, ...]:
-    """How many examples a run leaves out, the first of them, and where all are named; nothing where none is."""
+    """Note on the examples that a run leaves out: their number, the first of them, and the file that names all."""
     if not excluded:
         return ()
     one = len(excluded) == 1

@@ -63,11 +63,11 @@ class PublishedWork:
         if "dataset" in columns:
             keys = {"dataset": known, **keys}
         match = next((row for row in rows if all(row.get(key) == value for key, value in keys.items())), {})
-        left = {key: value for key, value in match.items() if key not in keys and value is not None}
+        unmatched = {key: value for key, value in match.items() if key not in keys and value is not None}
         if table not in self.prefixed:
-            return left
+            return unmatched
         prefix = f"{known.lower()}_"
-        return {key.removeprefix(prefix): value for key, value in left.items() if key.startswith(prefix)}
+        return {key.removeprefix(prefix): value for key, value in unmatched.items() if key.startswith(prefix)}
 
     def finder(self, table: str, key: str, named: Callable[[str], object] = lambda name: name) -> FindRow:
         """Finds rows by data set and one column; `named` gives the work's name of what is asked for, None of none."""

@@ -56,8 +56,8 @@ def undrawn(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str
 
 def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure | None]]) -> dict[str, Figure]:
     """The figures of every data set, by the names of their files, which end with its name where there are several."""
-    named = {part.dataset: "" if len(parts) == 1 else f"-{filed(part.dataset)}" for part in parts}
-    every = ((f"{key}{named[part.dataset]}", figure) for part in parts for key, figure in draw(part).items())
+    suffixes = {part.dataset: "" if len(parts) == 1 else f"-{filed(part.dataset)}" for part in parts}
+    every = ((f"{key}{suffixes[part.dataset]}", figure) for part in parts for key, figure in draw(part).items())
     return {name: figure for name, figure in every if figure is not None}
 
 
@@ -74,7 +74,7 @@ def filed(dataset: str) -> str:
 def record_of(
     study: str, parts: Sequence[P], entries: Callable[[P], Mapping[str, Any]], run: Callable[[P], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """What run.json holds of a study: the record of its data set, or those of all where there are several.
+    """Content of a study's run.json: the record of its data set, or those of all where there are several.
 
     A record begins with the study and its log; then stand the study's `entries` entries and those of its run.
     """
@@ -89,7 +89,7 @@ def log_line(provenance: Mapping[str, Any], simulated: bool) -> str:
 
 
 def intervals_line(provenance: Mapping[str, Any]) -> str:
-    """How intervals are made, of the record of a run."""
+    """Line on how a run makes intervals, from its record."""
     return f"intervals: {provenance['resamples']:,} resamples, level {provenance['level']:g}, seed {provenance['seed']}"
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from replay.studies.kit.published import PublishedRow
-from toolkit.show import SIMULATED, ColumnNote, Number, NumberWithInterval, ShownInterval, Table, TableColumn, Words
+from toolkit.show import SIMULATED, ColumnNote, IntervalCell, Number, NumberWithInterval, Table, TableColumn, Words
 from toolkit.show.tables.table_content import Form
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Why cells are dashes: said beneath a table with a dash in one of these columns, or always where none is named."""
+    """A reason for dashes, beneath tables with a dash in one of these columns, or all tables where none is named."""
 
     text: str
     columns: frozenset[str] = frozenset()
@@ -27,7 +27,7 @@ class Gap:
 
 
 class _Named(Protocol):
-    """What was found on a data set, which has its name."""
+    """A part of a study: the results on one data set, with its name."""
 
     @property
     def dataset(self) -> str:
@@ -38,7 +38,7 @@ P = TypeVar("P", bound=_Named)
 
 
 def merge_notes(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> list[str]:
-    """What is told of several data sets: lines that hold for all of them once, others after the name of theirs.
+    """Lines on several data sets: those that hold for all once, others after the name of their data set.
 
     Empty lines are left out.
     """
@@ -51,20 +51,20 @@ def merge_notes(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> l
     return list(dict.fromkeys(lines))
 
 
-Value = ShownInterval | float | str | bool | None
+Value = IntervalCell | float | str | bool | None
 """A cell; None is a dash."""
 
 
 class Cells(Protocol):
-    """What a row is of, such as one policy of one run: it knows the numbers of its metrics."""
+    """The object of a row, such as one policy of one run: it knows the numbers of its metrics."""
 
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
         """Estimate and interval of a metric, times `scale`; None where it is not known."""
 
 
 @dataclass(frozen=True)
 class PublishedColumn:
-    """How the published numbers of a column are shown: by default in a column of their own beside it.
+    """The column of published numbers of another one: by default beside it.
 
     `key` is the column in the published rows. `apart`: after all other columns, without differences to it.
     """
@@ -97,7 +97,7 @@ class Column:
 
     @property
     def published(self) -> PublishedColumn:
-        """How its published numbers are shown."""
+        """The column of its published numbers."""
         return self.published_column or PublishedColumn(self.key)
 
     def cell(self, row: Row) -> Value:
@@ -110,12 +110,12 @@ class Column:
     def display(self, value: Value) -> Value:
         """A cell as its form takes it: with an interval, without one, or words."""
         if isinstance(self.form, NumberWithInterval):
-            return ShownInterval(value) if isinstance(value, float | int) else value
-        return value.estimate if isinstance(value, ShownInterval) else value
+            return IntervalCell(value) if isinstance(value, float | int) else value
+        return value.estimate if isinstance(value, IntervalCell) else value
 
     @property
     def plain(self) -> Form:
-        """How its numbers are written without intervals, in the unit that people see."""
+        """The form of its numbers without intervals, in the unit of the table."""
         form = self.form
         return (
             Number(form.decimals, signed=form.signed, significant=form.significant)
@@ -206,7 +206,7 @@ def listed(
     for row in records:
         values = dict(row)
         if interval:
-            values[key or interval] = ShownInterval.of((row[interval], row["low"], row["high"]), scale)
+            values[key or interval] = IntervalCell.of((row[interval], row["low"], row["high"]), scale)
         yield Row(tuple(row[head] for head in heads), values=values)
 
 
@@ -216,7 +216,7 @@ DATASET, DATASET_KEY = "Data set", "Dataset"
 
 @dataclass(frozen=True)
 class Captions(Generic[P]):
-    """What all tables of a study have around them, as it depends on a sheet, its parts and how it came out.
+    """Captions of all tables of a study, by sheet, by its parts and by what the table holds.
 
     `suffix` ends every title, `dataset` is the name in CSV of the column of data sets. `below` is told the keys of the
     columns with published numbers. `gaps` say what the log lacks, each beneath the tables that have a dash for it.
@@ -246,36 +246,38 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Tabl
     published number stands apart gets it after all others.
     """
     columns = _resolved(sheet.columns, parts)
-    named = sheet.dataset or (DATASET if len(parts) > 1 else "")
-    rows = [(part.dataset, row) if named else ("", row) for part in parts for row in sheet.rows(part)]
+    dataset_heading = sheet.dataset or (DATASET if len(parts) > 1 else "")
+    rows = [(part.dataset, row) if dataset_heading else ("", row) for part in parts for row in sheet.rows(part)]
     known = {c.key for c in columns if any(row.published.get(c.published.key) is not None for _, row in rows)}
-    laid: list[tuple[TableColumn, list[Any]]] = []
-    if named:
-        laid.append(
+    laid_columns: list[tuple[TableColumn, list[Any]]] = []
+    if dataset_heading:
+        laid_columns.append(
             (
-                TableColumn(named, key=captions.dataset or (DATASET_KEY if named == DATASET else None)),
+                TableColumn(
+                    dataset_heading, key=captions.dataset or (DATASET_KEY if dataset_heading == DATASET else None)
+                ),
                 [dataset for dataset, _ in rows],
             )
         )
-    laid += [(_head(head), [row.heads[i] for _, row in rows]) for i, head in enumerate(sheet.heads)]
-    apart: list[tuple[TableColumn, list[Any]]] = []
+    laid_columns += [(_head(head), [row.heads[i] for _, row in rows]) for i, head in enumerate(sheet.heads)]
+    last_columns: list[tuple[TableColumn, list[Any]]] = []
     dashed = set()
     for column in columns:
         cells = [column.display(column.cell(row)) for _, row in rows]
-        laid.append((TableColumn(column.heading, column.form, column.key, drop=column.drop), cells))
+        laid_columns.append((TableColumn(column.heading, column.form, column.key, drop=column.drop), cells))
         dashed |= {column.key} if None in cells else set()
         if column.key in known:
             published_cells = list(_published(column, [row for _, row in rows], cells))
-            (apart if column.published.apart else laid).extend(published_cells)
-    laid += apart
+            (last_columns if column.published.apart else laid_columns).extend(published_cells)
+    laid_columns += last_columns
     explained = [ColumnNote(column.note, (column.key,)) for column in columns if column.note]
     gaps = [gap.text for gap in captions.gaps(sheet, parts) if gap.concerns(dashed)]
     below = (*_notes(sheet, parts), *explained, *captions.below(sheet, parts, known), *gaps)
     title = sheet.title if isinstance(sheet.title, str) else sheet.title(parts)
     return Table(
         title=f"{f'Table {sheet.number}: ' if sheet.number else ''}{title}{captions.suffix}",
-        columns=tuple(column for column, _ in laid),
-        rows=tuple(zip(*(cells for _, cells in laid), strict=True)),
+        columns=tuple(column for column, _ in laid_columns),
+        rows=tuple(zip(*(cells for _, cells in laid_columns), strict=True)),
         above=(*([SIMULATED] if captions.simulated else []), *dict.fromkeys(captions.above(sheet, parts))),
         below=tuple(dict.fromkeys(below)),
         printed=sheet.printed,
@@ -299,23 +301,26 @@ def _head(head: str | TableColumn) -> TableColumn:
 def _published(column: Column, rows: Sequence[Row], cells: Sequence[Value]) -> Iterator[tuple[TableColumn, list[Any]]]:
     """A column's published numbers and, unless they stand apart, the differences to them."""
     published = column.published
-    wanted = [row.published.get(published.key) for row in rows]
+    published_cells = [row.published.get(published.key) for row in rows]
     form: Form = published.form or column.plain
     heading, name = published.heading or f"{column.heading} published", published.name or f"{column.key}_published"
-    yield TableColumn(heading, form, name, drop=column.drop, under="" if published.apart else column.key), wanted
+    yield (
+        TableColumn(heading, form, name, drop=column.drop, under="" if published.apart else column.key),
+        published_cells,
+    )
     if published.apart or not isinstance(column.plain, Number):
         return
     scale = column.form.scale if isinstance(column.form, Number) else 1.0
     difference = [
         None if published.key in row.unlike else _less(cell, other, scale)
-        for row, cell, other in zip(rows, cells, wanted, strict=True)
+        for row, cell, other in zip(rows, cells, published_cells, strict=True)
     ]
     signed = Number(column.plain.decimals, signed=True)
     yield TableColumn("difference", signed, f"{column.key}_difference", drop=column.drop, printed=False), difference
 
 
 def _less(cell: Value, published: Any, scale: float) -> float | None:
-    value = cell.estimate if isinstance(cell, ShownInterval) else cell
+    value = cell.estimate if isinstance(cell, IntervalCell) else cell
     if published is None or not isinstance(value, float | int):
         return None
     return scale * value - float(published)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from replay.studies.kit.sheet import Row, Sheet, intervals, words
-from toolkit.show import NumberWithInterval, ShownInterval
+from toolkit.show import IntervalCell, NumberWithInterval
 from toolkit.stats import not_worse
 
 
@@ -68,7 +68,7 @@ class Finding:
 
     question: str
     answer: Answer
-    difference: ShownInterval | None = None
+    difference: IntervalCell | None = None
     unit: str = "points"
     decided_by: str = ""
     why: str = ""
@@ -91,7 +91,7 @@ class Finding:
         }  # fmt: skip
 
 
-def ever(question: str, gaps: Mapping[str, ShownInterval], against: str) -> Finding:
+def ever(question: str, gaps: Mapping[str, IntervalCell], against: str) -> Finding:
     """Whether something is above 0 at any of several places (by name), whose intervals hold for all at once.
 
     Shown is the largest difference that decides, else the largest one.

@@ -36,7 +36,9 @@ def _curve_of(
     name: str, at: Sequence[float], intervals: Sequence[Interval], diagnostic: bool = False, sees: str = "sees gold"
 ) -> PlottedCurve:
     """A line with its band of intervals."""
-    estimate, low, high = (tuple(getattr(one, key) for one in intervals) for key in ("estimate", "low", "high"))
+    estimate, low, high = (
+        tuple(getattr(interval, key) for interval in intervals) for key in ("estimate", "low", "high")
+    )
     return PlottedCurve(name, tuple(at), estimate, low, high, diagnostic, sees)
 
 
@@ -51,7 +53,7 @@ def _plain(study: LatentStudy, strategies: Strategies, one: Strategy) -> Plotted
 
 
 def _verifier(study: LatentStudy) -> str | None:
-    """Of the study's verifiers the one that the strategies ask."""
+    """The study's verifier that the strategies ask."""
     pool_strategies = study.strategies
     verifiers = (
         []
@@ -66,7 +68,7 @@ def _over_n(study: LatentStudy, names: Sequence[str]) -> list[Panel]:
     if strategies is None:
         return []
     choices = [Strategy(name, verifier if name in (WEIGHTED, BEST) else None) for name in names]
-    curves = [curve for curve in (_plain(study, strategies, one) for one in choices) if curve is not None]
+    curves = [curve for curve in (_plain(study, strategies, choice) for choice in choices) if curve is not None]
     return [("", curves)] if len(curves) > 1 and len(strategies.n) > 1 else []
 
 
@@ -106,7 +108,7 @@ def _corrected(study: LatentStudy) -> list[Panel]:
     halves, verifier = _reported(study), _verifier(study)
     if halves is None or halves[1].corrected is None or verifier not in (halves[1].scores or {}):
         return []
-    chosen, correction = (one.self_correction(str(verifier)) for one in halves)
+    chosen, correction = (half.self_correction(str(verifier)) for half in halves)
     thresholds = correction.thresholds(MOST)
     intervals = grid_intervals(correction, thresholds, halves[1].unit, study.setting.settings)
     samples = grid(correction, thresholds).samples[:, 0]
@@ -153,7 +155,7 @@ def _drawn(
 
 
 MOST_LINES = 1_000
-"""Of a panel with bands: all of them."""
+"""Lines of a panel with bands: all of them."""
 
 
 def _parts(tokens: Collection[int]) -> list[tuple[str, list[int]]]:
@@ -163,8 +165,8 @@ def _parts(tokens: Collection[int]) -> list[tuple[str, list[int]]]:
 
 
 def _locations(study: LatentStudy) -> list[Panel]:
-    """Over the tokens of either end, a panel a layer."""
-    areas = {(one.layer, one.token): one.pooled for one in study.ablations.locations}
+    """Areas over the tokens of either end, a panel a layer."""
+    areas = {(location.layer, location.token): location.pooled for location in study.ablations.locations}
     panels = []
     for layer in sorted({layer for layer, _ in areas}, reverse=True):
         for name, tokens in _parts({token for depth, token in areas if depth == layer}):
@@ -175,7 +177,7 @@ def _locations(study: LatentStudy) -> list[Panel]:
 
 def _location_heat(study: LatentStudy) -> list[Heat]:
     """Layer by token, a panel for either end of the text."""
-    areas = {(one.layer, one.token): one.pooled.estimate for one in study.ablations.locations}
+    areas = {(location.layer, location.token): location.pooled.estimate for location in study.ablations.locations}
     layers = sorted({layer for layer, _ in areas}, reverse=True)
     panels = []
     for name, tokens in _parts({token for _, token in areas}):
@@ -193,7 +195,10 @@ def _signed(numbers: Sequence[int]) -> tuple[str, ...]:
 
 
 def _temperatures(study: LatentStudy) -> list[Heat]:
-    areas = {(one.trained, one.measured): one.area.estimate for one in study.ablations.temperatures}
+    areas = {
+        (temperature.trained, temperature.measured): temperature.area.estimate
+        for temperature in study.ablations.temperatures
+    }
     trained, measured = (sorted({key[at] for key in areas}) for at in (0, 1))
     names = [tuple(f"{degree:g}" for degree in degrees) for degrees in (measured, trained)]
     cells = tuple(tuple(_hundred(areas.get((a, b))) for b in measured) for a in trained)
@@ -205,8 +210,8 @@ def _models(study: LatentStudy) -> list[Panel]:
     curves = []
     for model in dict.fromkeys(one.model for one in study.ablations.models):
         rows = sorted((one for one in study.ablations.models if one.model == model), key=lambda one: one.token)
-        tokens, medians = tuple(one.token for one in rows), tuple(one.median for one in rows)
-        ends = tuple(one.least for one in rows), tuple(one.most for one in rows)
+        tokens, medians = tuple(row.token for row in rows), tuple(row.median for row in rows)
+        ends = tuple(row.least for row in rows), tuple(row.most for row in rows)
         curves.append(PlottedCurve(model, tokens, medians, *ends))
     return [("", curves)] if curves else []
 
@@ -214,20 +219,20 @@ def _models(study: LatentStudy) -> list[Panel]:
 def _suffixes(study: LatentStudy) -> list[Panel]:
     suffixes, curves = study.ablations.suffixes, []
     for name, key in (("log-probability of the last k tokens", "logprob"), ("states of the last k tokens", "states")):
-        points = [(one.length, getattr(one, key)) for one in suffixes if getattr(one, key) is not None]
+        points = [(suffix.length, getattr(suffix, key)) for suffix in suffixes if getattr(suffix, key) is not None]
         if points:
             curves.append(_curve_of(name, [length for length, _ in points], [area for _, area in points]))
     return [("", curves)] if curves else []
 
 
 def _votes(study: LatentStudy) -> list[Panel]:
-    """Over the temperature, a panel for each number of votes."""
+    """Accuracy over the temperature, a panel for each number of votes."""
     panels: list[Panel] = []
-    for votes in sorted({one.votes for one in study.ablations.votes}):
-        rows = sorted((one for one in study.ablations.votes if one.votes == votes), key=lambda one: one.temperature)
+    for votes in sorted({vote.votes for vote in study.ablations.votes}):
+        rows = sorted((vote for vote in study.ablations.votes if vote.votes == votes), key=lambda one: one.temperature)
         if votes & (votes - 1) == 0:
             name = "1 sample" if votes == 1 else f"majority of {votes}"
-            line = _curve_of("majority voting", [one.temperature for one in rows], [one.accuracy for one in rows])
+            line = _curve_of("majority voting", [row.temperature for row in rows], [row.accuracy for row in rows])
             panels.append((name, [line]))
     return panels
 

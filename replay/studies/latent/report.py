@@ -26,13 +26,13 @@ from replay.studies.latent.verdicts import Verdict
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
 from toolkit.log import AnyLog, check_log, open_log
-from toolkit.show import SIMULATED, NumberWithInterval, ShownInterval
+from toolkit.show import SIMULATED, IntervalCell, NumberWithInterval
 from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings
 
 
 def _missing_lines(study: LatentStudy) -> Iterator[str]:
-    """What could not be done on a data set, and why."""
+    """Lines on what could not be done on a data set, with the reason."""
     unserved = study.missing.get(FRONT)
     if unserved is not None:
         yield f"strategies: {unserved}"
@@ -97,18 +97,18 @@ def study_latent(
     )  # fmt: skip
     studies = study_log(log, setting)
     if ablations:
-        studies = tuple(replace(one, ablations=ablations_of(one, studies)) for one in studies)
+        studies = tuple(replace(study, ablations=ablations_of(study, studies)) for study in studies)
     return _report_of(studies, log.name, drawn_at)
 
 
 def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -> StudyReport:
-    """What was found on each data set of a log, laid out."""
+    """The report on each data set of a log."""
     simulated = any(study.simulated for study in studies)
     tables = tables_of(SHEETS, studies, captions(studies))
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
     words["What was measured"] = merge_notes(studies, _measured_on)
     for study in studies:
-        words[f"Verdicts, {study.dataset}"] = [_sentence(one) for one in study.verdicts]
+        words[f"Verdicts, {study.dataset}"] = [_sentence(verdict) for verdict in study.verdicts]
     words["What could not be done"] = undone = merge_notes(studies, _missing_lines)
     return StudyReport(
         title=f"Latent verifiers, on {name}",
@@ -130,7 +130,7 @@ def _sentence(one: Verdict) -> str:
     text = f"{question(one)} {one.answer.value.capitalize()}"
     if one.difference is None or one.difference.difference is None:
         return f"{text}: {one.why}."
-    interval = ShownInterval(one.difference.difference, one.difference.low, one.difference.high)
+    interval = IntervalCell(one.difference.difference, one.difference.low, one.difference.high)
     text += f": {POINTS.show(interval)} points, against {one.against}"
     for name, samples in (("ahead", one.gained), ("behind", one.lost)):
         if samples:
@@ -154,12 +154,13 @@ def record(study: LatentStudy) -> dict[str, Any]:
         "seeds": setting.seeds if setting.ablations else None,
         "verdicts": [
             {
-                "question": one.question.name.lower(), "over": one.over or None, "verdict": one.answer.value,
-                "against": one.against or None, "difference": one.difference.difference if one.difference else None,
-                "low": one.difference.low if one.difference else None,
-                "high": one.difference.high if one.difference else None, "why": one.why or None,
+                "question": verdict.question.name.lower(), "over": verdict.over or None,
+                "verdict": verdict.answer.value, "against": verdict.against or None,
+                "difference": verdict.difference.difference if verdict.difference else None,
+                "low": verdict.difference.low if verdict.difference else None,
+                "high": verdict.difference.high if verdict.difference else None, "why": verdict.why or None,
             }
-            for one in study.verdicts
+            for verdict in study.verdicts
         ],
         "seed": settings.seed, "resamples": settings.resamples, "level": settings.level,
         "versions": versions(),
@@ -167,7 +168,7 @@ def record(study: LatentStudy) -> dict[str, Any]:
 
 
 def _measured_on(study: LatentStudy) -> Iterator[str]:
-    """The same in words, for people."""
+    """Lines of the report on what was measured."""
     provenance = record(study)
     yield log_line(provenance, study.simulated)
     yield f"examples: {study.setting.where or 'all but the training rows'}; training rows: {study.setting.on}"

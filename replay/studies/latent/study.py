@@ -18,7 +18,7 @@ import polars as pl
 from replay.analyses.strategies.frontier import Frontier, front_of, halved
 from replay.analyses.strategies.strategies import MOST_MISSING, Strategies, strategies
 from replay.analyses.strategies.votes_entropy import VotesEntropy, votes_entropy
-from replay.data.conditions import asked_about, matching, matching_or_none, of_dataset, reported, without
+from replay.data.conditions import examples_where, matching, matching_or_none, of_dataset, reported, without
 from replay.data.contents import Contents, read_contents
 from replay.latent import place_probes
 from replay.latent.place_probes import ModelArea, PlaceArea, PlacedTraces, SeededArea
@@ -37,15 +37,15 @@ SINGLE = ("avg", "majority", "pass")
 @checks_arguments()
 def temperatures(log: AnyLog) -> dict[str, float]:
     """The temperature of each pool of first attempts that was drawn at one, the lowest first."""
-    opened = open_log(log)
-    traces = opened.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
+    opened_log = open_log(log)
+    traces = opened_log.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
     of_pool = traces.group_by("pool").agg(
         lowest=pl.col("temperature").min(),
         highest=pl.col("temperature").max(),
         unknown=pl.col("temperature").null_count(),
     )
-    alike = of_pool.filter((pl.col("lowest") == pl.col("highest")) & (pl.col("unknown") == 0))
-    return dict(collect(alike.select("pool", "lowest").sort("lowest", "pool"), opened).iter_rows())
+    constant = of_pool.filter((pl.col("lowest") == pl.col("highest")) & (pl.col("unknown") == 0))
+    return dict(collect(constant.select("pool", "lowest").sort("lowest", "pool"), opened_log).iter_rows())
 
 
 @checks_arguments()
@@ -55,12 +55,12 @@ def by_temperature(log: AnyLog, *, where: str | None = None, settings: Settings 
     Columns: temperature, pool, metric (avg, majority, pass), k, estimate, low, high, n; each pool on its own examples.
     Raises ThinkbackError where no pool has one temperature.
     """
-    opened = open_log(log)
-    by_pool = temperatures(opened)
+    opened_log = open_log(log)
+    by_pool = temperatures(opened_log)
     if not by_pool:
-        raise UnsuitableError(f"{opened.address} has no pool that was drawn at one known temperature")
+        raise UnsuitableError(f"{opened_log.address} has no pool that was drawn at one known temperature")
     parts = [
-        curves(opened, pool=pool, where=where, settings=settings)
+        curves(opened_log, pool=pool, where=where, settings=settings)
         .filter(pl.col("metric").is_in(SINGLE))
         .select(pl.lit(temperature).alias("temperature"), "pool", "metric", "k", "estimate", "low", "high", "n")
         for pool, temperature in by_pool.items()
@@ -76,9 +76,9 @@ MODELS, SIZES, SHARES, SUFFIXES = (
     "suffixes",
 )
 ENTROPY, VOTES = "entropy of the votes", "votes by temperature"
-"""What may be missing, by name."""
+"""Names of what may be missing."""
 FITTED = (LOCATIONS, TEMPERATURES, TRANSFER, READERS, MODELS, SIZES, SHARES)
-"""What states are needed for."""
+"""Names of what needs states."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class VotesAt:
 
 @dataclass(frozen=True)
 class Ablations:
-    """Of one data set.
+    """The further fits of one data set.
 
     `transfer`: pooled AUC on its reported traces by the data set that a verifier was trained on. `readers`: that of
     verifiers on the states of a model, by the name of these states. `transfer_behind`, `readers_behind`: how far the
@@ -184,7 +184,7 @@ class LatentSetting:
 
 UNTRAINED = "no training rows in this pool"
 FRONT, SELECTING = "front", "weighted voting and best-of-n"
-"""What strategies are called among what is missing."""
+"""Names of strategies among what is missing."""
 FEWEST_SCORED = 2
 """Samples to vote on."""
 
@@ -231,11 +231,11 @@ class LatentStudy:
     def table_pools(self) -> tuple[MeasuredPool, ...]:
         """The pools that tables show: that which is sampled from, and that of the probes."""
         probe = None if self.strategies is None else self.strategies.source.probe
-        return tuple(one for one in self.pools if one is self.main or one.pool == probe)
+        return tuple(pool for pool in self.pools if pool is self.main or pool.pool == probe)
 
     def beside(self, pool: MeasuredPool) -> bool:
         """Whether the published numbers stand beside a pool: the paper measures greedy attempts."""
-        greedy = next((one for one in self.table_pools if one.temperature == 0), self.main)
+        greedy = next((table_pool for table_pool in self.table_pools if table_pool.temperature == 0), self.main)
         return self.setting.published and pool is greedy
 
     @property
@@ -249,7 +249,7 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     contents = read_contents(log)
     _require(log, contents, setting)
     setting = replace(setting, verifiers=_verifiers(contents, setting.verifiers), where=setting.where or reported(log))
-    ids = asked_about(log, setting.where)["example_id"]
+    ids = examples_where(log, setting.where)["example_id"]
     train = matching_or_none(log, setting.on)
     both = ids.is_in(train.implode())
     if both.any():
@@ -260,7 +260,7 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     studies = tuple(_studies(log, contents, setting, ids, train))
     if not studies:
         raise EmptyError(f"{listed(setting.verifiers)} scored no judged traces of the reported examples")
-    unserved = [one.missing[FRONT] for one in studies if FRONT in one.missing]
+    unserved = [study.missing[FRONT] for study in studies if FRONT in study.missing]
     if (setting.probe or setting.action) and len(unserved) == len(studies):
         raise EmptyError(unserved[0])
     return studies
@@ -277,16 +277,16 @@ def _require(log: Log, contents: Contents, setting: LatentSetting) -> None:
         matching(log, setting.on, "on")
 
 
-def _verifiers(contents: Contents, named: Sequence[str]) -> tuple[str, ...]:
-    """Those that are named, else `latent`."""
-    for name in named:
+def _verifiers(contents: Contents, names: Sequence[str]) -> tuple[str, ...]:
+    """The named verifiers, else `latent`."""
+    for name in names:
         contents.require_verifier(name)
-    if not named and LATENT not in contents.verifiers:
+    if not names and LATENT not in contents.verifiers:
         raise UnknownError(
             f"the log has no verifier `{LATENT}`: fit one with `thinkback fit-verifier LOG --train-on "
             f"\"split='train'\" --name {LATENT}`, or name another with {argument('verifier')}"
         )
-    return tuple(named) or (LATENT,)
+    return tuple(names) or (LATENT,)
 
 
 def _studies(
@@ -322,7 +322,7 @@ def _first(traces: ScoredTraces, drawn_at: float | None, setting: LatentSetting)
 
 
 def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], contents: Contents) -> LatentStudy:
-    """The same with its strategies, where the log can serve them."""
+    """The study with its strategies, where the log has what they need."""
     setting = study.setting
     try:
         pool = (
@@ -351,7 +351,7 @@ def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], content
 
 
 def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str) -> LatentStudy:
-    """The same with strategies of the first samples of each question, where the verifier scored these alone."""
+    """The study with strategies of the first samples of each question, where the verifier scored these alone."""
     if any(one.verifier == verifier for one in pool_strategies.plain):
         return study
     source, setting = pool_strategies.source, study.setting
@@ -367,7 +367,7 @@ def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str)
         return replace(study, missing={**study.missing, SELECTING: str(error)})
     if not any(one.verifier == verifier for one in scored.plain):
         return study
-    text = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so that they are of these"
+    text = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so they use these alone"
     return replace(study, scored=scored, missing={**study.missing, SELECTING: text})
 
 
@@ -392,7 +392,7 @@ def _other_pools(study: LatentStudy, pool_strategies: Strategies, contents: Cont
 
 
 def _first_scored(log: Log, verifier: str, pool: str, examples: pl.Series) -> int:
-    """How many of the first samples of a pool a verifier scored, of nearly all examples."""
+    """Number of the first samples of a pool that a verifier scored, on nearly all examples."""
     traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "sample_index"]).filter(
         pl.col("pool") == pool, pl.col("action") == "solve", pl.col("example_id").is_in(examples.implode())
     )
@@ -435,14 +435,14 @@ def _models_of(log: Log, dataset: str) -> dict[str, str]:
 
 
 LAYERS = TOKENS = (-2, -4, -8, -16)
-"""Of the classifiers of a cell of the paper's temperature study (section 4.2)."""
+"""Places of the classifiers of a cell of the paper's temperature study (section 4.2)."""
 LONGEST = 16
 """Suffix, in tokens (figure 11)."""
 FEW_DEGREES = "votes on these questions were drawn at fewer than two known temperatures"
 
 
 def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
-    """Those of one data set; `every`: all data sets of the log, this one among them."""
+    """Ablations of one data set; `every`: all data sets of the log, this one among them."""
     missing = dict[str, str]()
     on_votes = Ablations(entropy=_entropy(study, missing), votes=tuple(_votes(study, missing)), missing=missing)
     placed = _all_placed(study, every) if study.states else None
@@ -518,7 +518,7 @@ def _usual(places: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _spread(numbers: Sequence[int], most: int) -> list[int]:
-    """At most so many, evenly spread."""
+    """The numbers, evenly thinned to at most `most`."""
     chosen = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(int)
     return [numbers[at] for at in np.unique(chosen)]
 
@@ -556,7 +556,7 @@ def _temperatures(
     parts = {name: by_degree[degree] for name, degree in names.items()}
     level, balanced = study.setting.settings.level, place_probes.as_many(placed, parts, study.setting.settings.seed)
     areas = place_probes.transfer(placed, parts, places, trained_on=balanced)
-    behind = place_probes.own_less(areas, _raised(level, len(parts) * (len(parts) - 1) + others))
+    behind = place_probes.transfer_gaps(areas, _raised(level, len(parts) * (len(parts) - 1) + others))
     for (trained, at), area in areas.items():
         rows, less = int(balanced[trained].sum()), behind.get((trained, at))
         yield TemperatureArea(names[trained], names[at], area.interval(level), rows, less)
@@ -568,7 +568,7 @@ def _raised(level: float, count: int) -> float:
 
 
 def _behind(areas: Mapping[str, Influenced], reference: str, level: float) -> dict[str, PairedInterval]:
-    """How far one of the areas is above each other one."""
+    """Differences of one area to each other one."""
     if reference not in areas:
         return {}
     return {name: areas[reference].minus(area, level) for name, area in areas.items() if name != reference}
@@ -602,12 +602,14 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
     counts = common.group_by("trace_id").len().filter(pl.col("len") == len(by_model))["trace_id"]
     scores, traces = {}, None
     for name, reader_traces in by_model.items():
-        alike = place_probes.restricted(
+        common_traces = place_probes.restricted(
             reader_traces, reader_traces.keys["trace_id"].is_in(counts.implode()).to_numpy()
         )
-        if alike.train.any() and not alike.train.all():
-            table = place_probes.score_table(alike, alike.train, alike.at(_places(alike, study.setting.positions)))
-            scores[name], traces = place_probes.joint(table), alike
+        if common_traces.train.any() and not common_traces.train.all():
+            table = place_probes.score_table(
+                common_traces, common_traces.train, common_traces.at(_places(common_traces, study.setting.positions))
+            )
+            scores[name], traces = place_probes.joint(table), common_traces
     if traces is None:
         return {}
     known = ~traces.train & ~np.isnan(list(scores.values())).any(axis=0)
@@ -615,7 +617,7 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
 
 
 def _models(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> Iterator[ModelArea]:
-    """At the last layer, and the tokens at the end of the text that the paper doubles."""
+    """Areas by kind of classifier, at the last layer and the last tokens that the paper doubles."""
     layer = max(layer for layer, _ in main.places)
     ends = [at for at, (at_layer, token) in enumerate(main.places) if at_layer == layer and token in (-1, *TOKENS)]
     places = ends or [at for at, (at_layer, _) in enumerate(main.places) if at_layer == layer]
@@ -692,6 +694,6 @@ def _votes(study: LatentStudy, missing: dict[str, str]) -> Iterator[VotesAt]:
 
 
 def _pools_with_several(study: LatentStudy) -> list[str]:
-    counted = study.log.scan("traces", ["pool", "action", "example_id"]).filter(pl.col("action") == "solve")
-    sizes = collect(counted.group_by("pool").agg(most=pl.len() / pl.col("example_id").n_unique()), study.log)
+    attempts = study.log.scan("traces", ["pool", "action", "example_id"]).filter(pl.col("action") == "solve")
+    sizes = collect(attempts.group_by("pool").agg(most=pl.len() / pl.col("example_id").n_unique()), study.log)
     return sizes.filter(pl.col("most") > 1)["pool"].to_list()

@@ -27,7 +27,7 @@ from replay.studies.latent.verdicts import (
     answered,
     fitting_records,
 )
-from toolkit.log.describe.worth import BEST
+from toolkit.log.describe.verifier_quality import BEST
 from toolkit.show import Number, TableColumn
 
 WORK = PublishedWork(
@@ -49,7 +49,7 @@ TESTED = {
 REWARDS = {"orm_mistral_auc": "ORM-Mistral", "orm_deepseek_auc": "ORM-Deepseek"}
 """Its reward models by the columns of table 1."""
 SHORT = {"MATH500": "MATH"}
-"""What table 4 calls a data set."""
+"""Names of data sets in table 4."""
 
 
 def _published_row(table: str, dataset: str) -> PublishedRow:
@@ -251,7 +251,7 @@ TRANSFER = Sheet[LatentStudy](
 )  # fmt: skip
 
 PAPER_SHEETS = (COMPARED, BY_MODEL, READERS, TRANSFER)
-"""In the order of the paper."""
+"""All tables, in the order of the paper."""
 
 
 def _signals(study: LatentStudy) -> Iterator[Row]:
@@ -287,11 +287,11 @@ POINTS = 100.0
 
 
 def _verdicts(study: LatentStudy) -> Iterator[Row]:
-    for one in study.verdicts:
-        values: dict[str, Value] = {"verdict": one.answer.value, "against": one.against or one.why}
-        if one.difference is not None:
-            values["difference"] = interval_cell(one.difference, POINTS)
-        yield Row((question(one),), values=values)
+    for verdict in study.verdicts:
+        values: dict[str, Value] = {"verdict": verdict.answer.value, "against": verdict.against or verdict.why}
+        if verdict.difference is not None:
+            values["difference"] = interval_cell(verdict.difference, POINTS)
+        yield Row((question(verdict),), values=values)
 
 
 def question(one: Verdict) -> str:
@@ -304,7 +304,7 @@ def _interval_lines(study: LatentStudy) -> Iterator[str]:
     yield (
         f"Points: hundredths of an area, or per cent of the questions. Yes, or no: the {level} interval leaves out 0. "
         "It is of paired differences, by question or cluster, and holds for all log-probabilities, or all settings of "
-        "a strategy, at once; shown is the one that decides."
+        "a strategy, at once. The row has the difference that decides."
     )
     yield "Pooled: over all traces; within: the mean over questions with right and wrong traces."
 
@@ -356,7 +356,7 @@ def _best_pool_lines(study: LatentStudy) -> Iterator[str]:
 
 def _half_lines(study: LatentStudy) -> Iterator[str]:
     if study.front is not None:
-        yield (f"settings chosen on {study.front.chosen:,} questions, all shown is of {study.front.reported:,} others")
+        yield f"settings: chosen on {study.front.chosen:,} questions; numbers: of {study.front.reported:,} others"
 
 
 BEHIND = intervals("difference, points", "difference", 1, interval_of("difference", POINTS), signed=True)
@@ -370,8 +370,8 @@ CONDITIONAL = Sheet[LatentStudy](
     (TableColumn("believed from", Number(3), "threshold"),),
     _conditional_columns, _conditional,
     (_half_lines, _best_pool_lines,
-     "A probe that scores at least the threshold is answered as it is; else n further samples vote. Of the settings "
-     "that nothing beat where they were chosen, those that doubt some probes and believe some (5 % at least). "
+     "A probe that scores at least the threshold is the answer; else n further samples vote. The rows are the settings "
+     "of the front, where they were chosen, that doubt at least 5 % of the probes and believe at least 5 %. "
      "Intervals hold for all of them at once. "
      "Beyond a coin: beyond the same numbers of samples for questions that are drawn at random."),
     "Data set", optional=True,
@@ -451,25 +451,27 @@ def _fitted(
 
 
 def _temperature_columns(studies: Studies) -> list[Column]:
-    degrees = sorted({one.measured for study in studies for one in study.ablations.temperatures})
+    degrees = sorted({temperature.measured for study in studies for temperature in study.ablations.temperatures})
     measured = [intervals(f"measured at {degree:g}", f"measured_{degree:g}", 3) for degree in degrees]
     return [numbers("traces trained on", "rows", 0, drop=1), *measured]
 
 
 def _temperatures(study: LatentStudy) -> Iterator[Row]:
     areas = study.ablations.temperatures
-    for trained in sorted({one.trained for one in areas}):
-        group = [one for one in areas if one.trained == trained]
+    for trained in sorted({area.trained for area in areas}):
+        group = [area for area in areas if area.trained == trained]
         values = {f"measured_{one.measured:g}": interval_cell(one.area) for one in group}
         yield Row((f"{trained:g}",), values={"rows": group[0].rows, **values})
 
 
 def _carried(study: LatentStudy) -> Iterator[Row]:
     ablations = study.ablations
-    for one in ablations.temperatures:
-        if one.behind is not None:
-            heads = ("temperature", f"{one.trained:g}", f"{one.measured:g}")
-            yield Row(heads, values={"auc": interval_cell(one.area), "behind": interval_cell(one.behind)})
+    for temperature in ablations.temperatures:
+        if temperature.behind is not None:
+            heads = ("temperature", f"{temperature.trained:g}", f"{temperature.measured:g}")
+            yield Row(
+                heads, values={"auc": interval_cell(temperature.area), "behind": interval_cell(temperature.behind)}
+            )
     for name, less in ablations.transfer_behind.items():
         values = {"auc": interval_cell(ablations.transfer[name]), "behind": interval_cell(less)}
         yield Row(("data set", name, study.dataset), values=values)
@@ -480,7 +482,7 @@ def _carried(study: LatentStudy) -> Iterator[Row]:
 
 def _models(study: LatentStudy) -> Iterator[Row]:
     models = sorted(study.ablations.models, key=lambda one: (one.model, one.token))
-    return (Row((one.model, one.layer, one.token), one) for one in models)
+    return (Row((model.model, model.layer, model.token), model) for model in models)
 
 
 def _entropy(study: LatentStudy) -> Iterator[Row]:
@@ -512,7 +514,7 @@ ABLATION_SHEETS = (
         (intervals("AUC", "auc", 3, interval_of("pooled")),
          intervals("AUC within questions", "auc_within", 3, interval_of("within")),
          numbers("traces", "traces", 0, attrgetter("traces"))),
-        lambda study: (Row((one.layer, one.token), one) for one in study.ablations.locations), what.LOCATIONS,
+        lambda study: (Row((at.layer, at.token), at) for at in study.ablations.locations), what.LOCATIONS,
         lambda study: study.ablations.notes, printed=False,
     ),
     _fitted(
@@ -534,12 +536,12 @@ ABLATION_SHEETS = (
     ),
     _fitted(
         "training_sizes", "Size of the training set", ("questions",), SEEDED,
-        lambda study: (Row((int(one.size),), one) for one in study.ablations.sizes), what.SIZES,
+        lambda study: (Row((int(size.size),), size) for size in study.ablations.sizes), what.SIZES,
         "a verifier of few places; each seed draws the questions", SPREAD,
     ),
     _fitted(
         "right_shares", "Share of right traces among as many to train on", ("right, %",), SEEDED,
-        lambda study: (Row((f"{100 * one.size:g}",), one) for one in study.ablations.shares), what.SHARES,
+        lambda study: (Row((f"{100 * share.size:g}",), share) for share in study.ablations.shares), what.SHARES,
         "a verifier of few places; each seed draws the traces", SPREAD,
     ),
     _fitted(
@@ -578,7 +580,7 @@ NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
 
 
 def captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
-    """Of the tables of these data sets."""
+    """Captions of the tables of these data sets."""
     settings = studies[0].setting.settings
     drawn = (
         f"{100 * settings.level:g} % intervals, by question or cluster; those of accuracies from "
@@ -593,7 +595,7 @@ def captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
 
 
 def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
-    """Why cells are dashes."""
+    """Reasons for dashes."""
     yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
     yield Gap(f"log-probabilities: {NO_LOGPROBS}, where there is a dash", frozenset({LOGPROBS}))
     if reward_names := rewards(studies):

@@ -17,8 +17,8 @@ from replay.studies.kit.verdicts import Answer, answered, of_several
 from toolkit.log import Log
 from toolkit.log.contract.left_out import source_parts
 from toolkit.log.describe.scored_traces import ScoredTraces
-from toolkit.log.describe.worth import BEST as BEST_SUFFIX
-from toolkit.log.describe.worth import HONEST, WHOLE, picks, signals_of, suffix_lengths
+from toolkit.log.describe.verifier_quality import BEST as BEST_SUFFIX
+from toolkit.log.describe.verifier_quality import HONEST, WHOLE, picks, signals_of, suffix_lengths
 from toolkit.stats import Interval, PairedInterval, Settings, paired_interval, simultaneous_level, unit_numbers
 from toolkit.stats.curves.roc import Influenced, mean_of, pooled_area, within_area
 
@@ -54,7 +54,7 @@ class SignalAreas:
         return self.areas[over].interval(level, self.widened)
 
     def over_chance(self, over: str, level: float = 0.95) -> PairedInterval:
-        """How far an area is above one half."""
+        """Difference of an area to one half."""
         area = self.areas[over]
         return area.minus(Influenced(HALF, np.zeros_like(area.influence), area.units), level, self.widened)
 
@@ -100,7 +100,7 @@ class MeasuredPool:
         return sorted(names, key=lambda name: -self.signals[name].areas[POOLED].estimate)
 
     def over_random(self, level: float = 0.95) -> PairedInterval:
-        """How much more often the trace with its highest score is right than a random one of the same question."""
+        """Difference in accuracy of the trace with its highest score to a random one of the same question."""
         traces = self.traces
         units, first = np.unique(traces.example, return_index=True)
         size = int(traces.unit.max()) + 1
@@ -108,7 +108,7 @@ class MeasuredPool:
         return best.minus(random, level, self.latent.widened)
 
     def minus(self, other: SignalAreas, over: str, level: float = 0.95) -> PairedInterval:
-        """How far the verifier's area is above another signal's, on the traces that both score."""
+        """Difference of the verifier's area to another signal's, on the traces that both score."""
         latent, widened = self.latent, max(self.latent.widened, other.widened)
         both = ~np.isnan(latent.score) & ~np.isnan(other.score)
         first, second = (
@@ -204,7 +204,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Gains:
-    """Of the study's strategies; empty where the log cannot serve them. `oracle`: how far the best is behind it;
+    """Gains of the study's strategies; empty where the log lacks them. `oracle`: how far the best is behind it;
     `elsewhere`: those of conditional voting against plain voting in the pool that is best for it, where there are
     several.
     """
@@ -230,11 +230,11 @@ def together(pairs: Sequence[_Pair], unit: np.ndarray, settings: Settings) -> tu
     """The gains with intervals that hold for all of them at once."""
     if not pairs:
         return ()
-    level = simultaneous_level([one.first - one.second for one in pairs], cluster=unit, settings=settings)
-    raised = replace(settings, level=level)
+    level = simultaneous_level([pair.first - pair.second for pair in pairs], cluster=unit, settings=settings)
+    at_level = replace(settings, level=level)
     return tuple(
-        replace(one.gain, difference=paired_interval(one.first, one.second, cluster=unit, settings=raised))
-        for one in pairs
+        replace(pair.gain, difference=paired_interval(pair.first, pair.second, cluster=unit, settings=at_level))
+        for pair in pairs
     )
 
 
@@ -248,7 +248,7 @@ def _pair(
 def _conditional_gains(
     strategies: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, others: Mapping[str, Strategies]
 ) -> tuple[tuple[Gain, ...], tuple[Gain, ...], tuple[Gain, ...]]:
-    """Of conditional voting, on the half that its settings were not chosen on: against plain voting at as many samples,
+    """Gains of conditional voting on the half that chose no settings: against plain voting at as many samples,
     against the same numbers of samples for probes that a coin doubts, and against plain voting in that of all pools
     which is best at as many samples on the other half. Settings that doubt hardly any probe, or nearly all of them, are
     left out, and so are those that act as another one does on every probe.
@@ -283,7 +283,7 @@ def _conditional_gains(
 
 
 def _selecting_gains(strategies: Strategies, name: str, settings: Settings) -> tuple[Gain, ...]:
-    """Of weighted voting or of best-of-n against plain voting at every n from 2 on. Nothing is chosen, so on all
+    """Gains of weighted voting or best-of-n over plain voting at every n from 2 on. Nothing is chosen, so on all
     examples.
     """
     strategy = next((one for one in strategies.plain if one.name == name and one.verifier is not None), None)
@@ -297,7 +297,7 @@ def _selecting_gains(strategies: Strategies, name: str, settings: Settings) -> t
 
 
 def _oracle_gaps(strategies: Strategies, chosen: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
-    """At every n from 2 on, how far the best strategy of n samples is behind the oracle. The best is that of the half
+    """Gaps of the best strategy to the oracle at every n from 2 on. The best is that of the half
     for choosing; gaps are of the other one.
     """
     on, of = strategies.among(~chosen), strategies.among(chosen)
@@ -326,7 +326,7 @@ def gains_of(
 
 
 class _VerdictOn(StrEnum):
-    """What is asked of a data set, as tables and reports write it."""
+    """Questions on a data set, as tables and reports write them."""
 
     CHANCE = "is the verifier better than chance"
     RANDOM = "is the best of a question's traces by its scores better than a random one"
@@ -361,7 +361,7 @@ def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
     The intervals hold for all settings at once, so one that leaves out 0 is enough. Shown is the one that decides, or
     the largest difference.
     """
-    answers = [answered(one.difference) for one in gains]
+    answers = [answered(gain.difference) for gain in gains]
     up = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.YES]
     down = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.NO]
     decision = of_several(answers)
@@ -414,8 +414,10 @@ def _of_areas(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
     if pool.single:
         yield Verdict(_VerdictOn.RANDOM, Answer.UNASKED, why=ONE_TRACE)
     else:
-        picked = pool.over_random(level)
-        yield Verdict(_VerdictOn.RANDOM, answered(picked), against="a random pick of what is scored", difference=picked)
+        over_random = pool.over_random(level)
+        yield Verdict(
+            _VerdictOn.RANDOM, answered(over_random), against="a random pick of what is scored", difference=over_random
+        )
     against = list(_rivals(pool))
     raised = 1 - (1 - level) / max(len(against), 1)
     for over in OVER:

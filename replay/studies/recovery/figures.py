@@ -23,7 +23,7 @@ def _band_panels(
     least: float = 0.0,
 ) -> list[show.PlottedBand]:
     """Panels of (metric, label, scale) that are known and not 0 everywhere, over the share that a gate acts on."""
-    panels = [_band_panel(band, *one, mark, from_zero, least) for one in metrics] if band is not None else []
+    panels = [_band_panel(band, *metric, mark, from_zero, least) for metric in metrics] if band is not None else []
     return [panel for panel in panels if panel is not None and any(panel.estimate)]
 
 
@@ -63,14 +63,14 @@ def _band_panel(
 def _costs(study: DatasetStudy) -> Collection[Any]:
     """Every policy of the main table and the oracles, in tokens and accuracy."""
     diagnostic = {policy.name for policy in study.result.policies if policy.diagnostic}
-    rows = [*headline(study), *(StudyPolicy(study, name) for name in study.replayed(study.named.oracles))]
-    cells = {one.policy: (one.cell("total_tokens"), one.cell("accuracy")) for one in rows}
-    return list(_frontier_points(cells, study.named.base, diagnostic).values())
+    rows = [*headline(study), *(StudyPolicy(study, name) for name in study.replayed(study.names.oracles))]
+    cells = {row.policy: (row.cell("total_tokens"), row.cell("accuracy")) for row in rows}
+    return list(_frontier_points(cells, study.names.base, diagnostic).values())
 
 
 def _outcomes(study: DatasetStudy) -> Collection[Any]:
     """Fixes and flips of every policy that revises."""
-    named = study.named
+    named = study.names
     names = study.replayed([*named.always.values(), *named.selective.values(), *named.unfitted, *named.samples])
     cells = [(name, *(study.cell(name, metric) for metric in ("fix_rate", "flip_rate"))) for name in names]
     return [bar for bar in cells if None not in bar]
@@ -103,7 +103,7 @@ def _panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
             continue
         bins = study.calibration[gate.policy]
         points = tuple((one.score, one.label.estimate or 0.0, one.label.low, one.label.high) for one in bins)
-        panels += [show.ReliabilityPanel(gate.shown, points, gate.action, gate.file.threshold)] if points else []
+        panels += [show.ReliabilityPanel(gate.label, points, gate.action, gate.file.threshold)] if points else []
     return panels
 
 
@@ -116,7 +116,7 @@ FIGURES: Figures = {
         "Cost and accuracy", _costs, show.frontier, "no policy's tokens are logged throughout"
     ),
     "fixes_and_flips": StudyFigure(
-        "Fixes and flips", _outcomes, show.outcomes_figure, "no policy that revises was served"
+        "Fixes and flips", _outcomes, show.outcomes_figure, "no policy with revisions could be replayed"
     ),
     "threshold_sweep": StudyFigure("Sweep of the gate's threshold", _sweep, show.bands_figure, NO_GATE),
     "flips_among": StudyFigure("Flips among the examples acted on", _flips_among, show.bands_figure, _no_flips),
@@ -130,7 +130,7 @@ FIGURES: Figures = {
 def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str]:
     """Figures of a data set that are not drawn, and what others lack, with the reason."""
     yield from undrawn(FIGURES, study, drawn)
-    named = study.named
+    named = study.names
     names = {named.base, *named.budgets.values(), *named.always.values(), *named.selective.values()}
     names |= {*named.unfitted, *named.samples, *named.oracles}
     without = [policy for policy in LACKING["tokens"].policies(study.result) if policy in names]
@@ -146,7 +146,7 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
 
 
 def _frontier_points(
-    cells: Mapping[str, tuple[show.ShownInterval | None, show.ShownInterval | None]],
+    cells: Mapping[str, tuple[show.IntervalCell | None, show.IntervalCell | None]],
     baseline: str,
     diagnostic: Collection[str] = (),
 ) -> dict[str, show.FrontierPoint]:

@@ -56,7 +56,7 @@ def published_rule(dataset: str, rule: str) -> PublishedRow:
 
 
 def published_requests(dataset: str, comparison: str) -> PublishedRow:
-    """What a comparison means for 1,000 requests, with the kind of tokens in the name of those saved (table 21)."""
+    """Published effect of a comparison on 1,000 requests; the name of the saved tokens has their kind (table 21)."""
     row = WORK.row("21", dataset, comparison=comparison)
     kind = row.get("tokens_kind")
     return row if kind is None else {**row, f"tokens_saved, {kind}": row["tokens_saved"]}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from replay.analyses.recommend.recommend import MEANINGS
-from replay.analyses.recommend.repair_examples import EXAMPLES_TOLD, example_files
+from replay.analyses.recommend.repair_examples import EXAMPLES_NOTE, example_files
 from replay.data.prices import Prices, load_prices
 from replay.gatefit.data import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
@@ -28,7 +28,7 @@ from toolkit.stats import Settings, check_margin
 
 
 def _verdict_lines(study: DatasetStudy) -> Iterator[str]:
-    """What stands beside a verdict, before its sentences, and these."""
+    """Lines beside a verdict, and its sentences."""
     yield from (f"CAVEAT: {one}." for one in study.caveats())
     if study.recommendation.verdict in MEANINGS:
         yield MEANINGS[study.recommendation.verdict]
@@ -36,7 +36,7 @@ def _verdict_lines(study: DatasetStudy) -> Iterator[str]:
 
 
 def _screen_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
-    """What the screen says: every verdict with its sentences, warnings, and who is left out."""
+    """Lines on the screen: every verdict with its sentences, warnings, and who is left out."""
     for study in studies:
         yield f"{study.dataset}: {study.recommendation.verdict}"
         yield from (f"  {sentence}" for sentence in _verdict_lines(study))
@@ -95,12 +95,12 @@ def study_recovery(
 
 
 def _several(given: Any) -> tuple[Any, ...]:
-    """What is given once or several times."""
+    """A value that is given once or several times, as a tuple."""
     return (given,) if isinstance(given, str | Path | GateFile) else tuple(given)
 
 
 def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, width: float = WIDTH) -> StudyReport:
-    """What was found on each data set of a log, laid out."""
+    """The report on each data set of a log."""
     simulated = any(study.result.simulated for study in studies)
     undone = [*notes, *(text for study in studies for text in missing_figures(study, drawable(FIGURES, study)))]
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
@@ -110,7 +110,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
         words[f"Learned gates, {study.dataset}"] = [one.sentence() for one in findings(study)]
         words[f"Notes, {study.dataset}"] = [*left_out_note(study.result.excluded), *map(str, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
-    words["Examples"] = [EXAMPLES_TOLD] if cases else []
+    words["Examples"] = [EXAMPLES_NOTE] if cases else []
     words["What could not be done"] = undone
     return StudyReport(
         title=f"Think again or think longer, on {name}",
@@ -129,7 +129,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
 
 
 def record(study: DatasetStudy) -> dict[str, Any]:
-    """What the study adds to the record of the run, its verdict among it."""
+    """Entries that the study adds to the record of the run, among them its verdict."""
     setting, roles = study.setting, study.roles
     return {
         "dataset": study.dataset, "on": setting.on, "tune": setting.tune, "where": None, "base": roles.base,
@@ -142,7 +142,7 @@ def record(study: DatasetStudy) -> dict[str, Any]:
 
 
 def _replayed(study: DatasetStudy) -> Iterator[str]:
-    """The same in words, for people."""
+    """Lines of the report on what was replayed."""
     setting, roles, provenance = study.setting, study.roles, study.result.provenance
     yield log_line(provenance, study.simulated)
     yield f"examples: {provenance.get('where')}; {study.result.statistics.n:,} are compared"

@@ -40,14 +40,14 @@ from replay.runs.result.run import run
 from replay.studies.kit.cells import cell, estimate, interval_cell, notes_beyond, warnings_of
 from toolkit.log import Log
 from toolkit.notes import Note
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 from toolkit.stats import Settings, interval, paired_interval, paired_reduction
 from toolkit.stats.curves.calibration import ScoreBin, wide_bins
 
 
 @dataclass(frozen=True)
 class InterventionSetting:
-    """What a comparison of interventions is asked for: `on`, `tune`, `where` are disjoint SQL conditions on examples.
+    """Settings of a comparison of interventions: `on`, `tune`, `where` are disjoint SQL conditions on examples.
 
     `gates` are given files, the first of each action acting for it; `pools` names a pool of revisions for each action
     with several. `pooled`: actions are chosen, and gates fitted, on all data sets together.
@@ -164,16 +164,16 @@ class InterventionRoles:
         `pools` are policies of first attempts by their pool, `there` those that revise the base attempt by action;
         where `ruled`, the one with `gate` and the primary action is among them.
         """
-        named, policies = list(pools.values()), list[Policy]()
+        names, policies = list(pools.values()), list[Policy]()
         for pool in pools:
             acts = {action: self.act("act", action, pool) for action in sorted(a for a, b in self.pools if b == pool)}
             for action, more in crossed(pool, acts, gate).items():
                 if pool == self.base:
-                    named += there[action]
+                    names += there[action]
                     more = [] if ruled and action == self.action else more[1:]
-                named += [policy.name for policy in more]
+                names += [policy.name for policy in more]
                 policies += more
-        return tuple(named), policies
+        return tuple(names), policies
 
     def record(self) -> dict[str, Any]:
         return {
@@ -186,7 +186,7 @@ class InterventionRoles:
 
 @dataclass(frozen=True, eq=False)
 class _ChosenRoles:
-    """What is compared on a data set (None: on all of them), with the screening; `notes` say what is missing."""
+    """The roles on a data set (None: on all of them), with the screening; `notes` say what is missing."""
 
     dataset: str | None
     roles: InterventionRoles
@@ -237,8 +237,8 @@ def choose(log: Log, setting: InterventionSetting, dataset: str | None = None) -
     scopes = gate_set.scopes_of(log, setting.rows, dataset)
     where = setting.where if dataset is None else of_dataset(setting.where, dataset)
     known = action is not None or len(actions) == 1
-    screened, refused = attempts.screened_on(log, base, pools, (str(scopes[0][1].on), where), known, setting.settings)
-    action = action or attempts.best_action(screened.filter(pl.col("action").is_in(actions)))
+    screening, refused = attempts.screened_on(log, base, pools, (str(scopes[0][1].on), where), known, setting.settings)
+    action = action or attempts.best_action(screening.filter(pl.col("action").is_in(actions)))
     fitting = GateFitting(log, base, pools, scopes, [*refused, *note])
     cheap = gate_set.cheap_gates(fitting, actions)
     gates, beside = gate_set.given_gates(setting.gates, cheap)
@@ -249,7 +249,7 @@ def choose(log: Log, setting: InterventionSetting, dataset: str | None = None) -
         together=setting.together, screened_apart=not refused, pools=pools,
     )  # fmt: skip
     unserved = gate_set.missing_rules(contents, FEATURE_RULES, action, action in gates)
-    return _ChosenRoles(dataset, roles, screened, (*fitting.notes, *unserved), fitting)
+    return _ChosenRoles(dataset, roles, screening, (*fitting.notes, *unserved), fitting)
 
 
 def _with_equal_votes(
@@ -267,7 +267,7 @@ def _with_equal_votes(
 
 
 def how_chosen(setting: InterventionSetting, roles: InterventionRoles) -> str:
-    """How the primary action was chosen."""
+    """Words on how the primary action was chosen."""
     if setting.action is not None:
         return "named"
     if setting.gates:
@@ -278,7 +278,7 @@ def how_chosen(setting: InterventionSetting, roles: InterventionRoles) -> str:
 
 
 def caveats(roles: InterventionRoles, rules: bool) -> Iterator[str]:
-    """Why a verdict may be too good: what was chosen on the very examples that it is reported on.
+    """Reasons why a verdict may be too good: what was chosen on the very examples that it is reported on.
 
     `rules`: whether rules without a fit are compared in place of a gate.
     """
@@ -291,7 +291,7 @@ def caveats(roles: InterventionRoles, rules: bool) -> Iterator[str]:
             "compared, on the reported examples alone"
         )
     if ungated or not roles.screened_apart:
-        yield "before relying on the verdict, hold more examples back for `on` and `tune` and ask again"
+        yield "before relying on the verdict, keep more examples for `on` and `tune`, and run the study again"
 
 
 @dataclass(frozen=True)
@@ -328,21 +328,21 @@ def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple
     selective = {action: roles.gated(roles.gates[action]) for action in roles.actions if action in roles.gates}
     acting = {action: [one[action] for one in (always, selective) if action in one] for action in roles.actions}
     unfitted = gate_set.rule_gates(contents, roles.primary)
-    rules = {rule: roles.when(gate_set.shown(rule), one) for rule, one in unfitted.items()}
+    rules = {rule: roles.when(gate_set.rule_label(rule), one) for rule, one in unfitted.items()}
     headroom = oracles(base, roles.actions, roles.samples)
     voters = [vote for pool, sizes in roles.samples.items() for vote in roles.votes(pool, sizes)]
-    longer = {pool: policy.name for pool, policy in budgets.items()}
+    longer_names = {pool: policy.name for pool, policy in budgets.items()}
     there = {action: [policy.name for policy in policies] for action, policies in acting.items()}
     there[roles.action] += [rules[TRUNCATION].name] if TRUNCATION in rules else []
     gate = gate_set.cut_off() if "finish_reason" in contents.trace_columns else None
-    joint, more = roles.crossed(gate, {roles.base: base.name, **longer}, there, TRUNCATION in rules)
-    named = PolicyNames(
+    joint, more = roles.crossed(gate, {roles.base: base.name, **longer_names}, there, TRUNCATION in rules)
+    names = PolicyNames(
         base=base.name,
-        budgets=longer,
+        budgets=longer_names,
         always={action: policy.name for action, policy in always.items()},
         selective={action: policy.name for action, policy in selective.items()},
         rules={policy.name: rule for rule, policy in rules.items()}
-        | {gate.policy: gate.shown for gate in roles.rivals if gate.part == RULE and gate.action == roles.action},
+        | {gate.policy: gate.label for gate in roles.rivals if gate.part == RULE and gate.action == roles.action},
         oracles={oracle.name: which for which, oracle in headroom.items()},
         samples={voter.name: voter.max_traces for voter in voters},
         primary=selective[roles.action].name if roles.action in selective else "",
@@ -351,7 +351,7 @@ def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple
     )
     every = [policy for policies in acting.values() for policy in policies]
     beside = [*map(roles.gated, roles.rivals), *rules.values(), *headroom.values()]
-    return (base, *budgets.values(), *every, *beside, *voters, *more), named
+    return (base, *budgets.values(), *every, *beside, *voters, *more), names
 
 
 VALUES = (*CURVE, "finalizers", "truncated")
@@ -364,7 +364,7 @@ UNSHOWN = ("cost", "eur_per_1000", "reduction:truncated")
 
 @dataclass(frozen=True)
 class _Lack:
-    """What a log may lack of traces, the metric that shows it, and the columns that are then dashes."""
+    """A column that a log may lack of traces, the metric that shows it, and the columns that are then dashes."""
 
     what: str
     metric: str
@@ -387,7 +387,7 @@ LACKING = {
     ),
     "truncated": _Lack("finish reasons", "truncated", frozenset({"truncated", "truncation_rate"})),
 }  # fmt: skip
-"""What traces may lack, by the numbers that follow from it."""
+"""Columns that traces may lack, by the numbers that follow from them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,7 +402,7 @@ class DatasetStudy:
     dataset: str
     setting: InterventionSetting
     roles: InterventionRoles
-    named: PolicyNames
+    names: PolicyNames
     curve: pl.DataFrame | None
     band: pl.DataFrame | None
     reports: Mapping[str, GateReport]
@@ -414,13 +414,13 @@ class DatasetStudy:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What the run says of what the study shows."""
+        """Notes of the run on what the study shows."""
         return notes_beyond(self.result, UNSHOWN)
 
     @cached_property
     def recommendation(self) -> Recommendation:
         """Whether to think again or longer, by what the policies are worth on the compared examples."""
-        named = self.named
+        named = self.names
         parts = {
             "budgets": named.budgets.values(), "selective": [*named.selective.values(), *named.unfitted],
             "actions": named.always.values(), "votes": named.samples,
@@ -434,8 +434,8 @@ class DatasetStudy:
         return warnings_of(self.result, (CALLS_FAILED,), "" if alone else f"{self.dataset}: ")
 
     def caveats(self) -> Iterator[str]:
-        """Why the verdict may be too good."""
-        return caveats(self.roles, bool(self.replayed(self.named.unfitted)))
+        """Reasons why the verdict may be too good."""
+        return caveats(self.roles, bool(self.replayed(self.names.unfitted)))
 
     @property
     def simulated(self) -> bool:
@@ -472,35 +472,35 @@ class DatasetStudy:
         """Mean of a column; None where some value is not known."""
         return mean(self.values(policy)[column], scale)
 
-    def mean_on(self, policy: str, column: str, on: np.ndarray) -> ShownInterval | None:
+    def mean_on(self, policy: str, column: str, on: np.ndarray) -> IntervalCell | None:
         """Mean of a column over some of the examples (N,) bool, with its interval."""
         limits = interval(self.values(policy)[column][on], cluster=self.cluster[on], settings=self.settings)
         return interval_cell(limits)
 
     def paired(
         self, first: str, second: str, column: str = "correct", scale: float = 1.0
-    ) -> tuple[ShownInterval | None, float | None]:
+    ) -> tuple[IntervalCell | None, float | None]:
         """Difference of the means of two policies times `scale`, with its interval, and its p-value."""
         one, two = self.values(first)[column], self.values(second)[column]
         difference = paired_interval(one, two, cluster=self.cluster, settings=self.settings)
         return interval_cell(difference, scale), difference.p_value
 
-    def reduction(self, first: str, second: str, column: str) -> ShownInterval | None:
-        """By how many percent the first policy's mean is lower; None where some value is not known."""
+    def reduction(self, first: str, second: str, column: str) -> IntervalCell | None:
+        """Reduction of the first policy's mean in percent; None where some value is not known."""
         one, two = self.values(first)[column], self.values(second)[column]
         if np.isnan(one).any() or np.isnan(two).any():
             return None
         return interval_cell(paired_reduction(one, two, column, cluster=self.cluster, settings=self.settings), 100)
 
     def equal_votes(self, interventions: Iterable[str], votes: Iterable[str]) -> dict[str, str]:
-        """For every intervention, the vote for as many tokens: the largest one that costs no more."""
+        """The vote for as many tokens as each intervention: the largest one that costs no more."""
         paid, spent = (
             {one: float(self.values(one)["total_tokens"].mean()) for one in self.replayed(names)}
             for names in (interventions, votes)
         )
         return {one: vote for one, most in paid.items() if (vote := equal_vote(spent, most)) is not None}
 
-    def cell(self, policy: str, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
         return cell(self.result.statistics, policy, metric, scale)
 
     @property
@@ -510,7 +510,7 @@ class DatasetStudy:
 
     @cached_property
     def calibration(self) -> Mapping[str, tuple[ScoreBin, ...]]:
-        """By policy, the bins of the gates that predict repairs; none where scores are no probabilities."""
+        """Bins, by policy, of the gates that predict repairs; none where scores are no probabilities."""
         reports = {gate.policy: self.reports[gate.policy] for gate in self.gates if gate.predicts}
         return {name: wide_bins(one.scores, one.repairs, one.unit, self.settings) for name, one in reports.items()}
 
@@ -539,10 +539,10 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
     Curves and reports of gates are over the examples that it compares.
     """
     contents, where, settings = read_contents(log), of_dataset(setting.where, dataset), setting.settings
-    policies, named = _build_policies(chosen.roles, contents)
-    rivals = [policy for policy in policies if policy.name in named.interventions]
+    policies, names = _build_policies(chosen.roles, contents)
+    rivals = [policy for policy in policies if policy.name in names.interventions]
     roles = _with_equal_votes(log, chosen.roles, rivals, where, settings.seed)
-    policies, named = _build_policies(roles, contents)
+    policies, names = _build_policies(roles, contents)
 
     def replayed(beside: Sequence[Policy]) -> Result:
         file = PolicyFile((*policies, *beside), prices=setting.prices)
@@ -561,7 +561,7 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
     there = {policy.name for policy in result.policies}
     gates = [gate for gate in roles.every_gate if gate.policy in there]
     study = DatasetStudy(
-        result, dataset, setting, roles, named,
+        result, dataset, setting, roles, names,
         curve=None if branches is None else curve(branches),
         band=None if branches is None else band_table(branches, settings),
         reports={
@@ -584,9 +584,9 @@ def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
     for action in roles.primary_first:
         for always in study.replayed([roles.always(action).name]):
             gates = [roles.gates[action].policy] if action in roles.gates else []
-            acted, taken = study.values([*study.replayed(gates), always][0])["intervened"] > 0, study.values(always)
+            fires, outcomes = study.values([*study.replayed(gates), always][0])["intervened"] > 0, study.values(always)
             pool = roles.pools[action, roles.base]
-            yield from repair_examples(log, roles.base, action, pool, ids, taken["fix"], taken["flip"], acted)
+            yield from repair_examples(log, roles.base, action, pool, ids, outcomes["fix"], outcomes["flip"], fires)
 
 
 def _shared_notes(notes: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

@@ -39,13 +39,13 @@ from replay.studies.recovery.study import LACKING, DatasetStudy, mean
 from replay.studies.recovery.verdicts import VERDICTS as GATE_VERDICTS
 from replay.studies.recovery.verdicts import minus_cheap
 from toolkit.columns import metric_column
-from toolkit.show import Number, NumberWithInterval, ShownInterval, Table, TableColumn
+from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn
 from toolkit.stats.curves.calibration import LEAST_IN_BIN
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 
 def _heading(metric: str) -> str:
-    """What a metric's column is headed by everywhere."""
+    """Heading of a metric's column in all tables."""
     return metric_column(metric).heading
 
 
@@ -77,12 +77,12 @@ TO_ALWAYS = {
     "flip": "flips, selective {verify} minus always {verify}",
     SAVED: "action tokens saved, selective {verify} against always {verify}",
 }
-"""What a gate is compared in with always acting, and what the paper calls that."""
+"""Metrics in which a gate is compared with always acting, with their names in the paper."""
 TO_LONGEST = {
     "correct": "accuracy, selective {verify} minus {longest}",
     "total_tokens": "total tokens, selective {verify} minus {longest}",
 }
-"""The same with the longest budget."""
+"""Comparisons with the longest budget."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class StudyPolicy:
     part: str = ""
     what: str = ""
 
-    def cell(self, metric: str, scale: float = 1.0) -> ShownInterval | None:
+    def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
         if self.part in (BUDGET, SAMPLES) and metric in OF_ACTIONS:
             return None
         return self.study.cell(self.policy, metric, scale)
@@ -105,7 +105,7 @@ class StudyPolicy:
 
     @property
     def base(self) -> StudyPolicy:
-        return StudyPolicy(self.study, self.study.named.base, BASE)
+        return StudyPolicy(self.study, self.study.names.base, BASE)
 
     @property
     def on_base(self) -> bool:
@@ -118,7 +118,7 @@ COMPARED = {
     "total_tokens": ("total tokens", 1.0),
     SAVED: ("action tokens saved %", 100.0),
 }
-"""What a paired table calls what it compares, and what that is multiplied with."""
+"""Label and scale of each metric in a paired table."""
 PAIRED_HEADS = ("policy", TableColumn("minus", key="baseline"))
 PAIRED_COLUMNS = (
     words("what", "metric"),
@@ -130,7 +130,7 @@ PAIRED_COLUMNS = (
     ),
     beside(numbers("p", "p_value", 4), "p", "published p", "published_p", 3),
 )
-"""Of a paired table."""
+"""Columns of a paired table."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class _Comparison:
             difference, p_value = run.reduction(self.first, self.second, "action_tokens"), None
         else:
             difference, p_value = run.paired(self.first, self.second, self.metric, scale)
-        published_difference = ShownInterval.of(
+        published_difference = IntervalCell.of(
             tuple(published.get(key) for key in ("difference", "ci95_low", "ci95_high"))
         )
         values = {"metric": what, "difference": difference, "p_value": p_value}
@@ -162,15 +162,15 @@ class _Comparison:
 
 def headline(study: DatasetStudy) -> list[StudyPolicy]:
     """The policies of the main table, those that were served."""
-    named = study.named
-    rows = [(named.base, BASE, "")]
-    for action, policy in named.always.items():
+    names = study.names
+    rows = [(names.base, BASE, "")]
+    for action, policy in names.always.items():
         rows += [(policy, ALWAYS, action)]
-        rows += [(named.selective[action], SELECTIVE, action)] if action in named.selective else []
-    rows += [(policy, RULED, study.roles.action) for policy in named.unfitted]
-    rows += [(policy, BUDGET, limit(study, pool)) for pool, policy in named.budgets.items()]
-    rows += [(policy, SAMPLES, str(size)) for policy, size in named.samples.items()]
-    return [StudyPolicy(study, *one) for one in rows if one[0] in study.policies]
+        rows += [(names.selective[action], SELECTIVE, action)] if action in names.selective else []
+    rows += [(policy, RULED, study.roles.action) for policy in names.unfitted]
+    rows += [(policy, BUDGET, limit(study, pool)) for pool, policy in names.budgets.items()]
+    rows += [(policy, SAMPLES, str(size)) for policy, size in names.samples.items()]
+    return [StudyPolicy(study, *row) for row in rows if row[0] in study.policies]
 
 
 def _headline_rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
@@ -203,30 +203,30 @@ def _comparison_rows(study: DatasetStudy) -> Iterator[Row]:
 
 
 def _comparisons(study: DatasetStudy) -> Iterator[_Comparison]:
-    named = study.named
-    labels = {policy: f"base {limit(study, pool)}" for pool, policy in named.budgets.items()}
+    names = study.names
+    labels = {policy: f"base {limit(study, pool)}" for pool, policy in names.budgets.items()}
     longest = list(labels)[-1:]
-    for action in (one for one in study.roles.primary_first if one in named.selective):
-        gated, always, verify = named.selective[action], named.always[action], published.verb(action)
+    for action in (one for one in study.roles.primary_first if one in names.selective):
+        gated, always, verify = names.selective[action], names.always[action], published.verb(action)
         words = {"verify": verify or action.replace("_", " "), "longest": "".join(labels[one] for one in longest)}
         yield from (_Comparison(gated, always, key, name.format(**words)) for key, name in TO_ALWAYS.items())
         yield from (
             _Comparison(gated, one, key, TO_LONGEST[key].format(**words)) for one in longest for key in TO_LONGEST
         )
-    for rule in named.unfitted:
-        yield from (_Comparison(rule, named.always[study.roles.action], metric) for metric in TO_ALWAYS)
+    for rule in names.unfitted:
+        yield from (_Comparison(rule, names.always[study.roles.action], metric) for metric in TO_ALWAYS)
         yield from (_Comparison(rule, one, metric) for one in longest for metric in TO_LONGEST)
-    for lower, upper in itertools.pairwise([named.base, *labels]):
+    for lower, upper in itertools.pairwise([names.base, *labels]):
         yield _Comparison(upper, lower, "correct", f"accuracy, {labels[upper]} minus {labels.get(lower, 'base 4096')}")
-        if lower != named.base:  # which flips nothing of its own
+        if lower != names.base:  # which flips nothing of its own
             yield _Comparison(upper, lower, "flip")
         yield _Comparison(upper, lower, "total_tokens")
-    for vote in named.samples:
-        yield _Comparison(vote, named.base, "correct")
-        for metric in ("correct", "total_tokens") if named.primary else ():
-            yield _Comparison(vote, named.primary, metric)
-    for policy, vote in study.equal_votes(named.interventions, named.samples).items():
-        if policy != named.primary:  # which every vote is held against
+    for vote in names.samples:
+        yield _Comparison(vote, names.base, "correct")
+        for metric in ("correct", "total_tokens") if names.primary else ():
+            yield _Comparison(vote, names.primary, metric)
+    for policy, vote in study.equal_votes(names.interventions, names.samples).items():
+        if policy != names.primary:  # which every vote is held against
             yield _Comparison(vote, policy, "correct")
 
 
@@ -260,7 +260,7 @@ PAIRED = Sheet[DatasetStudy](
 )  # fmt: skip
 
 OF_PROBABILITIES = ("brier", "ece")
-"""What only a score that is a probability has."""
+"""Columns that only scores with probabilities have."""
 POINTS = NumberWithInterval(2, 100, signed=True)
 """Paired differences in points."""
 
@@ -276,7 +276,7 @@ def _gates(study: DatasetStudy) -> Iterator[Row]:
         report_numbers = study.reports[gate.policy].numbers()
         values |= {key: one for key, one in report_numbers.items() if gate.predicts or key not in OF_PROBABILITIES}
         published_row = published.published_gate(study.dataset, gate.action) if gate.part == CHEAP else {}
-        yield Row((gate.action, gate.shown), values=values, published=published_row)
+        yield Row((gate.action, gate.label), values=values, published=published_row)
 
 
 GATE_COLUMNS = (
@@ -320,14 +320,14 @@ SUBGROUPS = Sheet[DatasetStudy](
 
 
 def _rules(study: DatasetStudy) -> Iterator[Row]:
-    named, action = study.named, study.roles.action
-    trees = [one.policy for one in study.roles.rivals if one.action == action and one.part == TREES]
+    names, action = study.names, study.roles.action
+    trees = [rival.policy for rival in study.roles.rivals if rival.action == action and rival.part == TREES]
     diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
-    every = [named.always.get(action, ""), named.primary, *trees, *named.rules, *study.matched, *named.oracles]
+    every = [names.always.get(action, ""), names.primary, *trees, *names.rules, *study.matched, *names.oracles]
     paper = _paper_rules(study)
     for policy in study.replayed(every):
-        compared = named.primary in study.policies and policy != named.primary
-        ahead = study.paired(policy, named.primary)[0] if compared else None
+        compared = names.primary in study.policies and policy != names.primary
+        ahead = study.paired(policy, names.primary)[0] if compared else None
         values = {"headroom": ahead, "remark": "diagnostic" if diagnostic[policy] else ""}
         other = published.published_rule(study.dataset, paper.get(policy, ""))
         published_row = {key: other.get(key) for key in ("accuracy_pct", "verify_pct", "flips_pct")}
@@ -335,8 +335,8 @@ def _rules(study: DatasetStudy) -> Iterator[Row]:
 
 
 def _paper_rules(study: DatasetStudy) -> dict[str, str]:
-    """What the paper calls rules and diagnostics, by policy; nothing where it has none for the primary action."""
-    named, action = study.named, study.roles.action
+    """Names of rules and diagnostics in the paper, by policy; nothing where it has none for the primary action."""
+    named, action = study.names, study.roles.action
     if published.verb(action) != "verify":
         return {}
     labels = {of: f"{of[0]} oracle, self-consistency samples" for of in named.oracles.values() if of[1]}
@@ -348,7 +348,7 @@ def _paper_rules(study: DatasetStudy) -> dict[str, str]:
 
 
 def _rule_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
-    there = {rule for study in studies for name, rule in study.named.rules.items() if name in study.policies}
+    there = {rule for study in studies for name, rule in study.names.rules.items() if name in study.policies}
     meanings = [f"{name}: acts {meaning}" for name, meaning in RULES.items() if name in there]
     yield "Diagnostics see gold and could not be run. Ahead of the gate: headroom, paired."
     if meanings:
@@ -398,7 +398,7 @@ SCREENING = Sheet[DatasetStudy](
 
 
 def _budgets(study: DatasetStudy) -> Iterator[Row]:
-    pools = {study.named.base: study.roles.base, **{p: pool for pool, p in study.named.budgets.items()}}
+    pools = {study.names.base: study.roles.base, **{p: pool for pool, p in study.names.budgets.items()}}
     for policy in study.replayed(pools):
         other = published.published_budget(study.dataset, limit(study, pools[policy]))
         yield Row((policy,), StudyPolicy(study, policy), published=other)
@@ -419,7 +419,7 @@ BUDGETS = Sheet[DatasetStudy](
 def _bins(study: DatasetStudy) -> Iterator[Row]:
     for gate in (one for one in study.gates if one.predicts):
         for one in study.calibration[gate.policy]:
-            yield Row((gate.action, gate.shown, f"{one.low:.1f} to {one.high:.1f}"), one)
+            yield Row((gate.action, gate.label, f"{one.low:.1f} to {one.high:.1f}"), one)
 
 
 GATE_CALIBRATION = Sheet[DatasetStudy](
@@ -436,13 +436,13 @@ GATE_CALIBRATION = Sheet[DatasetStudy](
 
 
 RATE = "intervention_rate"
-CellValue = ShownInterval | float | str | None
+CellValue = IntervalCell | float | str | None
 
 
 def _at_rates(band: pl.DataFrame, metrics: Sequence[str], shares: int = 10) -> Iterator[dict[str, CellValue]]:
     """Rows nearest to acting on 0, 1/n, 2/n … of the examples: threshold in words, rate, metrics with their bands."""
     cells = {
-        (row["threshold"], row["metric"]): ShownInterval.of((row["estimate"], row["band_low"], row["band_high"]))
+        (row["threshold"], row["metric"]): IntervalCell.of((row["estimate"], row["band_low"], row["band_high"]))
         for row in band.iter_rows(named=True)
     }
     rates = band.filter(pl.col("metric") == RATE).sort("estimate")
@@ -469,8 +469,8 @@ def _finalizer_tokens(row: StudyPolicy) -> float | None:
     if first is None:
         return None
     calls = row.study.finalizers.get(row.what) if row.part in ACTING else None
-    acted = row.study.values(row.policy)["intervened"]
-    return mean(first if calls is None else first + np.where(acted > 0, acted * calls, 0.0))
+    fires = row.study.values(row.policy)["intervened"]
+    return mean(first if calls is None else first + np.where(fires > 0, fires * calls, 0.0))
 
 
 def _action_tokens(row: StudyPolicy) -> Value:
@@ -538,16 +538,16 @@ GAINED = {
 
 
 def _gained(run: DatasetStudy, first: str, second: str) -> dict[str, Value]:
-    """What 1,000 requests gain by the first policy in place of the second."""
+    """Gains on 1,000 requests of the first policy in place of the second."""
     one, two = run.values(first), run.values(second)
     saved: dict[str, Value] = {key: mean(two[column] - one[column], 1000) for key, column in GAINED.items()}
     return saved | {"more_right": mean(one["correct"] - two["correct"], 1000)}
 
 
 def _per_1000(study: DatasetStudy) -> Iterator[Row]:
-    named, parts = study.named, {one.policy: one for one in headline(study)}
-    pairs = [(named.selective[a], named.always[a]) for a in named.selective]
-    pairs += [(budget, named.primary) for budget in named.budgets.values() if named.primary]
+    names, parts = study.names, {one.policy: one for one in headline(study)}
+    pairs = [(names.selective[a], names.always[a]) for a in names.selective]
+    pairs += [(budget, names.primary) for budget in names.budgets.values() if names.primary]
     for first, second in (pair for pair in pairs if set(pair) <= set(parts)):
         one, two = parts[first], parts[second]
         values = _gained(study, first, second)
@@ -570,7 +570,7 @@ PUBLISHED_REQUESTS = (
     numbers("flips avoided", "flips_avoided", 1),
     numbers("more right answers", "more_right", 1, signed=True),
 )
-"""What 1,000 requests gain by one policy in place of another."""
+"""Columns of the gains on 1,000 requests of one policy in place of another."""
 PER_1000 = Sheet[DatasetStudy](
     "per_1000_requests", "Per 1,000 requests", ("comparison",),
     (*(beside(column, *published) for column, published in zip(GAINS, PUBLISHED_REQUESTS, strict=True)), MORE_RIGHT),
@@ -590,7 +590,7 @@ def _seconds_notes(studies: Sequence[DatasetStudy]) -> Iterator[str]:
         "A mean over rollouts is one request."
     )
     for study in studies:
-        yield from (f"{study.dataset}: {one.text}" for one in study.notes if one.code == BATCHED_SECONDS)
+        yield from (f"{study.dataset}: {note.text}" for note in study.notes if note.code == BATCHED_SECONDS)
 
 
 PATH_SECONDS = Sheet[DatasetStudy](
@@ -599,15 +599,15 @@ PATH_SECONDS = Sheet[DatasetStudy](
 
 
 def _joint(study: DatasetStudy) -> Iterator[Row]:
-    """How far each policy is behind the best one that costs at most as many tokens."""
-    joint = {policy: PolicyCells(study.result.statistics, policy) for policy in study.replayed(study.named.joint)}
+    """Regret of each policy to the best one that costs at most as many tokens."""
+    joint = {policy: PolicyCells(study.result.statistics, policy) for policy in study.replayed(study.names.joint)}
     points = {
         policy: (estimate(one.cell("accuracy")), estimate(one.cell("total_tokens"))) for policy, one in joint.items()
     }
     for policy, best in best_for_no_more(points).items():
         values = dict[str, Value]()
         if best is not None:
-            values = {"regret": ShownInterval(0.0) if best == policy else study.paired(best, policy)[0]}
+            values = {"regret": IntervalCell(0.0) if best == policy else study.paired(best, policy)[0]}
             values |= {"best": "" if best == policy else best, "on_front": "●" if best == policy else ""}
         yield Row((policy,), joint[policy], values)
 
@@ -665,7 +665,7 @@ def _captions(parts: Sequence[DatasetStudy]) -> Captions[DatasetStudy]:
 
 
 def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
-    """What the runs lack: the data sets are named where not all of them lack it."""
+    """Gaps of the runs; the data sets are named where not all of them have the gap."""
     for lack in LACKING.values():
         short = [part.dataset for part in parts if lack.policies(part.result)]
         where = "" if len(short) == len(parts) else f"{', '.join(short)}: "

@@ -11,19 +11,19 @@ from replay.gatefit.gate_set import CLASSIFIER, GIVEN, TREES
 from replay.runs.passes.example_set import resampling_units
 from replay.studies.kit.verdicts import Answer, Finding, ever, findings_sheet, loses
 from replay.studies.recovery.study import DatasetStudy
-from toolkit.show import ShownInterval
+from toolkit.show import IntervalCell
 
 _LEARNED = (TREES, CLASSIFIER, GIVEN)
 """Gates that read more than cheap features, or are no linear function of them."""
 
 
-def minus_cheap(study: DatasetStudy, metric: str) -> Mapping[str, tuple[ShownInterval, float | None]]:
+def minus_cheap(study: DatasetStudy, metric: str) -> Mapping[str, tuple[IntervalCell, float | None]]:
     """By policy, a gate's metric less that of its action's cheap gate, and its p-value; of all gates at once."""
     pairs = [(gate.policy, study.roles.cheap(gate.action)) for gate in study.gates]
     pairs = [(gate, cheap) for gate, cheap in pairs if cheap != gate and cheap in study.policies]
     known = set(study.result.summary.filter(metric=metric)["metric"])
     rows = study.result.summariser.together(metric, pairs).iter_rows() if known else ()
-    return {gate: (ShownInterval(*ends), p_value) for gate, _, *ends, p_value in rows}
+    return {gate: (IntervalCell(*ends), p_value) for gate, _, *ends, p_value in rows}
 
 
 def findings(study: DatasetStudy) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def findings(study: DatasetStudy) -> Iterator[Finding]:
     points = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"
     for action in study.roles.actions:
         learned = {
-            gate.shown: gained[gate.policy][0]
+            gate.label: gained[gate.policy][0]
             for gate in study.gates
             if gate.action == action and gate.part in _LEARNED and gate.policy in gained
         }

@@ -1,1 +1,1 @@
-"""From mapped rows to a sealed log: examples, traces, verdicts, readings."""
+"""The way from mapped rows to a sealed log: examples, traces, verdicts, readings."""

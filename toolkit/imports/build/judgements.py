@@ -49,7 +49,7 @@ def only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
     return "correct" in table.columns and not readable
 
 
-def possible_marks(mapping: ImportMapping) -> set[str]:
+def marks_of_mapping(mapping: ImportMapping) -> set[str]:
     """Which marks, `opaque` and `contested`, a mapping can put on traces."""
     marks = {name for table in mapping.traces for name in ("opaque", "contested") if name in table.columns}
     marks |= {"opaque"} if any(only_verdicts(table, mapping) for table in mapping.traces) else set()
@@ -71,10 +71,10 @@ def judge_traces(
     ours = judge(frame["answer"], frame["gold"], how) if how != "source" else pl.repeat(None, frame.height, eager=True)
     frame = frame.with_columns(ours.cast(pl.Boolean).alias("ours"))
     plain = ~pl.col("opaque") & pl.col("answer").is_not_null()
-    told = pl.coalesce("ours", "verdict") if rejudge else pl.col("verdict")
+    judgement = pl.coalesce("ours", "verdict") if rejudge else pl.col("verdict")
     frame = frame.with_columns(
         correct=pl.when(plain & pl.col("classed")).then(pl.col("answer") == pl.col("gold"))
-        .when(plain & ~pl.col("blind")).then(told)
+        .when(plain & ~pl.col("blind")).then(judgement)
         .when(pl.col("opaque")).then(pl.col("verdict"))
     )  # fmt: skip
     frame, by_conflict = _by_majority(rows, mapping, frame)

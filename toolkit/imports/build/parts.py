@@ -16,13 +16,13 @@ import polars as pl
 from toolkit.errors import EmptyError
 from toolkit.imports.build.examples import example_keys, ids_of_several
 from toolkit.imports.build.traces import content_hashes
-from toolkit.imports.files.found_files import likely_bytes
+from toolkit.imports.files.listing import likely_bytes
 from toolkit.imports.map import opening
 from toolkit.imports.map.expressions import SourceRows
 from toolkit.imports.map.mapping import ImportMapping
 from toolkit.imports.rows.sorted_rows import Prepared, sort_rows
 from toolkit.imports.rows.source_table import SourceTable
-from toolkit.imports.rows.sources import FoundFiles, SourceRules, find_sources, read_beside, read_files, source_blocks
+from toolkit.imports.rows.sources import SourceList, SourceRules, find_sources, read_beside, read_files, source_blocks
 from toolkit.work_places import remove
 
 WHOLE_BYTES = 96 * 2**20
@@ -34,7 +34,7 @@ class PreparedSources:
     """Files that were unpacked or rewritten for a mapping, and what of them is told in their place."""
 
     runs: Mapping[str, str]
-    """By address: what tells the folder that a file was in from those of others, the column `source_run`."""
+    """The column `source_run` by address: what tells a file's folder from those of others."""
     files: tuple[tuple[str, str], ...]
     """What they were made of: (path, sha256)."""
     folder: str
@@ -67,14 +67,14 @@ def source_parts(
     other = None
     if plan.join is not None:
         place = files.folder if prepared is None else prepared.folder
-        other = opening.beside(plan, plan.join, read_beside(plan.join.file, place, opening.text_columns(plan)))
+        other = opening.beside(plan, plan.join, read_beside(plan.join.file, place, rules))
     large = likely_bytes([file.address for file in files.files]) > WHOLE_BYTES
     parts = _sorted_parts(plan, files, rules, other, folder) if large else None
     whole = replace(parts or _whole(plan, files, rules, other), left_out=files.left_out)
     return whole if prepared is None else replace(whole, files=prepared.files)
 
 
-def _whole(plan: ImportMapping, files: FoundFiles, rules: SourceRules, other: opening.Beside | None) -> SourceParts:
+def _whole(plan: ImportMapping, files: SourceList, rules: SourceRules, other: opening.Beside | None) -> SourceParts:
     source = read_files(files, rules)
     _check_rows(plan, files, source.table.frame.height, 0, 0)
     every = opening.opened_rows(plan, source.table, other)
@@ -83,7 +83,7 @@ def _whole(plan: ImportMapping, files: FoundFiles, rules: SourceRules, other: op
     return SourceParts(source.files, source.table.frame.height, rows.frame.height, 1, lambda _: rows)
 
 
-def _check_rows(plan: ImportMapping, files: FoundFiles, read: int, opened: int, used: int) -> None:
+def _check_rows(plan: ImportMapping, files: SourceList, read: int, opened: int, used: int) -> None:
     """ThinkbackError where no row is left; before rows are opened, `opened` is 0."""
     if not read:
         raise EmptyError(f"the source holds no rows: {files.names}")
@@ -96,7 +96,7 @@ class _LooksAtOtherRows(Exception):
 
 
 def _sorted_parts(
-    plan: ImportMapping, files: FoundFiles, rules: SourceRules, other: opening.Beside | None, folder: Path
+    plan: ImportMapping, files: SourceList, rules: SourceRules, other: opening.Beside | None, folder: Path
 ) -> SourceParts | None:
     """Parts of a source that is sorted on disk; None where all rows must be seen at once."""
     opened = 0
@@ -111,7 +111,7 @@ def _sorted_parts(
         rows = every.where("where", plan.where)
         keys = example_keys(rows, plan)
         names = opening.needed_columns(plan, rows.frame.columns)
-        others = tuple(name for name in rows.frame.columns if name not in names)
+        others = (*rows.others, *(name for name in rows.frame.columns if name not in names))
         hashes = [content_hashes(rows.frame)] if opening.by_row_order(plan) else []
         frame = rows.frame.select(names).with_columns(hashes)
         return SourceTable(frame, {name: kind for name, kind in rows.numbers.items() if name in names}), keys
@@ -130,7 +130,7 @@ def _sorted_parts(
 
     def part(number: int) -> SourceRows:
         table = rows.part(number)
-        return SourceRows(table.frame, table.numbers, plan.file, others, partial=len(rows.ranges) > 1)
+        return SourceRows(table.frame, table.numbers, plan.file, others=others, partial=len(rows.ranges) > 1)
 
     several = ids_of_several(rows.keys(), plan)
     return SourceParts(tuple(digests.items()), read, rows.rows, len(rows.ranges), part, several)

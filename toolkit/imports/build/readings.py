@@ -9,7 +9,9 @@ is an answer only where the gold is a number, and no gold is its last number: a 
 from __future__ import annotations
 
 import itertools
+import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -18,6 +20,7 @@ from pathlib import Path
 import polars as pl
 
 from toolkit.answers import judge, normalise, number_form, read_answers
+from toolkit.answers.values import same_values
 from toolkit.errors import counted
 from toolkit.imports.map.mapping import AnswerRules, ImportMapping
 from toolkit.log import Log, collect, open_log
@@ -42,7 +45,8 @@ Reading = tuple[str, str | None]
 class _Cure:
     """The options `settings` would make `helped` of the `tried` traces right, or else readable.
 
-    `harms`: whether they would make others wrong. `elsewhere`: whether other traces need other options.
+    `harms`: whether they would make others wrong. `elsewhere`: whether other traces need other options. `reach`: how
+    many it would make right, and of how many tried, of all that is doubted.
     """
 
     settings: str
@@ -51,6 +55,8 @@ class _Cure:
     reads: bool = False
     harms: bool = False
     elsewhere: bool = False
+    change: _Change | None = None
+    reach: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         text = f"`{self.settings}` would "
@@ -58,6 +64,8 @@ class _Cure:
             text += f"read {self.helped:,} of {self.tried:,} tried"
         else:
             text += f"make {self.helped:,} of {self.tried:,} tried right"
+        if self.reach is not None:
+            text += f" ({self.reach[0]:,} of {self.reach[1]:,} of all that is doubted)"
         if self.harms:
             return f"{text}; it would make others wrong, so import these apart"
         return f"{text}; others need another setting, so import these apart" if self.elsewhere else text
@@ -70,6 +78,7 @@ class _Change:
     kind: str
     reading: Reading
     gold_way: str | None
+    pattern: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +106,7 @@ class _Tried:
         return same & ~pl.Series(numbers, dtype=pl.Boolean)
 
     def _answers(self, change: _Change) -> pl.Series:
-        return self._normal(self.read(*change.reading), change.kind)
+        return self._normal(self.read(*change.reading, change.pattern), change.kind)
 
     def _gold(self, change: _Change) -> pl.Series:
         return self._normal(self.read("gold", change.gold_way), change.kind)
@@ -105,32 +114,48 @@ class _Tried:
     def _normal(self, texts: pl.Series, kind: str) -> pl.Series:
         return normalise(texts, kind, self.rules.labels, self.rules.aliases)
 
-    def read(self, column: str, way: str | None) -> pl.Series:
+    def read(self, column: str, way: str | None, pattern: str | None = None) -> pl.Series:
         """A column as it is, or read in a way."""
-        return self.sample[column] if way is None else read_answers(self.sample[column], [way])
+        return self.sample[column] if way is None else read_answers(self.sample[column], [way], pattern)
+
+    def mark(self, column: str) -> str | None:
+        """A text that stands before gold in most of those of a column that have gold in them."""
+        before = []
+        for text, gold in zip(self.sample[column], self.sample["gold"], strict=True):
+            inside = list(re.finditer(rf"(?<!\w){re.escape(gold)}(?!\w)", text)) if text and gold else []
+            before += [lines[-1] for one in inside[-1:] if (lines := text[: one.start()].rstrip().splitlines())]
+        least = max(_SEVERAL, len(before) / 2)
+        for length in range(_LONGEST_MARK, _SHORTEST_MARK - 1, -1):
+            whole = (line for line in before if re.search(rf"(?:^|\W|(?=\W)).{{{length}}}$", line))  # no half word
+            mark, count = next(iter(Counter(line[-length:] for line in whole).most_common(1)), ("", 0))
+            if count >= least and re.search(r"[A-Za-z]", mark):
+                return mark.strip()
+        return None
 
 
-def _likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> _Cure | None:
+def _likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping, rejudges: bool) -> _Cure | None:
     """The least change of the rules that makes most answers of a sample right, or else readable.
 
-    `others` are traces that are read well: a cure that makes these wrong is for the sample's files alone.
+    `others` are traces that are read well: a cure that makes these wrong is for the sample's files alone. `rejudges`:
+    whether it may replace the source's verdicts.
     """
     rules = mapping.answers
     if not sample.height or rules.kind == "label" or rules.judge == "source":
         return None
     tried, rest, height = _Tried(sample, rules), _Tried(others, rules), sample.height
-    changes = list(_changes(mapping))
+    changes = list(_changes(mapping, tried)) if rejudges else []
     right = {place: tried.right(change) for place, change in enumerate(changes)}
-    best = max(right, key=lambda place: right[place])
-    if right[best] > _GAIN * height:
-        harm = rest.right(changes[best]) < rest.right(changes[0])
-        return _Cure(_settings(mapping, changes[best]), right[best], height, harms=harm)
+    best = max(right, key=lambda place: right[place], default=None)
+    if best is not None and right[best] > _GAIN * height:
+        change, harm = changes[best], rest.right(changes[best]) < rest.right(changes[0])
+        return _Cure(_settings(mapping, change), right[best], height, harms=harm, change=change)
     column = _columns(mapping)[-1]
     ways = _WAYS if sample["gold"].null_count() == height else _MARKS
     readable = {way: tried.read(column, way).count() for way in ways}
     way = max(readable, key=lambda one: readable[one])
     if sample["answer"].null_count() == height and readable[way] > _GAIN * height:
-        return _Cure(_settings(mapping, _Change(rules.kind, (column, way), None)), readable[way], height, reads=True)
+        settings = _settings(mapping, _Change(rules.kind, (column, way), None), rejudges)
+        return _Cure(settings, readable[way], height, reads=True)
     return None
 
 
@@ -161,12 +186,18 @@ def _text_setting(mapping: ImportMapping) -> str | None:
     return f"traces.answer={alone['text']}" if "answer" in alone and "text" in alone else None
 
 
-def _changes(mapping: ImportMapping) -> Iterator[_Change]:
-    """The rules as they are, and the changes that are tried, the least ones first."""
+def _changes(mapping: ImportMapping, tried: _Tried) -> Iterator[_Change]:
+    """The rules as they are, and the changes that are tried, the least ones first; the last reads behind a mark that is
+    learnt from the texts.
+    """
     readings: list[Reading] = [("answer", None), *itertools.product(_columns(mapping), _WAYS)]
     for kind in dict.fromkeys((mapping.answers.kind, *_KINDS)):
         for reading, gold_way in itertools.product(readings, (None, *_GOLD_WAYS)):
             yield _Change(kind, reading, gold_way)
+    column = _columns(mapping)[-1]
+    if mark := tried.mark(column):
+        pattern = re.escape(mark).replace("\\ ", " ") + r"\s*([^\n]+)"
+        yield _Change(mapping.answers.kind, (column, "pattern"), None, pattern)
 
 
 def _columns(mapping: ImportMapping) -> list[str]:
@@ -186,7 +217,7 @@ def _is_number(text: str) -> bool:
     return number_form(text) is not None
 
 
-def _settings(mapping: ImportMapping, change: _Change) -> str:
+def _settings(mapping: ImportMapping, change: _Change, rejudges: bool = True) -> str:
     """What to add to the command."""
     column, way = change.reading
     text = _text_setting(mapping)
@@ -194,11 +225,21 @@ def _settings(mapping: ImportMapping, change: _Change) -> str:
         *([f"answers.kind={change.kind}"] if change.kind != mapping.answers.kind else []),
         *([text] if text and column == "text" else []),
         *([f'answers.read=["{way}"]'] if way else []),
+        *([f"answers.pattern={change.pattern}"] if change.pattern else []),
         *([f'answers.read_gold=["{change.gold_way}"]'] if change.gold_way else []),
     ]
     options = [f"--set {shlex.quote(one)}" if "'" in one else f"--set '{one}'" for one in changed]
-    options += ["--rejudge"] if any("correct" in table.columns for table in mapping.traces) else []
+    options += ["--rejudge"] if rejudges and _has_verdicts(mapping) else []
     return " ".join(options)
+
+
+def _has_verdicts(mapping: ImportMapping) -> bool:
+    return any("correct" in table.columns for table in mapping.traces)
+
+
+def _may_rejudge(mapping: ImportMapping, counts: _ReadCounts) -> bool:
+    """Whether answers are compared again: not where the source has verdicts that tell right answers from wrong ones."""
+    return not _has_verdicts(mapping) or not 0 < counts.right < counts.judged
 
 
 NEARLY_NOTHING = 0.02
@@ -210,6 +251,7 @@ _NAMED, _LOOKED_AT = 3, 12
 _NEARLY_ALL = 0.9
 """The share of tried traces from which a cure is one for all of them."""
 _MOST, _LONGEST = 3, 60
+_SHORTEST_MARK, _LONGEST_MARK = 4, 40
 _TRIED, _EACH = 200, 4
 """Traces on which a cure is tried, and how many of them may be of one example."""
 _COLUMNS = ("example_id", "pool", "trace_id", "answer", "text", "correct", "opaque")
@@ -251,23 +293,36 @@ class _ReadCounts:
 class _Doubt:
     """Traces of which nearly nothing is right or readable, and what is likely to help.
 
-    `dataset` and `pool` are null where all traces are meant.
+    `places`: data sets and pools; none where all traces are meant.
     """
 
     counts: _ReadCounts
-    dataset: str | None
-    pool: str | None
+    places: tuple[tuple[str, str], ...]
     cure: _Cure | None
 
     @property
     def whose(self) -> str:
-        return "" if self.dataset is None else f" of `{_short(self.dataset)}` in pool `{_short(self.pool)}`"
+        names = [f"`{_short(dataset)}` in pool `{_short(pool)}`" for dataset, pool in self.places]
+        if len(names) < 2:
+            return f" of {names[0]}" if names else ""
+        more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+        return f" of {len(names):,} data sets in pools ({', '.join(names[:_NAMED])}{more})"
 
     @property
     def condition(self) -> pl.Expr:
-        if self.dataset is None:
+        if not self.places:
             return pl.lit(True)
-        return (pl.col("dataset") == self.dataset) & (pl.col("pool") == self.pool)
+        each = [(pl.col("dataset") == dataset) & (pl.col("pool") == pool) for dataset, pool in self.places]
+        return pl.any_horizontal(each)
+
+
+@dataclass(frozen=True)
+class ValuePairs:
+    """Wrong answers that are their gold with a unit, in a base or in percent: how many, and the first of them."""
+
+    count: int = 0
+    answer: str = ""
+    gold: str = ""
 
 
 @dataclass(frozen=True)
@@ -284,6 +339,7 @@ class Readings(_ReadCounts):
     only_source: bool
     idle: str | None
     form: _Cure | None = None
+    values: ValuePairs = ValuePairs()
 
     @property
     def cure(self) -> _Cure | None:
@@ -291,7 +347,7 @@ class Readings(_ReadCounts):
         return self.doubts[0].cure if self.doubts else None
 
     def notes(self) -> Iterator[Note]:
-        """For people: the share, the wrong answers, and the warnings."""
+        """Notes for people: the share right, wrong answers, and warnings."""
         if self.judged:
             share = f"{self.right / self.judged:.1%}".replace("%", " %")
             yield note("right", f"right: {self.right:,} of {counted(self.judged, 'judged trace')} ({share})")
@@ -302,11 +358,21 @@ class Readings(_ReadCounts):
         for doubt in self.doubts:
             yield warning("doubtful_reading", f"{_doubted(doubt)}: {doubt.cure or self._advice}")
         if self.unnamed:
-            yield warning("doubtful_reading", f"so it is with {counted(self.unnamed, 'further data set')} in a pool")
+            yield warning(
+                "doubtful_reading", f"the same holds for {counted(self.unnamed, 'further data set')} in a pool"
+            )
         if self.form:
-            yield warning("other_form", f"some wrong answers are their gold in another form: {self.form}")
+            yield warning("other_form", f"some answers judged wrong are the gold in another form: {self.form}")
+        if self.values.count:
+            differ = "answer judged wrong differs" if self.values.count == 1 else "answers judged wrong differ"
+            yield note(
+                "form_alone",
+                f"{self.values.count:,} {differ} from gold in form alone (a unit, a base or percent), as "
+                f"`{_short(self.values.answer)}` from `{_short(self.values.gold)}`: judges such as math-verify take "
+                "them, and so does `--set answers.judge=form`",
+            )
         if self.idle:
-            what = "`answers.read` changes no answer, for it reads what is mapped as answer"
+            what = "`answers.read` changes no answer: it reads the mapped answer"
             yield warning("idle_reading", f"{what}; to read the text instead: {self.idle}")
 
     @property
@@ -340,21 +406,26 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
     groups = sampled.counts()
     every = _ReadCounts(*(int(groups[name].sum()) for name in _COUNTS))
     doubts = list(_doubts(groups))
-    cures = [_cured(sampled, doubt, mapping) for doubt in doubts[:_NAMED]] if not every.doubtful else []
+    looked_at = [_cured(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]] if not every.doubtful else []
     if every.doubtful:
-        whole = _cured(sampled, _Doubt(every, None, None, None), mapping)
-        cures = _several(sampled, doubts, mapping) if not _enough(whole.cure) else []
-        doubts, cures = (doubts, cures) if cures else ([whole], [whole])
+        whole = _cured(sampled, _Doubt(every, (), None), mapping)
+        looked_at = _several(sampled, doubts, mapping) if not _enough(whole.cure) else []
+        doubts, looked_at = (doubts, looked_at) if looked_at else ([whole], [whole])
+    cures = [_reaching(sampled, doubt, doubts, mapping) for doubt in _joined(looked_at)[:_NAMED]]
+    covered = sum(max(len(doubt.places), 1) for doubt in cures)
     meant = pl.any_horizontal([doubt.condition for doubt in doubts]) if doubts else pl.lit(True)
+    compares = mapping.answers.judge == "equal" and not _has_verdicts(mapping)
+    others = meant if doubts else pl.lit(False)
     text = _text_setting(mapping) if mapping.answers.read and not reread else None
     return Readings(
         **vars(every),
         wrong=sampled.wrong(meant),
         doubts=tuple(cures),
-        unnamed=len(doubts) - len(cures),
+        unnamed=len(doubts) - covered,
         only_source=mapping.answers.judge == "source",
         idle=f"`--set '{text}'`" if text else None,
-        form=_other_form(sampled, meant if doubts else pl.lit(False), mapping),
+        form=_other_form(sampled, others, mapping) if _may_rejudge(mapping, every) else None,
+        values=sampled.values() if compares else ValuePairs(),
     )
 
 
@@ -363,7 +434,7 @@ def _doubts(groups: pl.DataFrame) -> Iterator[_Doubt]:
     for row in groups.sort("traces", "dataset", "pool", descending=[True, False, False]).iter_rows(named=True):
         counts = _ReadCounts(*(row[name] for name in _COUNTS))
         if counts.doubtful and (counts.judged >= _LEAST or (counts.unreadable and counts.traces >= _LEAST)):
-            yield _Doubt(counts, row["dataset"], row["pool"], None)
+            yield _Doubt(counts, ((row["dataset"], row["pool"]),), None)
 
 
 def _enough(cure: _Cure | None) -> bool:
@@ -376,15 +447,42 @@ def _several(sampled: _Sampled, doubts: Sequence[_Doubt], mapping: ImportMapping
     cured = [_cured(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]]
     if len({doubt.cure and doubt.cure.settings for doubt in cured}) == 1:
         return []
-    first = sorted(cured, key=lambda doubt: doubt.cure is None)[:_NAMED]
+    first = sorted(cured, key=lambda doubt: doubt.cure is None)
     return [replace(one, cure=one.cure and replace(one.cure, elsewhere=True)) for one in first]
+
+
+def _joined(doubts: Sequence[_Doubt]) -> list[_Doubt]:
+    """Doubts of which those with one cure are one doubt."""
+    by_cure: dict[object, list[_Doubt]] = {}
+    for number, doubt in enumerate(doubts):
+        by_cure.setdefault(doubt.cure.settings if doubt.cure is not None else number, []).append(doubt)
+    joined = []
+    for same in by_cure.values():
+        counts = _ReadCounts(*(sum(getattr(one.counts, name) for one in same) for name in _COUNTS))
+        cures = [one.cure for one in same if one.cure is not None]
+        cure = cures[0] if cures else None
+        if cure is not None:
+            helped, tried = sum(one.helped for one in cures), sum(one.tried for one in cures)
+            cure = replace(cure, helped=helped, tried=tried, harms=any(one.harms for one in cures))
+        joined.append(_Doubt(counts, tuple(place for one in same for place in one.places), cure))
+    return joined
+
+
+def _reaching(sampled: _Sampled, doubt: _Doubt, every: Sequence[_Doubt], mapping: ImportMapping) -> _Doubt:
+    """A doubt whose cure says how far it reaches, where it is not the only one."""
+    if doubt.cure is None or doubt.cure.change is None or len(every) <= max(len(doubt.places), 1):
+        return doubt
+    meant = pl.any_horizontal([one.condition for one in every])
+    sample = sampled.spread(meant & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
+    reach = _Tried(sample, mapping.answers).right(doubt.cure.change), sample.height
+    return replace(doubt, cure=replace(doubt.cure, reach=reach))
 
 
 def _cured(sampled: _Sampled, doubt: _Doubt, mapping: ImportMapping) -> _Doubt:
     """A doubt with what is likely to help."""
     sample = sampled.spread(doubt.condition & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
     others = sampled.spread(~doubt.condition & _PLAIN & pl.col("correct"), _TRIED, 1)
-    return replace(doubt, cure=_likely_cure(sample, others, mapping))
+    return replace(doubt, cure=_likely_cure(sample, others, mapping, _may_rejudge(mapping, doubt.counts)))
 
 
 def _other_form(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> _Cure | None:
@@ -410,6 +508,15 @@ class _Sampled:
         )
         return collect(grouped, self.log)
 
+    def values(self) -> ValuePairs:
+        """Wrong answers that are their gold in another form of a number."""
+        wrong = _PLAIN & ~pl.col("correct").fill_null(True) & pl.col("answer").is_not_null()
+        rows = self.traces.filter(wrong).select("example_id", "answer").join(self.gold.lazy(), on="example_id")
+        pairs = collect(rows.group_by("answer", "gold").len(), self.log).sort("answer", "gold")
+        alike = pairs.filter(same_values(pairs["answer"], pairs["gold"]))
+        first = alike.row(0, named=True) if alike.height else {"answer": "", "gold": ""}
+        return ValuePairs(int(alike["len"].sum()), first["answer"], first["gold"])
+
     def wrong(self, meant: pl.Expr) -> tuple[_WrongAnswer, ...]:
         """Some wrong answers, and then some that could not be read."""
         missed, unread = meant & _PLAIN & ~pl.col("correct").fill_null(True), pl.col("answer").is_null()
@@ -427,8 +534,8 @@ class _Sampled:
         of_these = condition & pl.col("example_id").is_in(chosen.implode())
         slots = collect(self.traces.filter(of_these).select("example_id", "trace_id"), self.log)
         few = max(1, min(each, most // max(count, 1)))
-        picked = slots.sort("trace_id").group_by("example_id").head(few)["trace_id"]
-        rows = collect(self.traces.filter(pl.col("trace_id").is_in(picked.implode())), self.log)
+        trace_ids = slots.sort("trace_id").group_by("example_id").head(few)["trace_id"]
+        rows = collect(self.traces.filter(pl.col("trace_id").is_in(trace_ids.implode())), self.log)
         return rows.join(self.gold, on="example_id", how="left").sort("example_id", "trace_id")
 
 

@@ -14,10 +14,10 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, InvalidError, RequiredError, UnsuitableError, counted
 from toolkit.files import check_replaceable, replacing
 from toolkit.imports.build.examples import ImportedExamples, make_examples
-from toolkit.imports.build.judgements import judge_traces, only_verdicts, possible_marks, with_answers
+from toolkit.imports.build.judgements import judge_traces, marks_of_mapping, only_verdicts, with_answers
 from toolkit.imports.build.parts import PreparedSources, SourceParts, source_parts
 from toolkit.imports.build.readings import Readings, check_readings
-from toolkit.imports.build.traces import behind_gaps, feature_rows, settle, trace_columns, verifier_rows
+from toolkit.imports.build.traces import behind_gaps, feature_rows, index_traces, trace_columns, verifier_rows
 from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows
 from toolkit.imports.map.mapping import ImportMapping, read_mapping
 from toolkit.imports.map.opening import counted_from_zero, is_constant
@@ -35,8 +35,7 @@ WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "cl
 
 _NOTES = {
     "duplicates_dropped": "{n} [trace|traces] dropped: one of the same example, pool and index came before",
-    "duplicates_numbered": "{n} [trace|traces] of a taken sample index [was given a further one|were given"
-    " further ones]",
+    "duplicates_numbered": "{n} [trace|traces] of a repeated sample index [has a new one|have new ones]",
     "repeated": "{n} [trace is|traces are] numbered by row order, and the second half of [its|their] example's rows"
     " repeats the first: was a run appended twice?",
     "namesakes": "{n} [trace|traces] of one example and pool [comes|come] from several files of one name: are these"
@@ -47,7 +46,7 @@ _NOTES = {
     "unread_gold": "{n} [example has|examples have] a gold in which `answers.read_gold` finds no answer:"
     " [it has|they have] none",
     "null_answers": "{n} [trace has|traces have] no readable answer (counted as wrong)",
-    "null_right": "{n} of these the source calls right; map `traces.opaque` to keep its verdicts",
+    "null_right": "the source calls {n} of these right; map `traces.opaque` to keep its verdicts",
     "veiled": "{n} [trace has|traces have] a verdict and no answer: opaque, so no votes and no margins",
     "by_conflict": "{n} [trace has an answer|traces have answers] that the source judged differently: `{how}`",
     "contested": "{n} [trace keeps|traces keep] a verdict that an equal answer does not have: contested, so no votes"
@@ -96,9 +95,9 @@ class ImportReport:
     def _repr_html_(self) -> str:
         rows = [counted(self.examples, "example"), counted(self.traces, "trace")]
         rows.append(counted(self.verifications, "verification"))
-        return bullets(f"{self.name}: {', '.join(rows)}", self.told())
+        return bullets(f"{self.name}: {', '.join(rows)}", self.lines())
 
-    def told(self) -> tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         """What a user is told of the import: the notes, and what was right and wrong."""
         return (*self.notes, *map(str, self.readings.notes()))
 
@@ -138,7 +137,7 @@ def import_table(
         if source.several is not None:
             counts["ids_split"] = source.several.len()  # each once, in however many parts its questions are
         if not counts["traces"]:
-            raise EmptyError(f"mapping `{plan.file}`: no row of the source becomes a trace; see `where`")
+            raise EmptyError(f"mapping `{plan.file}`: no row of the source becomes a trace; check `where`")
         files = [{"file": file, "sha256": digest} for file, digest in source.files]
         address = {"from": plan.source} if plan.source else {}
         origin = {"imported": "table", "mapping": plan.file, "rejudged": rejudge, "files": files, **address}
@@ -169,7 +168,7 @@ def _part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) 
     examples = make_examples(rows, plan, source.several)
     places = pl.int_range(rows.frame.height, eager=True)
     marked = replace(rows, frame=rows.frame.with_columns(places.alias(ROW), examples.ids.alias(EXAMPLE)))
-    solved = settle(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
+    solved = index_traces(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
     judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
     tables = _tables(rows, plan, examples, judged.frame, source.count == 1)
     counts = {**examples.counts, **solved.counts, **judged.counts, "behind_gaps": behind_gaps(judged.frame)}
@@ -207,13 +206,13 @@ def _place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callabl
     if fault is None or fault.row is None or fault.file not in shards:
         return str(error)
     number, block = shards[fault.file]
-    table, made = fault.file.partition("/")[0], part(number)
-    blocks = sorted_blocks(made.tables[table].with_row_index("__made"), table, ROWS_PER_SHARD)
+    table, source_part = fault.file.partition("/")[0], part(number)
+    blocks = sorted_blocks(source_part.tables[table].with_row_index("__made"), table, ROWS_PER_SHARD)
     rows = next(rows for place, rows in enumerate(blocks) if place == block)
-    faulty = made.tables[table][int(rows["__made"][fault.row])]
+    faulty = source_part.tables[table][int(rows["__made"][fault.row])]
     key = "example_id" if table == "examples" else "trace_id"
-    row = made.traces.filter(pl.col(key) == faulty[key][0])["row"].min()
-    place = made.rows.place(int(row)) if isinstance(row, int) else "in the source"
+    row = source_part.traces.filter(pl.col(key) == faulty[key][0])["row"].min()
+    place = source_part.rows.place(int(row)) if isinstance(row, int) else "in the source"
     return f"`{table}.{fault.column}` {place}: {fault.message}"
 
 
@@ -228,7 +227,7 @@ def _tables(
         name for name in tables["traces"].columns
         if name in contract and contract[name].nullable and tables["traces"][name].null_count() == frame.height
     ]  # fmt: skip
-    marks = possible_marks(plan)
+    marks = marks_of_mapping(plan)
     drop += [name for name in ("opaque", "contested") if not frame[name].any() and (alone or name not in marks)]
     tables["traces"] = tables["traces"].drop(drop)
     parts: dict[str, list[pl.DataFrame]] = {"verifications": [], "features": []}
@@ -269,7 +268,7 @@ def _report(
         does = "does" if source.left_out == 1 else "do"
         notes.append(f"{counted(source.left_out, 'file')} {does} not fit the mapping's `path`: left out")
     if rejudge or counts["judgements_changed"]:
-        why = "`--rejudge` compares again" if rejudge else "so the log's rules want it"
+        why = "`--rejudge` compares again" if rejudge else "the log's rules require it"
         notes.append(f"{counts['judgements_changed']:,} of the source's verdicts changed: {why}")
     return ImportReport(
         log=out,

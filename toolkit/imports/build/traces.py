@@ -42,30 +42,30 @@ class CountedTraces:
 def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.DataFrame:
     """The mapped columns of one `[traces]` table, in contract types, for the rows that it takes."""
     table = mapping.traces[group]
-    taken = rows.where("traces.where", table.where)
-    series = [taken.frame[ROW].alias("row"), taken.frame[EXAMPLE].alias("example_id")]
+    group_rows = rows.where("traces.where", table.where)
+    series = [group_rows.frame[ROW].alias("row"), group_rows.frame[EXAMPLE].alias("example_id")]
     columns = {"action": "'solve'", **table.columns}
     for name, value in columns.items():
         if name == "correct":
-            series.append(verdicts(taken, "traces.correct", value).alias(name))
+            series.append(verdicts(group_rows, "traces.correct", value).alias(name))
         elif name == "sample_index" and value == ROW_ORDER:
-            series.append(pl.Series(name, [None] * taken.frame.height, dtype=pl.Int32))
+            series.append(pl.Series(name, [None] * group_rows.frame.height, dtype=pl.Int32))
         else:
-            series.append(taken.column("traces", name, value))
+            series.append(group_rows.column("traces", name, value))
     for name, value in table.extra.items():
         key = f"traces.extra.{name}"
-        series.append(taken.finite(key, taken.compute(key, value)).alias(EXTRA + name))
+        series.append(group_rows.finite(key, group_rows.compute(key, value)).alias(EXTRA + name))
     frame = pl.DataFrame(series).with_columns(group=pl.lit(group, pl.Int32))
-    frame = _with_parent_slot(frame, taken, table.parent)
+    frame = _with_parent_slot(frame, group_rows, table.parent)
     return _endings(frame, mapping.finish_reasons)
 
 
-def _with_parent_slot(frame: pl.DataFrame, taken: SourceRows, parent: Values) -> pl.DataFrame:
+def _with_parent_slot(frame: pl.DataFrame, rows: SourceRows, parent: Values) -> pl.DataFrame:
     """`of_pool` and `of_index`: the solve that a revision revises, where the mapping names it so."""
     if not parent:
         return frame
-    pool = taken.typed("traces.parent.pool", parent["pool"], pl.String())
-    index = taken.typed("traces.parent.sample_index", parent["sample_index"], pl.Int32())
+    pool = rows.typed("traces.parent.pool", parent["pool"], pl.String())
+    index = rows.typed("traces.parent.sample_index", parent["sample_index"], pl.Int32())
     return frame.with_columns(pool.alias("of_pool"), index.alias("of_index"))
 
 
@@ -77,7 +77,7 @@ def _endings(frame: pl.DataFrame, further: Mapping[str, str]) -> pl.DataFrame:
     return frame.with_columns(pl.col("finish_reason").str.to_lowercase().replace(list(names), list(names.values())))
 
 
-def settle(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> CountedTraces:
+def index_traces(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> CountedTraces:
     """Number the samples, drop or number duplicates, give ids, and find every revision's parent."""
     frame = pl.concat(parts, how="diagonal_relaxed")
     for name, dtype in _LINKS.items():
@@ -195,8 +195,8 @@ def _name(frame: pl.DataFrame) -> pl.DataFrame:
     index = pl.col("sample_index").cast(pl.String)
     solve = pl.concat_str([example, pool, index], separator="/")
     revision = pl.concat_str([pl.col("parent_id"), action, pool, index], separator="/")
-    made = pl.when(pl.col("action") == "solve").then(solve).otherwise(revision)
-    return frame.with_columns(trace_id=pl.coalesce("trace_id", made))
+    slot_id = pl.when(pl.col("action") == "solve").then(solve).otherwise(revision)
+    return frame.with_columns(trace_id=pl.coalesce("trace_id", slot_id))
 
 
 def _safe(name: str) -> pl.Expr:

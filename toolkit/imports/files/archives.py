@@ -23,7 +23,7 @@ ROOM, RATIO = 2**28, 200
 """Bytes that anything may unpack to, and how many times its size what is larger may."""
 _ZSTD, _ENCRYPTED = 93, 1
 _HEADER = struct.Struct("<4s22sHH")
-"""Of a member: its mark, what the directory says too, and the lengths of its name and of its extra field."""
+"""A member's header: its mark, what the directory says too, and the lengths of its name and its extra field."""
 _CHUNK = 2**18
 _BROKEN = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, lzma.LZMAError, zlib.error, struct.error,
            zipfile.BadZipFile)  # fmt: skip
@@ -47,8 +47,8 @@ class Allowance:
         self.left -= count
         if self.left < 0:
             raise LimitError(
-                f"`{self.what}` unpacks to more than {RATIO} times its size, as no log does: it is not read on;"
-                " unpack it yourself where you trust it"
+                f"`{self.what}` unpacks to more than {RATIO} times its size, which no log does:"
+                " unpack it yourself if you trust it"
             )
 
 

@@ -7,7 +7,7 @@ what stands there within one folder's or file's name and becomes a column of tha
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 import polars as pl
@@ -36,34 +36,44 @@ def columns_of(pattern: str) -> list[str]:
     return [name for name in _PLACE.findall(pattern) if name]
 
 
-def columns_of_path(pattern: str, path: str) -> dict[str, str]:
-    """What the columns of a pattern are for a file. ThinkbackError where its path does not fit."""
-    names = _columns(pattern, path)
-    if names is None:
-        raise MismatchError(f"source `{path}` does not fit the mapping's `path`, `{pattern}`")
-    return names
+def columns_of_paths(pattern: str, paths: Sequence[str]) -> list[dict[str, str]]:
+    """What the columns of a pattern are for each file. ThinkbackError where a path does not fit."""
+    columns = _columns(pattern, paths)
+    for path, names in zip(paths, columns, strict=True):
+        if names is None:
+            raise MismatchError(f"source `{path}` does not fit the mapping's `path`, `{pattern}`")
+    return [names for names in columns if names is not None]
 
 
-def fits_pattern(pattern: str, path: str) -> bool:
-    """Whether a path ends as a pattern does."""
-    return _columns(pattern, path) is not None
+def fitting_paths(pattern: str, paths: Iterable[str]) -> list[str]:
+    """The paths that end as a pattern does."""
+    every = list(paths)
+    return [path for path, columns in zip(every, _columns(pattern, every), strict=True) if columns is not None]
 
 
-def _columns(pattern: str, path: str) -> dict[str, str] | None:
-    """The columns of a path; the endings of compressed files need not be in the pattern."""
+def _columns(pattern: str, paths: Sequence[str]) -> list[dict[str, str] | None]:
+    """The columns of each path, None for one that does not fit; the endings of compressed files need not be in the
+    pattern.
+    """
     parts, at = [], 0
     for place in _PLACE.finditer(pattern):
         parts += [re.escape(pattern[at : place.start()]), f"(?P<{place[1]}>[^/]+)" if place[1] else "[^/]*"]
         at = place.end()
     parts.append(re.escape(pattern[at:]))
     folders = pattern.count("/") + 1
-    end = "/".join(PurePosixPath(path).parts[-folders:])
-    plain = end
-    for ending in UNPACKERS:
-        plain = plain.removesuffix(ending)
+    ends = ["/".join(PurePosixPath(path).parts[-folders:]) for path in paths]
+    plain = [_unpacked(end) for end in ends]
     # In linear time, whatever the pattern: a mapping may be somebody else's.
-    groups = pl.Series([end, plain]).str.extract_groups(f"^{''.join(parts)}$").to_list()
-    return next((columns for columns in groups if None not in columns.values()), None)
+    groups = pl.Series([*ends, *plain], dtype=pl.String).str.extract_groups(f"^{''.join(parts)}$").to_list()
+    tries = zip(groups[: len(ends)], groups[len(ends) :], strict=True)
+    return [next((columns for columns in both if None not in columns.values()), None) for both in tries]
+
+
+def _unpacked(path: str) -> str:
+    """A path without the endings of compressions."""
+    for ending in UNPACKERS:
+        path = path.removesuffix(ending)
+    return path
 
 
 def relative(paths: Sequence[str]) -> list[str]:

@@ -46,7 +46,7 @@ def column(name: str, values: Sequence[Any]) -> tuple[pl.Series, pl.DataType]:
     The column is of that type, or, where that holds floats, of the one with texts in place of numbers.
     """
     kind = _kind(values)
-    dtype = texted(kind) if holds(kind, pl.Float64) else kind
+    dtype = with_strings(kind) if holds(kind, pl.Float64) else kind
     return pl.Series(name, [_like(value, dtype) for value in values], dtype=dtype), kind
 
 
@@ -82,12 +82,12 @@ def _like(value: Any, dtype: pl.DataType) -> Any:
     return dump(value) if dtype == pl.String else value
 
 
-def texted(dtype: pl.DataType) -> pl.DataType:
+def with_strings(dtype: pl.DataType) -> pl.DataType:
     """The type with text in place of numbers, inside lists and objects too."""
     if isinstance(dtype, pl.List | pl.Array):
-        return pl.List(texted(known(dtype.inner)))
+        return pl.List(with_strings(known(dtype.inner)))
     if isinstance(dtype, pl.Struct):
-        return pl.Struct([pl.Field(field.name, texted(known(field.dtype))) for field in dtype.fields])
+        return pl.Struct([pl.Field(field.name, with_strings(known(field.dtype))) for field in dtype.fields])
     return pl.String() if dtype.is_numeric() else dtype
 
 

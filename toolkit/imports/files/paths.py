@@ -86,7 +86,7 @@ class Expression:
         return message
 
     def untouched(self, passed: Set[str]) -> set[str]:
-        """Of the columns, those of which every use is among the names `passed`, and no list is reduced."""
+        """The columns whose every use is among the names `passed`, and no list is reduced."""
         touched = {use.path.column for name, use in self.places.items() if use.call or name not in passed}
         return set(self.columns(sorted(passed))) - touched
 
@@ -180,7 +180,7 @@ def _missed(values: pl.Series, step: str | int, path: _NestedPath) -> str:
         return f"takes element {step} of an object, which has fields: {suggest('', values.struct.fields)}"
     if isinstance(values.dtype, pl.List | pl.Array):
         return f"takes the field `{step}` of a list: name the element first, as in `[0].{step}`"
-    return f"goes into `{step}` of values that are {values.dtype}, which have no parts"
+    return f"takes `{step}` of values that are {values.dtype} and have no fields"
 
 
 def _in_texts(texts: pl.Series, steps: tuple[str | int, ...]) -> pl.Series:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from toolkit.errors import FormatError
-from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.files.listing import ListedFile
 from toolkit.imports.formats.file_rows import members, named_part, objects, parsed_object, text, texts
 from toolkit.imports.formats.prepared import PreparedRows, Row, by_parts
 
@@ -21,7 +21,7 @@ _OF_TASKS = re.compile(r"((human[-_]?eval|mbpp|evalperf)([-_]?(plus|\+))?|sample
 """Names that say what was asked or nothing, and not who answered."""
 
 
-def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """The rows of each file."""
     models = [_model(file) for file in files]
     tasks = [set(_results(file)) for file in files]
@@ -30,18 +30,18 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
         yield PreparedRows(file, _rows(file, model, pool))
 
 
-def _model(file: FoundFile) -> str:
+def _model(file: ListedFile) -> str:
     file_part = named_part(_NAME, file)
     folders = [part.removesuffix(".zip") for part in reversed(PurePosixPath(file.place).parent.parts)]
     names = (name for name in (file_part, *folders) if not _OF_TASKS.fullmatch(name.strip("/")))
     return next(names, file_part or file.folder or "evalplus")
 
 
-def _results(file: FoundFile) -> dict[str, list[Row]]:
+def _results(file: ListedFile) -> dict[str, list[Row]]:
     """The entries of each task."""
     content = parsed_object(file, file.read())
     if not isinstance(content.get("eval"), dict):
-        raise FormatError(f"`{file.address}`: no object `eval` of tasks, as evalplus writes it")
+        raise FormatError(f"`{file.address}` has no object `eval` of tasks: name a file of results that evalplus wrote")
     for task, entry in members(content, "eval").items():
         if isinstance(entry, dict):
             raise FormatError(
@@ -51,7 +51,7 @@ def _results(file: FoundFile) -> dict[str, list[Row]]:
     return {text(task) or "": objects(content, "eval", task) for task in members(content, "eval")}
 
 
-def _rows(file: FoundFile, model: str, pool: str) -> Iterator[Row]:
+def _rows(file: ListedFile, model: str, pool: str) -> Iterator[Row]:
     for task, entries in _results(file).items():
         for index, entry in enumerate(entries):
             yield {

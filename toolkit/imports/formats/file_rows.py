@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolkit.errors import FormatError, first_line
-from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.files.listing import ListedFile
 
 _LARGEST = 1e300
 """Beyond it a number of others is no measurement; nor is it, as an integer, a float."""
@@ -16,7 +16,7 @@ _TOGETHER = 256
 """Rows of a Parquet file that are held at once; one may have hundreds of samples."""
 
 
-def table_rows(file: FoundFile) -> Iterator[dict[str, Any]]:
+def table_rows(file: ListedFile) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file, of JSON lines or of a JSON list. ThinkbackError where it is none."""
     if file.ending in (".parquet", ".pq"):
         yield from _parquet(file)
@@ -24,7 +24,7 @@ def table_rows(file: FoundFile) -> Iterator[dict[str, Any]]:
         yield from json_objects(file)
 
 
-def _parquet(file: FoundFile) -> Iterator[dict[str, Any]]:
+def _parquet(file: ListedFile) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -36,7 +36,7 @@ def _parquet(file: FoundFile) -> Iterator[dict[str, Any]]:
         raise FormatError(f"`{file.address}` is no readable Parquet file: {first_line(error)}") from None
 
 
-def json_objects(file: FoundFile) -> Iterator[dict[str, Any]]:
+def json_objects(file: ListedFile) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines, or of a JSON list; blank lines are passed over."""
     with file.open() as stream:
         for number, line in enumerate(stream, 1):
@@ -51,14 +51,14 @@ def json_objects(file: FoundFile) -> Iterator[dict[str, Any]]:
             yield value
 
 
-def _objects(file: FoundFile, value: Any) -> Iterator[dict[str, Any]]:
+def _objects(file: ListedFile, value: Any) -> Iterator[dict[str, Any]]:
     for number, item in enumerate(value, 1):
         if not isinstance(item, dict):
             raise FormatError(f"`{file.address}`, item {number}: not an object")
         yield item
 
 
-def parsed(file: FoundFile, content: bytes, place: str = "") -> Any:
+def parsed(file: ListedFile, content: bytes, place: str = "") -> Any:
     """A JSON value. ThinkbackError where it is none."""
     try:
         return json.loads(content.decode("utf-8-sig"))
@@ -68,7 +68,7 @@ def parsed(file: FoundFile, content: bytes, place: str = "") -> Any:
         raise FormatError(f"`{file.address}`{place}: not JSON: {str(error).splitlines()[0][:200]}") from None
 
 
-def parsed_object(file: FoundFile, content: bytes, place: str = "") -> dict[str, Any]:
+def parsed_object(file: ListedFile, content: bytes, place: str = "") -> dict[str, Any]:
     """A JSON object. ThinkbackError where it is none."""
     value = parsed(file, content, place)
     if not isinstance(value, dict):
@@ -131,7 +131,7 @@ def count(value: Any) -> int | None:
     return int(whole) if whole is not None and whole >= 0 and whole == int(whole) else None
 
 
-def named_part(pattern: re.Pattern[str], file: FoundFile) -> str:
+def named_part(pattern: re.Pattern[str], file: ListedFile) -> str:
     """The first group of a pattern that a file's name has; else the name without its ending."""
     match = pattern.fullmatch(file.name)
     return match[1] if match else file.name.rpartition(".")[0]

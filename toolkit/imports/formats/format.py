@@ -18,9 +18,9 @@ from typing import Any
 import polars as pl
 
 from toolkit.documents import parse_toml, read_text
-from toolkit.errors import InvalidError, ThinkbackError, first_line, shown
+from toolkit.errors import InvalidError, ThinkbackError, first_line, quote
 from toolkit.imports.files.archives import open_archive
-from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.files.listing import ListedFile
 from toolkit.imports.formats.prepared import PreparedRows
 from toolkit.settings import Checked, from_table, setting
 
@@ -51,7 +51,7 @@ def _keys(given: Any, place: str) -> tuple[frozenset[str], ...]:
     """Lists of keys, of which one must be in a file as a whole."""
     lists = given if isinstance(given, list) else [given]
     if not all(isinstance(one, list) and all(isinstance(key, str) for key in one) for one in lists):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes lists of keys, such as `[['id', 'samples']]`")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes lists of keys, such as `[['id', 'samples']]`")
     return tuple(map(frozenset, lists))
 
 
@@ -90,7 +90,7 @@ class KnownFormat(Checked):
         """Whether a file is of the format, as its beginning says."""
         return not head.members.isdisjoint(self.members) or any(map(head.keys.issuperset, self.keys))
 
-    def prepared(self, files: Sequence[FoundFile], options: Mapping[str, str]) -> Iterator[PreparedRows]:
+    def prepared(self, files: Sequence[ListedFile], options: Mapping[str, str]) -> Iterator[PreparedRows]:
         """The rows that its module makes of files, with the settings that are the format's own."""
         rows: Iterator[PreparedRows] = import_module(f"{__package__}.{self.prepare}").prepare(files, **options)
         return rows
@@ -107,7 +107,7 @@ FORMATS: dict[str, KnownFormat] = {path.stem: _read_format(path) for path in sor
 """The formats that there are, by name."""
 
 
-def head_of(file: FoundFile) -> FileHead:
+def head_of(file: ListedFile) -> FileHead:
     """Look at the beginning of a file; a file that can't be read has no keys."""
     try:
         if file.ending in (".parquet", ".pq"):

@@ -15,10 +15,10 @@ import polars as pl
 
 from toolkit.answers import read_answers
 from toolkit.errors import NotFoundError, UnsuitableError
-from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.files.listing import ListedFile
 from toolkit.imports.formats.file_rows import count, dig, items, number, objects, parsed, parsed_object, text
 from toolkit.imports.formats.judging import UNREAD, with_answers
-from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, told_apart
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distinct_pools
 
 STATE, STATS, SPEC = "scenario_state.json", "per_instance_stats.json", "run_spec.json"
 VERDICTS = (
@@ -28,7 +28,7 @@ VERDICTS = (
 Stats = Mapping[tuple[str, int, str], Mapping[str, float]]
 
 
-def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """The rows of each run; its other files lie in the same folder."""
     by_path = {file.path: file for file in files}
     states = [file for file in files if file.name == STATE]
@@ -40,7 +40,7 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
         loaded.append((file, _dataset(file, beside[SPEC]), beside[STATS]))
     models = [text(dig(parsed_object(file, file.read()), "adapter_spec", "model")) or "helm" for file in states]
     named = [(model, dataset, file.path) for model, (file, dataset, _) in zip(models, loaded, strict=True)]
-    for (file, dataset, stats), model, pool in zip(loaded, models, told_apart(named), strict=True):
+    for (file, dataset, stats), model, pool in zip(loaded, models, distinct_pools(named), strict=True):
         notes: list[FileNote] = []
         if stats is None:
             lack = f"no {STATS} beside it, so HELM's verdicts and counts of tokens are missing"
@@ -56,7 +56,7 @@ def _answered(row: Row) -> Row:
     return {**row, "answer": (row["text"] or "").strip() or None}
 
 
-def _dataset(file: FoundFile, spec: FoundFile | None) -> str:
+def _dataset(file: ListedFile, spec: ListedFile | None) -> str:
     """The run's name without the model: `mmlu:subject=anatomy`."""
     name = text(dig(parsed_object(spec, spec.read()), "name")) if spec is not None else None
     scenario, _, arguments = (name or file.folder or "helm").partition(":")
@@ -64,7 +64,7 @@ def _dataset(file: FoundFile, spec: FoundFile | None) -> str:
     return f"{scenario}:{','.join(settings)}" if settings else scenario
 
 
-def _stats(file: FoundFile | None) -> Stats:
+def _stats(file: ListedFile | None) -> Stats:
     """Means of the metrics of each instance, trial and perturbation."""
     if file is None:
         return {}
@@ -81,7 +81,7 @@ def _key(entry: Mapping[str, Any], instance: Any) -> tuple[str, int, str]:
     return text(instance) or "", count(entry.get("train_trial_index")) or 0, text(perturbed) or ""
 
 
-def _rows(file: FoundFile, dataset: str, model: str, pool: str, stats: Stats, notes: list[FileNote]) -> Iterator[Row]:
+def _rows(file: ListedFile, dataset: str, model: str, pool: str, stats: Stats, notes: list[FileNote]) -> Iterator[Row]:
     verdict = next((name for name in VERDICTS if any(name in means for means in stats.values())), None)
     requests = objects(parsed_object(file, file.read()), "request_states")
     references = pl.Series([_gold(request) for request in requests], dtype=pl.String)
@@ -95,7 +95,7 @@ def _rows(file: FoundFile, dataset: str, model: str, pool: str, stats: Stats, no
         about = {"dataset": dataset, "model": model, "pool": pool, "gold": gold}
         yield from _completions(request, about, stats, verdict)
     if verdict is not None:
-        notes.append(FileNote("", f"HELM's verdicts are by `{verdict}`"))
+        notes.append(FileNote("", f"HELM's verdicts come from `{verdict}`"))
 
 
 def _completions(request: Mapping[str, Any], about: Row, stats: Stats, verdict: str | None) -> Iterator[Row]:

@@ -31,9 +31,9 @@ from toolkit.errors import (
 from toolkit.imports.build.parts import PreparedSources
 from toolkit.imports.build.table import SOURCES, ImportReport, import_table
 from toolkit.imports.files.file_names import relative
-from toolkit.imports.files.found_files import ENDINGS, FoundFile, find_files, with_companions
+from toolkit.imports.files.listing import ENDINGS, ListedFile, find_files, with_companions
 from toolkit.imports.formats.format import FORMATS, FileHead, KnownFormat, head_of
-from toolkit.imports.formats.prepared import FileNote, PreparedRows, said_once, together
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, merged_notes, together
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, read_mapping
 from toolkit.log import collect, open_log
 from toolkit.work_places import scratch_folder
@@ -47,7 +47,7 @@ class Detected:
     """The format that files are of; `files` are, and `others` are not."""
 
     format: KnownFormat
-    files: tuple[FoundFile, ...]
+    files: tuple[ListedFile, ...]
     others: int
 
     def __str__(self) -> str:
@@ -82,14 +82,14 @@ def import_format(
     with _naming_another(given, form) if detected is None else nullcontext():
         matches = find_files(given, form.takes) if detected is None else detected.files
         files = with_companions(_of_format(form, matches, others, notes), form.companions)
-        with _taken(form, files, options, notes) as (addresses, prepared):
+        with _addresses(form, files, options, notes) as (addresses, prepared):
             report = import_table(
                 addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
             )
         again = _repeats(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
-    taken = [str(detected)] if detected is not None else []
+    detection = [str(detected)] if detected is not None else []
     lacks = f"{form.name} does not record: {form.lacks}"
-    return replace(report, notes=(*taken, *said_once(notes), lacks, *report.notes, *again))
+    return replace(report, notes=(*detection, *merged_notes(notes), lacks, *report.notes, *again))
 
 
 @contextmanager
@@ -106,8 +106,8 @@ def _naming_another(sources: Sequence[str], form: KnownFormat) -> Iterator[None]
 
 
 def _of_format(
-    form: KnownFormat, files: Sequence[FoundFile], settings: Sequence[str], notes: list[FileNote]
-) -> list[FoundFile]:
+    form: KnownFormat, files: Sequence[ListedFile], settings: Sequence[str], notes: list[FileNote]
+) -> list[ListedFile]:
     """Files without those of a folder that are joined, or are not of a format whose files have no names of their own.
 
     A file that can't be read stays, and so do all where the format recognises none: what is wrong with them is told.
@@ -134,33 +134,33 @@ def detect_format(sources: Sequence[str]) -> Detected:
     ThinkbackError where no file is of a known format, or files are of several.
     """
     files = find_files(sources, lambda path: path.lower().endswith(ENDINGS))
-    found: dict[str, list[FoundFile]] = {}
+    by_format: dict[str, list[ListedFile]] = {}
     heads = [head_of(file) for file in files]
     for file, head in zip(files, heads, strict=True):
         form = next((form for form in FORMATS.values() if form.recognises(head)), None)
         if form is not None:
-            found.setdefault(form.name, []).append(file)
+            by_format.setdefault(form.name, []).append(file)
     fault = next((head.fault for head in heads if head.fault is not None), None)
-    if not found and fault is not None:
+    if not by_format and fault is not None:
         raise FormatError(fault)
-    if not found:
+    if not by_format:
         raise NotFoundError(
             f"no file of a known format among {counted(len(files), 'file')}; known are {listed(list(FORMATS))}; any"
             " other table is imported with a mapping: `thinkback import table … --map MAP.toml`"
         )
-    if len(found) > 1:
-        counts = ", ".join(f"{len(of)} of {name}" for name, of in found.items())
+    if len(by_format) > 1:
+        counts = ", ".join(f"{len(of)} of {name}" for name, of in by_format.items())
         raise AmbiguousError(f"the sources hold files of several formats ({counts}): import each by its name")
-    ((name, taken),) = found.items()
+    ((name, matches),) = by_format.items()
     form = FORMATS[name]
     by_name = form.prepare is not None and not form.nameless
-    beside = [file for file in files if file in taken or (by_name and form.takes(file.path))]
+    beside = [file for file in files if file in matches or (by_name and form.takes(file.path))]
     return Detected(form, tuple(beside), len(files) - len(beside))
 
 
 @contextmanager
-def _taken(
-    form: KnownFormat, files: Sequence[FoundFile], options: Mapping[str, str], notes: list[FileNote]
+def _addresses(
+    form: KnownFormat, files: Sequence[ListedFile], options: Mapping[str, str], notes: list[FileNote]
 ) -> Iterator[tuple[list[str], PreparedSources]]:
     """The addresses that the format's mapping reads: of files as they are, unpacked, or made of prepared rows."""
     folder = Path(scratch_folder())
@@ -170,23 +170,23 @@ def _taken(
         pairs = list(_plain(files, folder) if prepared is None else _prepared(prepared, folder, notes, pools))
         if not pairs:
             fault = f"no sample of {form.name} in {listed([file.address for file in files], 3)}"
-            raise FormatError("; ".join((fault, *said_once(notes))))
+            raise FormatError("; ".join((fault, *merged_notes(notes))))
         runs = _runs([file for file, _ in pairs], form.depth)
         first = files[0].beside
-        made = PreparedSources(
+        sources = PreparedSources(
             {address: run for (_, address), run in zip(pairs, runs, strict=True)},
             tuple((file.address.rpartition("/")[2] or file.path, file.sha256()) for file in files),
             first,
             pools,
         )
-        yield [address for _, address in pairs], made
+        yield [address for _, address in pairs], sources
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _prepared(
     parts: Iterator[PreparedRows], folder: Path, notes: list[FileNote], pools: dict[str, Any]
-) -> Iterator[tuple[FoundFile, str]]:
+) -> Iterator[tuple[ListedFile, str]]:
     """Files of rows, each at the place of the one that they come from."""
     for part in parts:
         place = _place(folder, part.file, ".jsonl")
@@ -206,7 +206,7 @@ def _write(part: PreparedRows, place: Path) -> int:
     return written
 
 
-def _plain(files: Sequence[FoundFile], folder: Path) -> Iterator[tuple[FoundFile, str]]:
+def _plain(files: Sequence[ListedFile], folder: Path) -> Iterator[tuple[ListedFile, str]]:
     for file in files:
         if file.local is not None:
             yield file, file.address
@@ -217,7 +217,7 @@ def _plain(files: Sequence[FoundFile], folder: Path) -> Iterator[tuple[FoundFile
         yield file, str(place)
 
 
-def _place(folder: Path, file: FoundFile, ending: str) -> Path:
+def _place(folder: Path, file: ListedFile, ending: str) -> Path:
     """A file of our own under the folders that the found one is in; no name of an archive leads out of `folder`."""
     parts = [part[:_LONGEST] for part in file.place.replace("\x00", "").split("/")]
     names = [part for part in parts if part not in ("", ".", "..")]
@@ -229,7 +229,7 @@ def _place(folder: Path, file: FoundFile, ending: str) -> Path:
     return place
 
 
-def _runs(files: Sequence[FoundFile], depth: int) -> list[str]:
+def _runs(files: Sequence[ListedFile], depth: int) -> list[str]:
     """What tells the runs that files are of apart: their folders below the shared one; empty where all share one.
 
     `depth`: how many names at the end of a path say what a file holds, and not which run it is of.

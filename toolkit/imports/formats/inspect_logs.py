@@ -17,11 +17,11 @@ from typing import Any
 
 from toolkit.errors import FormatError, UnknownError, suggest
 from toolkit.imports.files.archives import Archive, open_archive
-from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.files.listing import ListedFile
 from toolkit.imports.formats.file_rows import count, dig, members, number, objects, parsed_object, text
 from toolkit.imports.formats.format import FORMATS, head_of
 from toolkit.imports.formats.judging import ScoreValues
-from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, together, told_apart
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distinct_pools, together
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -77,7 +77,7 @@ class _Seen:
                 yield FileNote(task, text, scorer.odd, "sample")
 
 
-def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows]:
+def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRows]:
     """The rows of each log; two runs of one task by one model are pools of their own.
 
     The option `scorer`: whose answers, verdicts and credit are taken. ThinkbackError where no sample has it.
@@ -94,13 +94,13 @@ def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows
     if seen.wanted and seen.wanted not in seen.names:
         raise UnknownError(f"no sample has a scorer `{seen.wanted}`; {suggest(seen.wanted, list(seen.names))}")
     notes += seen.notes()
-    pools = told_apart([(run.model, run.task, file.path) for run, file in zip(runs, logs, strict=True)])
+    pools = distinct_pools([(run.model, run.task, file.path) for run, file in zip(runs, logs, strict=True)])
     for file, run, pool in zip(logs, runs, pools, strict=True):
         yield PreparedRows(file, _rows(file, run, pool, seen, notes), notes)
         notes = []
 
 
-def _look(file: FoundFile, run: _EvalRun, seen: _Seen) -> None:
+def _look(file: ListedFile, run: _EvalRun, seen: _Seen) -> None:
     for sample, _ in _samples(file):
         if dig(sample, "error") is not None:
             continue
@@ -113,7 +113,7 @@ def _look(file: FoundFile, run: _EvalRun, seen: _Seen) -> None:
             seen.answered.add(file.address)
 
 
-def _run(file: FoundFile) -> _EvalRun:
+def _run(file: ListedFile) -> _EvalRun:
     with file.seekable() as opened:
         if _is_archive(file):
             with open_archive(file.address, opened) as archive:
@@ -127,7 +127,7 @@ def _run(file: FoundFile) -> _EvalRun:
     return _EvalRun(task, text(dig(spec, "dataset", "name")) or task, model)
 
 
-def _header(file: FoundFile, archive: Archive) -> dict[str, Any]:
+def _header(file: ListedFile, archive: Archive) -> dict[str, Any]:
     """A log that was not finished has no header, but a journal."""
     for name in ("header.json", "_journal/start.json"):
         if name in archive.members:
@@ -135,11 +135,11 @@ def _header(file: FoundFile, archive: Archive) -> dict[str, Any]:
     raise FormatError(f"`{file.address}` is no log of Inspect: the archive has neither header.json nor a journal")
 
 
-def _is_archive(file: FoundFile) -> bool:
+def _is_archive(file: ListedFile) -> bool:
     return file.ending != ".json"
 
 
-def _rows(file: FoundFile, run: _EvalRun, pool: str, seen: _Seen, notes: list[FileNote]) -> Iterator[Row]:
+def _rows(file: ListedFile, run: _EvalRun, pool: str, seen: _Seen, notes: list[FileNote]) -> Iterator[Row]:
     answered = file.address in seen.answered
     failed = 0
     for sample, attached in _samples(file):
@@ -157,7 +157,7 @@ def _rows(file: FoundFile, run: _EvalRun, pool: str, seen: _Seen, notes: list[Fi
         notes.append(FileNote(f"`{file.path}`", "ended in an error and left no trace", failed, "sample"))
 
 
-def _samples(file: FoundFile) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
+def _samples(file: ListedFile) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
     """The samples of a log with their attachments by name."""
     with file.seekable() as opened:
         if not _is_archive(file):
@@ -173,17 +173,17 @@ def _samples(file: FoundFile) -> Iterator[tuple[dict[str, Any], Mapping[str, Any
                     yield sample, attached
 
 
-def _chunks(file: FoundFile, archive: Archive, shell: str) -> dict[str, Any]:
+def _chunks(file: ListedFile, archive: Archive, shell: str) -> dict[str, Any]:
     """The attachments of a sample in chunks, by their number: each file is named by its first."""
     folder = shell.removesuffix(_SHELL) + "/attachments/"
-    found: dict[str, Any] = {}
+    attachments: dict[str, Any] = {}
     for name in archive.members:
         start = name.removeprefix(folder).removesuffix(".json")
         if name.startswith(folder) and start.isdigit():
             values = parsed_object(file, b'{"items":' + archive.read(name) + b"}", f", `{name}`")["items"]
             items = values if isinstance(values, list) else []
-            found |= {str(int(start) + place): value for place, value in enumerate(items)}
-    return found
+            attachments |= {str(int(start) + place): value for place, value in enumerate(items)}
+    return attachments
 
 
 def _row(run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[str, Any], seen: _Seen) -> Row:

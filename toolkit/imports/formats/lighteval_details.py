@@ -13,47 +13,47 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import FormatError
-from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.files.listing import ListedFile
 from toolkit.imports.formats.file_rows import dig, items, members, named_part, number, table_rows, text
 from toolkit.imports.formats.judging import UNREAD, read_gold, verdict, verdict_metric, with_answers
-from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, told_apart
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distinct_pools
 
 _NAME = re.compile(r"details_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.(?:parquet|pq)", re.IGNORECASE)
 
 
-def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """The rows of each file; the model is what the folders above it are called."""
     tasks = [named_part(_NAME, file) for file in files]
     models = [_model(file) for file in files]
     named = list(zip(models, tasks, [f"{PurePosixPath(file.place).parent}/" for file in files], strict=True))
     if len(set(named)) < len(files):  # runs of one task in one folder, which their names alone tell apart
         named = list(zip(models, tasks, [file.path for file in files], strict=True))
-    for file, task, model, pool in zip(files, tasks, models, told_apart(named), strict=True):
+    for file, task, model, pool in zip(files, tasks, models, distinct_pools(named), strict=True):
         metric = verdict_metric(members(row, "metric") for row in _rows(file, task))
         notes: list[FileNote] = []
         rows = with_answers(_judged(file, task, metric, notes))
         yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in rows), notes)
 
 
-def _model(file: FoundFile) -> str:
+def _model(file: ListedFile) -> str:
     """The folders between `details` and that of the time; a model's name may have a slash."""
     folders = PurePosixPath(file.place).parts[:-2]
     after = [place for place, folder in enumerate(folders) if folder == "details"]
     return "/".join(folders[after[-1] + 1 :]) if after and folders[after[-1] + 1 :] else file.folder or "lighteval"
 
 
-def _rows(file: FoundFile, task: str) -> Iterator[dict[str, Any]]:
+def _rows(file: ListedFile, task: str) -> Iterator[dict[str, Any]]:
     for place, row in enumerate(table_rows(file), 1):
         for name in ("doc", "model_response"):
             if not isinstance(row.get(name), dict):
                 raise FormatError(
-                    f"`{file.address}`, row {place}: `{name}` is no object; lighteval writes texts where it could not"
-                    f" bring the rows of {task} into one type, and these are not read"
+                    f"`{file.address}`, row {place}: `{name}` must be an object: lighteval writes text where the"
+                    f" rows of {task} are of several types, which is not read"
                 )
         yield row
 
 
-def _judged(file: FoundFile, task: str, metric: str | None, notes: list[FileNote]) -> Iterator[Row]:
+def _judged(file: ListedFile, task: str, metric: str | None, notes: list[FileNote]) -> Iterator[Row]:
     judged = False
     for row in _rows(file, task):
         for sample in _samples(row, task, metric):

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from toolkit.answers import number_form
 from toolkit.errors import FormatError, ThinkbackError, UnknownError, UnsuitableError, suggest
-from toolkit.imports.files.found_files import FoundFile, with_companions
+from toolkit.imports.files.listing import ListedFile, with_companions
 from toolkit.imports.formats.file_rows import dig, json_objects, members, named_part, number, parsed_object, text
 from toolkit.imports.formats.judging import (
     KNOWN,
@@ -30,7 +30,7 @@ from toolkit.imports.formats.judging import (
     verdict,
     with_answers,
 )
-from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, told_apart
+from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distinct_pools
 
 _NAME = re.compile(r"samples_(.+?)(?:_(\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl", re.IGNORECASE)
 _OF_PROGRAMS = re.compile(r"pass(@|_at_)\d+", re.IGNORECASE)
@@ -53,13 +53,13 @@ class _Judging:
 
     @classmethod
     def by(cls, metrics: Mapping[str, bool], higher: Mapping[str, bool]) -> Self:
-        """By metrics, and whether each is 0 or 1 throughout; `higher`: whether 1 is better, where it is known."""
+        """The judging by metrics, each with whether it is 0 or 1 throughout; `higher`: whether 1 is better."""
         metric, programs = best_metric(metrics, higher), any(map(_OF_PROGRAMS.fullmatch, metrics))
         lower = [name for name, whole in metrics.items() if whole and best_metric({name: True}, higher) is None]
         return cls(metric, programs, metric is None and bool(metrics), _listed(metrics), _listed(lower))
 
 
-def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows]:
+def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRows]:
     """The rows of each file; the model is the folder, and two runs of a task by one model are pools of their own.
 
     The option `filter`: whose answers and verdicts are taken in the files that have it. ThinkbackError where none has.
@@ -72,14 +72,14 @@ def prepare(files: Sequence[FoundFile], **options: str) -> Iterator[PreparedRows
     known = list(dict.fromkeys(name for seen in metrics for name in seen))
     if wanted and wanted not in known:
         raise UnknownError(f"no file has responses of the filter `{wanted}`; {suggest(wanted, known)}")
-    for file, task, seen, model, pool in zip(files, tasks, metrics, models, told_apart(named), strict=True):
+    for file, task, seen, model, pool in zip(files, tasks, metrics, models, distinct_pools(named), strict=True):
         notes: list[FileNote] = []
         rows = with_answers(_rows(file, task, seen, wanted if wanted in seen else next(iter(seen), ""), notes))
         samples = noting_lists(rows, task, notes)
         yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in samples), notes)
 
 
-def _metrics_of_filters(file: FoundFile) -> dict[str, dict[str, bool]]:
+def _metrics_of_filters(file: ListedFile) -> dict[str, dict[str, bool]]:
     """The filters of a file in their order, with their metrics and whether each is 0 or 1 throughout."""
     metrics: dict[str, dict[str, bool]] = {}
     for sample in json_objects(file):
@@ -92,7 +92,7 @@ def _filter(sample: dict[str, Any]) -> str:
 
 
 def _rows(
-    file: FoundFile, task: str, filters: Mapping[str, Mapping[str, bool]], chosen: str, notes: list[FileNote]
+    file: ListedFile, task: str, filters: Mapping[str, Mapping[str, bool]], chosen: str, notes: list[FileNote]
 ) -> Iterator[Row]:
     judging = _Judging.by(filters.get(chosen, {}), _higher_is_better(file, task))
     judged = opaque = vague = 0
@@ -106,23 +106,23 @@ def _rows(
     if judged:
         notes.append(FileNote(task, f"the verdicts are those of `{judging.metric}`"))
     if judging.lower:
-        notes.append(FileNote(task, f"{judging.lower}: better where lower, so no verdict"))
+        notes.append(FileNote(task, f"{judging.lower}: lower is better, so it is no verdict"))
     if vague:
         text = f"no metric is a verdict ({judging.named}), and the target does not tell right choices: unjudged"
         notes.append(FileNote(task, text))
     if opaque:
         what = "programs" if judging.programs else "likelihoods of one text"
-        notes.append(FileNote(task, f"{what} are no answers that could be compared or vote, so they are opaque"))
+        notes.append(FileNote(task, f"{what} can neither be compared nor vote: they are opaque"))
     if len(filters) > 1:
         names, other = ", ".join(f"`{name}`" for name in filters), next(name for name in filters if name != chosen)
         text = f"the filters {names} read the same responses; answers and verdicts are those of `{chosen}`;"
         notes.append(FileNote(task, f"{text} choose another with `--set filter={other}`"))
 
 
-def _responses(file: FoundFile, place: int, task: str, judging: _Judging, sample: dict[str, Any]) -> Iterator[Row]:
+def _responses(file: ListedFile, place: int, task: str, judging: _Judging, sample: dict[str, Any]) -> Iterator[Row]:
     requests = sample.get("resps")
     if not isinstance(requests, list) or not requests or not all(isinstance(one, list) for one in requests):
-        raise FormatError(f"`{file.address}`, sample {place}: `resps` is no list of lists, as lm-eval writes it")
+        raise FormatError(f"`{file.address}`, sample {place}: `resps` is no list of lists: name a file of lm-eval")
     target = text(sample.get("target"))
     row: Row = {
         "task": task,
@@ -153,7 +153,7 @@ def _responses(file: FoundFile, place: int, task: str, judging: _Judging, sample
                "opaque": program}  # fmt: skip
 
 
-def _higher_is_better(file: FoundFile, task: str) -> Mapping[str, bool]:
+def _higher_is_better(file: ListedFile, task: str) -> Mapping[str, bool]:
     """What the file of results beside the samples says of the task's metrics; nothing where there is none."""
     match = _NAME.fullmatch(file.name)
     beside = with_companions([file], [f"results_{match[2]}.json"])[1:] if match and match[2] else []

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import FormatError
-from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.files.listing import ListedFile
 from toolkit.imports.formats.file_rows import count, dig, items, number, parsed_object, table_rows, text, texts
 from toolkit.imports.formats.format import head_of
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, by_parts
@@ -20,7 +20,7 @@ _CREDIT = "verdicts between 0 and 1 are credit; right is 1"
 _OF_PROBLEM = ("idx", "gold_answer", "answers", "correct")
 
 
-def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """The rows of each file; folders of one name are one model's, and one pool where they share no problem."""
     folders = {file.address: _folder(file) for file in files if head_of(file).has(*_OF_PROBLEM)}
     problems: dict[str, set[str]] = {}
@@ -57,7 +57,7 @@ def _judged(row: Row, graded: bool) -> Row:
     return {**row, "correct": "false" if _graded(given) else text(given), "credit": credit}
 
 
-def _folder(file: FoundFile) -> str:
+def _folder(file: ListedFile) -> str:
     return str(PurePosixPath(file.place).parent)
 
 
@@ -65,8 +65,8 @@ def _problem(content: dict[str, Any]) -> str:
     return text(content.get("problem")) or f"problem {text(content.get('idx'))}"
 
 
-def _rows(file: FoundFile) -> Iterator[Row]:
-    """Of a data set, which has more columns: those that are used."""
+def _rows(file: ListedFile) -> Iterator[Row]:
+    """The rows of a data set with the columns that are used; it has more."""
     for place, row in enumerate(table_rows(file), 1):
         if "problem_idx" not in row or "idx_answer" not in row:
             raise FormatError(f"`{file.address}`, row {place}: no `problem_idx` and `idx_answer`, as MathArena has")
@@ -86,8 +86,8 @@ def _rows(file: FoundFile) -> Iterator[Row]:
         }
 
 
-def _samples(file: FoundFile, model: str, pool: str) -> Iterator[Row]:
-    """Of a problem: what the lists have at each place."""
+def _samples(file: ListedFile, model: str, pool: str) -> Iterator[Row]:
+    """The samples of a problem: what its lists have at each place."""
     content = parsed_object(file, file.read())
     answers, verdicts = items(content, "answers"), items(content, "correct")
     if len(answers) != len(verdicts):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from toolkit.errors import EmptyError, FormatError
-from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.files.listing import ListedFile
 from toolkit.imports.formats.file_rows import count, dig, json_objects, number, objects, text
 from toolkit.imports.formats.format import FileHead, head_of
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, by_parts
@@ -20,7 +20,7 @@ _DONE = 200
 Requests = dict[str, dict[str, Any]]
 
 
-def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """The rows of each file of results, with the questions of the files of requests."""
     results = [file for file in files if not _asks(head_of(file))]
     if not results:
@@ -39,7 +39,7 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
         yield PreparedRows(file, _rows(file, mark, requests, notes), notes)
 
 
-def _answered(file: FoundFile) -> set[tuple[str | None, str | None]]:
+def _answered(file: ListedFile) -> set[tuple[str | None, str | None]]:
     """The requests that have a result, with its model."""
     lines = ((line, _body(line)) for line in json_objects(file))
     return {(text(line.get("custom_id")), text(body.get("model"))) for line, body in lines if body is not None}
@@ -57,7 +57,7 @@ def _asks(head: FileHead) -> bool:
     return head.has("method", "body")
 
 
-def _rows(file: FoundFile, mark: str, requests: Requests, notes: list[FileNote]) -> Iterator[Row]:
+def _rows(file: ListedFile, mark: str, requests: Requests, notes: list[FileNote]) -> Iterator[Row]:
     failed = 0
     for number_, line in enumerate(json_objects(file), 1):
         body, name = _body(line), text(line.get("custom_id"))

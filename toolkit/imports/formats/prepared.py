@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolkit.errors import counted
-from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.files.listing import ListedFile
 
 Row = dict[str, Any]
 _NAMED = 2
-"""Of three and more, as many are named."""
+"""Names in a line, where there are three or more."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class FileNote:
     what: str = ""
 
 
-def said_once(notes: Iterable[FileNote]) -> Iterator[str]:
+def merged_notes(notes: Iterable[FileNote]) -> Iterator[str]:
     """A line for each sentence, in the order in which they first come."""
     alike: dict[tuple[str, str], list[FileNote]] = {}
     for note in notes:
@@ -49,13 +49,13 @@ def together(names: Sequence[str]) -> str:
 class PreparedRows:
     """Rows of a file that a mapping takes. `notes` are filled while they are read; `pools` are the manifest's."""
 
-    file: FoundFile
+    file: ListedFile
     rows: Iterable[Row]
     notes: list[FileNote] = field(default_factory=list)
     pools: Mapping[str, Any] = field(default_factory=dict)
 
 
-def told_apart(named: Sequence[tuple[str, str, str]]) -> list[str]:
+def distinct_pools(named: Sequence[tuple[str, str, str]]) -> list[str]:
     """Pools of files that are (pool, what they hold, path): those of one pool that hold the same get a mark.
 
     The mark is what their paths do not share, so that two runs of one model never become one pool.
@@ -81,7 +81,7 @@ def by_parts(named: Sequence[tuple[str, Set[Hashable], str]]) -> list[str]:
         if not seen.setdefault(pool, set()).isdisjoint(holds):
             shared.add(pool)
         seen[pool] |= holds
-    return told_apart([(pool, "" if pool in shared else path, path) for pool, _, path in named])
+    return distinct_pools([(pool, "" if pool in shared else path, path) for pool, _, path in named])
 
 
 def _path_part(path: str, paths: Sequence[str]) -> str:

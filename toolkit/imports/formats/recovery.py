@@ -94,7 +94,7 @@ class RecoveryReport:
     traces: int
     notes: tuple[str, ...]
 
-    def told(self) -> tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         return self.notes
 
 

@@ -12,19 +12,19 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import FormatError
-from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.files.listing import ListedFile
 from toolkit.imports.formats.file_rows import count, dig, number, table_rows, text, texts
 from toolkit.imports.formats.judging import UNREAD, with_answers
-from toolkit.imports.formats.prepared import PreparedRows, Row, told_apart
+from toolkit.imports.formats.prepared import PreparedRows, Row, distinct_pools
 
 _BEAMS = ("beam_search", "dvts")
 _SEARCHES = (*_BEAMS, "best_of_n")
 
 
-def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """The rows of each file; a pool is an approach, as the path names it, and a folder: its files are one run."""
     runs = {(_approach(file), str(PurePosixPath(file.path).parent)): None for file in files}
-    pools = dict(zip(runs, told_apart([(approach, "", f"{folder}/") for approach, folder in runs]), strict=True))
+    pools = dict(zip(runs, distinct_pools([(approach, "", f"{folder}/") for approach, folder in runs]), strict=True))
     for file in files:
         approach = _approach(file)
         pool = pools[approach, str(PurePosixPath(file.path).parent)]
@@ -32,14 +32,14 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
         yield PreparedRows(file, rows, pools={pool: {"prefix": False}} if approach in _BEAMS else {})
 
 
-def _approach(file: FoundFile) -> str:
-    """As the file's name says, else the nearest folder below the source, else the source where that is its name."""
+def _approach(file: ListedFile) -> str:
+    """The approach by the file's name, else by the nearest folder below the source, else by the source."""
     parts = [part.lower().replace("-", "_") for part in (*reversed(PurePosixPath(file.path).parts), file.folder)]
     names = (name for part in parts[:-1] for name in _SEARCHES if name in part)
     return next(names, parts[-1] if parts[-1] in _SEARCHES else "search-and-learn")
 
 
-def _rows(file: FoundFile) -> Iterator[Row]:
+def _rows(file: ListedFile) -> Iterator[Row]:
     for place, row in enumerate(table_rows(file), 1):
         completions, scores, tokens = row.get("completions"), row.get("scores"), row.get("completion_tokens")
         if not isinstance(completions, list):

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from toolkit.errors import FormatError
-from toolkit.imports.files.found_files import FoundFile
+from toolkit.imports.files.listing import ListedFile
 from toolkit.imports.formats.file_rows import json_objects, number, text
 from toolkit.imports.formats.judging import ScoreValues, verdict
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row
@@ -52,7 +52,7 @@ class _Dump:
             yield FileNote(folder, f"{text}, such as `--set 'examples.gold={self.part}'`")
 
 
-def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
+def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """The rows of each file; what the scores are is decided for each folder."""
     runs: dict[str, _Dump] = {}
     for file in files:
@@ -65,11 +65,11 @@ def prepare(files: Sequence[FoundFile]) -> Iterator[PreparedRows]:
         notes = []
 
 
-def _folder(file: FoundFile) -> str:
+def _folder(file: ListedFile) -> str:
     return str(PurePosixPath(file.place).parent)
 
 
-def _samples(file: FoundFile) -> Iterator[Row]:
+def _samples(file: ListedFile) -> Iterator[Row]:
     """The lines; what a reward function gives beside its score may lie in one object with it."""
     for place, row in enumerate(json_objects(file), 1):
         if not {"input", "output", "score"} <= row.keys():
@@ -78,7 +78,7 @@ def _samples(file: FoundFile) -> Iterator[Row]:
         yield {**score, **row, "score": score.get("score")} if isinstance(score, dict) else row
 
 
-def _rows(file: FoundFile, run: _Dump) -> Iterator[Row]:
+def _rows(file: ListedFile, run: _Dump) -> Iterator[Row]:
     """Each line as it is, with a plain `score`, the `verdict` and the `gold`."""
     for row in _samples(file):
         yield {**row, "score": _plain(row["score"]), "verdict": run.verdict(row), "gold": _gold(row)}

@@ -48,11 +48,10 @@ ROW, EXAMPLE, EXTRA = "__row", "__example", "__extra "
 class SourceRows(SourceTable):
     """Rows of a source with the mapping's file, for errors. `frame` holds source_file and source_row.
 
-    `others`: further columns that the source has, of which none is computed. `partial`: other examples' rows come.
+    `partial`: other examples' rows come.
     """
 
     mapping: str
-    others: tuple[str, ...] = ()
     partial: bool = False
 
     def where(self, key: str, condition: Value | None) -> SourceRows:
@@ -361,11 +360,11 @@ def _types(frame: pl.DataFrame, result: pl.Expr, empty: set[str]) -> Types:
     return types
 
 
-def _parts(made: pl.Expr) -> Iterator[pl.Expr]:
+def _parts(expr: pl.Expr) -> Iterator[pl.Expr]:
     """The expressions that an expression is made of, the innermost first, and itself."""
-    for part in made.meta.pop():
+    for part in expr.meta.pop():
         yield from _parts(part)
-    yield made
+    yield expr
 
 
 def _works(frame: pl.DataFrame, part: pl.Expr, types: Types) -> bool:

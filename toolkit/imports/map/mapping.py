@@ -8,14 +8,13 @@ file's name), `source_path` (below the folder that all files share) and `source_
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
-from toolkit.documents import parse_toml, read_text
+from toolkit.documents import parse_toml, read_text, toml_value
 from toolkit.errors import (
     ConflictError,
     InvalidError,
@@ -24,7 +23,7 @@ from toolkit.errors import (
     RequiredError,
     UnknownError,
     errors_begin,
-    shown,
+    quote,
     suggest,
 )
 from toolkit.imports.files import file_names
@@ -45,14 +44,14 @@ _VERIFIERS = tuple(name for name in schema_of("verifications") if name not in _D
 
 def _value(given: Any, place: str) -> Value:
     if not isinstance(given, str | int | float | bool):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a string, a number, true or false")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a string, a number, true or false")
     return given
 
 
 def _values(given: Any, place: str, known: Iterable[str] = (), needed: Iterable[str] = ()) -> dict[str, Value]:
     """A table of expressions, with their keys checked where `known` are all that there may be."""
     if not isinstance(given, dict):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a table")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a table")
     for key in given if known else ():
         if key not in known:
             further = f" (further columns go under `[{place}.extra]`)" if place in ("examples", "traces") else ""
@@ -111,14 +110,14 @@ def _examples(given: Any, place: str) -> _ExampleTable:
 
 def _traces(given: Any, place: str) -> tuple[TraceTable, ...]:
     if not given:
-        raise RequiredError("`[traces]` is missing: it says what a trace's columns are made of")
+        raise RequiredError("`[traces]` is missing: map the columns of traces in it")
     return tuple(_trace_table(table, place) for table in (given if isinstance(given, list) else [given]))
 
 
 def _trace_table(given: Any, place: str) -> TraceTable:
-    own = ("where", "parent", "verifiers", "features")
-    table = {key: value for key, value in given.items() if key not in own} if isinstance(given, dict) else given
-    columns = _columns(table, place, (*_TRACES, "extra", *own), ("pool", "sample_index", "model"))
+    subtables = ("where", "parent", "verifiers", "features")
+    table = {key: value for key, value in given.items() if key not in subtables} if isinstance(given, dict) else given
+    columns = _columns(table, place, (*_TRACES, "extra", *subtables), ("pool", "sample_index", "model"))
     if "parent" in given and "parent_id" in given:
         raise ConflictError("`traces.parent` and `traces.parent_id` say the same: keep one")
     if "parent_id" in given and "trace_id" not in given:
@@ -175,7 +174,7 @@ def _join(given: Any, place: str) -> JoinedFile:
         table["on"] = {name: name for name in names}
     elif not isinstance(on, dict | None) or on == {}:
         raise InvalidError(
-            f"`{place}.on` is {shown(on)}; it takes a column, a list of them, or a table of those of the file and the"
+            f"`{place}.on` is {quote(on)}; it takes a column, a list of them, or a table of those of the file and the"
             " source's own: `{ task_id = \"'HumanEval/' || number\" }`"
         )
     return from_table(JoinedFile, table, place)
@@ -219,7 +218,7 @@ def _together(given: Any, place: str) -> list[OpenedList]:
         items = [(name, name) for name in given]
     if not isinstance(items, list) or not all(isinstance(item, tuple) and isinstance(item[1], str) for item in items):
         raise InvalidError(
-            f"`{place}` is {shown(given)}; it takes a list of strings, or a table of names and paths, or a list of"
+            f"`{place}` is {quote(given)}; it takes a list of strings, or a table of names and paths, or a list of"
             " these that are opened one after another"
         )
     return [OpenedList(*item) for item in items]
@@ -227,13 +226,13 @@ def _together(given: Any, place: str) -> list[OpenedList]:
 
 def _path(given: Any, place: str) -> str:
     if not isinstance(given, str):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes a string, such as `{{model}}/{{task}}.jsonl`")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a string, such as `{{model}}/{{task}}.jsonl`")
     return file_names.check_pattern(given, place)
 
 
 def _records(given: Any, place: str) -> str:
     if not isinstance(given, str) or (given != WHOLE and not is_path(given)):
-        raise InvalidError(f"`{place}` is {shown(given)}; it takes the path of a list, such as `samples`, or `.`")
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes the path of a list, such as `samples`, or `.`")
     return given
 
 
@@ -290,12 +289,7 @@ def _overrule(top: dict[str, Any], given: str) -> None:
 
 def _setting_value(text: str) -> Any:
     """The value that a setting's text is in TOML; else the text, as is one in single quotes: a mapping's constant."""
-    if text.lstrip().startswith("'"):
-        return text
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError, KeyError):
-        return text
+    return text if text.lstrip().startswith("'") else toml_value(text)
 
 
 def shipped_maps() -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from toolkit.imports.files.literals import holds, known, lists
 from toolkit.imports.files.paths import expression, fields_of
 from toolkit.imports.map.expressions import SourceRows, roots
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, JoinedFile, OpenedList, Value
-from toolkit.imports.rows.json_files import AROUND, Records
-from toolkit.imports.rows.source_table import SourceTable
+from toolkit.imports.rows.json_files import DOCUMENT, Records
+from toolkit.imports.rows.source_table import NamedColumns, SourceTable
 from toolkit.imports.rows.sources import PLACES, SourceRules
 from toolkit.log import schema_of
 
@@ -31,10 +31,10 @@ class Beside:
 
 def beside(plan: ImportMapping, join: JoinedFile, table: SourceTable) -> Beside:
     """The joined file with its keys computed. ThinkbackError where two rows have one key."""
-    rows = SourceRows(table.frame, table.numbers, plan.file)
+    rows = SourceRows(table.frame, table.numbers, plan.file, others=table.others)
     keys = _keys(rows, join, list(join.on), join.file)
     if keys.is_duplicated().any():
-        raise rows.error(f"`{join.file}` holds several rows of one {', '.join(join.on)}; one is joined")
+        raise rows.error(f"`{join.file}` holds several rows of one {', '.join(join.on)}: keep one")
     return Beside(rows, keys)
 
 
@@ -42,7 +42,7 @@ def opened_rows(plan: ImportMapping, table: SourceTable, other: Beside | None) -
     """The rows of files, or of a part of them, before `where`."""
     if plan.join is not None and other is not None:
         table = _joined(plan, plan.join, table, other)
-    rows = SourceRows(table.frame, table.numbers, plan.file)
+    rows = SourceRows(table.frame, table.numbers, plan.file, others=table.others)
     for number, together in enumerate(plan.explode, 1):
         rows = _opened(rows, together, ELEMENT if number == 1 else f"{ELEMENT}_{number}")
     return rows
@@ -67,19 +67,19 @@ def _alike(rows: SourceRows, keys: pl.DataFrame, values: Sequence[str], others: 
 def _joined(plan: ImportMapping, join: JoinedFile, table: SourceTable, other: Beside) -> SourceTable:
     """Further columns for each row, from a file with one row per key."""
     rows = SourceRows(table.frame, table.numbers, plan.file)
-    own = _keys(rows, join, list(join.on.values()), "the source")
-    kept = other.rows.frame.drop([key for key, value in join.on.items() if key == value])
-    names = {name: f"{name}_right" if name in table.frame.columns else name for name in kept.columns}
-    left = _alike(rows, own, list(join.on.values()), other.keys)
-    right = _alike(other.rows, other.keys, list(join.on), own)
+    source_keys = _keys(rows, join, list(join.on.values()), "the source")
+    added = other.rows.frame.drop([key for key, value in join.on.items() if key == value])
+    names = {name: f"{name}_right" if name in table.frame.columns else name for name in added.columns}
+    left = _alike(rows, source_keys, list(join.on.values()), other.keys)
+    right = _alike(other.rows, other.keys, list(join.on), source_keys)
     try:
         place = right.with_row_index("__place")
-        found = left.join(place, on=own.columns, how="left", maintain_order="left")["__place"]
-        joined = table.frame.hstack(kept[found].rename(names, strict=False))
+        matches = left.join(place, on=source_keys.columns, how="left", maintain_order="left")["__place"]
+        joined = table.frame.hstack(added[matches].rename(names, strict=False))
     except pl.exceptions.PolarsError as error:
         raise rows.error(f"`{join.file}` can't be joined: {first_line(error)}") from None
     numbers = {names[name]: kind for name, kind in other.rows.numbers.items() if name in names}
-    return SourceTable(joined, {**table.numbers, **numbers})
+    return SourceTable(joined, {**table.numbers, **numbers}, others=(*table.others, *other.rows.others))
 
 
 def _opened(rows: SourceRows, together: Sequence[OpenedList], element: str) -> SourceRows:
@@ -102,8 +102,8 @@ def _opened(rows: SourceRows, together: Sequence[OpenedList], element: str) -> S
     most, least = lengths.max_horizontal(), lengths.min_horizontal()
     if (most != least).any():
         row = (most != least).arg_max() or 0
-        told = ", ".join(f"`{name}` {lengths[name][row]}" for name in names)
-        raise rows.error(f"the lists to explode differ in length {rows.place(row)}: {told}")
+        sizes = ", ".join(f"`{name}` {lengths[name][row]}" for name in names)
+        raise rows.error(f"the lists to explode differ in length {rows.place(row)}: {sizes}")
     opened = list(names)
     if element not in frame.columns:
         frame = frame.with_columns(pl.int_ranges(0, most.fill_null(0).cast(pl.Int64)).alias(element))
@@ -116,22 +116,26 @@ def _opened(rows: SourceRows, together: Sequence[OpenedList], element: str) -> S
 
 def source_rules(plan: ImportMapping) -> SourceRules:
     """What the mapping says of reading its files."""
-    around = tuple(dict.fromkeys(name for value in every_value(plan) for name in fields_of(value, AROUND)))
-    records = Records(plan.records, around) if plan.records is not None else None
+    fields = tuple(dict.fromkeys(name for value in every_value(plan) for name in fields_of(value, DOCUMENT)))
+    records = Records(plan.records, fields) if plan.records is not None else None
     joined = plan.join.file if plan.join is not None else None
-    return SourceRules(text_columns(plan), records, plan.path, joined)
+    keys = plan.join.on if plan.join is not None else ()
+    names = {*roots([*every_value(plan), *keys]), *PLACES, "source_run"}
+    names |= {name.removesuffix("_right") for name in names}
+    columns = NamedColumns(frozenset(names), bool(by_row_order(plan)))
+    return SourceRules(text_columns(plan), records, plan.path, joined, columns=columns)
 
 
 def counted_from_zero(plan: ImportMapping) -> list[str]:
     """A note on each place in a list that SQL would count from 1, as mappings once did."""
-    told = dict.fromkeys(
+    paths = dict.fromkeys(
         use.path.text
         for value in every_value(plan)
         if isinstance(value, str)
         for use in expression(value).places.values()
         if len(use.path.steps) == 1 and isinstance(use.path.steps[0], int) and use.path.steps[0] > 0
     )
-    return [f"`{path}` counts from 0: `{path.rpartition('[')[0]}[0]` is the first" for path in told]
+    return [f"`{path}` counts from 0: `{path.rpartition('[')[0]}[0]` is the first" for path in paths]
 
 
 def every_value(plan: ImportMapping) -> Iterator[Value]:
@@ -144,18 +148,18 @@ def every_value(plan: ImportMapping) -> Iterator[Value]:
 
 def text_columns(plan: ImportMapping) -> frozenset[str]:
     """The source's columns of which the mapping makes texts: their numbers are kept as they are written."""
-    made = [plan.examples.columns, *(table.columns for table in plan.traces), *(table.parent for table in plan.traces)]
+    maps = [plan.examples.columns, *(table.columns for table in plan.traces), *(table.parent for table in plan.traces)]
     contract = {**schema_of("verifications"), **schema_of("traces"), **schema_of("examples")}
-    found = [value for table in made for name, value in table.items() if holds(contract[name].dtype, pl.String)]
-    found += [verifier["verifier"] for table in plan.traces for verifier in table.verifiers]
-    names = roots(found)
+    values = [value for table in maps for name, value in table.items() if holds(contract[name].dtype, pl.String)]
+    values += [verifier["verifier"] for table in plan.traces for verifier in table.verifiers]
+    names = roots(values)
     return frozenset(names) | {name.removesuffix("_right") for name in names}
 
 
 def needed_columns(plan: ImportMapping, columns: Collection[str]) -> list[str]:
     """The columns, of those that there are, of which examples and traces are made, and the places of rows."""
-    found = {*roots(_of_rows(plan), columns), *PLACES}
-    return [name for name in columns if name in found]
+    needed = {*roots(_of_rows(plan), columns), *PLACES}
+    return [name for name in columns if name in needed]
 
 
 def _of_rows(plan: ImportMapping) -> Iterator[Value]:

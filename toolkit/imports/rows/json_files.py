@@ -23,66 +23,73 @@ import polars as pl
 
 from toolkit.imports.files.literals import EXACT, column, holds, parse
 from toolkit.imports.files.paths import walk
-from toolkit.imports.rows.source_table import SourceTable
+from toolkit.imports.rows.source_table import LINE, NamedColumns, SourceTable
 
 WHOLE = "."
-KEY, AROUND = "record_key", "document"
+KEY, DOCUMENT = "record_key", "document"
 
 
 @dataclass(frozen=True)
 class Records:
-    """`around`: the fields of the document that become fields of the column `document`."""
+    """`fields`: the fields of the document that become fields of the column `document`."""
 
     path: str
-    around: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
 
     def of(self, documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The rows of each document. ValueError where one holds none under the path."""
         for number, document in enumerate(documents, 1):
-            found = document if self.path == WHOLE else walk(document, self.path)
-            if not isinstance(found, dict | list):
+            content = document if self.path == WHOLE else walk(document, self.path)
+            if not isinstance(content, dict | list):
                 raise ValueError(f"document {number} has no list and no object under `{self.path}` (`records`)")
-            outer = {name: document.get(name) for name in self.around}
-            extra = {AROUND: outer} if self.around else {}
-            for row in _rows(found, {}):
+            outer = {name: document.get(name) for name in self.fields}
+            extra = {DOCUMENT: outer} if self.fields else {}
+            for row in _rows(content, {}):
                 if not isinstance(row, dict):
-                    raise ValueError(f"document {number} holds what is no object under `{self.path}` (`records`)")
+                    raise ValueError(f"document {number} has an item under `{self.path}` (`records`) that is no object")
                 yield {**extra, **row}
 
 
-def _rows(found: Any, key: dict[str, str]) -> Iterator[Any]:
+def _rows(content: Any, key: dict[str, str]) -> Iterator[Any]:
     """The objects under a path, with the key under which each lies."""
-    if isinstance(found, list):
-        for one in found:
+    if isinstance(content, list):
+        for one in content:
             yield {**key, **one} if isinstance(one, dict) else one
-    elif not key and found and all(isinstance(one, dict | list) for one in found.values()):
-        for name, one in found.items():
+    elif not key and content and all(isinstance(one, dict | list) for one in content.values()):
+        for name, one in content.items():
             yield from _rows(one, {KEY: name})
     else:
-        yield {**key, **found}
+        yield {**key, **content}
 
 
-def json_lines(content: bytes, texts: Collection[str], records: Records | None = None, line: int = 1) -> SourceTable:
+def json_lines(
+    content: bytes,
+    texts: Collection[str],
+    records: Records | None = None,
+    line: int = 1,
+    columns: NamedColumns | None = None,
+) -> SourceTable:
     """One row per line that is not blank, or per object of its `records`. `texts`: columns of which texts are made.
 
-    `line` is the number of the first line, for errors.
+    `line` is the number of the first line, for errors. `columns`: those that are read; None: all.
     """
     if records is not None:
-        return _from_objects(list(records.of(_objects(content, line))))
+        return _from_objects(list(records.of(_objects(content, line))), columns)
     try:
-        frame = pl.read_ndjson(io.BytesIO(content), infer_schema_length=None)
+        rows = pl.scan_ndjson(io.BytesIO(content), infer_schema_length=None)
+        frame, others = (rows.collect(), ()) if columns is None else columns.of(rows)
     except pl.exceptions.PolarsError:
-        return _from_objects(list(_objects(content, line)))
+        return _from_objects(list(_objects(content, line)), columns)
     rewritten = [name for name, dtype in frame.schema.items() if _inexact(frame[name], dtype)]
     rewritten += _rewritten(content, {name: dtype for name, dtype in frame.schema.items()
                                       if name in texts and name not in rewritten})  # fmt: skip
     if not rewritten:
-        return SourceTable(frame, {})
+        return SourceTable(frame, {}, others=others)
     values: dict[str, list[Any]] = {name: [] for name in rewritten}
     for row in _objects(content):
-        for name, found in values.items():
-            found.append(row.get(name))
-    return _with_columns(frame, values)
+        for name, column_values in values.items():
+            column_values.append(row.get(name))
+    return _with_columns(frame, values, others)
 
 
 def _inexact(values: pl.Series, dtype: pl.DataType) -> bool:
@@ -130,29 +137,38 @@ def _objects(content: bytes, first: int = 1) -> Iterator[dict[str, Any]]:
         yield value
 
 
-def json_list(content: bytes, texts: Collection[str], records: Records | None = None) -> SourceTable:
-    """One row per object of a list, or of the `records` of each; one object is a list of one.
+def json_list(
+    content: bytes, texts: Collection[str], records: Records | None = None, columns: NamedColumns | None = None
+) -> SourceTable:
+    """One row per object of a list, or of the `records` of each; one object is a list of one. `columns` as above.
 
     A file that is neither is read as JSON lines.
     """
     try:
         value = parse(content.decode("utf-8-sig"))
     except ValueError:
-        return json_lines(content, texts, records)
+        return json_lines(content, texts, records, columns=columns)
     rows = value if isinstance(value, list) else [value]
     if not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is not a list of objects")
-    return _from_objects(rows if records is None else list(records.of(rows)))
+    return _from_objects(rows if records is None else list(records.of(rows)), columns)
 
 
-def _from_objects(rows: Sequence[dict[str, Any]]) -> SourceTable:
-    names = dict.fromkeys(name for row in rows for name in row)
-    return _with_columns(pl.DataFrame(), {name: [row.get(name) for row in rows] for name in names})
+def _from_objects(rows: Sequence[dict[str, Any]], columns: NamedColumns | None) -> SourceTable:
+    every = list(dict.fromkeys(name for row in rows for name in row))
+    names = every if columns is None else [name for name in every if name in columns.names] or every[:1]
+    values = {name: [row.get(name) for row in rows] for name in names}
+    others = tuple(name for name in every if name not in values)
+    if columns is not None and columns.hashed and others:
+        values[LINE] = pl.Series(map(repr, rows), dtype=pl.String).hash().reinterpret(signed=True).to_list()
+    return _with_columns(pl.DataFrame(), values, others)
 
 
-def _with_columns(frame: pl.DataFrame, values: Mapping[str, Sequence[Any]]) -> SourceTable:
+def _with_columns(
+    frame: pl.DataFrame, values: Mapping[str, Sequence[Any]], others: tuple[str, ...] = ()
+) -> SourceTable:
     """The rows with columns of parsed JSON values."""
-    made = {name: column(name, found) for name, found in values.items()}
-    columns = {name: frame[name] for name in frame.columns} | {name: series for name, (series, _) in made.items()}
-    numbers = {name: kind for name, (series, kind) in made.items() if series.dtype != kind}
-    return SourceTable(pl.DataFrame(columns), numbers)
+    typed = {name: column(name, parsed) for name, parsed in values.items()}
+    columns = {name: frame[name] for name in frame.columns} | {name: series for name, (series, _) in typed.items()}
+    numbers = {name: kind for name, (series, kind) in typed.items() if series.dtype != kind}
+    return SourceTable(pl.DataFrame(columns), numbers, others=others)

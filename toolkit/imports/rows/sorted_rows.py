@@ -21,7 +21,7 @@ from toolkit.imports.rows.source_table import SourceTable, TableTypes, as_types,
 from toolkit.log.read.example_blocks import cuts
 
 PART_BYTES = 96 * 2**20
-"""About how many bytes of rows are taken into memory at once."""
+"""Bytes of rows that are in memory at one time, about."""
 KEY, AT = "__key", "__at"
 _GROUP_BYTES = 2**21
 _MOST_ROWS = 2**40  # more than a block has
@@ -50,7 +50,7 @@ class _SortedRows:
         """The rows of a range, in the order of the source."""
         low, high = self.ranges[number]
         within = pl.col(KEY).is_between(pl.lit(low), pl.lit(high))
-        found = []
+        frames = []
         for run in self.runs:
             keys = run.keys.filter(within)
             if keys.height:
@@ -58,8 +58,8 @@ class _SortedRows:
                 table = SourceTable(
                     pl.scan_parquet(run.path, glob=False).slice(first, rows).collect(), run.types.numbers
                 )
-                found.append(as_types(table, self.types).frame)
-        return SourceTable(pl.concat(found).sort(AT).drop(AT), self.types.numbers)
+                frames.append(as_types(table, self.types).frame)
+        return SourceTable(pl.concat(frames).sort(AT).drop(AT), self.types.numbers)
 
     def keys(self) -> pl.Series:
         """The keys of all examples; one of several runs comes several times."""
@@ -109,9 +109,9 @@ def _sorted_runs(
         read += block.frame.height
         if wanted is None:
             seen = types_of(block)
-            found = seen if types is None else common_types([types, seen], texts)
-            stable = stable and (types is None or _alike(found, types))
-            types = found
+            merged = seen if types is None else common_types([types, seen], texts)
+            stable = stable and (types is None or _alike(merged, types))
+            types = merged
         if types is None or not stable or failure is not None:
             continue
         try:

@@ -6,12 +6,13 @@ held once; what an expression needs of it is made when it is computed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import polars as pl
 
-from toolkit.imports.files.literals import EXACT, texted
+from toolkit.errors import listed
+from toolkit.imports.files.literals import EXACT, with_strings
 
 _PLAIN = (pl.String(), pl.Boolean())
 """Types beside which numbers of another file are text."""
@@ -19,10 +20,13 @@ _PLAIN = (pl.String(), pl.Boolean())
 
 @dataclass(frozen=True)
 class SourceTable:
-    """`numbers`: the columns whose numbers are held as texts, and the types in which they are computed with."""
+    """`numbers`: the columns whose numbers are held as texts, and the types in which they are computed with. `others`:
+    columns that were left out, since nothing is made of them.
+    """
 
     frame: pl.DataFrame
     numbers: Mapping[str, pl.DataType]
+    others: tuple[str, ...] = field(default=(), kw_only=True)
 
     def computable(self, names: Collection[str], texts: Collection[str] = ()) -> pl.DataFrame:
         """The rows with the numbers of the columns `names` as numbers, but for those of `texts`."""
@@ -69,7 +73,7 @@ def common_types(types: Sequence[TableTypes], texts: Collection[str]) -> TableTy
     numbers: dict[str, pl.DataType] = {}
     for name in dict.fromkeys(name for one in types for name in one.held):
         holders = [one for one in types if one.held.get(name, pl.Null()) != pl.Null]
-        found = list(dict.fromkeys(one.held[name] for one in holders))
+        dtypes = list(dict.fromkeys(one.held[name] for one in holders))
         kinds = list(dict.fromkeys(one.kind(name) for one in holders))
         written = name in texts or any(name in one.numbers for one in holders)
         mixed = len({kind.is_nested() for kind in kinds}) > 1 or (
@@ -77,17 +81,48 @@ def common_types(types: Sequence[TableTypes], texts: Collection[str]) -> TableTy
         )
         floats = any(kind.is_float() for kind in kinds)
         plain = mixed or (floats and any(name in one.large and one.kind(name).is_integer() for one in holders))
-        if len(found) > 1 and (written or plain):
-            found = [texted(dtype) for dtype in found]
-        held[name] = _supertype(name, found)
+        if len(dtypes) > 1 and (written or plain):
+            dtypes = [with_strings(dtype) for dtype in dtypes]
+        held[name] = _supertype(name, dtypes)
         if not plain and any(one.held[name] != one.kind(name) for one in holders):
             numbers[name] = _supertype(name, kinds)
     return TableTypes(held, numbers, frozenset().union(*(one.large for one in types)))
 
 
-def _supertype(name: str, types: Iterable[pl.DataType]) -> pl.DataType:
+def _supertype(name: str, types: Collection[pl.DataType]) -> pl.DataType:
     frames = [pl.DataFrame(schema={name: dtype}) for dtype in types]
-    return pl.concat(frames, how="vertical_relaxed").schema[name] if frames else pl.Null()
+    try:
+        return pl.concat(frames, how="vertical_relaxed").schema[name] if frames else pl.Null()
+    except pl.exceptions.PolarsError:
+        raise pl.exceptions.SchemaError(f"`{name}`, which holds {listed(list(map(_brief, types)))}") from None
+
+
+def _brief(dtype: pl.DataType) -> str:
+    """A type in a word: what is in lists and objects may be long."""
+    return {pl.List: "lists", pl.Array: "lists", pl.Struct: "objects"}.get(dtype.base_type(), str(dtype))
+
+
+@dataclass(frozen=True)
+class NamedColumns:
+    """The columns that a mapping `names`, of all that files have. `hashed`: with a hash of each whole row, `LINE`."""
+
+    names: frozenset[str]
+    hashed: bool = False
+
+    def of(self, frame: pl.DataFrame | pl.LazyFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+        """The rows with these columns alone (one stays in any case, for their number), and the names of the others."""
+        every = frame.collect_schema().names()
+        kept = [name for name in every if name in self.names] or every[:1]
+        others = tuple(name for name in every if name not in kept)
+        if self.hashed and others:
+            rows = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
+            return rows.select(kept).with_columns(rows.hash_rows().reinterpret(signed=True).alias(LINE)), others
+        narrow = frame.select(kept) if others else frame
+        return narrow.collect() if isinstance(narrow, pl.LazyFrame) else narrow, others
+
+
+LINE = "__line"
+"""The column of hashes of whole rows."""
 
 
 def as_types(table: SourceTable, types: TableTypes) -> SourceTable:
@@ -95,10 +130,10 @@ def as_types(table: SourceTable, types: TableTypes) -> SourceTable:
     frame = table.frame
     if dict(frame.schema) != types.held or list(frame.columns) != list(types.held):
         odd = [name for name, dtype in frame.schema.items()
-               if dtype != types.held[name] and texted(types.held[name]) == types.held[name]]  # fmt: skip
-        frame = frame.with_columns(pl.col(name).cast(texted(frame.schema[name])) for name in odd)
+               if dtype != types.held[name] and with_strings(types.held[name]) == types.held[name]]  # fmt: skip
+        frame = frame.with_columns(pl.col(name).cast(with_strings(frame.schema[name])) for name in odd)
         frame = pl.concat([pl.DataFrame(schema=types.held), frame], how="diagonal_relaxed")
-    return SourceTable(frame, types.numbers)
+    return SourceTable(frame, types.numbers, others=table.others)
 
 
 def stacked(tables: Sequence[SourceTable], texts: Collection[str]) -> SourceTable:

@@ -19,29 +19,37 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import polars as pl
 
 from toolkit.errors import ConflictError, FormatError, MismatchError, first_line, listed
-from toolkit.imports.files import found_files
-from toolkit.imports.files.file_names import columns_of, columns_of_path, relative
+from toolkit.imports.files import listing
+from toolkit.imports.files.file_names import columns_of, columns_of_paths, relative
 from toolkit.imports.rows.json_files import Records, json_lines, json_list
-from toolkit.imports.rows.source_table import SourceTable, stacked
+from toolkit.imports.rows.source_table import LINE, NamedColumns, SourceTable, stacked
 
 PLACES = ("source_file", "source_path", "source_row")
 BLOCK_BYTES = 48 * 2**20
 """About how much of a file is read at once."""
+_SMALL = 2**18
+"""Files of fewer bytes are read together."""
+_OF_FILE = "__file"
+_UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError)
+"""What parsers raise."""
+_Joint = list[tuple[int, list[int], SourceTable]]
+"""Of files whose columns have like types, the number of the first, the rows of each, and their rows."""
 
 
 @dataclass(frozen=True)
 class SourceRules:
     """What a mapping says of reading: the columns of which `texts` are made, whose numbers are kept as they are
     written; where `records` lie in JSON; the pattern of a file's `path`; the file that is joined, `beside` the others.
-    `runs`: the column `source_run`, by address.
+    `runs`: the column `source_run`, by address. `columns`: those that are read; None: all.
     """
 
     texts: Collection[str] = ()
@@ -49,6 +57,7 @@ class SourceRules:
     path: str | None = None
     beside: str | None = None
     runs: Mapping[str, str] | None = None
+    columns: NamedColumns | None = None
 
 
 @dataclass(frozen=True)
@@ -57,12 +66,12 @@ class _SourceFile:
 
     address: str
     path: str
-    told: Mapping[str, str]
+    path_columns: Mapping[str, str]
     run: str | None
 
 
 @dataclass(frozen=True)
-class FoundFiles:
+class SourceList:
     """The files of an import, and which of the columns that their paths tell are numbers."""
 
     files: tuple[_SourceFile, ...]
@@ -74,35 +83,37 @@ class FoundFiles:
 
     @property
     def names(self) -> str:
-        return listed([found_files.plain_path(file.address).name for file in self.files[:3]])
+        return listed([listing.plain_path(file.address).name for file in self.files[:3]])
 
 
 @dataclass(frozen=True)
 class _SourceFiles:
-    """The rows of all files, in the order given, and what identifies the files: (path, sha256)."""
+    """The rows of all files, in the order given, and what identifies the files: (path, sha256). ThinkbackError's hints
+    name the columns that were left out, too: those of `table.others`.
+    """
 
     table: SourceTable
     files: tuple[tuple[str, str], ...]
 
 
-def find_sources(sources: Sequence[str], rules: SourceRules) -> FoundFiles:
+def find_sources(sources: Sequence[str], rules: SourceRules) -> SourceList:
     """Find files, globs and folders; ThinkbackError where nothing is found, or a path does not fit the mapping's."""
-    addresses = found_files.find_tables(sources, rules.path, rules.beside)
-    found = addresses.files
-    paths = relative([str(found_files.plain_path(address)) for address in found])
-    named = _named(found, rules)
-    told = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(found))]
-    runs = [rules.runs[address] if rules.runs is not None else None for address in found]
-    files = (_SourceFile(*one) for one in zip(found, paths, told, runs, strict=True))
-    return FoundFiles(tuple(files), named.numbers, addresses.folder, addresses.left_out)
+    addresses = listing.find_tables(sources, rules.path, rules.beside)
+    names = addresses.files
+    paths = relative([str(listing.plain_path(address)) for address in names])
+    named = _named(names, rules)
+    path_columns = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(names))]
+    runs = [rules.runs[address] if rules.runs is not None else None for address in names]
+    files = (_SourceFile(*one) for one in zip(names, paths, path_columns, runs, strict=True))
+    return SourceList(tuple(files), named.numbers, addresses.folder, addresses.left_out)
 
 
-def _named(found: Sequence[str], rules: SourceRules) -> SourceTable:
+def _named(names: Sequence[str], rules: SourceRules) -> SourceTable:
     """What the path of each file says, one row a file; numbers are such as in a CSV file."""
     if rules.path is None:
         return SourceTable(pl.DataFrame(), {})
-    told = [columns_of_path(rules.path, str(found_files.plain_path(address))) for address in found]
-    frame = pl.DataFrame(told, schema=dict.fromkeys(columns_of(rules.path), pl.String))
+    rows = columns_of_paths(rules.path, [str(listing.plain_path(address)) for address in names])
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(columns_of(rules.path), pl.String))
     return SourceTable(frame, _kinds(frame.lazy())[0])
 
 
@@ -111,48 +122,91 @@ def read_sources(sources: Sequence[str], rules: SourceRules) -> _SourceFiles:
     return read_files(find_sources(sources, rules), rules)
 
 
-def read_files(found: FoundFiles, rules: SourceRules) -> _SourceFiles:
+def read_files(sources: SourceList, rules: SourceRules) -> _SourceFiles:
     """Read all files as one table."""
     digests: dict[str, str] = {}
-    tables = list(source_blocks(found, rules, None, digests))
+    tables = list(source_blocks(sources, rules, None, digests))
     try:
         every = stacked(tables, rules.texts)
     except pl.exceptions.PolarsError as error:
         raise MismatchError(
-            f"the files {found.names} hold columns of one name but different types: {first_line(error)}"
+            f"the files {sources.names} hold columns of one name but different types: {first_line(error)}"
         ) from None
-    return _SourceFiles(every, tuple(digests.items()))
+    others = tuple(dict.fromkeys(name for table in tables for name in table.others))
+    return _SourceFiles(replace(every, others=others), tuple(digests.items()))
 
 
-def read_beside(file: str, folder: str, texts: Collection[str]) -> SourceTable:
+def read_beside(file: str, folder: str, rules: SourceRules) -> SourceTable:
     """The rows of one file named by a mapping, relative to the folder of the first source."""
     absolute = "://" in file or file.startswith("/")
     address = file if absolute or not folder else f"{folder}/{file}"
-    return stacked([table for table, _ in _blocks(_Opened(address, None), SourceRules(texts))], texts)
+    alone = SourceRules(rules.texts, columns=rules.columns)
+    return stacked([table for table, _ in _blocks(_Opened(address, None), alone)], rules.texts)
 
 
 def source_blocks(
-    found: FoundFiles, rules: SourceRules, folder: Path | None, digests: dict[str, str]
+    sources: SourceList, rules: SourceRules, folder: Path | None, digests: dict[str, str]
 ) -> Iterator[SourceTable]:
     """The rows of all files with their places, in order: block by block, or, without a `folder`, file by file.
 
     Files that are compressed or elsewhere, and whose format needs them on disk, are laid into `folder`. `digests` gets
     the hash of each file that was read to its end, by its path.
     """
-    for file in found.files:
-        opened = _Opened(file.address, folder)
-        for table, before in _blocks(opened, rules):
-            if table.frame.height or folder is None:
-                rows = _placed(file, table, before)
-                yield SourceTable(rows, {**table.numbers, **found.numbers})
-        digests[file.path] = opened.digest.hexdigest()
+    for files in _groups(sources.files, rules):
+        opened = [_Opened(file.address, folder) for file in files]
+        together = _together(opened, rules) if len(files) > 1 else None
+        if together is not None:
+            for first, heights, table in together:
+                rows = _placed(files[first : first + len(heights)], heights, table, 0)
+                yield SourceTable(rows, {**table.numbers, **sources.numbers}, others=table.others)
+        for file, one in zip(files, opened, strict=True):
+            for table, before in _blocks(one, rules) if together is None else ():
+                if table.frame.height or folder is None:
+                    rows = _placed([file], [table.frame.height], table, before)
+                    yield SourceTable(rows, {**table.numbers, **sources.numbers}, others=table.others)
+            digests[file.path] = one.digest.hexdigest()
+
+
+def _groups(files: Sequence[_SourceFile], rules: SourceRules) -> Iterator[Sequence[_SourceFile]]:
+    """Files that are read at one time: small tables of one format one after another, else each alone."""
+    group, ending, size = list[_SourceFile](), "", 0
+    for file in files:
+        kind, local = listing.format_of(file.address) or "", listing.local_path(file.address)
+        alone = kind not in _ROWS or rules.records is not None or local is None
+        length = _SMALL if alone or local is None else local.stat().st_size
+        if group and (length >= _SMALL or kind != ending or size + length > BLOCK_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(file)
+        ending, size = kind, size + length
+        if length >= _SMALL:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _together(opened: Sequence[_Opened], rules: SourceRules) -> _Joint | None:
+    """The rows of small files as if they were one: of files whose columns have like types, the number of the first and
+    the rows of each. None where a file must be read by itself, such as one with another header or quotes.
+    """
+    contents = [one.whole() for one in opened]
+    ending = listing.format_of(opened[0].address)
+    try:
+        joint = _ROWS[str(ending)](contents, rules)
+    except (RecursionError, *_UNREADABLE):
+        joint = None
+    if joint is None:
+        for one in opened:
+            one.digest = hashlib.sha256()
+    return joint
 
 
 def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, int]]:
     """The rows of a file, and how many come before them. Whatever a parser raises becomes one line."""
-    ending = found_files.format_of(opened.address)
+    ending = listing.format_of(opened.address)
     if ending is None:
-        known = ", ".join(sorted(found_files.TABLES))
+        known = ", ".join(sorted(listing.TABLES))
         raise FormatError(f"source `{opened.address}`: its ending names no format; there are {known}")
     failed, before = f"source `{opened.address}` is not a readable {ending[1:]} file", 0
     try:
@@ -161,24 +215,33 @@ def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, 
             before += table.frame.height
     except RecursionError:
         raise FormatError(f"{failed}: it nests too deeply") from None
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError) as error:
+    except _UNREADABLE as error:
         raise FormatError(f"{failed}: {first_line(error)}") from None
 
 
-def _placed(file: _SourceFile, table: SourceTable, before: int) -> pl.DataFrame:
-    """A file's rows with their place and what the file's path tells; `before` are the rows before these."""
-    row = pl.int_range(before + 1, before + pl.len() + 1, dtype=pl.Int64)
-    name = pl.lit(found_files.plain_path(file.address).name)
-    places = {"source_row": row, "source_file": name, "source_path": pl.lit(file.path)}
-    if file.run is not None:
-        places["source_run"] = pl.lit(file.run)
-    extra = {place: made for place, made in places.items() if place not in table.frame.columns}
-    for column in file.told.keys() & set(table.frame.columns):
+def _placed(files: Sequence[_SourceFile], heights: Sequence[int], table: SourceTable, before: int) -> pl.DataFrame:
+    """The rows of files, so many of each, with their places and what the files' paths tell; `before` are the rows of
+    the first file before these.
+    """
+    file, columns = files[0], files[0].path_columns
+    for column in columns.keys() & {*table.frame.columns, *table.others}:
         raise ConflictError(
-            f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: name it otherwise"
+            f"the mapping's `path` names the column `{column}`, which `{file.address}` holds too: give it another name"
         )
-    of_path = {column: pl.lit(value, pl.String) for column, value in file.told.items()}
-    return table.frame.with_columns(**extra, **of_path) if table.frame.height else table.frame
+    if not table.frame.height:
+        return table.frame
+    at = np.repeat(np.arange(len(files)), heights)
+    starts = np.cumsum([0, *heights[:-1]])
+    texts: dict[str, list[str | None]] = {
+        "source_file": [listing.plain_path(file.address).name for file in files],
+        "source_path": [file.path for file in files],
+        **({"source_run": [file.run for file in files]} if file.run is not None else {}),
+    }
+    texts = {name: of_files for name, of_files in texts.items() if name not in table.frame.columns}
+    texts |= {column: [file.path_columns[column] for file in files] for column in columns}
+    placed = [pl.Series(name, of_files, dtype=pl.String).gather(at) for name, of_files in texts.items()]
+    rows = pl.Series("source_row", np.arange(1 + before, 1 + before + len(at)) - starts[at], dtype=pl.Int64)
+    return table.frame.with_columns(placed if "source_row" in table.frame.columns else [rows, *placed])
 
 
 @dataclass
@@ -189,43 +252,43 @@ class _Opened:
     folder: Path | None
     digest: Any = field(default_factory=hashlib.sha256)
 
-    def pieces(self, size: int) -> Iterator[bytes]:
+    def chunks(self, size: int) -> Iterator[bytes]:
         """Its bytes, of about `size` at once; all of them for -1."""
-        for chunk in found_files.chunks(self.address, size):
+        for chunk in listing.chunks(self.address, size):
             self.digest.update(chunk)
             yield chunk
 
     def whole(self) -> bytes:
-        return b"".join(self.pieces(-1))
+        return b"".join(self.chunks(-1))
 
     def on_disk(self, folder: Path) -> Path:
         """A file that polars can read in blocks."""
-        path = found_files.local_path(self.address)
+        path = listing.local_path(self.address)
         if path is not None:
-            for _ in self.pieces(BLOCK_BYTES):
+            for _ in self.chunks(BLOCK_BYTES):
                 pass
             return path.absolute()
         copy = folder / "copy"
         with copy.open("wb") as handle:
-            handle.writelines(self.pieces(BLOCK_BYTES))
+            handle.writelines(self.chunks(BLOCK_BYTES))
         return copy
 
 
 def _lines(opened: _Opened, rules: SourceRules) -> Iterator[SourceTable]:
     rest, line = b"", 1
-    for chunk in opened.pieces(-1 if opened.folder is None else BLOCK_BYTES):
+    for chunk in opened.chunks(-1 if opened.folder is None else BLOCK_BYTES):
         text = rest + chunk if rest else chunk
         end = len(text) if opened.folder is None else text.rfind(b"\n") + 1
         if end:
-            yield json_lines(text[:end], rules.texts, rules.records, line)
+            yield json_lines(text[:end], rules.texts, rules.records, line, rules.columns)
             line += text.count(b"\n", 0, end)
         rest = text[end:]
     if rest:
-        yield json_lines(rest, rules.texts, rules.records, line)
+        yield json_lines(rest, rules.texts, rules.records, line, rules.columns)
 
 
 def _document(opened: _Opened, rules: SourceRules) -> Iterator[SourceTable]:
-    yield json_list(opened.whole(), rules.texts, rules.records)
+    yield json_list(opened.whole(), rules.texts, rules.records, rules.columns)
 
 
 def _table(
@@ -243,18 +306,65 @@ def _table(
     if rules.records is not None:
         raise ValueError("the mapping's `records` is for JSON; leave it out, or open lists with `explode`")
     if opened.folder is None:
-        frame = read(io.BytesIO(opened.whole()))
-        yield SourceTable(frame, _kinds(frame.lazy())[0] if texts else {})
+        frame, others = _named_columns(read(io.BytesIO(opened.whole())), rules)
+        yield SourceTable(frame, _kinds(frame.drop(LINE, strict=False).lazy())[0] if texts else {}, others=others)
         return
     path = opened.on_disk(opened.folder)
-    rows = scan(path)
-    kinds, height = _kinds(rows) if texts else ({}, rows.select(pl.len()).collect().item())
+    every = scan(path)
+    kinds, height = _kinds(every) if texts else ({}, every.select(pl.len()).collect().item())
     total = 0
-    for batch in rows.collect_batches(chunk_size=max(1, height * BLOCK_BYTES // max(path.stat().st_size * larger, 1))):
+    for batch in every.collect_batches(chunk_size=max(1, height * BLOCK_BYTES // max(path.stat().st_size * larger, 1))):
         total += batch.height
-        yield SourceTable(batch, kinds)
+        frame, others = _named_columns(batch, rules)
+        yield SourceTable(frame, {name: kind for name, kind in kinds.items() if name in frame.columns}, others=others)
     if total != height:
         raise ValueError(f"of its {height:,} rows {total:,} can be read")
+
+
+def _named_columns(frame: pl.DataFrame, rules: SourceRules) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    return (frame, ()) if rules.columns is None else rules.columns.of(frame)
+
+
+def _joint_lines(contents: Sequence[bytes], rules: SourceRules) -> _Joint | None:
+    """Files of JSON lines as one; each row is a line that is not blank."""
+    heights = [sum(1 for line in content.split(b"\n") if line.strip()) for content in contents]
+    table = json_lines(b"\n".join(contents), rules.texts, columns=rules.columns)
+    return [(0, heights, table)] if table.frame.height == sum(heights) else None
+
+
+def _joint_tables(contents: Sequence[bytes], rules: SourceRules, separator: str) -> _Joint | None:
+    """Files with one header as one. Lines are rows where there are no quotes and no blank lines."""
+    header = contents[0].partition(b"\n")[0]
+    bodies = [content[len(header) + 1 :] for content in contents if content.startswith(header + b"\n")]
+    plain = not any(b'"' in content or b"\r" in content or b"\n\n" in content for content in contents)
+    if len(bodies) < len(contents) or not plain or not header or header.startswith(b"\xef\xbb\xbf"):
+        return None
+    bodies = [body if body.endswith(b"\n") or not body else body + b"\n" for body in bodies]
+    heights = [body.count(b"\n") for body in bodies]
+    whole = b"".join([header, b"\n", *bodies])
+    frame, others = _named_columns(pl.read_csv(io.BytesIO(whole), separator=separator, infer_schema=False), rules)
+    if frame.height != sum(heights):
+        return None
+    joint, start = _Joint(), 0
+    for kinds, first, last in _like_files(frame.drop(LINE, strict=False), heights):
+        rows = sum(heights[first:last])
+        joint.append((first, heights[first:last], SourceTable(frame[start : start + rows], kinds, others=others)))
+        start += rows
+    return joint
+
+
+def _like_files(frame: pl.DataFrame, heights: Sequence[int]) -> Iterator[tuple[dict[str, pl.DataType], int, int]]:
+    """Runs of files, from the first to before the last, whose columns of texts are numbers of the same `_kinds`."""
+    of_file = pl.Series(_OF_FILE, np.repeat(np.arange(len(heights)), heights))
+    counts = frame.with_columns(of_file).group_by(_OF_FILE).agg(map(_counted, frame.columns))
+    every = pl.DataFrame({_OF_FILE: np.arange(len(heights))})
+    every = every.join(counts, on=_OF_FILE, how="left", maintain_order="left").drop(_OF_FILE)
+    kinds = [_kinds_of(row) for row in every.iter_rows(named=True)]
+    first = 0
+    for last in range(1, len(kinds) + 1):
+        if last == len(kinds) or kinds[last] != kinds[first]:
+            yield kinds[first], first, last
+            first = last
 
 
 def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
@@ -263,26 +373,29 @@ def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
     A column is of integers or floats where no two different texts become one and no digit is lost.
     """
     names = rows.collect_schema().names()
-    columns = []
-    for name in names:
-        text = pl.col(name)
-        integers, real = text.cast(pl.Int64, strict=False), text.cast(pl.Float64, strict=False)
-        alike = (integers.cast(pl.String) == text).sum()
-        columns.append(pl.struct(some=text.count(), integers=alike, real=real.is_finite().sum()).alias(name))
-    counts = rows.select(pl.len().alias("__rows"), *columns).collect(engine="streaming").row(0, named=True)
+    counts = rows.select(pl.len().alias("__rows"), *map(_counted, names)).collect(engine="streaming")
+    height = counts["__rows"][0]
+    return _kinds_of(counts.drop("__rows").row(0, named=True)), height
+
+
+def _counted(name: str) -> pl.Expr:
+    """Of a column of texts, how many there are, are integers, and are finite numbers; different ones as either."""
+    text = pl.col(name)
+    integers, real = text.cast(pl.Int64, strict=False), text.cast(pl.Float64, strict=False)
+    alike = (integers.cast(pl.String) == text).sum()
+    apart = text.n_unique() == real.n_unique()
+    return pl.struct(some=text.count(), integers=alike, real=real.is_finite().sum(), apart=apart).alias(name)
+
+
+def _kinds_of(counts: Mapping[str, Mapping[str, int] | None]) -> dict[str, pl.DataType]:
+    """The columns that are numbers, of `_counted` ones; None of no rows."""
     kinds: dict[str, pl.DataType] = {}
-    floats = []
-    for name in names:
-        count = counts[name]
-        if count["some"] and count["integers"] == count["some"]:
+    for name, count in counts.items():
+        if count and count["some"] and count["integers"] == count["some"]:
             kinds[name] = pl.Int64()
-        elif count["some"] and count["real"] == count["some"]:
-            floats.append(name)
-    if floats:
-        apart = [(pl.col(name).n_unique() == pl.col(name).cast(pl.Float64, strict=False).n_unique()) for name in floats]
-        same = rows.select(apart).collect(engine="streaming").row(0)
-        kinds |= {name: pl.Float64() for name, one in zip(floats, same, strict=True) if one}
-    return kinds, counts["__rows"]
+        elif count and count["some"] and count["real"] == count["some"] and count["apart"]:
+            kinds[name] = pl.Float64()
+    return kinds
 
 
 def _separated(separator: str) -> Callable[[_Opened, SourceRules], Iterator[SourceTable]]:
@@ -295,9 +408,14 @@ _PARQUET = partial(
     _table,
     read=pl.read_parquet,
     scan=partial(pl.scan_parquet, glob=False, hive_partitioning=False),
-    larger=found_files.SHRUNK,
+    larger=listing.SHRUNK,
     texts=False,
 )
+_ROWS: Mapping[str, Callable[[Sequence[bytes], SourceRules], _Joint | None]] = {
+    ".csv": partial(_joint_tables, separator=","), ".tsv": partial(_joint_tables, separator="\t"),
+    ".jsonl": _joint_lines, ".ndjson": _joint_lines,
+}  # fmt: skip
+"""Formats whose rows are lines, so that small files can be read as one."""
 _READERS: Mapping[str, Callable[[_Opened, SourceRules], Iterator[SourceTable]]] = {
     ".parquet": _PARQUET, ".pq": _PARQUET, ".csv": _separated(","), ".tsv": _separated("\t"),
     ".jsonl": _lines, ".ndjson": _lines, ".json": _document,

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.log.contract.problems import Problem, shown
+from toolkit.log.contract.problems import Problem, backticked
 from toolkit.log.contract.schema import TABLES, kind_of
 from toolkit.log.read.log import ROW, Log
 
@@ -20,7 +20,7 @@ def message_of(message: Message, row: dict[str, Any]) -> str:
     """The message about a row."""
     if not isinstance(message, str):
         return message(row)
-    return message.format_map({k: str(v).lower() if isinstance(v, bool) else shown(v) for k, v in row.items()})
+    return message.format_map({k: str(v).lower() if isinstance(v, bool) else backticked(v) for k, v in row.items()})
 
 
 @dataclass

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from toolkit.log.check.faults import Faults, Message
-from toolkit.log.contract.problems import shown
+from toolkit.log.contract.problems import backticked
 from toolkit.log.contract.schema import keys_of, kind_of
 from toolkit.log.read.example_blocks import BLOCK_ROWS, example_blocks
 from toolkit.log.read.log import ROW, Log, collect
@@ -35,7 +35,7 @@ def _check_traces(
     """Parents, sample indices and judgements of the traces of a block."""
     revisions = traces.filter(pl.col("parent_id").is_not_null())
     if revisions.height:
-        message = "{parent_id} is itself made from {trace_id}: a chain of revisions must begin with a solve"
+        message = "{parent_id} is itself a revision of {trace_id}: a chain of revisions must begin with a solve"
         parents = traces.select("example_id", parent_id="trace_id")
         unknown = revisions.join(parents, on=["parent_id", "example_id"], how="anti")
         faults.add_rows("traces", "parent_id", "unknown", unknown, unknown_parent)
@@ -80,16 +80,18 @@ def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: _Gaps) -> None:
     if broken.height:
         after = step.join(broken.group_by("group").agg(gap=pl.col("sample_index").min()), on="group")
         place = traces.filter(pl.col(ROW) == broken.sort(ROW)[ROW][0]).row(0, named=True)
-        gaps.first = gaps.first or f"example {shown(place['example_id'])}, pool {shown(place['pool'])}"
+        gaps.first = gaps.first or f"example {backticked(place['example_id'])}, pool {backticked(place['pool'])}"
         gaps.groups += broken["group"].n_unique()
         gaps.traces += after.filter(pl.col("sample_index") >= pl.col("gap")).height
 
 
 def _index_twice(row: dict[str, object]) -> str:
-    what = f"example {shown(row['example_id'])}, pool {shown(row['pool'])}, action {shown(row['action'])}"
+    what = (
+        f"example {backticked(row['example_id'])}, pool {backticked(row['pool'])}, action {backticked(row['action'])}"
+    )
     if row["parent_id"] is not None:
-        what += f", parent {shown(row['parent_id'])}"
-    return f"{shown(row['sample_index'])} occurs twice in {what}: number the samples 0, 1, 2 …"
+        what += f", parent {backticked(row['parent_id'])}"
+    return f"{backticked(row['sample_index'])} occurs twice in {what}: number the samples 0, 1, 2 …"
 
 
 def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
@@ -99,7 +101,7 @@ def _check_judged_equally(faults: Faults, judged: pl.DataFrame) -> None:
     rows = answered.filter(coded["key"].is_in(both["key"].implode())).sort(ROW)
     first = pl.col("correct").first().over("example_id", "answer")
     example = "answer {answer} of example {example_id}"
-    message = f"is {{correct}} for {example}, which is judged differently before: judge equal answers alike"
+    message = f"is {{correct}} for {example}, which an earlier trace judges differently: judge equal answers alike"
     message += ", or mark them `contested`, as one import of all their files with `--set answers.conflicts=keep` does"
     faults.add_rows("traces", "correct", "judged differently", rows.filter(pl.col("correct") != first), message)
 
@@ -135,10 +137,9 @@ def _check_rounds(faults: Faults, table: str, rows: pl.DataFrame, group: list[st
     broken = ordered.with_columns(before=before).filter(pl.col("round") > pl.col("before") + 1)
 
     def message(row: dict[str, object]) -> str:
-        where = ", ".join(f"{name.removesuffix('_id')} {shown(row[name])}" for name in group)
-        return (
-            f"{shown(row['round'])} comes without round {int(str(row['before'])) + 1} ({where}): log every round from 0"
-        )
+        where = ", ".join(f"{name.removesuffix('_id')} {backticked(row[name])}" for name in group)
+        missing = int(str(row["before"])) + 1
+        return f"{backticked(row['round'])} comes without round {missing} ({where}): log every round from 0"
 
     faults.add_rows(table, "round", "gap", broken, message)
 
@@ -151,8 +152,8 @@ def _check_stages(faults: Faults, checks: pl.DataFrame) -> None:
     changed = rows.with_columns(first=pl.col("stage").first().over(claim)).filter(pl.col("stage") != pl.col("first"))
 
     def message(row: dict[str, object]) -> str:
-        what = f"claim {row['claim']} of example {shown(row['example_id'])} began in {shown(row['first'])}"
-        return f"{shown(row['stage'])}, but {what}: a claim's stage never changes"
+        what = f"claim {row['claim']} of example {backticked(row['example_id'])} began in {backticked(row['first'])}"
+        return f"{backticked(row['stage'])}, but {what}: a claim's stage never changes"
 
     faults.add_rows("checks", "stage", "changes", changed, message)
 
@@ -246,7 +247,7 @@ def _add_duplicates(faults: Faults, table: str, keys: list[str], candidates: pl.
     later = candidates.sort(ROW).filter(~pl.struct(keys).is_first_distinct())
 
     def message(row: dict[str, Any]) -> str:
-        named = ", ".join(f"{key} {shown(row[key])}" for key in keys)
+        named = ", ".join(f"{key} {backticked(row[key])}" for key in keys)
         return f"a second row of {named}: keep one; a retry belongs into a log of its own, to be merged"
 
     faults.add_rows(table, keys[0] if len(keys) < 3 else keys[-1], "duplicate", later, message)
@@ -266,6 +267,6 @@ def _unknown_trace(log: Log, row: dict[str, Any], column: str) -> str:
     trace_id = row[column]
     match = collect(log.scan("traces", ["example_id", "trace_id"]).filter(pl.col("trace_id") == trace_id).head(1), log)
     if not match.height:
-        return f"{shown(trace_id)} is unknown: add it to traces, or remove the row"
-    of = f"{shown(trace_id)} is a trace of example {shown(match['example_id'][0])}"
-    return f"{of}, the row's example_id is {shown(row['example_id'])}: correct one of them"
+        return f"{backticked(trace_id)} is unknown: add it to traces, or remove the row"
+    of = f"{backticked(trace_id)} is a trace of example {backticked(match['example_id'][0])}"
+    return f"{of}, the row's example_id is {backticked(row['example_id'])}: correct one of them"

@@ -12,7 +12,7 @@ import polars as pl
 from toolkit.errors import listed
 from toolkit.log.check.faults import Faults, Message, message_of
 from toolkit.log.contract.conversion import not_finite
-from toolkit.log.contract.problems import Problem, shown
+from toolkit.log.contract.problems import Problem, backticked
 from toolkit.log.contract.schema import CALL_COSTS, COUNTS, kind_of, schema_of
 from toolkit.log.read.footers import chunks_read
 from toolkit.log.read.log import ROW, collect
@@ -88,7 +88,7 @@ def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
 
 def _no_number(name: str, dtype: pl.DataType) -> Message:
     if dtype.is_float():
-        return lambda row: f"{shown(row[name])} is not a number: write null for not recorded"
+        return lambda row: f"{backticked(row[name])} is not a number: write null for not recorded"
     where = "struct" if isinstance(dtype, pl.Struct) else "list"
     return f"the {where} holds NaN or infinity: write finite numbers"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 LEFT_OUT = "left_out"
-"""In a manifest's `source`, and in what it says of a verifier: the number of calls that failed for good, by cause."""
+"""The key of a manifest's `source`, and of its verifiers: calls that failed for good, by cause."""
 SECTIONS = ("verifiers", "features", "hidden_states")
 
 

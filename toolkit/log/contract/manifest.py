@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from toolkit.documents import unreadable
-from toolkit.errors import shown
+from toolkit.documents import parse_json
+from toolkit.errors import FormatError, LimitError, quote
 from toolkit.log.contract.problems import LogError
 from toolkit.log.contract.schema import FORMAT, HIDDEN, SCHEMAS, VERSION, kind_of
 
@@ -75,27 +75,26 @@ def now() -> str:
 def parse_manifest(data: bytes, where: str) -> Manifest:
     """Read a manifest; LogError where it is not one, is damaged, or is of a newer version than we know."""
     try:
-        content = json.loads(data.decode("utf-8-sig"))
-    except (RecursionError, ValueError) as error:
-        raise LogError(
-            f"`{where}` is not valid JSON ({unreadable(error)}): restore it, or remove it to read the log as unsealed"
-        ) from None
+        content = parse_json(data.decode("utf-8-sig"), f"`{where}`")
+    except (FormatError, LimitError, UnicodeDecodeError) as error:
+        why = f"`{where}` is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error
+        raise LogError(f"{why}: restore it, or remove it to read the log as unsealed") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         name = content.get("format") if isinstance(content, dict) else content
-        raise LogError(f"`{where}`: `format` must be `{FORMAT}`, it is {shown(name)}")
+        raise LogError(f"`{where}`: `format` must be `{FORMAT}`, it is {quote(name)}")
     version = content.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise LogError(f"`{where}`: `version` must be {VERSION}, it is {shown(version)}")
+        raise LogError(f"`{where}`: `version` must be {VERSION}, it is {quote(version)}")
     if version > VERSION:
         raise LogError(
-            f"`{where}`: the log has version {shown(version)}, this program reads up to {VERSION}: upgrade thinkback"
+            f"`{where}`: the log has version {quote(version)}, this program reads up to {VERSION}: upgrade thinkback"
         )
     tables = content.get("tables")
     if not isinstance(tables, dict):
         raise LogError(f"`{where}`: `tables` must map each table to its shards")
     created = _value(content, "created", str, "text", where) or ""
     if created and not _is_utc(created):
-        raise LogError(f"`{where}`: `created` must be a time in UTC, ISO 8601, it is {shown(created)}: write {now()!r}")
+        raise LogError(f"`{where}`: `created` must be a time in UTC, ISO 8601, it is {quote(created)}: write {now()!r}")
     return Manifest(
         name=_value(content, "name", str, "text", where) or "",
         created=created,
@@ -133,7 +132,7 @@ def _value(content: Mapping[str, Any], key: str, kind: type, words: str, where: 
     value = content.get(key)
     if value is None or type(value) is kind:
         return value
-    raise LogError(f"`{where}`: `{path}{key}` must be {words}, it is {shown(value)}")
+    raise LogError(f"`{where}`: `{path}{key}` must be {words}, it is {quote(value)}")
 
 
 def _is_utc(text: str) -> bool:
@@ -172,7 +171,7 @@ def _entries(table: str, listed: Any, where: str) -> tuple[ShardEntry, ...]:
 def _entry(table: str, shard: Any, where: str) -> ShardEntry:
     fields = [shard.get(key) for key in ("file", "rows", "sha256")] if isinstance(shard, dict) else [None]
     if any(field is None for field in fields):
-        raise LogError(f"`{where}`: each shard of `{table}` needs `file`, `rows` and `sha256`, found {shown(shard)}")
+        raise LogError(f"`{where}`: each shard of `{table}` needs `file`, `rows` and `sha256`, found {quote(shard)}")
     path = f"tables.{table}."
     file: str = _value(shard, "file", str, "a file's name", where, path)
     rows: int = _value(shard, "rows", int, "a number of rows", where, path)
@@ -181,9 +180,9 @@ def _entry(table: str, shard: Any, where: str) -> ShardEntry:
     if ".." in file.split("/") or file != f"{table}/{file.rpartition('/')[2]}":
         raise LogError(f"`{where}`: the shard `{shard['file']}` does not lie in the folder `{table}`")
     if not 0 <= rows < MOST_ROWS:
-        raise LogError(f"`{where}`: `rows` of the shard `{file}` must be from 0 to 2**63, it is {shown(rows)}")
+        raise LogError(f"`{where}`: `rows` of the shard `{file}` must be from 0 to 2**63, it is {quote(rows)}")
     if not re.fullmatch("[0-9a-fA-F]{64}", sha256):
         raise LogError(
-            f"`{where}`: `sha256` of the shard `{file}` must be 64 hexadecimal digits, it is {shown(sha256)}"
+            f"`{where}`: `sha256` of the shard `{file}` must be 64 hexadecimal digits, it is {quote(sha256)}"
         )
     return ShardEntry(file, rows, sha256.lower())

@@ -60,7 +60,7 @@ UNFINISHED = "name a log's folder, or run again the command that was to make thi
 """What to do about a folder without tables: nothing's, or an interrupted run's."""
 
 
-def shown(value: object, limit: int = 60) -> str:
+def backticked(value: object, limit: int = 60) -> str:
     """A value as messages show it: short, on one line."""
     text = str(value) if isinstance(value, str) else repr(value)
     text = " ".join(text.split()) if text.strip() else repr(text)[1:-1]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from toolkit.errors import shown, suggest
+from toolkit.errors import quote, suggest
 from toolkit.log.contract.problems import LogError
 
 FORMAT = "thinkback-log"
@@ -118,7 +118,7 @@ def kind_of(table: str) -> str:
 def check_table(table: str) -> None:
     """LogError where a log has no such table."""
     if not isinstance(table, str):
-        raise LogError(f"{shown(table)} is no table's name: {suggest('', SCHEMAS)}")
+        raise LogError(f"{quote(table)} is no table's name: {suggest('', SCHEMAS)}")
     kind, slash, model = table.partition("/")
     if kind == HIDDEN and not model:
         raise LogError(f"`{HIDDEN}` has a folder per model: name `{HIDDEN}/MODEL`")

@@ -130,8 +130,8 @@ def size_frame(counts: pl.DataFrame) -> pl.DataFrame:
             widths=((weight * x**2).sum() * (weight * y**2).sum()).sqrt(),
         )
         together = pl.col("together")
-        told = {f"size_{name}": _ratio(together, pl.col("widths")), f"size_{name}_z": _ratio(together, pl.col("error"))}
-        frame = frame.join(sums.select(*POOL, **told), on=POOL, how="left")
+        corr = {f"size_{name}": _ratio(together, pl.col("widths")), f"size_{name}_z": _ratio(together, pl.col("error"))}
+        frame = frame.join(sums.select(*POOL, **corr), on=POOL, how="left")
     return frame
 
 
@@ -236,7 +236,7 @@ def remarks(order: pl.DataFrame, settings: pl.DataFrame) -> Iterator[str]:
 
 
 def _number(value: float, form: str = ".2f") -> str:
-    """As the tables show it."""
+    """A number as the tables show it."""
     return f"{value:{form}}".replace("-", "−")
 
 

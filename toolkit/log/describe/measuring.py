@@ -138,7 +138,7 @@ def _repeats(sums: _Sums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) 
 
 
 def _of_scored(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
-    """Without the pools that a verifier has not scored anywhere."""
+    """The limits, without the pools that a verifier has not scored anywhere."""
     scored = verified.filter(pl.col("action") == "solve").select(of=pl.format("{} by {}", "pool", "verifier")).unique()
     return limits.filter(~pl.col("kind").is_in(caps.VERIFIED) | pl.col("of").is_in(scored["of"].implode()))
 
@@ -157,7 +157,7 @@ def _read(log: Log, table: str, columns: tuple[str, ...], here: pl.Expr) -> pl.D
 
 
 def _sizes(traces: pl.DataFrame) -> pl.DataFrame:
-    """By pool, action and size (traces per example): how many examples, and the sums over their traces."""
+    """Examples by pool, action and size (traces per example), and the sums over their traces."""
     tokens = ("prompt_tokens", "completion_tokens")
     sizes = traces.group_by("example_id", "pool", "action").agg(
         size=pl.len().cast(pl.Int64),

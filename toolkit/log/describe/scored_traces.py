@@ -19,9 +19,9 @@ from toolkit.stats.metrics.spill import Floats, Ints
 Bools = NDArray[np.bool_]
 
 MOST_TRACES = 200_000
-"""Of a pool and data set, the first by example, that are compared."""
+"""Traces of a pool and data set that are compared, the first by example."""
 MOST_TOKENS = 4_096
-"""Of a text, the last, whose log-probabilities are read."""
+"""Tokens of a text whose log-probabilities are read, the last ones."""
 _COLUMNS = (
     "trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct", "opaque", "sum_logprob",
     "token_logprobs",

@@ -1,1 +1,1 @@
-"""From an address to lazy frames: where a log lies, its shards, their footers, its tables, and SQL over them."""
+"""Reading: from an address to lazy frames, by a log's place, shards, footers and tables, and SQL over them."""

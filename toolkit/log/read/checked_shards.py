@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 FILE = "checked-shards.sqlite"
-KEPT_S = 30 * 24 * 3600
+REMEMBERED_S = 30 * 24 * 3600
 """Seconds after which a shard is hashed anew: a disk may lose bits without changing a time."""
 _WAIT_S = 2.0  # for another process that writes at this moment
 _TABLE = "CREATE TABLE IF NOT EXISTS checked (path PRIMARY KEY, state, at) WITHOUT ROWID"
@@ -33,7 +33,7 @@ def _cache_folder() -> Path | None:
 
 def known_shards(states: Mapping[str, str]) -> set[str]:
     """The paths of which the very state that `states` says (path: state) was kept not long ago."""
-    since, paths = time.time() - KEPT_S, set()
+    since, paths = time.time() - REMEMBERED_S, set()
     with contextlib.suppress(sqlite3.Error), _opened(make=False) as database:
         ask = "SELECT 1 FROM checked WHERE path = ? AND state = ? AND at > ?"
         for path, state in states.items():
@@ -49,7 +49,7 @@ def keep_shards(states: Mapping[str, str]) -> None:
     now = time.time()
     with contextlib.suppress(sqlite3.Error), _opened(make=True) as database, database:
         database.execute(_TABLE)
-        database.execute("DELETE FROM checked WHERE at <= ?", (now - KEPT_S,))
+        database.execute("DELETE FROM checked WHERE at <= ?", (now - REMEMBERED_S,))
         rows = ((path, state, now) for path, state in states.items())
         database.executemany("INSERT OR REPLACE INTO checked VALUES (?, ?, ?)", rows)
 

@@ -12,7 +12,7 @@ from toolkit.log.contract.problems import LogError
 from toolkit.log.read.log import Log, collect
 
 BLOCK_ROWS = 2_000_000
-"""About as many rows as are held in memory at once."""
+"""Rows that are in memory at one time, about."""
 
 
 def example_blocks(log: Log, tables: Sequence[str], rows: int) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 _OF_THREAD = threading.local()
 """DuckDB and a file of each thread that reads footers."""
 _RESTORE = "copy or write this shard again"
-_GONE = "the log was made of frames in memory, which do not outlive it in another process; open them again there"
+_OTHER_PROCESS = "the log's tables are frames in the memory of another process: open them again in this one"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def missing(shard: Shard) -> Problem:
     """The problem of a shard that is not there; rows in memory are gone with the log that they were opened as."""
     if shard.place.owner is None:
         return Problem(shard.file, None, None, f"is missing: {_RESTORE}")
-    return Problem(shard.table, None, None, f"is gone: {_GONE}")
+    return Problem(shard.table, None, None, f"is gone: {_OTHER_PROCESS}")
 
 
 @lru_cache(64)
@@ -149,7 +149,7 @@ def _check_agreement(metadata: Any) -> None:
 
 
 def _chunks(metadata: Any) -> list[tuple[int, str, str, int]]:
-    """Of each chunk of a column, group after group: rows of its group, path, physical type, and number of values."""
+    """The chunks of columns, group after group: rows of the group, path, physical type, and number of values."""
     import duckdb
 
     if not hasattr(_OF_THREAD, "duck"):
@@ -253,12 +253,12 @@ def _check_statistics(given: Any, nulls: int, bounds: list[Any]) -> None:
     if given is None:
         return
     if given.has_null_count and given.null_count != nulls:
-        raise ValueError("its footer says another number of nulls")
+        raise ValueError("its footer has a wrong number of nulls")
     with suppress(UnicodeDecodeError):  # some writers cut long texts within a character
         if bounds and given.has_min_max and type(given.min) is type(bounds[0]):
             low, high = given.min, given.max
             if any(low > value or high < value for value in bounds):
-                raise ValueError("its footer says bounds that its values do not keep")
+                raise ValueError("its footer has bounds that its values exceed")
 
 
 def hash_file(path: str | Path) -> str:

@@ -33,7 +33,7 @@ class SoundBytes:
     def problems(
         self, footers: Sequence[Footer], columns: Sequence[str] | None = None, anew: bool = False
     ) -> Iterator[Problem]:
-        """At most one problem of each shard: of its hash where it has one, else of the pages of `columns` (None: all).
+        """The problems, at most one a shard: of its hash where it has one, else of the pages of `columns` (None: all).
 
         `anew` hashes shards that the cache of the user knows, too.
         """
@@ -67,7 +67,7 @@ class SoundBytes:
 
 
 def _altered(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | None]:
-    """By path of each sealed shard what is wrong with its bytes, None where they are those that were sealed.
+    """What is wrong with the bytes of each sealed shard, by path; None where they are those that were sealed.
 
     Shards of the cache are not read, unless `anew` asks for all of them.
     """
@@ -91,7 +91,7 @@ def _problem(footer: Footer) -> Problem | None:
 
 
 def _states(footers: Sequence[Footer]) -> Mapping[str, tuple[str, str, bool]]:
-    """By path of a shard its name in the cache, its state there, and whether it may be kept. Some have none."""
+    """The name in the cache, the state there, and whether it may be kept, by path of a shard. Some have none."""
     states = side_by_side(_state, [footer.shard for footer in footers])
     return {footer.shard.path: state for footer, state in zip(footers, states, strict=True) if state is not None}
 

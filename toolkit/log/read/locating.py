@@ -1,4 +1,4 @@
-"""From an address to the shards of a log: a folder, a glob of logs, folders or shards, sealed or not."""
+"""The way from an address to the shards of a log: a folder, a glob of logs, folders or shards, sealed or not."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ def _list_shards(place: Place, folders: Iterable[str], prefix: str) -> dict[str,
         if strange := next(filter(is_shard, inner), None):  # other tools write folders of parts under such names
             raise LogError(f"`{prefix}{table}/{strange}` is a folder, not a shard: move its shards up, or remove it")
         names = [name for name in files if is_shard(name)]
-        found = tuple(Shard(table, f"{prefix}{table}/{n}", place.path(table, n), place) for n in names)
-        for shard in found:
+        of_table = tuple(Shard(table, f"{prefix}{table}/{n}", place.path(table, n), place) for n in names)
+        for shard in of_table:
             if place.system is None and not Path(shard.path).is_file():  # a pipe would never end
                 raise LogError(f"`{shard.file}` is not a file, or leads to none: remove it")
-        if found:
-            shards[table] = found
+        if of_table:
+            shards[table] = of_table
     return shards
 
 
@@ -150,15 +150,15 @@ def _find_glob(place: Place, address: str) -> _Location:
     # messages leave out the folder that holds all of them
     levels = zip(*(root.split("/")[:-1] for root in logs), strict=False)
     common = "/".join(names[0] for names in itertools.takewhile(lambda names: len(set(names)) == 1, levels))
-    found = []
+    locations = []
     for root, wanted in sorted(logs.items()):
         prefix = root.removeprefix(common).strip("/") + "/" if len(logs) > 1 else ""
         one = _find_folder(replace(place, root=root), prefix)
         if one is not None:
-            found.append(one if wanted is None else _restricted(one, root, wanted))
-    if not any(one.shards for one in found):
+            locations.append(one if wanted is None else _restricted(one, root, wanted))
+    if not any(one.shards for one in locations):
         raise LogError(f"`{address}` matches no log, no table's folder and no shard")
-    return _joined(found, address)
+    return _joined(locations, address)
 
 
 def _split_root(match: str) -> tuple[str, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import polars as pl
 from toolkit.errors import suggest
 from toolkit.log.contract.conversion import can_convert, cast, lossy, state_type, type_name, wrong_type
 from toolkit.log.contract.manifest import Manifest
-from toolkit.log.contract.problems import LogError, Problem, raise_first, shown
+from toolkit.log.contract.problems import LogError, Problem, backticked, raise_first
 from toolkit.log.contract.schema import F64, HIDDEN, check_table, kind_of, schema_of, target_type
 from toolkit.log.read.byte_ranges import scan_ranges
 from toolkit.log.read.footers import FAILURES, Footer, hash_file, one_line, read_footer
@@ -24,6 +25,7 @@ from toolkit.log.read.locating import Shard, find
 from toolkit.log.read.side_by_side import side_by_side
 from toolkit.printable import printable
 
+LOGGER = logging.getLogger("thinkback")
 ROW = "__row"  # place of a row in the whole table: shards by name, rows within
 
 
@@ -274,7 +276,9 @@ class Log:
         if (damaged := next(self.sound_bytes.problems([footer], [name]), None)) is not None:
             return damaged
         for row, value in collect(self._raw([shard], ROW).filter(flagged).select(ROW, name).head(1), self).rows():
-            message = f"{shown(value)} does not fit {type_name(target)} without loss: correct it or drop the column"
+            message = (
+                f"{backticked(value)} does not fit {type_name(target)} without loss: correct it or drop the column"
+            )
             return Problem(shard.file, name, row, message)
         return None
 
@@ -311,10 +315,13 @@ def _is_state(dtype: pl.DataType) -> bool:
 def open_log(address: str | Path) -> Log:
     """Open a log: a folder, a glob of logs, table folders or shards, or any address that fsspec knows.
 
+    What is passed over in it, such as a shard that the manifest does not list, is a warning of the logger `thinkback`.
     LogError where there is none, its manifest is damaged or newer, or a shard that it lists is missing.
     """
     text = str(address)
     place = find(text)
+    for warning in place.warnings:
+        LOGGER.warning(warning)
     return Log(text, place.manifest, place.shards, place.warnings, place.located)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from toolkit.documents import MOST_BYTES, at_home
 from toolkit.log.contract.problems import LogError
 from toolkit.work_places import scratch_folder
 
@@ -54,6 +55,8 @@ class Place:
                 path = Path(self.path(name))
                 if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would never end
                     raise LogError(f"`{name}` is not a file: remove it")
+                if path.is_file() and path.stat().st_size > MOST_BYTES:
+                    raise LogError(f"`{name}` has {path.stat().st_size:,} bytes, of at most {MOST_BYTES:,}")
                 return path.read_bytes()
             return self._remote(self.system.cat_file, self.path(name))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -119,7 +122,7 @@ def place_of(address: str, pattern: bool = False) -> Place:
     Of a `pattern` the signs `*`, `?` and `[` stand for others. LogError where fsspec does not know the scheme.
     """
     if "://" not in address:
-        path = Path(address).expanduser()
+        path = at_home(address)
         if path.is_absolute():
             return Place(str(path))
         here = str(Path.cwd())
@@ -142,4 +145,4 @@ def local_path(path: str | Path) -> Path:
     text = str(path)
     if "://" in text:
         raise LogError(f"`{text}`: logs are written to local folders only: write it locally, then copy it")
-    return Path(text).expanduser()
+    return at_home(text)

@@ -77,7 +77,7 @@ def _answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path
 
 @contextmanager
 def limited_memory() -> Iterator[None]:
-    """Within it, the process takes no more memory beyond what it has than a query may: DuckDB's own limit does not hold
+    """Limit the memory that the process takes beyond what it has to a query's: DuckDB's own limit does not hold
     for all that its functions take. Where the system does not tell what the process has, there is no such limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -144,14 +144,14 @@ def _views_of(log: Log) -> dict[str, str]:
 
 def _unique(names: Sequence[str]) -> list[str]:
     """The names, numbered from `_2` where an earlier one is the same to DuckDB, which ignores case."""
-    own = {name.lower() for name in names}
-    taken: dict[str, str] = {}
+    lowered = {name.lower() for name in names}
+    chosen_names: dict[str, str] = {}
     for name in names:
         numbered = (f"{name}_{number}" for number in itertools.count(2))
-        free = (n for n in numbered if n.lower() not in own and n.lower() not in taken)
-        chosen = name if name.lower() not in taken else next(free)
-        taken[chosen.lower()] = chosen
-    return list(taken.values())
+        free = (n for n in numbered if n.lower() not in lowered and n.lower() not in chosen_names)
+        chosen = name if name.lower() not in chosen_names else next(free)
+        chosen_names[chosen.lower()] = chosen
+    return list(chosen_names.values())
 
 
 Columns = tuple[tuple[str, pl.DataType], ...]
@@ -205,20 +205,20 @@ def _sources(connection: Any, columns: list[str], files: list[str]) -> dict[str,
     """What DuckDB calls the columns of these files: it renames those that differ in case alone."""
     if len({name.lower() for name in columns}) == len(columns):
         return {name: name for name in columns}
-    found = connection.sql(f"SELECT * FROM {_reading(files)}").columns
-    return dict(zip(columns, found, strict=True))
+    renamed = connection.sql(f"SELECT * FROM {_reading(files)}").columns
+    return dict(zip(columns, renamed, strict=True))
 
 
 def _column(
-    present: Mapping[str, pl.DataType], name: str, dtype: pl.DataType, sources: Mapping[str, str], shown: str
+    present: Mapping[str, pl.DataType], name: str, dtype: pl.DataType, sources: Mapping[str, str], alias: str
 ) -> str | None:
     """A column as it is selected; None for one without a value here whose type the other files tell."""
     kind = _duck_type(dtype)
     if name not in present:
-        return None if kind is None else f"CAST(NULL AS {kind}) AS {_quoted(shown)}"
+        return None if kind is None else f"CAST(NULL AS {kind}) AS {_quoted(alias)}"
     source = _quoted(sources[name])
     plain = present[name] == dtype or kind is None
-    return f"{source if plain else f'CAST({source} AS {kind})'} AS {_quoted(shown)}"
+    return f"{source if plain else f'CAST({source} AS {kind})'} AS {_quoted(alias)}"
 
 
 def _reading(files: list[str]) -> str:
@@ -277,8 +277,8 @@ def _to_polars(relation: Any) -> pl.DataFrame:
     kinds = dict(zip(relation.columns, relation.types, strict=True))
     for name, kind in kinds.items():
         if (strange := _strange(kind)) is not None:
-            said = f"the SQL's column `{name}` has the type {strange}"
-            raise LogError(f"{said}, which is not returned: cast it to VARCHAR")
+            subject = f"the SQL's column `{name}` has the type {strange}"
+            raise LogError(f"{subject}, which is not returned: cast it to VARCHAR")
     huge = [name for name, kind in kinds.items() if kind.id == "hugeint"]
     frame = relation.pl()
     for name in huge:

@@ -21,10 +21,11 @@ from typing import Any
 
 import polars as pl
 
+from toolkit.documents import parse_json, read_text
 from toolkit.log.check.validating import check_log
 from toolkit.log.contract.manifest import MANIFEST, Manifest, parse_manifest
 from toolkit.log.contract.problems import UNFINISHED, LogError
-from toolkit.log.contract.schema import HIDDEN, kind_of, target_type
+from toolkit.log.contract.schema import HIDDEN, check_table, kind_of, target_type
 from toolkit.log.read.example_blocks import example_ranges
 from toolkit.log.read.log import Log, Shard, collect, open_log
 from toolkit.log.read.places import local_path
@@ -104,16 +105,16 @@ def _extended(
         narrow, types = _narrow(log, table, rows), _types(log, table, rows)
         blocks = list[pl.DataFrame]() if _joins(log, table) else sorted_blocks(rows, table, _rows(rows))
         renewed = _joined(log, rows) if _joins(log, table) else _widened(log, table, narrow)
-        made = write_shards(folder, table, (_with_types(block, table, types) for block in chain(renewed, blocks)))
-        entries = tuple(shard_entry(file, file.relative_to(folder).as_posix()) for file in made)
+        files = write_shards(folder, table, (_with_types(block, table, types) for block in chain(renewed, blocks)))
+        entries = tuple(shard_entry(file, file.relative_to(folder).as_posix()) for file in files)
         place = next(iter(next(iter(log.shards.values())))).place
         new = tuple(Shard(table, e.file, place.path(e.file), place, e.rows, e.sha256) for e in entries)
         listed[table] = (*(one for one in listed.get(table, ()) if one.file not in narrow), *entries)
         shards[table] = (*(one for one in shards.get(table, ()) if one.file not in narrow), *new)
     if validate:
         check_log(Log(log.address, None, shards, ()), tuple(tables))
-    made_source = manifest.source if source is None else source(manifest.source)
-    return replace(manifest, tables=listed, source=made_source).to_json()
+    new_source = manifest.source if source is None else source(manifest.source)
+    return replace(manifest, tables=listed, source=new_source).to_json()
 
 
 def _joins(log: Log, table: str) -> bool:
@@ -173,12 +174,12 @@ def _rows(rows: Rows) -> int:
 
 def _note(folder: Path, log: Log, tables: Mapping[str, Rows]) -> None:
     """Write down which files exist, listed or not, before new ones come: whatever else is there later is ours."""
-    kept = {}
+    before = {}
     for table, rows in tables.items():
         narrow = {name.rpartition("/")[2] for name in _narrow(log, table, rows)}
-        kept[table] = sorted({file.name for file in (folder / table).glob("*.parquet")} - narrow)
+        before[table] = sorted({file.name for file in (folder / table).glob("*.parquet")} - narrow)
     with beside(folder / ADDING / _PLACING) as temporary:
-        temporary.write_text(json.dumps(kept), encoding="utf-8")
+        temporary.write_text(json.dumps(before), encoding="utf-8")
 
 
 def _listed(folder: Path) -> dict[str, set[str]]:
@@ -194,9 +195,14 @@ def _clear(folder: Path) -> None:
     note = folder / ADDING / _PLACING
     if not note.exists():
         return
-    kept = json.loads(note.read_text(encoding="utf-8"))
+    label = f"`{ADDING}/{_PLACING}`"
+    before = parse_json(read_text(note, label), label)
+    if not isinstance(before, dict) or not all(isinstance(names, list) for names in before.values()):
+        raise LogError(f"{label} is no note of files that were there: remove it, and shards that no manifest lists")
+    for table in before:  # a name could lead out of the log
+        check_table(table)
     listed = _listed(folder)
-    for table, names in kept.items():
+    for table, names in before.items():
         for file in (folder / table).glob("*.parquet"):
             if file.name not in listed.get(table, ()) and file.name not in names:
                 file.unlink(missing_ok=True)

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from toolkit.log.contract.problems import LogError
-from toolkit.work_places import is_own
+from toolkit.work_places import is_locked_here
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold a folder's lock, which ends with its process; another process that holds it is waited for."""
-    if is_own(folder):
+    if is_locked_here(folder):
         yield
         return
     handle = os.open(folder, os.O_RDONLY)

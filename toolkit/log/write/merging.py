@@ -15,7 +15,7 @@ import polars as pl
 
 from toolkit.files import replacing
 from toolkit.log.contract.manifest import Manifest, join_manifests
-from toolkit.log.contract.problems import LogError, Problem, raise_first, shown
+from toolkit.log.contract.problems import LogError, Problem, backticked, raise_first
 from toolkit.log.contract.schema import keys_of, kind_of
 from toolkit.log.read.example_blocks import example_blocks
 from toolkit.log.read.footers import Footer
@@ -36,17 +36,17 @@ _CONTENT = (*PLACE, "model", "answer", "text", "correct", "prompt_tokens", "comp
 
 @dataclass(frozen=True)
 class _Dropped:
-    """`rows`: places (`__row`) of the trace rows that are left out. `gone`: ids of traces of which no row is
+    """`rows`: places (`__row`) of the trace rows that are left out. `trace_ids`: ids of traces of which no row is
     left. `strangers`: by the log's number, ids of traces that are there, but not as this log has them.
     """
 
     rows: pl.Series
-    gone: pl.Series
+    trace_ids: pl.Series
     strangers: Mapping[int, pl.Series]
 
     def of_log(self, number: int) -> pl.Series:
         """Ids of the traces whose scores, features and states in this log are dropped."""
-        return pl.concat([self.gone, self.strangers.get(number, self.gone.clear())]).unique()
+        return pl.concat([self.trace_ids, self.strangers.get(number, self.trace_ids.clear())]).unique()
 
 
 @dataclass(frozen=True)
@@ -72,61 +72,61 @@ def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
     frame = _competing(log)
     rows = _numbered(frame)
     ids = int(rows.key.max(initial=-1)) + 1
-    kept = np.zeros(len(rows.key), bool)
-    contents, places = np.zeros(ids, rows.content.dtype), np.zeros(len(kept), bool)
-    state = _Taken(np.zeros(ids, bool), np.zeros(ids, bool), contents, places)
+    stays = np.zeros(len(rows.key), bool)
+    contents, places = np.zeros(ids, rows.content.dtype), np.zeros(len(stays), bool)
+    state = _SeenRows(np.zeros(ids, bool), np.zeros(ids, bool), contents, places)
     strangers = {}
     bounds = np.searchsorted(frame[ROW].to_numpy().astype(np.int64), [0, *ends])
     for number, here in enumerate(map(slice, bounds[:-1], bounds[1:])):
-        kept[here], strange = state.add(rows, here)
+        stays[here], strange = state.add(rows, here)
         if strange.any():
             strangers[number] = frame["trace_id"].gather(np.flatnonzero(strange))
-    while (orphans := kept & (rows.parent >= 0) & ~state.kept[rows.parent]).any():
-        kept &= ~orphans  # a parent that a later log holds
-        state.kept[rows.key[orphans]] = False
-    gone = np.setdiff1d(np.unique(rows.key), np.flatnonzero(state.kept))
-    return _Dropped(frame[ROW].filter(pl.Series(~kept)), frame["trace_id"].gather(gone), strangers)
+    while (orphans := stays & (rows.parent >= 0) & ~state.stays[rows.parent]).any():
+        stays &= ~orphans  # a parent that a later log holds
+        state.stays[rows.key[orphans]] = False
+    dropped_ids = np.setdiff1d(np.unique(rows.key), np.flatnonzero(state.stays))
+    return _Dropped(frame[ROW].filter(pl.Series(~stays)), frame["trace_id"].gather(dropped_ids), strangers)
 
 
 @dataclass(frozen=True)
-class _Taken:
+class _SeenRows:
     """What the logs read so far have taken, by number: ids, ids with a row that is kept, what the first row of
     an id says, places."""
 
-    taken: np.ndarray
-    kept: np.ndarray
+    known: np.ndarray
+    stays: np.ndarray
     content: np.ndarray
     places: np.ndarray
 
     def add(self, rows: _Rows, here: slice) -> tuple[np.ndarray, np.ndarray]:
         """Add one log: (its rows that are kept, (n,); by id whether its trace is another than the kept, (ids,))."""
         key, place, parent = rows.key[here], rows.place[here], rows.parent[here]
-        strange = np.zeros(len(self.taken), bool)
+        strange = np.zeros(len(self.known), bool)
         falls = np.zeros(len(key), bool)
-        away = self.taken & ~self.kept
+        away = self.known & ~self.stays
         while True:
             competes = ~falls
-            differs = competes & self.taken[key] & (rows.content[here] != self.content[key])
-            first = _first(key, competes & ~self.taken[key])
-            kept = _first(place, first & ~self.places[place])
-            strange[key[differs | (first & ~kept) | falls]] = True
+            differs = competes & self.known[key] & (rows.content[here] != self.content[key])
+            first = _first(key, competes & ~self.known[key])
+            stays = _first(place, first & ~self.places[place])
+            strange[key[differs | (first & ~stays) | falls]] = True
             more = competes & (parent >= 0) & (strange | away)[parent]
             if not more.any():
                 break
             falls |= more
-        self.taken[key[first]] = True
-        self.kept[key[kept]] = True
+        self.known[key[first]] = True
+        self.stays[key[stays]] = True
         self.content[key[first]] = rows.content[here][first]
-        self.places[place[kept]] = True
-        return kept, strange
+        self.places[place[stays]] = True
+        return stays, strange
 
 
 def _first(numbers: np.ndarray, among: np.ndarray) -> np.ndarray:
     """The first row of each number, (n,) bool, among the rows that are marked."""
     at = np.flatnonzero(among)
-    found = np.zeros(len(numbers), bool)
-    found[at[np.unique(numbers[at], return_index=True)[1]]] = True
-    return found
+    first = np.zeros(len(numbers), bool)
+    first[at[np.unique(numbers[at], return_index=True)[1]]] = True
+    return first
 
 
 def _competing(log: Log) -> pl.DataFrame:
@@ -223,15 +223,15 @@ class _Joined:
 def _differing(logs: Sequence[Log]) -> tuple[str, ...]:
     """Verifiers of one name with other settings, or of another model, in one of the logs."""
     known: dict[str, list[object]] = {}
-    found = set()
+    differing = set()
     for log in logs:
         source = log.manifest.source if log.manifest is not None else None
-        told = source.get("verifiers") if isinstance(source, Mapping) else None
-        for name, record in told.items() if isinstance(told, Mapping) else ():
-            own = [record.get(key) for key in DECIDING] if isinstance(record, Mapping) else [record]
-            if known.setdefault(name, own) != own:
-                found.add(name)
-    return tuple(sorted(found))
+        verifiers = source.get("verifiers") if isinstance(source, Mapping) else None
+        for name, record in verifiers.items() if isinstance(verifiers, Mapping) else ():
+            record_values = [record.get(key) for key in DECIDING] if isinstance(record, Mapping) else [record]
+            if known.setdefault(name, record_values) != record_values:
+                differing.add(name)
+    return tuple(sorted(differing))
 
 
 def _in_a_row(logs: Sequence[Log]) -> Log:
@@ -241,16 +241,16 @@ def _in_a_row(logs: Sequence[Log]) -> Log:
     for log in logs:
         for table, of_table in log.shards.items():
             for shard in of_table:
-                own = replace(shard, file=f"{log.address.rstrip('/')}/{shard.file}")
+                renamed = replace(shard, file=f"{log.address.rstrip('/')}/{shard.file}")
                 if shard.path in footers and shard.place.system is not None:
                     copy = Path(log.footer(shard).path)  # the same path may lie in two archives
-                    own = replace(own, path=str(copy), place=Place(str(copy.parent)))
+                    renamed = replace(renamed, path=str(copy), place=Place(str(copy.parent)))
                 else:
                     footers[shard.path] = log.footer(shard)
-                shards.setdefault(table, []).append(own)
+                shards.setdefault(table, []).append(renamed)
     of_tables = {table: tuple(of_table) for table, of_table in shards.items()}
-    found = SoundBytes(log.sound_bytes for log in logs)
-    return Log(", ".join(log.address for log in logs), None, of_tables, (), _footers=footers, sound_bytes=found)
+    sound_bytes = SoundBytes(log.sound_bytes for log in logs)
+    return Log(", ".join(log.address for log in logs), None, of_tables, (), _footers=footers, sound_bytes=sound_bytes)
 
 
 def _check_bytes(logs: Sequence[Log]) -> None:
@@ -274,18 +274,18 @@ def _check_shards(logs: Sequence[Log]) -> None:
             if known.get(key) != value:
                 raise LogError(
                     f"`{before.address}` and `{log.address}` are shards of the recipe `{recipe}` but differ in "
-                    f"`{key}`: {shown(known.get(key))} and {shown(value)}; generate one of them again"
+                    f"`{key}`: {backticked(known.get(key))} and {backticked(value)}; generate one of them again"
                 )
 
 
 def _deciding(source: Mapping[str, Any]) -> dict[str, object]:
     """What decides the traces of a generated log, by its manifest: settings, texts of prompts, each pool's weights."""
-    made = {key: value for key, value in source.get("settings", {}).items() if key != "shard"}
-    made |= {f"prompts.{name}": text for name, text in source.get("prompts", {}).items()}
+    settings = {key: value for key, value in source.get("settings", {}).items() if key != "shard"}
+    settings |= {f"prompts.{name}": text for name, text in source.get("prompts", {}).items()}
     for pool, details in source.get("pools", {}).items():
         engine = details.get("engine") or {}
-        made |= {f"pools.{pool}.engine.{key}": engine.get(key) for key in ("model", "revision", "weights_sha256")}
-    return made
+        settings |= {f"pools.{pool}.engine.{key}": engine.get(key) for key in ("model", "revision", "weights_sha256")}
+    return settings
 
 
 def _check_questions(log: Log) -> None:
@@ -305,7 +305,7 @@ def _check_questions(log: Log) -> None:
         for example, row, first in known.filter(~pl.col("agrees")).select("example_id", ROW, "first").head(1).rows():
             (file, place), (before, _) = log.locate("examples", row), log.locate("examples", first)
             message = (
-                f"example {shown(example)} has another {name} than in `{before}`: give different questions "
+                f"example {backticked(example)} has another {name} than in `{before}`: give different questions "
                 "different ids, for instance by importing both sources together"
             )
             raise Problem(file, name, place, message).error()
@@ -320,8 +320,8 @@ def _details(logs: list[Log], name: str) -> dict[str, object]:
         for log, m in zip(logs, manifests, strict=True)
     ]
     extra = {key: value for m in reversed(manifests) for key, value in m.extra.items()}
-    kept = {"license": joined.license, "simulated": joined.simulated, "pools": joined.pools}
-    return {**extra, **kept, "name": name, "source": {"merged": merged}}
+    shared = {"license": joined.license, "simulated": joined.simulated, "pools": joined.pools}
+    return {**extra, **shared, "name": name, "source": {"merged": merged}}
 
 
 def _merge_table(folder: Path, joined: _Joined, table: str, lost: _Dropped, level: int) -> int:
@@ -344,7 +344,7 @@ def _merge_table(folder: Path, joined: _Joined, table: str, lost: _Dropped, leve
 def _gives(rows: pl.DataFrame) -> pl.Series:
     """(n,) whether a row of features is its trace's first or has a value that none before it has."""
     there = (pl.col(name).is_not_null() for name in rows.columns if name not in ("trace_id", "example_id"))
-    new = (own & (own.cast(pl.Int32).cum_sum().over("trace_id") == 1) for own in there)
+    new = (present & (present.cast(pl.Int32).cum_sum().over("trace_id") == 1) for present in there)
     return rows.select(pl.any_horizontal(pl.col("trace_id").is_first_distinct(), *new).alias("gives"))["gives"]
 
 

@@ -43,9 +43,9 @@ def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: A
 
 def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> None:
     """The sealing itself, of a folder under any name; `details` that are no keys of ours are kept as further ones."""
-    own = {key: details[key] for key in _DETAILS & details.keys() if details[key] is not None}
+    known = {key: details[key] for key in _DETAILS & details.keys() if details[key] is not None}
     extra = {key: value for key, value in details.items() if key not in _DETAILS}
-    manifest = Manifest(**{"created": now(), **own}, name=name, tables={}, extra=extra)
+    manifest = Manifest(**{"created": now(), **known}, name=name, tables={}, extra=extra)
     manifest.to_json()  # refused before anything is changed
     log = open_log(folder)
     raise_first([first_damaged(log)])  # a hash would bless damage
@@ -72,8 +72,8 @@ def _is_ours(log: Log, table: str, path: str) -> bool:
 
     with pq.ParquetFile(path) as file:
         groups = [file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)]
-        found = polars_types(file.schema_arrow)
-    if any(dtype != _written_type(table, name, dtype) for name, dtype in found.items()):
+        types = polars_types(file.schema_arrow)
+    if any(dtype != _written_type(table, name, dtype) for name, dtype in types.items()):
         return False
     if max(groups, default=0) > 2 * ROW_GROUP_BYTES:
         return False
@@ -81,11 +81,11 @@ def _is_ours(log: Log, table: str, path: str) -> bool:
     return ids.is_sorted()
 
 
-def _written_type(table: str, name: str, found: pl.DataType) -> pl.DataType:
+def _written_type(table: str, name: str, dtype: pl.DataType) -> pl.DataType:
     """The type in which we would write a column. A list of states must become a fixed-size one."""
     if name == "state" and kind_of(table) == HIDDEN:
-        return state_type(found, lambda: None)
-    return target_type(table, name, found)
+        return state_type(dtype, lambda: None)
+    return target_type(table, name, dtype)
 
 
 def shard_entry(path: Path, file: str) -> ShardEntry:

@@ -18,7 +18,7 @@ from toolkit.log.read.locating import is_shard
 
 LEVELS = range(1, 23)
 LEVEL = 3
-"""Of zstd: the higher, the smaller and the slower to write."""
+"""The level of zstd: a higher one writes smaller files, more slowly."""
 ROW_GROUP_BYTES = 64 * 2**20
 ROW_GROUP_ROWS = 2**17  # small enough that a block of examples reads little else
 _PART = ".part"
@@ -152,14 +152,14 @@ def _encodings(schema: pl.Schema) -> dict[str, str]:
 
 def _row_groups(arrow: Any) -> Iterator[Any]:
     """Slices of an Arrow table of at most 64 MB, as even as halving makes them; one row is never cut."""
-    pieces = [arrow.slice(start, ROW_GROUP_ROWS) for start in range(0, len(arrow), ROW_GROUP_ROWS)] or [arrow]
-    while pieces:
-        piece = pieces.pop(0)
-        if piece.nbytes <= ROW_GROUP_BYTES or len(piece) <= 1:
-            yield piece
+    groups = [arrow.slice(start, ROW_GROUP_ROWS) for start in range(0, len(arrow), ROW_GROUP_ROWS)] or [arrow]
+    while groups:
+        group = groups.pop(0)
+        if group.nbytes <= ROW_GROUP_BYTES or len(group) <= 1:
+            yield group
         else:
-            middle = len(piece) // 2
-            pieces[:0] = [piece.slice(0, middle), piece.slice(middle)]
+            middle = len(group) // 2
+            groups[:0] = [group.slice(0, middle), group.slice(middle)]
 
 
 def _arrow_type(dtype: Any, name: str = "") -> Any | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from toolkit.log.contract.conversion import can_convert, cast, lossy, not_finite, state_type, type_name, wrong_type
-from toolkit.log.contract.problems import LogError, Problem, shown
+from toolkit.log.contract.problems import LogError, Problem, backticked
 from toolkit.log.contract.schema import HIDDEN, keys_of, kind_of, schema_of, target_type
 
 
@@ -24,15 +24,15 @@ def to_contract(frame: pl.DataFrame, table: str) -> pl.DataFrame:
     for name in [*(n for n in contract if n in present), *(n for n in present if n not in contract)]:
         if "\0" in name:  # Arrow has no such names
             raise LogError(f"`{table}`, column {name!r}: its name holds a NUL: rename it")
-        found, target = present[name], target_type(table, name, present[name])
+        source, target = present[name], target_type(table, name, present[name])
         if name == "state" and kind_of(table) == HIDDEN:
-            target = state_type(found, lambda: next(iter(frame["state"].list.len().drop_nulls()), None))
-        if not can_convert(found, target):
-            raise Problem(table, name, 0, wrong_type(found, target)).error()
-        flagged = lossy(pl.col(name), found, target)
+            target = state_type(source, lambda: next(iter(frame["state"].list.len().drop_nulls()), None))
+        if not can_convert(source, target):
+            raise Problem(table, name, 0, wrong_type(source, target)).error()
+        flagged = lossy(pl.col(name), source, target)
         if flagged is not None:
             _raise_first(frame, flagged, table, name, f"does not fit {type_name(target)} without loss")
-        exprs.append(cast(pl.col(name), found, target))
+        exprs.append(cast(pl.col(name), source, target))
     converted = frame.select(exprs)
     for name, dtype in converted.schema.items():
         if name in contract and not contract[name].nullable:
@@ -47,7 +47,7 @@ def to_contract(frame: pl.DataFrame, table: str) -> pl.DataFrame:
 def _raise_first(frame: pl.DataFrame, flagged: pl.Expr, table: str, name: str, what: str) -> None:
     row = frame.select(flagged.fill_null(False).arg_max().alias("row"), flagged.any().alias("any")).row(0)
     if row[1]:
-        raise Problem(table, name, int(row[0]), f"{shown(frame[name][row[0]])} {what}").error()
+        raise Problem(table, name, int(row[0]), f"{backticked(frame[name][row[0]])} {what}").error()
 
 
 def contract_rows(frame: pl.DataFrame, table: str) -> pl.DataFrame:

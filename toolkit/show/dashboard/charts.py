@@ -18,9 +18,9 @@ ANSWERS = (BLUE, ORANGE, PURPLE, GREEN, RED, "#8c7a1f", "#5f6fd0", GREY)
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
 PARTS = ("right", "selection", "stopping", "generation")
 PART_COLOURS = ("#3f9474", "#67a5dc", "#eeb978", "#dfe4e8")
-"""In steps of lightness, told apart in grey too; dark words stand in each."""
+"""Colours in steps of lightness, distinct in grey too; dark words stand in each."""
 INK = "#101418"
-TOLD = ("told apart", "not told apart", "no limits")
+DIFFERENCES = ("told apart", "not told apart", "no limits")
 RING = "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0ZM.55 0A.55 .55 0 1 0-.55 0A.55 .55 0 1 0 .55 0Z"
 """An open circle that stands on a line."""
 VERDICTS = ("right", "wrong", "part right", "unjudged")
@@ -71,11 +71,11 @@ def _config() -> Spec:
 
 def _chart(*layers: Any, height: float = 320, **params: Any) -> Spec:
     """Layers over one another, as wide as their place. The data of each have a name: the page brings them."""
-    made: Spec = alt.layer(*layers).properties(width="container", height=height).to_dict(validate=False)
-    made["autosize"] = {"type": "fit-x", "contains": "padding"}
-    made["params"] = [{"name": name, "value": value} for name, value in (COMMON | params).items()]
-    made["config"] = _config()
-    return made
+    spec: Spec = alt.layer(*layers).properties(width="container", height=height).to_dict(validate=False)
+    spec["autosize"] = {"type": "fit-x", "contains": "padding"}
+    spec["params"] = [{"name": name, "value": value} for name, value in (COMMON | params).items()]
+    spec["config"] = _config()
+    return spec
 
 
 def _in_line(*layers: Any, height: float, **params: Any) -> Spec:
@@ -175,8 +175,8 @@ def _zero() -> Any:
 
 def _forest() -> Spec:
     rows, x, y = _of("rows"), _difference(), _by_name()
-    colour = alt.Color("told:N", scale=_scale(TOLD, (BLUE, GREY, ORANGE)), legend=_untitled())
-    shape = alt.Shape("told:N", scale=_scale(TOLD, ("circle", RING, "diamond")), legend=_untitled())
+    colour = alt.Color("told:N", scale=_scale(DIFFERENCES, (BLUE, GREY, ORANGE)), legend=_untitled())
+    shape = alt.Shape("told:N", scale=_scale(DIFFERENCES, ("circle", RING, "diamond")), legend=_untitled())
     return _chart(
         _zero(),
         rows.mark_rule(strokeWidth=2, tooltip=TIP).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),
@@ -213,12 +213,12 @@ def _headroom() -> Spec:
 
 def _captured() -> Spec:
     rows, ends, y = _of("rows"), _of("ends"), _by_name()
-    said = ["name:N", alt.Tooltip("said:N", title="% of the headroom")]
+    tooltip = ["name:N", alt.Tooltip("said:N", title="% of the headroom")]
     return _chart(
         ends.mark_rule(strokeDash=[3, 3]).encode(x=alt.X("end:Q")),
-        rows.mark_rule(strokeWidth=2, color=BLUE).encode(x=alt.X("low:Q"), x2="high:Q", y=y, tooltip=said),
+        rows.mark_rule(strokeWidth=2, color=BLUE).encode(x=alt.X("low:Q"), x2="high:Q", y=y, tooltip=tooltip),
         rows.mark_point(filled=True, size=70, color=BLUE).encode(
-            x=alt.X("share:Q", title="% of the headroom", scale=alt.Scale(padding=8)), y=y, tooltip=said
+            x=alt.X("share:Q", title="% of the headroom", scale=alt.Scale(padding=8)), y=y, tooltip=tooltip
         ),
         height=ROWS,
     )  # fmt: skip
@@ -235,11 +235,11 @@ def _curves() -> Spec:
     colour, shape = _series("series:N")
     dash = alt.StrokeDash("series:N", legend=None)
     y = alt.Y("estimate:Q", title="%", scale=alt.Scale(zero=False))
-    said = ["series:N", "k:Q", alt.Tooltip("said:N", title="%")]
+    tooltip = ["series:N", "k:Q", alt.Tooltip("said:N", title="%")]
     return _chart(
         lines.mark_area(opacity=0.15).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour),
         lines.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash),
-        lines.mark_point(filled=True, size=50).encode(x=x, y=y, color=colour, shape=shape, tooltip=said),
+        lines.mark_point(filled=True, size=50).encode(x=x, y=y, color=colour, shape=shape, tooltip=tooltip),
         ticks=[], series=[],
     )  # fmt: skip
 
@@ -302,9 +302,9 @@ def _answers() -> Any:
 def _traces() -> Spec:
     traces, y = _of("traces"), _by_name("answers", grid=True, **_above())
     shape = alt.Shape("verdict:N", scale=_scale(VERDICTS, VERDICT_SHAPES), legend=_beside())
-    said = ["step:Q", "sample:Q", "answer:N", "verdict:N", "scores:N", "tokens:N"]
+    tooltip = ["step:Q", "sample:Q", "answer:N", "verdict:N", "scores:N", "tokens:N"]
     points = traces.mark_point(filled=True, size=alt.ExprRef("mark"), cursor="pointer").encode(
-        x=_steps(), y=y, color=_answers(), shape=shape, tooltip=said
+        x=_steps(), y=y, color=_answers(), shape=shape, tooltip=tooltip
     )
     return _in_line(points, height=ROWS, answers=[])
 
@@ -343,12 +343,12 @@ def _stops() -> Spec:
     stops, x = _of("stops"), _steps("traces in order")
     y, colour = _by_name("where each policy stopped", **_above()), _answers()
     start, chosen = (alt.X(field, scale=_all_steps()) for field in ("from:Q", "chosen:Q"))
-    said = ["name:N", "steps:Q", "generated:Q", "verified:N", "said:N", "ending:N", "chose:N"]
+    tooltip = ["name:N", "steps:Q", "generated:Q", "verified:N", "said:N", "ending:N", "chose:N"]
     return _in_line(
-        stops.mark_rule(strokeWidth=3).encode(x=start, x2="step:Q", y=y, color=colour, tooltip=said),
-        stops.mark_tick(orient="vertical", thickness=5, size=16).encode(x=x, y=y, color=colour, tooltip=said),
+        stops.mark_rule(strokeWidth=3).encode(x=start, x2="step:Q", y=y, color=colour, tooltip=tooltip),
+        stops.mark_tick(orient="vertical", thickness=5, size=16).encode(x=x, y=y, color=colour, tooltip=tooltip),
         stops.transform_filter("datum.chosen").mark_point(size=90, strokeWidth=2.5).encode(
-            x=chosen, y=y, color=colour, tooltip=said
+            x=chosen, y=y, color=colour, tooltip=tooltip
         ),
         stops.mark_text(align="left", dx=9).encode(x=x, y=y, text="words:N"),
         height=ROWS, answers=[],

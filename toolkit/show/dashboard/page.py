@@ -40,21 +40,21 @@ def dashboard_page(page: PageData) -> str:
     import_altair()
     from toolkit.show.dashboard.charts import charts
 
-    own = _script()
+    script = _script()
     vega, style = vega_script(), _asset("page.css")
     blocks = "\n".join(
         f'<script type="application/octet-stream" id="examples-{number}">{packed}</script>'
         for number, packed in enumerate(page.examples)
     )
     return Template(_asset("page.html")).substitute(
-        policy=html.escape(_security_policy((own, vega, CALL), style, page.texts is not None)),
+        policy=html.escape(_security_policy((script, vega, CALL), style, page.texts is not None)),
         title=html.escape(page.title),
         style=style,
         files=html.escape(page.texts or ""),
-        made=f"Made by thinkback {version('thinkback')} from saved results. It asks for nothing from elsewhere.",
+        made=f"Made by thinkback {version('thinkback')} from saved results. It loads nothing from elsewhere.",
         results=in_script(page.results),
         charts=in_script(charts()),
-        own=own,
+        own=script,
         examples=blocks,
         vega=vega,
     )

@@ -84,7 +84,7 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
     pixel = figure.dpi / 72  # pixels a typographic point
     halo = [patheffects.withStroke(linewidth=1.6, foreground="white")]
     frame = np.array(axes.get_window_extent(renderer).extents)
-    taken, ties = np.empty((0, 4)), np.empty((0, 2))
+    occupied, ties = np.empty((0, 4)), np.empty((0, 2))
     omitted: list[Label] = []
     letters: list[tuple[Label, Text]] = []
     drawn: list[Artist] = []
@@ -108,7 +108,7 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
         )
         size = text.get_window_extent(renderer)
         at = axes.transData.transform((label.x, label.y))
-        space = _Space(frame, taken, ties, scene)
+        space = _Space(frame, occupied, ties, scene)
         extent = np.array([size.width, size.height])
         box = _best_place(at, extent, label, space, pixel, label.loose)
         if box is None and label.key:
@@ -129,7 +129,7 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
         if text.get_text() == LETTER + label.value and label.key:
             letters.append((label, text))
         text.set_position(((box[0] - at[0]) / pixel, (box[1] - at[1]) / pixel))
-        taken = np.vstack([taken, box])
+        occupied = np.vstack([occupied, box])
         near = np.clip(at, box[:2], box[2:])
         if np.hypot(*(near - at)) >= TIED * pixel or _unclear(at, box[None], scene.dots)[0]:
             ties = np.vstack([ties, along(np.array([at, near]))])
@@ -149,7 +149,7 @@ class _Space:
     """What a label must keep clear of: the frame's edge, labels and their lines so far, and what is drawn."""
 
     frame: np.ndarray
-    taken: np.ndarray  # (t, 4)
+    occupied: np.ndarray  # (t, 4)
     ties: np.ndarray  # (s, 2): samples along the lines that join labels to points
     scene: Scene
 
@@ -168,7 +168,7 @@ def _best_place(
     boxes = np.hstack([centres - size / 2, centres + size / 2])  # (c, 4)
     room = 1.2 * pixel
     free = (boxes[:, :2] > space.frame[:2] + pixel).all(axis=1) & (boxes[:, 2:] < space.frame[2:] - pixel).all(axis=1)
-    free &= ~_overlaps(boxes, space.scene.dots, room).any(axis=1) & ~_overlaps(boxes, space.taken, room).any(axis=1)
+    free &= ~_overlaps(boxes, space.scene.dots, room).any(axis=1) & ~_overlaps(boxes, space.occupied, room).any(axis=1)
     free &= ~_inside(space.ties, boxes).any(axis=1)
     if not free.any():
         return None
@@ -179,7 +179,7 @@ def _best_place(
     ties = (at + steps * (near - at)).transpose(1, 0, 2)  # (f, 16, 2)
     others = space.scene.dots[np.abs((space.scene.dots[:, :2] + space.scene.dots[:, 2:]) / 2 - at).max(axis=1) > 1]
     crossed = _passes(ties, others).sum(axis=0)
-    through = _passes(ties, space.taken).any(axis=0)
+    through = _passes(ties, space.occupied).any(axis=0)
     across = _inside(space.scene.line, boxes).any(axis=1)
     barred = _overlaps(boxes, space.scene.bars, 0.0).sum(axis=1)
     penalty = (
@@ -203,8 +203,8 @@ def _unclear(at: np.ndarray, boxes: np.ndarray, dots: np.ndarray) -> np.ndarray:
     centres = (dots[:, :2] + dots[:, 2:]) / 2
     centres = centres[np.abs(centres - at).max(axis=1) > 1]
     apart = np.hypot(*np.moveaxis(np.clip(centres[None], boxes[:, None, :2], boxes[:, None, 2:]) - centres[None], 2, 0))
-    own = np.hypot(*(np.clip(at, boxes[:, :2], boxes[:, 2:]) - at).T)
-    return np.asarray((apart < 2 * own[:, None]).any(axis=1))
+    distance = np.hypot(*(np.clip(at, boxes[:, :2], boxes[:, 2:]) - at).T)
+    return np.asarray((apart < 2 * distance[:, None]).any(axis=1))
 
 
 def _crosses(starts: np.ndarray, ends: np.ndarray, front: np.ndarray) -> np.ndarray:
@@ -218,7 +218,7 @@ def _crosses(starts: np.ndarray, ends: np.ndarray, front: np.ndarray) -> np.ndar
 
 
 def _side(first: np.ndarray, second: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """On which side of a line points lie: above, on (0) or below it."""
+    """The side of a line on which points lie: above, on (0) or below it."""
     (ax, ay), (bx, by), (x, y) = (np.moveaxis(one, -1, 0) for one in (first, second, point))
     return np.asarray(np.sign((bx - ax) * (y - ay) - (by - ay) * (x - ax)))
 
@@ -232,8 +232,8 @@ def _overlaps(boxes: np.ndarray, others: np.ndarray, room: float) -> np.ndarray:
 
 def _passes(lines: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     """Which of (n, 4) boxes which of the lines of (f, s, 2) samples have a sample in: (n, f)."""
-    found = _inside(lines.reshape(-1, 2), boxes)
-    return np.asarray(found.reshape(len(boxes), *lines.shape[:2]).any(axis=2))
+    inside = _inside(lines.reshape(-1, 2), boxes)
+    return np.asarray(inside.reshape(len(boxes), *lines.shape[:2]).any(axis=2))
 
 
 def _inside(dots: np.ndarray, boxes: np.ndarray) -> np.ndarray:

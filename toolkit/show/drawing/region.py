@@ -21,7 +21,7 @@ _TURNS = {"↑": 0, "←": 1, "↓": 2, "→": 3}  # quarters, to the left
 _SHAPE = np.array([(0, 1), (0.6, 0.1), (0.18, 0.1), (0.18, -1), (-0.18, -1), (-0.18, 0.1), (-0.6, 0.1), (0, 1)])
 FEW = 8
 """Values from which on some may be far from the rest."""
-WORTH = 0.75
+MOST_SPAN = 0.75
 """Far values are left out where the rest spans less than this share of the whole."""
 _EDGE = 0.045  # of the axis: how far within its end a far value is drawn
 
@@ -38,7 +38,7 @@ def view(values: Sequence[float] | np.ndarray, must: Sequence[bool]) -> list[boo
     reach = 1.5 * (third - first)
     near = (given >= first - reach) & (given <= third + reach) | np.asarray(must, bool)
     span = np.ptp(given[near])
-    return [bool(one) for one in (near if span < WORTH * np.ptp(given) and span > 0 else np.ones(len(given), bool))]
+    return [bool(one) for one in (near if span < MOST_SPAN * np.ptp(given) and span > 0 else np.ones(len(given), bool))]
 
 
 @dataclass(frozen=True)
@@ -98,16 +98,16 @@ def arrow_places(
     No arrow hides another: where two would, the second stands further from the edge.
     """
     places: dict[Hashable, tuple[float, float]] = {}
-    taken: list[np.ndarray] = []
+    standing: list[np.ndarray] = []
     for key, (x, y) in points.items():
         far = seen.beyond(x, y)
         if not far:
             continue
         place = np.array(seen.share(*seen.within(x, y))) * size
         inwards = np.array({"↑": (0, -1), "↓": (0, 1), "→": (-1, 0), "←": (1, 0)}[far])
-        while any(np.abs(place - other).max() < 1.3 * SIZE for other in taken):
+        while any(np.abs(place - other).max() < 1.3 * SIZE for other in standing):
             place = place + SIZE / 2 * inwards
-        taken.append(place)
+        standing.append(place)
         places[key] = seen.place(*(place / size))
     return places
 

@@ -23,13 +23,13 @@ _THRESHOLD: dict[str, Any] = {"color": ORANGE, "linewidth": 0.9, "linestyle": (0
 class ReliabilityPanel:
     """Scores of one verifier or gate: (mean score, share of right ones, its ends) of each bin with enough of them.
 
-    Ends are None where there is no interval. `told` is a second line of its heading, such as the ECE. `threshold`:
-    where a gate decides.
+    Ends are None where there is no interval. `subheading` is the second line of its heading, such as the ECE;
+    `threshold` is where a gate decides.
     """
 
     name: str
     bins: tuple[tuple[float, float, float | None, float | None], ...]
-    told: str = ""
+    subheading: str = ""
     threshold: float | None = None
 
 
@@ -51,7 +51,7 @@ def reliability_figure(
     if not panels:
         raise EmptyError("there are no scores to draw")
     bars = f"bars: {100 * level:g} % intervals"
-    names, second = [one.name for one in panels], [one.told for one in panels]
+    names, second = [one.name for one in panels], [one.subheading for one in panels]
     look: dict[str, Any] = {"title": title, "simulated": simulated, "note": f"{bars}; {note}" if note else bars}
     with panel_grid(names, f"{x}, %", f"{y}, %", width=width, second=second, **look) as (figure, drawn):
         labelled = False

@@ -49,7 +49,7 @@ CLOSE, APART = 24, 5
 """Points of a line from which on only every fifth has its marker, each line's at other places."""
 DIAGNOSTIC = "--"
 PUBLISHED = "published"
-"""Of the marks of published points, by which they are found again."""
+"""The label of the marks of published points, which tells them from others."""
 _HOLLOW: dict[str, Any] = {"markersize": 4.6, "markerfacecolor": "white", "markeredgewidth": 0.9}
 BANDED = 3
 """Lines of a panel up to which each has its band: more bands hide one another."""
@@ -168,8 +168,8 @@ def _limit(panels: Sequence[Axes], curves: Sequence[PlottedCurve], levels: Seque
 def _name_beyond(axes: Axes, curves: Sequence[PlottedCurve], x: str) -> None:
     """Where lines leave the axes, their names and last numbers, one below the other at the upper edge."""
     top = axes.get_ylim()[1]
-    gone = [(curve, curve.estimate[-1]) for curve in curves if (curve.estimate[-1] or 0.0) * 100 > top]
-    for number, (curve, last) in enumerate(gone):
+    beyond = [(curve, curve.estimate[-1]) for curve in curves if (curve.estimate[-1] or 0.0) * 100 > top]
+    for number, (curve, last) in enumerate(beyond):
         axes.annotate(
             f"{words(curve.name)} {100 * (last or 0.0):.1f} at {x}{curve.k[-1]:g} ↑",
             (1, 1),
@@ -240,13 +240,13 @@ def _side_by_side(axes: Axes, marks: Sequence[Line2D]) -> None:
 
     figure = axes.figure
     pixel = figure.dpi / 72
-    taken = np.empty((0, 2))
+    placed = np.empty((0, 2))
     shifts = sorted(range(-_FAR, _FAR + 1), key=lambda one: (abs(one), -one))
     for mark in marks:
         at = axes.transData.transform(mark.get_xydata())[0]
         room = pixel * (_ROOM * mark.get_markersize() + mark.get_markeredgewidth())
-        free = (n for n in shifts if (np.hypot(*(taken - at - np.array([n * _STEP * pixel, 0.0])).T) >= room).all())
+        free = (n for n in shifts if (np.hypot(*(placed - at - np.array([n * _STEP * pixel, 0.0])).T) >= room).all())
         shift = next(free, 0) * _STEP
-        taken = np.vstack([taken, at + np.array([shift * pixel, 0.0])])
+        placed = np.vstack([placed, at + np.array([shift * pixel, 0.0])])
         if shift:
             mark.set_transform(axes.transData + ScaledTranslation(shift / 72, 0, figure.dpi_scale_trans))

@@ -362,7 +362,7 @@ def _labels(
 
 
 def _gains(points: Sequence[FrontierPoint], seen: View) -> dict[str, float]:
-    """By name what each point of the front adds to the area below it, as it is drawn."""
+    """The area that each point of the front adds below it as it is drawn, by name."""
     front = sorted((p for p in points if p.on_front), key=lambda p: (p.cost, p.accuracy))
     places = [seen.share(*seen.within(*p.place)) for p in front]
     gains, below = {}, 0.0

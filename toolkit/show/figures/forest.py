@@ -35,10 +35,10 @@ class PolicyDifference:
     @property
     def apart(self) -> bool:
         """Whether its limits leave 0 out, or its p-value tells it apart."""
-        return self.stepwise or not self.around_zero
+        return self.stepwise or not self.holds_zero
 
     @property
-    def around_zero(self) -> bool:
+    def holds_zero(self) -> bool:
         """Whether its limits hold 0, or are not known."""
         return self.low is None or self.high is None or self.low <= 0 <= self.high
 

@@ -11,7 +11,7 @@ from toolkit.show.drawing.lettering import wrapped
 from toolkit.show.drawing.page import WIDTH, on_page
 from toolkit.show.drawing.panels import SHARE, RowLines
 from toolkit.show.drawing.style import INK, NAVY, SMALL, TEXT, calm
-from toolkit.show.tables.table_content import Number, NumberWithInterval, ShownInterval
+from toolkit.show.tables.table_content import IntervalCell, Number, NumberWithInterval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,4 +97,4 @@ def _label(row: PolicyGap) -> str:
     right = _RIGHT.show(row.accuracy)
     if row.share is None:
         return right
-    return f"{right} ({_SHARE.show(ShownInterval(row.share, row.low, row.high))})"
+    return f"{right} ({_SHARE.show(IntervalCell(row.share, row.low, row.high))})"

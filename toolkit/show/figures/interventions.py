@@ -13,7 +13,7 @@ from toolkit.show.drawing.lettering import wrapped
 from toolkit.show.drawing.page import WIDTH, on_page
 from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.drawing.style import GREY, NAVY, ORANGE, SMALL, calm, percent_limits
-from toolkit.show.tables.table_content import ShownInterval
+from toolkit.show.tables.table_content import IntervalCell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +40,7 @@ class PlottedBand:
 
 
 def outcomes_figure(
-    bars: Sequence[tuple[str, ShownInterval, ShownInterval]],
+    bars: Sequence[tuple[str, IntervalCell, IntervalCell]],
     *,
     title: str = "Fixes and flips",
     simulated: bool = False,

@@ -21,7 +21,7 @@ BARS = 32
 
 @dataclass(frozen=True)
 class StoppingTimes:
-    """Of one policy the share of examples (a fraction) on which it paid for so many traces, and their mean."""
+    """The shares (fractions) of examples on which a policy paid for so many traces, and the mean number."""
 
     name: str
     traces: tuple[int, ...]
@@ -59,7 +59,7 @@ def stopping_figure(
 
 
 def _binned(policy: StoppingTimes, low: int, each: int) -> dict[int, float]:
-    """Per cent of the examples by bar, `each` numbers of traces wide, the first at `low`."""
+    """The per cent of the examples by bar, `each` numbers of traces wide, the first at `low`."""
     bars: dict[int, float] = {}
     for count, share in zip(policy.traces, policy.shares, strict=True):
         place = (count - low) // each

@@ -11,7 +11,7 @@ from toolkit.show.drawing.page import WIDTH
 from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.drawing.style import INK, percent_limits
 from toolkit.show.figures.curves import look
-from toolkit.show.tables.table_content import ShownInterval
+from toolkit.show.tables.table_content import IntervalCell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 HUNDRED = 100.0
 PUBLISHED = "hollow: published"
 SIZE = 40
-"""Of every mark, in square points."""
+"""The size of every mark, in square points."""
 
 
 @dataclass(frozen=True)
 class MethodPoint:
     """A method on one data set: its cost, its quality (fractions), and the published two where they are known."""
 
-    cost: ShownInterval
-    quality: ShownInterval
+    cost: IntervalCell
+    quality: IntervalCell
     published: tuple[float, float] | None = None
 
 

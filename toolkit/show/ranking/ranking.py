@@ -1,4 +1,4 @@
-"""From the result frames of a run to its policies in their order, with all that is said about each.
+"""The policies of a run in their order, with all that is said about each, by its result frames.
 
 `summary` (policy, metric, estimate, low, high, n, method?) and `comparisons` (policy, baseline, metric,
 difference, low, high, p_value, n, method?, exact_p?, identical?) are the frames that a replay saves, and `ranks`
@@ -18,7 +18,7 @@ import polars as pl
 
 from toolkit.columns import COLUMNS, OutcomeColumn, metric_column
 from toolkit.notes import Note
-from toolkit.show.tables.table_content import ShownInterval
+from toolkit.show.tables.table_content import IntervalCell
 from toolkit.stats import not_worse
 from toolkit.stats.many.ranks import NO_RANKS
 from toolkit.stats.metrics.metrics import cost_column, rank_key
@@ -32,8 +32,8 @@ MARKED = {
     "studentised_few": "a mean of fewer than 500 examples, whose tail they may not have seen",
     "fieller_few": "a quotient of means of fewer than 500 examples",
     "bca_tail": "a cost, whose tail BCa overlooks",
-    "korn-graubard_few": "clusters worth fewer than ten of equal size, or events of a kind worth fewer than three",
-    "graded_few": "nearly all values are 0, or 1, or all are alike: what others may be is not seen",
+    "korn-graubard_few": "clusters or weighed examples worth fewer than ten alike, or events of a kind than three",
+    "graded_few": "nearly all values are 0, or 1, or equal: the sample may lack other values",
     "headroom_few": "fewer than 50 examples that the oracle alone has right, or clusters worth fewer than ten",
     "t_few": "few clusters: below ten, of costs below 500; or few wrong answers in an F1, or graded values that differ",
 }
@@ -47,8 +47,9 @@ MARKED_IN_CLUSTERS = MARKED | {
 """The same where the log has clusters."""
 
 OF_CLUSTERS = {"korn-graubard", "korn-graubard_few", "t", "t_few"}
-ON_CLUSTERS = {"clusters", "few_clusters"}
-"""Codes of the notes on clusters."""
+ON_CLUSTERS, ON_WEIGHTS = {"clusters", "few_clusters"}, {"weighed"}
+ON_STRATA = {"strata", "small_strata", *ON_WEIGHTS}
+"""Codes of the notes on clusters, on weights, and on strata."""
 UNLIKE_CALLS = "unlike_calls"
 """Code of the note that calls are counted which need not cost the same."""
 
@@ -137,7 +138,7 @@ class RankedInput:
         """Every policy with all that is said about it, the best first."""
         return _rank(self)
 
-    def worth(self, cell: ShownInterval | None) -> float | None:
+    def merit(self, cell: IntervalCell | None) -> float | None:
         """What ranks of a value of that metric: more is better."""
         return None if cell is None else -cell.estimate if self.quality.cost else cell.estimate
 
@@ -160,10 +161,10 @@ class Ranked:
 
     policy: PolicyRow
     place: int | None  # 1 is the best; None for diagnostics and where the metric that ranks is not known
-    quality: ShownInterval | None  # of the metric that ranks
-    cost: ShownInterval | None
+    quality: IntervalCell | None  # of the metric that ranks
+    cost: IntervalCell | None
     means: dict[str, float | None] = field(default_factory=dict)
-    difference: ShownInterval | None = None  # to the baseline, with limits that hold for all such differences
+    difference: IntervalCell | None = None  # to the baseline, with limits that hold for all such differences
     p_value: float | None = None  # of the difference to the baseline, adjusted for all such differences
     on_front: bool | None = None
     front_share: float | None = None  # of normal draws in which it is on the front
@@ -173,7 +174,7 @@ class Ranked:
     same_as: frozenset[str] = frozenset()  # the baseline, the leader, where it makes their calls on every example
     not_worse: bool | None = None  # than the baseline by more than the margin
     chosen: bool = False  # the best of its sweep, on the rows that are reported
-    corrected: ShownInterval | None = None  # `quality`, corrected for having been chosen
+    corrected: IntervalCell | None = None  # `quality`, corrected for having been chosen
     tried: int = 0  # policies that could have led
     baseline: bool = False
 
@@ -200,12 +201,12 @@ class Ranked:
         return "; ".join(remarks)
 
 
-def cell_of(cell: Sequence[Any] | None) -> ShownInterval | None:
+def cell_of(cell: Sequence[Any] | None) -> IntervalCell | None:
     """Estimate, limits and, where the method is a marked one, the mark, of (estimate, low, high, n, method)."""
     if cell is None or cell[0] is None:
         return None
     estimate, low, high, _, method = cell
-    return ShownInterval(estimate, low, high, "†" if method in MARKED else "")
+    return IntervalCell(estimate, low, high, "†" if method in MARKED else "")
 
 
 def reasons(methods: Iterable[str | None], clustered: bool) -> list[str]:
@@ -226,7 +227,7 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
     metric, cost = results.metric, str(results.cost.metric)
     metrics = results.summary["metric"].unique().to_list()
     keys = [
-        rank_key(results.worth(summary.get((policy.name, metric))), _estimate(summary.get((policy.name, cost))), i)
+        rank_key(results.merit(summary.get((policy.name, metric))), _estimate(summary.get((policy.name, cost))), i)
         for i, policy in enumerate(results.policies)
     ]
     best_first = [results.policies[key[2]] for key in sorted(keys)]
@@ -264,7 +265,7 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
                 same_as=same.get(policy.name, frozenset()),
                 not_worse=_not_worse(difference, results),
                 chosen=policy.name in chosen,
-                corrected=ShownInterval.of([cells.get(f"corrected{end}") for end in ("", "_low", "_high")]),
+                corrected=IntervalCell.of([cells.get(f"corrected{end}") for end in ("", "_low", "_high")]),
                 tried=tried,
                 baseline=policy.name == results.baseline,
             )
@@ -285,18 +286,18 @@ def pareto_front(points: dict[str, tuple[float, float]]) -> frozenset[str]:
     return frozenset(front)
 
 
-def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple[Any, ...], ShownInterval]:
+def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple[Any, ...], IntervalCell]:
     """Rows of a result frame by key; those whose value is null are left out."""
     marked = "method" in frame.columns
     return {
-        tuple(row[key] for key in keys): ShownInterval(
+        tuple(row[key] for key in keys): IntervalCell(
             row[value], row["low"], row["high"], "†" if marked and row["method"] in MARKED else ""
         )
         for row in frame.filter(pl.col(value).is_not_null()).iter_rows(named=True)
     }
 
 
-def _at_once(difference: ShownInterval | None, cells: Mapping[str, Any]) -> ShownInterval | None:
+def _at_once(difference: IntervalCell | None, cells: Mapping[str, Any]) -> IntervalCell | None:
     """A difference to the baseline with the limits that hold for all of them, where these are known."""
     limits = cells.get("baseline_low"), cells.get("baseline_high")
     if difference is None or None in limits:
@@ -304,12 +305,12 @@ def _at_once(difference: ShownInterval | None, cells: Mapping[str, Any]) -> Show
     return replace(difference, low=limits[0], high=limits[1])
 
 
-def _estimate(cell: ShownInterval | None) -> float | None:
+def _estimate(cell: IntervalCell | None) -> float | None:
     return None if cell is None else cell.estimate
 
 
 def _chosen(
-    best_first: Sequence[PolicyRow], summary: dict[tuple[Any, ...], ShownInterval], metric: str
+    best_first: Sequence[PolicyRow], summary: dict[tuple[Any, ...], IntervalCell], metric: str
 ) -> frozenset[str]:
     """The best row of each sweep."""
     first: dict[str, str] = {}
@@ -344,7 +345,7 @@ def _at_least(p_value: float | None, exact: float | None) -> float | None:
     return p_value if p_value is None or exact is None else max(p_value, exact)
 
 
-def _not_worse(difference: ShownInterval | None, results: RankedInput) -> bool | None:
+def _not_worse(difference: IntervalCell | None, results: RankedInput) -> bool | None:
     if results.margin is None or difference is None or difference.low is None or difference.high is None:
         return None
     low = -difference.high if results.quality.cost else difference.low

@@ -12,7 +12,7 @@ from toolkit.errors import counted
 from toolkit.notes import Severity
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.figures.figure import FrontierPoint, frontier
-from toolkit.show.ranking.ranking import PolicyRow, Ranked, RankedInput, rank, reasons, short_names
+from toolkit.show.ranking.ranking import ON_WEIGHTS, PolicyRow, Ranked, RankedInput, rank, reasons, short_names
 from toolkit.show.tables.html import SIMULATED
 from toolkit.show.tables.table import Table
 from toolkit.show.tables.table_content import (
@@ -20,10 +20,10 @@ from toolkit.show.tables.table_content import (
     ColumnNote,
     Form,
     FrontMark,
+    IntervalCell,
     Number,
     NumberWithInterval,
     RankSet,
-    ShownInterval,
     TableColumn,
     Tick,
     Words,
@@ -182,7 +182,7 @@ def _of_sweeps(ranked: Sequence[Ranked], most: int | None, must: Collection[str]
 
 
 def _spread(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[Ranked]:
-    """At most so many rows of a sweep along one number, from end to end of it."""
+    """The rows of a sweep along one number, at most so many, from end to end of it."""
     along = sorted((row for row in rows if row not in must), key=lambda row: float(row.policy.swept[0][1]))
     room = max(0, most - len(must))
     places = {round(place * (len(along) - 1) / max(room - 1, 1)) for place in range(room)}
@@ -190,7 +190,7 @@ def _spread(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[R
 
 
 def _first(ranked: Sequence[Ranked], must: Sequence[Ranked], most: int | None) -> list[Ranked]:
-    """At most so many rows in their order: those that must be shown, those on the front, the best."""
+    """The rows in their order, at most so many: those that must be shown, those on the front, the best."""
     if most is None or len(ranked) <= most:
         return list(ranked)
     names = {row.policy.name for row in must}
@@ -200,16 +200,16 @@ def _first(ranked: Sequence[Ranked], must: Sequence[Ranked], most: int | None) -
     return [row for row in ranked if row.policy.name in names]
 
 
-MadeColumn = tuple[TableColumn, Callable[[Ranked], Any]]
+CellColumn = tuple[TableColumn, Callable[[Ranked], Any]]
 """A column of the table and what makes its cells."""
 
 
-def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[MadeColumn]:
+def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[CellColumn]:
     """The columns in their order: the metric that ranks, costs, the comparison with the baseline, other metrics."""
     quality = results.quality
     value, change = NumberWithInterval.of(quality), NumberWithInterval.of(quality, signed=True)
     means = [column for column in results.columns if _has_column(column, results, ranked)]
-    parts: list[MadeColumn] = [
+    parts: list[CellColumn] = [
         (TableColumn("#", Number(0), "place"), lambda r: r.place),
         (TableColumn("policy", Called(results.called)), lambda r: r.policy.name),
         (TableColumn(quality.heading, value, results.metric), lambda r: r.quality),
@@ -260,10 +260,10 @@ def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ra
         "known": known(column),
         "above 0": any(row.means.get(str(column.metric)) for row in ranked),
         "as cost": False,
-    }[column.shown]
+    }[column.display]
 
 
-def _mean(column: OutcomeColumn, results: RankedInput) -> MadeColumn:
+def _mean(column: OutcomeColumn, results: RankedInput) -> CellColumn:
     metric = str(column.metric)
     decimals = column.decimals if column.header else column.precision
     form = (
@@ -308,7 +308,8 @@ def _explanations(
     """What the table's own columns and marks mean, in order."""
     how = f"{results.method}, {results.resamples:,} resamples paired by example, seed {results.seed}"
     if results.clustered:
-        how = "exact limits of rates and Student's t, over clusters"
+        weighed = any(note.code in ON_WEIGHTS for note in results.notes)
+        how = f"exact limits of rates and Student's t, over {'weighed examples' if weighed else 'clusters'}"
     brackets = f" In brackets {100 * results.level:g} % intervals: {how}."
     without = results.clustered and results.summary["low"].null_count() == len(results.summary)
     yield ColumnNote(f"{results.n:,} examples; means per example.{'' if without else brackets}")
@@ -348,8 +349,8 @@ def _explanations(
     if any(row.front_share is not None for row in ranked):
         yield ColumnNote("Pareto %: the share of normal draws in which a policy is on that front.", ("on_front",))
     for column in results.columns:
-        if column.told and column.metric in keys:
-            yield ColumnNote(f"{column.label}: {column.told}.", (str(column.metric),))
+        if column.remark and column.metric in keys:
+            yield ColumnNote(f"{column.label}: {column.remark}.", (str(column.metric),))
     if any(row.ranks for row in ranked):
         yield ColumnNote(f"rank: the places that a policy may have; all of them hold at once at {level}.", ("rank",))
     if any(row.ties is not None for row in ranked):
@@ -361,7 +362,7 @@ def _explanations(
         text = "identical: the same answers and costs on every example; other examples may tell them apart."
         yield ColumnNote(text, ("leader", "not_worse"))
     if any(row.corrected for row in ranked):
-        text = "corrected: of what was chosen on these rows, by choosing on one half of them and scoring on the other"
+        text = "corrected: the value of what was chosen on these rows, where one half chooses and the other half scores"
         text += "; from its lower limit to the plain upper one."
         yield ColumnNote(text, ("corrected",))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
@@ -369,15 +370,14 @@ def _explanations(
 
 
 def _ties_below(results: RankedInput, ranked: Sequence[Ranked]) -> Iterator[ColumnNote]:
-    """That a policy may tie with the leader though a better one does not."""
+    """A note where a policy ties with the leader and a better one does not."""
     real = [row for row in ranked if row.place is not None and row.ties is not None and not row.leads]
     last = max((place for place, row in enumerate(real) if row.ties), default=0)
     apart = next((row for row in real[:last] if not row.ties), None)
     if apart is not None:
         text = (
             f"`{apart.policy.name}` is told apart from the leader and `{real[last].policy.name}`, below it, is not: "
-            "what decides is on which examples a policy and the leader differ and who wins there, not the distance "
-            "alone."
+            "the examples on which a policy and the leader differ decide, and who wins there, not the distance alone."
         )
         yield ColumnNote(text, ("leader",))
 
@@ -402,7 +402,7 @@ def takeaway(results: RankedInput) -> str | None:
     best = "lowest" if results.quality.cost else "best"
     text = f"`{called[leader.policy.name]}` has the {best} {results.quality.label}, {_quality(results, leader.quality)}"
     if leader.corrected is not None:
-        text += f" ({_quality(results, ShownInterval(leader.corrected.estimate))} corrected for having been chosen)"
+        text += f" ({_quality(results, IntervalCell(leader.corrected.estimate))} corrected for having been chosen)"
     if leader.baseline:
         text += "; it is the baseline"
     elif leader.difference is not None:
@@ -433,17 +433,17 @@ def _tied(results: RankedInput, leader: Ranked, tied: list[Ranked]) -> str:
     return f"{text}; {whose} {less}."
 
 
-def _quality(results: RankedInput, value: ShownInterval, signed: bool = False) -> str:
+def _quality(results: RankedInput, value: IntervalCell, signed: bool = False) -> str:
     if results.quality.share and not signed:
         return percent(value)
     return NumberWithInterval.of(results.quality, signed).show(value)
 
 
-def percent(share: ShownInterval) -> str:
+def percent(share: IntervalCell) -> str:
     """A share with its interval: `74.8 % [72.9, 76.6]`."""
     number, bracket, rest = NumberWithInterval(1, 100.0).show(share).partition(" [")
     return f"{number} %{bracket}{rest}"
 
 
 def _cost(results: RankedInput, value: float) -> str:
-    return NumberWithInterval.of(results.cost).show(ShownInterval(value))
+    return NumberWithInterval.of(results.cost).show(IntervalCell(value))

@@ -48,10 +48,10 @@ def as_latex(table: TableContent, label: str, width: float, whole: bool = False)
     grids = [grid.folded(space) for grid in _grids(table, space, whole)]
     printed = {place for grid in grids for place in grid.places}
     columns = [column for place, column in enumerate(table.columns) if place in printed or column.beneath]
-    gone = [column.name for column in table.columns if column not in columns]
+    left_out = [column.name for column in table.columns if column not in columns]
     above, below = (_printed(notes if whole else notes_on(notes, columns)) for notes in (table.above, table.below))
     below = [*(f"{sign} {text}." for text, sign in _marks_of(table).items()), *below]
-    below += [f"Left out, since the page is narrow: {'; '.join(gone)}."] if gone else []
+    below += [f"Left out, since the page is narrow: {'; '.join(left_out)}."] if left_out else []
     caption = table.title
     if whole and (known := _NUMBERED.fullmatch(caption)):
         caption = f"{known[2]}; as table {known[1]}"  # the paper has a number of its own
@@ -91,24 +91,24 @@ class _OverPublished(Form):
 
     stacks: ClassVar[str] = " ("
 
-    own: Form
-    theirs: Form
+    ours_form: Form
+    published_form: Form
 
     @property
     def align(self) -> str:  # type: ignore[override]
-        return self.own.align
+        return self.ours_form.align
 
     def show(self, value: tuple[Any, Any]) -> str:
         ours, published = value
-        text = DASH if ours is None else self.own.show(ours)
-        return text if published is None else f"{text} ({self.theirs.show(published)})"
+        text = DASH if ours is None else self.ours_form.show(ours)
+        return text if published is None else f"{text} ({self.published_form.show(published)})"
 
 
 def _in_print(table: T) -> T:
     """The table without what is not printed, and with the columns that stand under another one in its cells."""
     places = {column.key: i for i, column in enumerate(table.columns) if column.key and not column.under}
     beneath = {places[c.under]: i for i, c in enumerate(table.columns) if c.under in places}
-    kept = [
+    printed = [
         i for i, c in enumerate(table.columns) if c.under not in places and (c.printed or c.core)
     ]  # what was asked for is printed
 
@@ -125,8 +125,8 @@ def _in_print(table: T) -> T:
 
     return replace(
         table,
-        columns=tuple(map(column, kept)),
-        rows=tuple(tuple(cell(row, i) for i in kept) for row in table.rows),
+        columns=tuple(map(column, printed)),
+        rows=tuple(tuple(cell(row, i) for i in printed) for row in table.rows),
         below=(*table.below, PUBLISHED) if beneath else table.below,
     )
 
@@ -194,7 +194,6 @@ class _Grid:
         return [indent + line.removeprefix(indent) for line in folded(text.removeprefix(indent), room, self.size)]
 
     def only(self, columns: Sequence[int]) -> _Grid:
-        """Some columns."""
         rows = tuple(tuple(row[k] for k in columns) for row in self.rows)
         places, heads = tuple(self.places[k] for k in columns), tuple(self.heads[k] for k in columns)
         return replace(self, places=places, heads=heads, rows=rows)
@@ -236,14 +235,14 @@ def _stages(table: TableContent, tight: float) -> Iterator[_Grid]:
     stacked = tuple(tuple(cell.replace(" [", "\n[") for cell in row) for row in rows)
     core = all(c.core for i, c in enumerate(table.columns) if i != words and not c.beneath)
     pressed = [(high, stacked, (8,), _LEAST)] if core else []  # before a column that was asked for goes
-    for shown, cells, sizes, room in (
+    for titles, cells, sizes, room in (
         (heads, rows, (10, 9, 8), _ROOMY),
         (high, rows, (9, 8), _ROOMY),
         (high, stacked, (9, 8), tight),
         *pressed,
     ):
         for size in sizes:
-            yield _Grid(table, tuple(places), shown, cells, size, room)
+            yield _Grid(table, tuple(places), titles, cells, size, room)
 
 
 def _words_of(table: TableContent) -> int | None:
@@ -282,23 +281,23 @@ def _parts(grid: _Grid, space: float) -> list[_Grid]:
 
 
 def _telling(grid: _Grid) -> list[int]:
-    """As few of the first columns as tell every row from the others; at least one, and not all."""
+    """The fewest first columns that tell every row from the others; at least one, and not all."""
 
-    def told_apart(places: Sequence[int]) -> int:
+    def distinct(places: Sequence[int]) -> int:
         return len({tuple(row[k] for k in places) for row in grid.rows})
 
     words = max(1, next((i for i, left in enumerate(grid.left()) if not left), 1))
     counts = range(1, len(grid.places))
-    head = list(range(next((count for count in counts if told_apart(range(count)) == len(grid.rows)), words)))
+    head = list(range(next((count for count in counts if distinct(range(count)) == len(grid.rows)), words)))
     for i in head[:]:
         fewer = [k for k in head if k != i]
-        if fewer and told_apart(fewer) == told_apart(head):
+        if fewer and distinct(fewer) == distinct(head):
             head = fewer
     return head
 
 
 def _filled(grid: _Grid, head: Sequence[int], space: float) -> list[_Grid]:
-    """As many columns in each part as it has room for, all in their order; `head` begins every one."""
+    """The columns in parts, each with as many as it has room for, in their order; `head` begins every part."""
     parts: list[list[int]] = [[*head]]
     for i in (k for k in range(len(grid.places)) if k not in head):
         if parts[-1] == [*head] or grid.only([*parts[-1], i]).fits(space):

@@ -14,7 +14,7 @@ from string import ascii_lowercase
 
 POINTS_AN_INCH = 72.27
 MARKS = 260
-"""How many marks there are."""
+"""The number of marks."""
 _SPARE = 1.03  # kerning makes a few pairs of letters wider than the sum of the two
 _GROWN = {10: 1.0, 9: 1.028, 8: 1.063}  # smaller sizes of the font are wider for their height
 _SIGNS = {
@@ -91,13 +91,13 @@ def _parts(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
             continue
         glued = False
         for part in (one for one in _JOINTS.split(word) if one):
-            piece = ""
+            line = ""
             for sign in part:
-                if piece and points(piece + sign, size) > space:
-                    yield piece, glued
-                    piece, glued = "", True
-                piece += sign
-            yield piece, glued
+                if line and points(line + sign, size) > space:
+                    yield line, glued
+                    line, glued = "", True
+                line += sign
+            yield line, glued
             glued = True
 
 

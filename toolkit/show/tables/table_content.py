@@ -21,7 +21,7 @@ DELTA = ("δ", "∆", "delta")
 
 
 @dataclass(frozen=True)
-class ShownInterval:
+class IntervalCell:
     """An estimate with the ends of its interval, which may be missing, and a mark that a note explains."""
 
     estimate: float
@@ -30,20 +30,20 @@ class ShownInterval:
     mark: str = ""
 
     @classmethod
-    def of(cls, numbers: Sequence[float | None], factor: float = 1.0) -> ShownInterval | None:
+    def of(cls, numbers: Sequence[float | None], factor: float = 1.0) -> IntervalCell | None:
         """An estimate and its ends, times a factor that is not negative; None where there is no estimate."""
         estimate, low, high = numbers
         return None if estimate is None else cls(estimate, low, high).times(factor)
 
-    def times(self, factor: float) -> ShownInterval:
+    def times(self, factor: float) -> IntervalCell:
         """The same in another unit; `factor` is not negative."""
         low, high = (None if end is None else factor * end for end in (self.low, self.high))
-        return ShownInterval(factor * self.estimate, low, high, self.mark)
+        return IntervalCell(factor * self.estimate, low, high, self.mark)
 
-    def turned(self) -> ShownInterval:
+    def turned(self) -> IntervalCell:
         """The difference the other way round."""
         low, high = (None if end is None else -end for end in (self.high, self.low))
-        return ShownInterval(-self.estimate, low, high, self.mark)
+        return IntervalCell(-self.estimate, low, high, self.mark)
 
 
 class ColumnNote(str):
@@ -130,7 +130,7 @@ class Number(Form):
 
 @dataclass(frozen=True)
 class NumberWithInterval(Number):
-    """A cell of type ShownInterval: `61.2 [59.0, 63.4]`, the ends with as many decimals as the estimate."""
+    """A cell of type IntervalCell: `61.2 [59.0, 63.4]`, the ends with as many decimals as the estimate."""
 
     decimals: int = 1
 
@@ -139,7 +139,7 @@ class NumberWithInterval(Number):
         """A metric as people read it: shares in per cent."""
         return cls(1, 100.0, signed) if column.share else cls(column.decimals, column.scale, signed, column.significant)
 
-    def show(self, value: ShownInterval) -> str:
+    def show(self, value: IntervalCell) -> str:
         number = Number(self.places(value.estimate), self.scale, self.signed)
         if value.low is None or value.high is None:
             return number.show(value.estimate) + value.mark
@@ -148,7 +148,7 @@ class NumberWithInterval(Number):
     def fields(self, name: str) -> tuple[str, ...]:
         return (name, f"{name}_low", f"{name}_high")
 
-    def values(self, value: ShownInterval | None) -> tuple[Any, ...]:
+    def values(self, value: IntervalCell | None) -> tuple[Any, ...]:
         return (None, None, None) if value is None else (value.estimate, value.low, value.high)
 
 
@@ -304,11 +304,11 @@ def notes_on(
     notes: Sequence[str], columns: Sequence[TableColumn], empty: Sequence[TableColumn] = ()
 ) -> tuple[str, ...]:
     """The notes but for those that explain none of these columns, nor why one that is left out as `empty` is so."""
-    there, gone = ({column.key or column.name for column in some} for some in (columns, empty))
+    there, empty_names = ({column.key or column.name for column in some} for some in (columns, empty))
 
     def explains(note: str) -> bool:
         named = set(getattr(note, "columns", ()))
-        return not named or bool(named & there) or (getattr(note, "on_gaps", False) and bool(named & gone))
+        return not named or bool(named & there) or (getattr(note, "on_gaps", False) and bool(named & empty_names))
 
     return tuple(filter(explains, notes))
 

@@ -138,7 +138,7 @@ def _beneath(table: TableContent) -> _Layout:
 
 
 def _filled(layout: _Layout) -> tuple[_Layout, list[TableColumn]]:
-    """Without the columns that may be hidden where every cell is empty or a dash; and these."""
+    """The layout without the columns that may be hidden and have no filled cell; and these columns."""
     empty = []
     for i in reversed(range(len(layout.columns))):
         if layout.columns[i].if_filled and layout.rows and all(row[i] in ("", DASH) for row in layout.rows):

@@ -49,7 +49,7 @@ def resampled_sums(
 
     `space`: the sums of an earlier call that are no longer needed; their memory is used again where it suffices.
     """
-    small = scan.integer & (scan.reach * int(resamples.draws.max()) < EXACT_FLOAT32)
+    small = scan.integer & (scan.reach * int(resamples.draws.max()) < EXACT_FLOAT32) & (units.weight is None)
     kinds = np.where(scan.constant, 0, np.where(small, 1, 2))
     index = np.array(sorted(wanted, key=lambda i: (kinds[i], i)), np.int64)
     start, fractions = np.searchsorted(kinds[index], [1, 2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 FEW_ERRORS = 30
-"""With fewer errors the delta method takes over from the bootstrap; of differences: examples where one policy errs."""
+"""Errors (of differences: examples where one policy errs) below which the delta method replaces the bootstrap."""
 
 FEW_GOLD, FEWEST_GOLD = 10, 5
-"""Below ten examples with the class as gold an interval is marked, below five there is none."""
+"""Examples with the class as gold below which an interval is marked, and below which there is none."""
 
 
 def _jaccard_limits(right: Floats, wrong: Floats, level: float) -> tuple[Floats, Floats]:
@@ -49,7 +49,7 @@ class _Slopes:
 
     @classmethod
     def of(cls, right: Floats, named: Floats, gold: Floats, weighted: bool) -> _Slopes:
-        """At these sums; the F1s count alike, or by gold."""
+        """The slopes at these sums; the F1s count alike, or by gold."""
         both = named + gold
         f1 = 2 * right / both
         total = gold.sum(axis=-1, keepdims=True)
@@ -138,7 +138,7 @@ class _Cells:
         return np.asarray((self.sums @ self.wrong).sum(axis=1))
 
     def slopes(self, pseudo: Callable[[Floats, Floats, Floats, int], tuple[Floats, Floats, Floats]]) -> _Slopes:
-        """Of each policy, after a pseudo-example."""
+        """The slopes of each policy, after a pseudo-example."""
         right, named, gold = np.moveaxis(self.sums, 2, 0)
         return _Slopes.of(*pseudo(right, named, gold, self.classes), self.metric.weighted)
 
@@ -167,7 +167,8 @@ def f1_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, 
 
 def few_wrong(sample: WholeSample, metric: F1, policies: Ints) -> NDArray[np.bool_]:
     """Whether fewer than 30 answers of some policies are wrong, of those that an F1 counts."""
-    return _cells(sample, metric).errors[policies] < FEW_ERRORS
+    cells = _cells(sample, metric)
+    return replace(cells, sums=sample.scan.count[cells.numbers]).errors[policies] < FEW_ERRORS
 
 
 def _cells(sample: WholeSample, metric: F1) -> _Cells:
@@ -257,9 +258,9 @@ def _unit_sums(units: Units, scan: Scan, weights: csr_matrix, of: Callable[[Floa
     out = np.zeros(weights.shape[0])
     for start in range(0, len(out), ROWS):
         part = weights[start : start + ROWS]
-        used = np.unique(part.indices)
-        part, sums, last = part[:, used], np.zeros((part.shape[0], 0)), -1
-        for chunk, cut, rows in units.parts([scan.statistics[i] for i in used], ROWS):
+        numbers = np.unique(part.indices)
+        part, sums, last = part[:, numbers], np.zeros((part.shape[0], 0)), -1
+        for chunk, cut, rows in units.parts([scan.statistics[i] for i in numbers], ROWS):
             if chunk != last:
                 out[start : start + ROWS] += of(sums).sum(axis=1)
                 sums, last = np.zeros((part.shape[0], rows.shape[1])), chunk

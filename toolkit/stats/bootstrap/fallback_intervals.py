@@ -29,12 +29,12 @@ from toolkit.stats.limits.clusters import (
     FEW_CLUSTERS,
     FEWEST_CLUSTERS,
     NOTHING,
+    effective_trials,
     few_events,
     graded_limits,
     jackknife_variance,
     korn_graubard,
     student,
-    worth_in_trials,
 )
 from toolkit.stats.limits.discordant import FEW_PAIRS, mid_p, score_p, tango
 from toolkit.stats.limits.fieller import (
@@ -47,10 +47,10 @@ from toolkit.stats.limits.fieller import (
     moment_sums,
 )
 from toolkit.stats.limits.intervals import clip_limits, clopper_pearson, hybrid, wilson, wilson_limits
-from toolkit.stats.limits.studentised import FEW_UNITS
+from toolkit.stats.limits.studentised import FEW_UNITS, Spread
 from toolkit.stats.metrics.metrics import F1, Metric
 from toolkit.stats.metrics.resamples import Settings
-from toolkit.stats.metrics.scan import Units
+from toolkit.stats.metrics.scan import SCAN_ROWS, Units
 from toolkit.stats.metrics.spill import Floats, Ints
 
 STUDENT, STUDENT_FEW = METHOD_NAMES.index("t"), METHOD_NAMES.index("t_few")
@@ -85,9 +85,9 @@ def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pair
         if moments is not None and studentised:
             _add_graded(moments, sample, plan, pairs)
         corner = _Corner(sample, plan, pairs, results, settings, studentised, moments)
-        for holds, put in CHOICES:
+        for holds, choose in CHOICES:
             if holds(corner):
-                put(corner)
+                choose(corner)
     return results
 
 
@@ -97,7 +97,7 @@ def _add_graded(moments: CostMoments, sample: WholeSample, plan: SeriesPlan, pai
         if sample.metrics[m].of_cost:
             continue
         on = np.flatnonzero(pairs.graded[number, m] & plan.valued[m] & (pairs.effective[number, m] >= FEW_PAIRS))
-        spread = pairs.spread(number, m, on, sample.counts[m, on].astype(np.float64))
+        spread = _spread(sample, pairs, (number, plan.references[number]), m, on)
         moments.second[number + 1, m, on], moments.third[number + 1, m, on] = spread.second, spread.third
 
 
@@ -142,9 +142,13 @@ def _few_pairs(corner: _Corner) -> None:
             on = np.flatnonzero(known & ~pairs.graded[number, m])
             if len(on):
                 one, two = pairs.first[number, m, on], pairs.second[number, m, on]
-                (low, high), few = _tango(one, two, sample.counts[m, on], settings.level), one + two < FEW_PAIRS
+                few = one + two < FEW_PAIRS
+                trials = _trials_of_pairs(corner, m, on, number, reference)
+                times = trials / sample.counts[m, on]
+                low, high = _tango(one * times, two * times, trials, settings.level)
                 results.put(slot, m, on[few], low[few], high[few], mid_p(one[few], two[few]), "tango")
-                results.widen(slot, m, on[~few], low[~few], high[~few], score_p(one[~few], two[~few]))
+                one, two = (one * times)[~few], (two * times)[~few]
+                results.widen(slot, m, on[~few], low[~few], high[~few], score_p(one, two))
             _graded_pairs(corner, slot, m, np.flatnonzero(known & pairs.graded[number, m]))
             other = sample.few_events(m, reference)
             for p in np.flatnonzero(~np.isnan(pairs.unlike[number, m]) & plan.valued[m]).tolist():
@@ -166,7 +170,7 @@ def _graded_pairs(corner: _Corner, slot: Slot, m: int, on: Ints) -> None:
     sample, pairs, results, level = corner.sample, corner.pairs, corner.results, corner.settings.level
     number, n = slot[1], sample.counts[m, on].astype(np.float64)
     at = number, m, on
-    spread = pairs.spread(number, m, on, n)
+    spread = _spread(sample, pairs, (number, corner.plan.references[number]), m, on)
     few = pairs.effective[at] < FEW_PAIRS
     limits = student(results.value[(*slot, m, on)], spread.second / (n - 1), n, level)
     low, high, p_value = (end[few] for end in limits)
@@ -179,11 +183,45 @@ def _graded_pairs(corner: _Corner, slot: Slot, m: int, on: Ints) -> None:
     results.widen(slot, m, on[few], low, high, score_p(one, two))
 
 
+def _spread(sample: WholeSample, pairs: Pairs, against: tuple[int, int], m: int, on: Ints) -> Spread:
+    """The spread of differences to a reference, its number among all and its policy; of strata that within these."""
+    n = sample.counts[m, on].astype(np.float64)
+    spread = pairs.spread(against[0], m, on, n)
+    return spread if sample.units.strata is None else Spread(_within(sample, m, on, against[1]) / n, spread.third)
+
+
 def _tango(first: Floats, second: Floats, n: Floats | Ints, level: float) -> tuple[Floats, Floats]:
     """Tango's limits; those of equal tables are computed once."""
     tables, place = np.unique(np.stack([first, second, n]), axis=1, return_inverse=True)
     low, high = (end[place.ravel()] for end in tango(tables[0], tables[1], tables[2], level))
     return low, high
+
+
+def _trials_of_pairs(corner: _Corner, m: int, on: Ints, number: int, reference: int) -> Floats:
+    """Trials of Tango's interval (P,): the examples; of strata, where twenty are discordant, more of them if
+    differences vary less within these.
+    """
+    sample, pairs = corner.sample, corner.pairs
+    n = sample.counts[m, on].astype(np.float64)
+    if sample.units.strata is None:
+        return n
+    many = np.flatnonzero(pairs.first[number, m, on] + pairs.second[number, m, on] >= FEW_PAIRS)
+    one, two = pairs.first[number, m, on[many]], pairs.second[number, m, on[many]]
+    plain = one + two - (one - two) ** 2 / n[many]
+    within = _within(sample, m, on[many], reference)
+    n[many] *= np.maximum(plain / np.where(within > 0, within, plain), 1.0)
+    return n
+
+
+def _within(sample: WholeSample, m: int, policies: Ints, reference: int) -> Floats:
+    """Squares of the differences of some policies' sums to a reference's, less their means in each stratum, (P,)."""
+    squares = np.zeros(len(policies))
+    for start in range(0, len(policies), SCAN_ROWS):
+        some = (*policies[start : start + SCAN_ROWS].tolist(), reference)
+        wanted = [sample.metrics[m].statistics(p)[0] for p in some]
+        for moved in sample.units.residuals(wanted, lambda rows: rows[:-1] - rows[-1]):
+            squares[start : start + SCAN_ROWS] += (moved**2).sum(axis=1)
+    return squares
 
 
 def _clustered(corner: _Corner) -> None:
@@ -195,19 +233,20 @@ def _clustered(corner: _Corner) -> None:
         on = np.flatnonzero(plan.valued[m])
         if not len(on):
             continue
-        series = [((SeriesKind.VALUE, 0), units[m, on], kish_numbers[m, on])]
+        series = [((SeriesKind.VALUE, 0), units[:, m, on], kish_numbers[m, on])]
         for number, reference in plan.compared(m):
-            both = [np.minimum(one[m, on], one[m, reference]) for one in (units, kish_numbers)]
+            shared = np.minimum(units[:, m, on], units[:, m, [reference]])
+            both = shared, np.minimum(kish_numbers[m, on], kish_numbers[m, reference])
             series.append(((SeriesKind.DIFFERENCE, number), *both))
             if metric.of_cost:  # Fieller's will follow
                 results.withhold((SeriesKind.REDUCTION, number), m, on)
             elif metric.column.cost:
                 series.append(((SeriesKind.REDUCTION, number), *both))
-        for slot, clusters, kish in series:
-            at = (*slot, m, on)
-            variance = jackknife_variance(first[at], second[at], clusters)
+        for slot, in_strata, kish in series:
+            at = (slice(None), *slot, m, on)
+            variance, clusters = jackknife_variance(first[at], second[at], in_strata), in_strata.sum(axis=0)
             if slot[0] is SeriesKind.VALUE and sample.is_rate(m):
-                rate, most = results.value[at], sample.most_trials(m, on)
+                rate, most = results.value[(*slot, m, on)], sample.most_trials(m, on)
                 low, high = korn_graubard(rate, variance, most, kish, settings.level)
                 results.put(slot, m, on, low, high, math.nan, "korn-graubard")
                 rare = few_events(rate, kish)
@@ -239,7 +278,7 @@ def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, ki
         low, high = (np.where(moving > 0, moving * np.exp(end / moving - 1), end) for end in (low, high))
     if slot[0] is SeriesKind.VALUE and f1:
         most = np.full(len(moving), np.inf)
-        trials = worth_in_trials(moving * (1 - moving), variance[~still], most, kish[~still], level)
+        trials = effective_trials(moving * (1 - moving), variance[~still], most, kish[~still], level)
         low, high = wilson_limits(moving * trials, trials, level)
     bad = np.isnan(low)
     results.put(slot, m, on[~still], low, high, p_value, "t")
@@ -277,14 +316,21 @@ def _pairs_of_clusters(
     scarce, few = few & graded, few & ~graded
     if few.any():
         p_values = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
-        results.put(slot, m, on[few], *tango(one[few], two[few], trials[few], level), p_values, "tango")
+        # What the heaviest unit alone could have shown, and has not, counts for one trial.
+        share = np.ones(int(few.sum()))
+        if corner.sample.units.weight is not None:
+            share = np.minimum(1.0, 1 / (corner.sample.units.heaviest * trials[few]))
+            p_values = score_p(one[few] * share, two[few] * share)
+        limits = tango(one[few] * share, two[few] * share, trials[few] * share, level)
+        results.put(slot, m, on[few], *limits, p_values, "tango")
     unequal = (np.abs(one - two) > 0) | scarce  # not where they are unknown
     rest = np.flatnonzero(~few & unequal & (variance > NOTHING * np.maximum(1.0, value**2)) & (clusters > 1))
     if len(rest):
         moved = one[rest] + two[rest] - (one[rest] - two[rest]) ** 2 / trials[rest]
-        most = np.where(graded, np.inf, corner.sample.counts[m, on])[rest]
+        several = corner.sample.units.strata is not None
+        most = np.where(graded | several, np.inf, corner.sample.counts[m, on])[rest]
         sure = np.where(scarce, 1 / NOTHING, kish)[rest]  # Student's limits have their say there in any case
-        size = worth_in_trials(moved / trials[rest], variance[rest], most, sure, level)
+        size = effective_trials(moved / trials[rest], variance[rest], most, sure, level)
         low, high = tango(one[rest] / trials[rest] * size, two[rest] / trials[rest] * size, size, level)
         at, losing, both = (*slot, m, on[rest]), one[rest] < two[rest], scarce[rest]
         results.low[at] = np.where(losing | both, np.fmin(results.low[at], low), results.low[at])
@@ -324,7 +370,7 @@ def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) ->
 
 
 _Quotient = tuple[Slot, int, Ints, PairMoments]
-"""Of a series of a metric: the policies, and the pairs of what is divided and what it is divided by."""
+"""A quotient of a metric's series: the policies, and the pairs of dividend and divisor."""
 
 
 def _quotients(corner: _Corner) -> None:
@@ -388,13 +434,17 @@ def _pair_moments(units: Units, plan: SeriesPlan, m: int, scale: tuple[float, fl
     totals = plan.scan.total[numbers]
     means = [scale[i] * totals[:, 2 * i] / totals[:, 2 * i + 1] for i in (0, 1)]
     sums = np.zeros((7, len(policies)))
-    for rows in units.chunks([plan.scan.statistics[i] for i in wanted]):
-        x, y = (
+
+    def added(rows: Floats) -> Floats:
+        parts = [
             (scale[i] * rows[row[:, 2 * i]] - means[i][:, None] * rows[row[:, 2 * i + 1]])
             * (units.count / totals[:, 2 * i + 1])[:, None]
             for i in (0, 1)
-        )
-        sums += moment_sums(x, y)
+        ]
+        return np.concatenate(parts)
+
+    for both in units.residuals([plan.scan.statistics[i] for i in wanted], added):
+        sums += moment_sums(both[: len(policies)], both[len(policies) :])
     return PairMoments(units.count, *means, *(sums / units.count))
 
 

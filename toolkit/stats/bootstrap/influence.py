@@ -2,7 +2,9 @@
 
 A metric is a function of sums over units, so a unit moves it by the function's derivatives times what the unit adds to
 the sums. Means, ratios where values are missing, and F1 are all served alike. A metric that does not change when all
-sums are doubled has influences that add up to 0 (Euler's theorem), as all metrics here have.
+sums are doubled has influences that add up to 0 (Euler's theorem), as all metrics here have. Of several strata they are
+those within each: less their mean there, times √(n/(n − 1) · (N − 1)/N) for n of N units, so that the divisor N − 1 of
+all is that of each.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from toolkit.stats.metrics.metrics import Metric
 from toolkit.stats.metrics.spill import Floats, Ints
 
 STEP = 1e-6
-"""Of a sum, relative to it, for its derivative by central differences."""
+"""The step of a sum, relative to it, for its derivative by central differences."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class Series:
 
     @classmethod
     def of(cls, sample: WholeSample, metric: int, policies: Sequence[int]) -> Series:
-        """Those of the policies that have a value."""
+        """The influences of the policies that have a value."""
         one = sample.metrics[metric]
         numbers: dict[tuple[int, ...], int] = {}
         owner = np.full(len(sample.policies), -1, np.int64)
@@ -73,6 +75,25 @@ def _derivatives(metric: Metric, sums: Floats) -> Floats:
 
 def influences(sample: WholeSample, wanted: Sequence[Series]) -> Iterator[Floats]:
     """Influences (all series one after the other, units) of chunk after chunk of units."""
+    stratum = sample.units.stratum
+    if stratum is None:
+        yield from _of_units(sample, wanted)
+        return
+    sizes, every = np.bincount(stratum), sample.units.count
+    sums, start = np.zeros((sum(map(len, wanted)), len(sizes))), 0
+    for block in _of_units(sample, wanted):
+        sums += sample.units.over_strata(block, start).T
+        start += block.shape[1]
+    mean, start = sums / sizes, 0
+    times = np.sqrt(sizes / np.maximum(sizes - 1, 1) * (every - 1) / every)
+    for block in _of_units(sample, wanted):
+        here = stratum[start : start + block.shape[1]]
+        yield (block - mean[:, here]) * times[here]
+        start += block.shape[1]
+
+
+def _of_units(sample: WholeSample, wanted: Sequence[Series]) -> Iterator[Floats]:
+    """The same, as if there were one stratum."""
     index = np.unique(np.concatenate([one.statistics.ravel() for one in wanted]))
     terms = list(_terms(sample, wanted, index))
     statistics = [sample.scan.statistics[i] for i in index]

@@ -52,11 +52,11 @@ class Pairs:
 
     @property
     def effective(self) -> Floats:
-        """How many differences of −1 and 1 those of the examples are worth."""
+        """The number of differences of −1 and 1 that carry as much as those of the examples."""
         return np.where(np.isnan(self.squares), self.discordant, effective(self.first + self.second, self.squares))
 
     def spread(self, number: int, metric: int, policies: Ints, n: Floats) -> Spread:
-        """Of the differences to a reference over `n` examples; NaN where these are −1, 0 and 1."""
+        """The spread of the differences to a reference over `n` examples; NaN where these are −1, 0 and 1."""
         at = number, metric, policies
         return spread_of((self.first[at] - self.second[at]) / n, self.squares[at] / n, self.cubes[at] / n)
 
@@ -97,8 +97,8 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
                 part[number, m, known & same & alike] = 0
             on = np.flatnonzero(known & same & ~alike & plain)
             both = _both(sample, value[on], int(value[reference]))
-            pairs.first[number, m, on] = pairs.up[number, m, on] = scan.total[value[on]] - both
-            pairs.second[number, m, on] = pairs.down[number, m, on] = scan.total[value[reference]] - both
+            pairs.first[number, m, on] = pairs.up[number, m, on] = scan.count[value[on]] - both
+            pairs.second[number, m, on] = pairs.down[number, m, on] = scan.count[value[reference]] - both
             parts = np.flatnonzero(known & same & ~alike & ~plain)
             moved = _moves(sample, value, parts, reference)
             graded = (moved[0] != moved[2]) | (moved[1] != moved[3])
@@ -136,7 +136,7 @@ def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pair
 
 
 def moves_of(move: Floats) -> Floats:
-    """From differences on units (pairs, units): gains, losses, how many units have them, and the sums of squares and
+    """The moves in differences on units (pairs, units): gains, losses, units with them, and the sums of squares and
     cubes, (6, pairs).
     """
     move = np.where(np.abs(move) <= ZERO, 0.0, move)
@@ -180,7 +180,7 @@ def _both(sample: WholeSample, values: Ints, reference: int) -> Floats:
     scan = sample.scan
     distinct, place = np.unique(values, return_inverse=True)
     known = scan.constant[distinct] | scan.constant[reference] | (distinct == reference)
-    counts = np.minimum(scan.total[distinct], scan.total[reference])
+    counts = np.minimum(scan.count[distinct], scan.count[reference])
     rest = np.flatnonzero(~known)
     for start in range(0, len(rest), SCAN_ROWS):
         some = rest[start : start + SCAN_ROWS]

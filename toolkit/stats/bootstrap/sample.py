@@ -17,6 +17,7 @@ from toolkit.stats.metrics.outcomes import Blocks, Store
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import SCAN_ROWS, Scan, Units, scan_statistics
 from toolkit.stats.metrics.spill import Floats, Ints
+from toolkit.stats.metrics.strata import effective_units
 
 PRICED_BY = ("device_s", "latency_s")
 """What euros come from: the first that any policy has."""
@@ -42,8 +43,8 @@ class WholeSample:
 
     @property
     def independent(self) -> bool:
-        """Whether every resampling unit is one example."""
-        return self.units.count == self.units.examples
+        """Whether every resampling unit is one example, which counts as much as any other."""
+        return self.units.count == self.units.examples and self.units.weight is None
 
     def few_events(self, metric: int, policy: int) -> tuple[float, int] | None:
         """Events and trials for the score interval of a rate that needs one, else None.
@@ -61,7 +62,7 @@ class WholeSample:
     def rate(self, metric: int, policy: int) -> tuple[float, int]:
         """Events and trials of a rate."""
         number = self.scan.index[self.metrics[metric].statistics(policy)[0]]
-        return float(self.scan.total[number]), int(self.counts[metric, policy])
+        return float(self.scan.count[number]), int(self.counts[metric, policy])
 
     def graded(self, metric: int) -> tuple[Ints, Floats]:
         """Policies (P,) whose values of a rate lie between 0 and 1 on some example, and (4, P) their means, the means
@@ -82,7 +83,12 @@ class WholeSample:
                 x, known = rows[place].reshape(2, -1, rows.shape[1])
                 sums[:, cut] += (x**2).sum(axis=1), (x > 0).sum(axis=1), (known > x).sum(axis=1)
         n = self.scan.total[weight]
-        return on, np.stack([self.scan.total[value] / n, sums[0] / n, n, np.minimum(sums[1], sums[2])])
+        mean, square = self.scan.total[value] / n, sums[0] / n
+        if self.units.strata is not None and len(on):  # what varies between strata is no luck
+            statistics = [self.scan.statistics[i] for i in (*value, *weight)]
+            events, known = np.split(self.units.by_stratum(statistics, lambda rows: rows), 2, axis=1)
+            square = square - (events**2 / np.maximum(known, 1)).sum(axis=0) / n + mean**2
+        return on, np.stack([mean, square, n, np.minimum(sums[1], sums[2])])
 
     def is_rate(self, metric: int) -> bool:
         """Whether values are shares; counts such as second calls are, as long as no unit has more than its examples."""
@@ -96,13 +102,15 @@ class WholeSample:
         return bool((self.scan.reach[value] <= self.scan.reach[weight]).all())
 
     def most_trials(self, metric: int, policies: Ints) -> Floats:
-        """What a rate over clusters can be worth at most: its examples, where these are 0 or 1."""
+        """What a rate over clusters can be worth at most: its examples, where these are 0 or 1 and of one stratum."""
+        if self.units.strata is not None:
+            return np.full(len(policies), np.inf)
         value = [self.scan.index[self.metrics[metric].statistics(p)[0]] for p in policies.tolist()]
         return np.where(self.scan.integer[value], self.counts[metric, policies], np.inf)
 
     def known_units(self) -> tuple[Floats, Floats]:
-        """Resampling units with a value of each metric of each policy, and how many of equal size these are worth;
-        (metrics, policies) each.
+        """Resampling units with a value of each metric of each policy in each stratum (strata, metrics, policies), and
+        how many of equal size, in one stratum, these are worth (metrics, policies).
         """
         counted = {
             (m, p): self.scan.index[one.counted(p)[0]]
@@ -110,13 +118,17 @@ class WholeSample:
             for p in np.flatnonzero(self.rows[m]).tolist()
         }
         numbers = np.unique(list(counted.values())).astype(np.int64)
-        sums = np.zeros((2, len(self.scan.statistics)))
-        statistics = [self.scan.statistics[i] for i in numbers]
-        for _, part, rows in self.units.parts(statistics, min(SCAN_ROWS, self.units.most_statistics)):
-            sums[:, numbers[part]] += (rows > 0).sum(axis=1), (rows**2).sum(axis=1)
-        count, kish = np.zeros((2, *self.rows.shape))
+        statistics, step = [self.scan.statistics[i] for i in numbers], min(SCAN_ROWS, self.units.most_statistics)
+        sums = np.zeros((3, self.units.depth, len(numbers)))
+        for start in range(0, len(numbers), step):
+            cut = slice(start, start + step)
+            parts = self.units.by_stratum(statistics[cut], lambda rows: np.concatenate([rows > 0, rows, rows**2]))
+            sums[:, :, cut] = np.stack(np.split(parts, 3, axis=1))
+        known, worth = sums[0], effective_units(sums[1], np.maximum(sums[2], 1e-300))
+        count, kish = np.zeros((self.units.depth, *self.rows.shape)), np.zeros(self.rows.shape)
         for place, number in counted.items():
-            count[place], kish[place] = sums[0, number], self.scan.total[number] ** 2 / max(sums[1, number], 1.0)
+            here = int(np.searchsorted(numbers, number))
+            count[(slice(None), *place)], kish[place] = known[:, here], worth[here]
         return count, kish
 
     def cost(self, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None) -> int | None:
@@ -177,8 +189,11 @@ def read_sample(
     units = Units(store)
     scan = scan_statistics(units, statistics)
 
+    def tally(wanted: Sequence[Sequence[Statistic]]) -> Floats:
+        return scan.count[[[scan.index[one] for one in row] for row in wanted]]
+
     def known(key: str) -> np.ndarray:
-        return scan.totals([(Statistic("has", key, p),) for p in everyone])[:, 0] > 0
+        return tally([(Statistic("has", key, p),) for p in everyone])[:, 0] > 0
 
     seconds = next((key for key in PRICED_BY if key in keys and known(key).any()), None)
     metrics = catalogue(keys, labels, settings, seconds, columns)
@@ -188,13 +203,13 @@ def read_sample(
     for m, one in enumerate(metrics):
         column = one.column
         estimates[m] = one.value(list(scan.totals([one.statistics(p) for p in everyone]).T))
-        counts[m] = np.rint(scan.totals([one.counted(p) for p in everyone]).sum(axis=1))
+        counts[m] = np.rint(tally([one.counted(p) for p in everyone]).sum(axis=1))
         for part in (part for part in one.parts if part.column.cost):
-            counted = np.rint(scan.totals([part.counted(p) for p in everyone]).sum(axis=1))
+            counted = np.rint(tally([part.counted(p) for p in everyone]).sum(axis=1))
             estimates[m, counted < units.examples] = np.nan
         if not column.computed and one.name != metric:
             rows[m] = counts[m].any() if column.cost and not column.sparse else counts[m] > 0
         if column.needs in keys:
             rows[m] &= known(str(column.needs))
-    judged = round(scan.totals([(Statistic("judged"),)])[0, 0])
+    judged = round(tally([(Statistic("judged"),)])[0, 0])
     return WholeSample(units, scan, tuple(policies), tuple(metrics), rows, estimates, counts, judged, seconds)

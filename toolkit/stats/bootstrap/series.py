@@ -64,7 +64,7 @@ class SeriesResults:
     high: Floats
     p_value: Floats
     method: np.ndarray  # uint8 numbers of METHOD_NAMES
-    kept: np.ndarray  # float32 share of resamples with a value; NaN where none were drawn
+    valued_share: np.ndarray  # float32 share of resamples with a value; NaN where none were drawn
 
     @classmethod
     def of(cls, plan: SeriesPlan) -> SeriesResults:
@@ -90,7 +90,7 @@ class SeriesResults:
     def withhold(self, slot: Slot, metric: int, policies: int | Ints) -> None:
         """No interval for these."""
         self.put(slot, metric, policies, np.nan, np.nan, np.nan, None)
-        self.kept[(*slot, metric, policies)] = np.nan
+        self.valued_share[(*slot, metric, policies)] = np.nan
 
     def widen(self, slot: Slot, metric: int, policies: Ints, low: Floats, high: Floats, p_value: Floats) -> None:
         """Move the limits of several policies out to others where these lie farther, with the larger p-value."""
@@ -155,7 +155,7 @@ def resample(
     With `moments` means of costs with long tails are studentised, and the differences that it has; reductions of costs
     are left out.
     """
-    resamples = Resamples(units.count, settings.resamples, settings.seed)
+    resamples = Resamples(units.count, settings.resamples, settings.seed, units.stratum)
     groups = list(_groups(units, plan, settings.resamples))
     space = None
     with progress("resampling", sum(map(len, groups)), "policies") as advance:
@@ -165,7 +165,8 @@ def resample(
             corrections: Corrections | None = None
             if settings.method == "bca":  # the jackknife's acceleration: each unit is taken from the totals in turn
                 points, left_out = _jackknife(units, plan.scan, sums.index, sums.row, batches)
-                corrections = {key: (points[key], acceleration(units.count, *d)) for key, d in left_out.items()}
+                sizes = np.bincount(units.stratum)[:, None] if units.stratum is not None else np.array([[units.count]])
+                corrections = {key: (points[key], acceleration(sizes, *d)) for key, d in left_out.items()}
             work = partial(
                 _sum_up, sums=sums, corrections=corrections, moments=moments, settings=settings, results=results
             )
@@ -177,7 +178,7 @@ def resample(
 
 def resampled_values(units: Units, plan: SeriesPlan, settings: Settings) -> Iterator[tuple[Sequence[int], Floats]]:
     """(policies, resampled values (B,)) of a plan's series without references; NaN where a resample has no value."""
-    resamples = Resamples(units.count, settings.resamples, settings.seed)
+    resamples = Resamples(units.count, settings.resamples, settings.seed, units.stratum)
     for group in _groups(units, plan, settings.resamples):
         sums = resampled_sums(units, plan.scan, _wanted(plan, group), resamples)
         for batch in _batches(plan, group, settings.resamples):
@@ -238,29 +239,33 @@ Corrections = Mapping[tuple[int, Slot], tuple[Floats, Floats]]
 def _jackknife(
     units: Units, scan: Scan, index: Ints, row: Ints, batches: Sequence[_SeriesBatch]
 ) -> tuple[dict[tuple[int, Slot], Floats], dict[tuple[int, Slot], Floats]]:
-    """By (batch by identity, slot): values in the whole sample (series,), and sums over the units of d, d² and d³
-    (3, series), d being what the value becomes without the unit, less that.
+    """Values in the whole sample (series,) by (batch by identity, slot), and sums over the units of each stratum of d,
+    d² and d³ (3, strata, series), d being what the value becomes without the unit, less that.
 
     `index`: the statistics of the scan that are needed; `row`: their places in it.
     """
     whole = scan.total[index]
-    totals = np.where(scan.constant[index], whole, significant(whole, SUM_BITS))[:, None]  # as resampled sums
+    exact = scan.constant[index] & (units.weight is None)
+    totals = np.where(exact, whole, significant(whole, SUM_BITS))[:, None]  # as resampled sums
     points = {(id(b), slot): values for b in batches for slot, values in b.values(totals, row)}
-    moments = {key: np.zeros((3, len(values))) for key, values in points.items()}
+    moments = {key: np.zeros((3, units.depth, len(values))) for key, values in points.items()}
+    start = 0
     for rows in units.chunks([scan.statistics[i] for i in index]):
         left = totals - rows  # (statistics, units of the chunk): sums without each unit
         for batch in batches:
             for slot, values in batch.values(left, row):
                 moved = values - points[id(batch), slot]
-                moments[id(batch), slot] += [moved.sum(axis=1), (moved**2).sum(axis=1), (moved**3).sum(axis=1)]
+                powers = (moved, moved**2, moved**3)
+                moments[id(batch), slot] += np.stack([units.over_strata(one, start) for one in powers])
+        start += rows.shape[1]
     return {key: values[:, 0] for key, values in points.items()}, moments
 
 
 def jackknife_moments(units: Units, plan: SeriesPlan, settings: Settings) -> tuple[Floats, Floats]:
-    """Sums of d and of d² over the units of every series, (kinds, references, metrics, policies) each, d being what its
-    value becomes without the unit, less the value; NaN where one has no value.
+    """Sums of d and of d² over the units of each stratum of every series, (strata, kinds, references, metrics,
+    policies) each, d being what its value becomes without the unit, less the value; NaN where one has no value.
     """
-    shape = (len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
+    shape = (units.depth, len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
     first, second = np.full(shape, np.nan), np.full(shape, np.nan)
     for group in _groups(units, plan, settings.resamples):
         index = np.array(sorted(_wanted(plan, group)), np.int64)
@@ -270,8 +275,8 @@ def jackknife_moments(units: Units, plan: SeriesPlan, settings: Settings) -> tup
         owners = {id(batch): batch for batch in batches}
         for (batch, slot), (one, two, _) in _jackknife(units, plan.scan, index, row, batches)[1].items():
             for number, policies in enumerate(owners[batch].owners):
-                at = (*slot, owners[batch].metric, policies)
-                first[at], second[at] = one[number], two[number]
+                at = (slice(None), *slot, owners[batch].metric, policies)
+                first[at], second[at] = one[:, number, None], two[:, number, None]
     return first, second
 
 
@@ -302,7 +307,7 @@ def _sum_up(
         enough = drawn.enough
         p_values = np.full(len(values), np.nan) if slot[0] is SeriesKind.VALUE else drawn.p_values(null)
         for i, owners in enumerate(batch.owners):
-            results.kept[(*slot, batch.metric, owners)] = drawn.kept[i] / settings.resamples
+            results.valued_share[(*slot, batch.metric, owners)] = drawn.valued[i] / settings.resamples
             if enough[i]:
                 results.put(slot, batch.metric, owners, low[i], high[i], p_values[i], methods[i])
 

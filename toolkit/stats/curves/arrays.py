@@ -49,11 +49,6 @@ class PairedInterval:
     lost: int | None = None
     exact_p: float | None = None
 
-    @property
-    def shown(self) -> bool:
-        """Whether the interval leaves out 0."""
-        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
-
 
 def unit_numbers(cluster: ArrayLike) -> Ints:
     """Clusters numbered from 0 in the order in which they first appear, one number an example."""

@@ -22,25 +22,44 @@ from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Resamples, Settings
 from toolkit.stats.metrics.scan import kish_number
 from toolkit.stats.metrics.spill import Floats, Ints
+from toolkit.stats.metrics.strata import Strata
 
 
 @dataclass(frozen=True, eq=False)
 class GateSteps:
     """N examples that a gate lets through group by group.
 
-    `group` (N,): the point (1 to P) from which an example is let through. `kept` and `fired` (metrics, N): values
+    `group` (N,): the point (1 to P) from which an example is let through. `base` and `fired` (metrics, N): values
     before and after. `unit` (N,): resampling unit, numbered from 0. `rate` names the metrics that are shares of
     examples, within 0 and 1. An unjudged example has NaN in both and is left out of that metric. `among` names ratios
-    of two of them, such as flips among those acted on; they are NaN where the second is 0.
+    of two of them, such as flips among those acted on; they are NaN where the second is 0. `strata`: those of the
+    examples, within which resamples are drawn and variances taken, and by which examples may be weighed.
     """
 
     group: Ints
     unit: Ints
-    kept: Mapping[str, Floats]
+    base: Mapping[str, Floats]
     fired: Mapping[str, Floats]
     rate: frozenset[str]
     least: int = 0  # points there are at least, where the last ones let no further example through
     among: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    strata: Strata | None = None
+
+    @property
+    def weight(self) -> Floats | None:
+        """What each example counts (N,); None: all alike."""
+        return None if self.strata is None else self.strata.weight
+
+    def count(self, on: NDArray[np.bool_]) -> float:
+        """What some examples count."""
+        return float(on.sum() if self.weight is None else self.weight[on].sum())
+
+    def stratum(self, units: Ints) -> Ints:
+        """The stratum of resampling units (U,), all of one where there are no strata."""
+        if self.strata is None:
+            return np.zeros(len(units), np.int64)
+        every, first = np.unique(self.unit, return_index=True)
+        return self.strata.number[first[np.searchsorted(every, units)]]
 
     @property
     def points(self) -> int:
@@ -49,21 +68,23 @@ class GateSteps:
 
     @property
     def independent(self) -> bool:
-        """Whether every resampling unit is one example."""
-        return len(np.unique(self.unit)) == len(self.unit)
+        """Whether every resampling unit is one example, which counts as much as any other."""
+        return len(np.unique(self.unit)) == len(self.unit) and self.weight is None
 
     def known(self, metric: str) -> NDArray[np.bool_]:
         """Examples (N,) with a value of a metric both before and after; of both metrics of a ratio."""
         if metric in self.among:
             top, of = self.among[metric]
             return self.known(top) & self.known(of)
-        return ~np.isnan(self.kept[metric]) & ~np.isnan(self.fired[metric])
+        return ~np.isnan(self.base[metric]) & ~np.isnan(self.fired[metric])
 
     def totals(
         self, metric: str, on: NDArray[np.bool_], of: Callable[[Floats], Floats] = lambda values: values
     ) -> Floats:
         """Sums over some examples of a function of a metric's values at every point, (P + 1,)."""
-        base, fired = of(self.kept[metric][on]), of(self.fired[metric][on])
+        base, fired = of(self.base[metric][on]), of(self.fired[metric][on])
+        if self.weight is not None:
+            base, fired = base * self.weight[on], fired * self.weight[on]
         gained = np.bincount(self.group[on], weights=fired - base, minlength=self.points + 1)
         return np.asarray(base.sum() + np.cumsum(gained))
 
@@ -73,7 +94,7 @@ def means(steps: GateSteps, metric: str) -> Floats:
     if metric in steps.among:
         return ratio(*(means(steps, name) for name in steps.among[metric]))
     known = steps.known(metric)
-    count = known.sum()
+    count = steps.count(known)
     return steps.totals(metric, known) / count if count else np.full(steps.points + 1, np.nan)
 
 
@@ -83,7 +104,7 @@ def ratio(top: Floats, of: Floats) -> Floats:
 
 
 RESAMPLES_AT_ONCE = 64
-"""So few that a chunk's counts stay in a processor's cache; only speed depends on it."""
+"""Resamples so few that a chunk's counts stay in a processor's cache; only speed depends on it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +129,7 @@ def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
     events are few or none; other metrics the estimate and so many bootstrap standard errors. Only units with a judged
     example are evidence. Where fewer than two examples, or three clusters, have one the limits are NaN.
     """
-    names = list(steps.kept)
+    names = list(steps.base)
     estimates = {name: means(steps, name) for name in (*names, *steps.among)}
     known = {name: steps.known(name) for name in estimates}
     units = {name: len(np.unique(steps.unit[on])) for name, on in known.items()}
@@ -157,29 +178,31 @@ def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -
     zero = np.zeros(len(steps.unit), dtype=np.int64)
     columns: list[tuple[Ints, Floats]] = []  # of each metric: what is gained at every point, what is kept, examples
     for name in names:
-        on, base = steps.known(name), steps.kept[name]
-        columns.append((steps.group, np.where(on, steps.fired[name] - base, 0.0)))
-        columns += [(zero, np.where(on, base, 0.0)), (zero, on.astype(float))]
+        on, base = steps.known(name), steps.base[name]
+        counted = on.astype(float) if steps.weight is None else on * steps.weight
+        columns.append((steps.group, np.where(on, steps.fired[name] - base, 0.0) * counted))
+        columns += [(zero, np.where(on, base, 0.0) * counted), (zero, counted)]
     start = np.cumsum([0, *[steps.points + 1, 1, 1] * len(names)])
     row = np.concatenate([start[i] + place for i, (place, _) in enumerate(columns)])
     value = np.concatenate([values for _, values in columns])
     unit = np.tile(steps.unit, len(columns))
     some = value != 0
     sparse = csr_matrix((value[some], (row[some], unit[some])), shape=(int(start[-1]), units))
-    resamples = Resamples(units, settings.resamples, settings.seed)
+    stratum = None if steps.strata is None else steps.stratum(np.arange(units))
+    resamples = Resamples(units, settings.resamples, settings.seed, stratum)
     total = np.zeros((int(start[-1]), settings.resamples))
     for chunk, first in enumerate(range(0, units, CHUNK)):
         part, counts = sparse[:, first : first + CHUNK], resamples.counts(chunk)
         for begin in range(0, settings.resamples, RESAMPLES_AT_ONCE):
             span = np.s_[begin : begin + RESAMPLES_AT_ONCE]
             total[:, span] += part @ counts[span].T.astype(np.float64)
-    made = {}
+    means = {}
     for i, name in enumerate(names):
         gained = np.cumsum(total[start[3 * i] : start[3 * i + 1]], axis=0)
         base, count = total[start[3 * i + 1]], total[start[3 * i + 2]]
         with np.errstate(invalid="ignore", divide="ignore"):
-            made[name] = ((base + gained) / count).T
-    return made
+            means[name] = ((base + gained) / count).T
+    return means
 
 
 def _band(values: Floats, estimate: Floats, trials: Floats | None, kish: float, level: float) -> tuple[Floats, Floats]:
@@ -231,7 +254,7 @@ def _point_limits(
         ends = _korn_graubard(steps, top, of, on, estimate, left, level)
     else:
         ends = _cost(steps, estimate, low, high, left, level)
-    enough = left.units >= (2 if steps.independent else FEWEST_CLUSTERS)
+    enough = left.units.sum(axis=0) >= (2 if steps.independent else FEWEST_CLUSTERS)
     clipped = clip_limits(estimate, ends[0], ends[1], 0.0, 1.0 if rate else np.inf)
     return np.where(enough, clipped[0], np.nan), np.where(enough, clipped[1], np.nan)
 
@@ -260,8 +283,9 @@ def _few_events(
 class _LeftOut:
     """What the units say of a value at every point, (P + 1,) each.
 
-    `first`, `second`: sums of d and d², d being what leaving a unit out adds to the value; `spread`: of what each unit
-    adds to the value, as in tables; `units`: that have a part in it, and their `kish_number`.
+    `first`, `second`: sums of d and d² in each stratum (strata, P + 1), d being what leaving a unit out adds to the
+    value; `spread`: of what each unit adds to the value, as in tables; `units`: that have a part in it (strata, P + 1),
+    and their `kish_number`.
     """
 
     first: Floats
@@ -272,38 +296,44 @@ class _LeftOut:
 
     @classmethod
     def of(cls, steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats) -> _LeftOut:
-        """In blocks of units."""
+        """The estimates without each unit, in blocks of units."""
         from scipy.sparse import csc_matrix
 
         names = [name for name in (top, of) if name is not None]
         units, unit = np.unique(steps.unit[on], return_inverse=True)
         shape = steps.points + 1, len(units)
-        base = [np.bincount(unit, weights=steps.kept[name][on], minlength=len(units)) for name in names]
-        moved = [(steps.fired[name] - steps.kept[name])[on] for name in names]
+        weight = np.ones(len(unit)) if steps.weight is None else steps.weight[on]
+        base = [np.bincount(unit, weights=steps.base[name][on] * weight, minlength=len(units)) for name in names]
+        moved = [(steps.fired[name] - steps.base[name])[on] * weight for name in names]
         gained = [csc_matrix((values, (steps.group[on], unit)), shape=shape) for values in moved]
-        examples = np.bincount(unit, minlength=len(units)).astype(np.float64)
+        examples = np.bincount(unit, weights=weight, minlength=len(units))
+        stratum = steps.stratum(units)
+        depth = int(stratum.max()) + 1
         wholes = [steps.totals(name, on)[:, None] for name in names]
         whole: Floats = wholes[-1] if of is not None else np.full((shape[0], 1), examples.sum())
-        sums, known = np.zeros((4, shape[0])), np.zeros((2, shape[0]))
+        left, sums, squares = np.zeros((3, depth, shape[0])), np.zeros((2, shape[0])), np.zeros(shape[0])
         for start in range(0, len(units), CHUNK):
             cut = slice(start, start + CHUNK)
             mine = [np.cumsum(g[:, cut].toarray(), axis=0) + k[cut] for g, k in zip(gained, base, strict=True)]
             counted = mine[-1] if of is not None else np.broadcast_to(examples[cut], mine[0].shape)
             d = np.nan_to_num(ratio(wholes[0] - mine[0], whole - counted) - estimate[:, None])
             added = (mine[0] - estimate[:, None] * counted) * ratio(np.full(whole.shape, float(len(units))), whole)
-            sums += [part.sum(axis=1) for part in (d, d**2, added**2, added**3)]
-            known += (counted > 0).sum(axis=1), (counted**2).sum(axis=1)
-        kish = ratio(whole[:, 0] ** 2, known[1])
-        return cls(sums[0], sums[1], Spread(sums[2] / len(units), sums[3] / len(units)), known[0], kish)
+            for place in range(depth):
+                here = stratum[cut] == place
+                left[:, place] += [part[:, here].sum(axis=1) for part in (d, d**2, counted > 0)]
+            sums += [part.sum(axis=1) for part in (added**2, added**3)]
+            squares += (counted**2).sum(axis=1)
+        kish = ratio(whole[:, 0] ** 2, squares)
+        return cls(left[0], left[1], Spread(sums[0] / len(units), sums[1] / len(units)), left[2], kish)
 
 
 def _korn_graubard(
     steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats, left: _LeftOut, level: float
 ) -> Floats:
-    def parted(values: Floats) -> Floats:
+    def fractional(values: Floats) -> Floats:
         return ((values != 0) & (values != 1)).astype(np.float64)
 
-    parts = sum(steps.totals(name, on, parted) for name in (top, of) if name is not None)
+    parts = sum(steps.totals(name, on, fractional) for name in (top, of) if name is not None)
     count = np.full(len(estimate), float(on.sum())) if of is None else steps.totals(of, on)
     ends, known = np.full((2, len(estimate)), np.nan), np.isfinite(estimate)
     variance = jackknife_variance(left.first, left.second, left.units)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toolkit.stats.curves.arrays import Interval, interval, unit_numbers
-from toolkit.stats.limits.clusters import worth_in_trials
+from toolkit.stats.limits.clusters import effective_trials
 from toolkit.stats.limits.intervals import ResampledValues, wilson
 from toolkit.stats.metrics.resamples import Resamples, Settings
 from toolkit.stats.metrics.scan import kish_number
@@ -201,7 +201,7 @@ def _share_interval(label: ArrayLike, cluster: ArrayLike, level: float = 0.95) -
         d = np.bincount(units, weights=values - rate, minlength=size)
         variance = np.array([size / max(size - 1, 1) * float((d**2).sum()) / n**2])
         single, most = np.array([rate * (1 - rate)]), np.array([n])
-        trials = float(worth_in_trials(single, variance, most, np.array([kish_number(units)]), level)[0])
+        trials = float(effective_trials(single, variance, most, np.array([kish_number(units)]), level)[0])
     low, high = wilson(rate * trials, trials, level)
     return Interval(rate, low, high, n, "wilson")
 

@@ -69,7 +69,7 @@ def auc_within(scores: ArrayLike, correct: ArrayLike, group: ArrayLike) -> float
 
 @dataclass(frozen=True)
 class AucIntervals:
-    """Both aucs with intervals; `n` of each counts examples: those with a scored trace, those with right and wrong."""
+    """The AUCs with intervals; `n` of each counts examples: those with a scored trace, those with right and wrong."""
 
     auc: Interval
     auc_within: Interval
@@ -154,7 +154,7 @@ FEW_OF_A_KIND = 100
 """Examples with a right trace, or a wrong one, below which percentiles of resampled areas cover too little."""
 
 LEAST_UNITS = 3
-"""Below it there is no interval."""
+"""Units below which there is no interval."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Influenced:
     units: int
 
     def interval(self, level: float = 0.95, widened: float = 1.0) -> Interval:
-        """Of a rate or an area, by the delta method on the logit scale; `widened`: a factor of its standard error."""
+        """The delta method's interval of a rate or an area on the logit scale; `widened`: a factor of the error."""
         if np.isnan(self.estimate):
             return Interval(None, None, None, self.units, None)
         room = self.estimate * (1 - self.estimate)

@@ -13,7 +13,7 @@ from toolkit.stats.limits.intervals import MIN_EVENTS, NORMAL, clopper_pearson, 
 from toolkit.stats.metrics.spill import Floats
 
 FEWEST_CLUSTERS = 3
-"""With fewer there is no interval."""
+"""Clusters below which there is no interval."""
 
 FEW_CLUSTERS = 10
 """Worth fewer, a warning stands above the tables, and all intervals are marked."""
@@ -42,7 +42,7 @@ def korn_graubard(rate: Floats, variance: Floats, most: Floats, kish: Floats, le
     fifty clusters of a hundred examples, of intraclass correlations from 0.05 to 0.5, are covered in 77 to 94 %, with
     it in 93 to 100 %. Of graded values that are all alike, see `graded_limits`.
     """
-    trials = worth_in_trials(rate * (1 - rate), variance, most, kish, level)
+    trials = effective_trials(rate * (1 - rate), variance, most, kish, level)
     seen = _as_trials(rate * (1 - rate), variance, most, kish)
     rare = ~(seen * np.minimum(rate, 1 - rate) >= MIN_EVENTS)
     trials = np.where(rare, np.minimum(trials, TRIALS_OF_RARE * kish), trials)
@@ -63,7 +63,7 @@ def graded_limits(
     spread = square - mean**2
     alike, few = spread <= ROUNDING * square, off < np.minimum(MIN_EVENTS, n / 2)
     variance = np.where(alike, 0.0, spread / (n - 1))
-    trials = worth_in_trials(mean * (1 - mean), variance, np.full(mean.shape, np.inf), n, level)
+    trials = effective_trials(mean * (1 - mean), variance, np.full(mean.shape, np.inf), n, level)
     low, high = _exact(mean, trials, np.where(alike, n, np.nan), level)
     score = wilson_limits(mean * n, n, level)
     low, high = (np.where(few & ~alike, one, other) for one, other in zip(score, (low, high), strict=True))
@@ -79,8 +79,8 @@ def _exact(rate: Floats, trials: Floats, alike: Floats, level: float) -> tuple[F
     return np.where(still, rate * (1 - unseen), low), np.where(still, rate + unseen * (1 - rate), high)
 
 
-def worth_in_trials(single: Floats, variance: Floats, most: Floats, kish: Floats, level: float) -> Floats:
-    """As how many trials, of the variance `single` each, clusters count whose mean has the `variance`; see above."""
+def effective_trials(single: Floats, variance: Floats, most: Floats, kish: Floats, level: float) -> Floats:
+    """The trials, of the variance `single` each, that clusters count as whose mean has the `variance`; see above."""
     from scipy.special import stdtrit
 
     z, t = NORMAL.inv_cdf((1 + level) / 2), stdtrit(np.maximum(kish - 1, 1), (1 + level) / 2)
@@ -119,6 +119,14 @@ def student(estimate: Floats, variance: Floats, kish: Floats, level: float) -> t
 def jackknife_variance(first: Floats, second: Floats, clusters: Floats) -> Floats:
     """(G − 1)/G · Σ(d − mean)², from the sums of d and d² over the values that leave one of G clusters out, less one
     constant; NaN where a value is.
+
+    All are (strata, …): of several strata these add up, each times ((N − 1)/N · G/(G − 1))² for N clusters in all,
+    since one of N is left out and not one of G. Units 0, 2 in one stratum and 4, 4 in another have the mean 2.5 and the
+    variance (2/4)²·(2/2) = 0.25, that of half a mean of two: d is 2.5/3, 0.5/3 in the first.
     """
     size = np.maximum(clusters, 1)
-    return np.maximum(second - first**2 / size, 0.0) * (size - 1) / size
+    spread = np.maximum(second - first**2 / size, 0.0) * (size - 1) / size
+    if len(size) > 1:
+        every = np.maximum(clusters.sum(axis=0), 2)
+        spread = spread * ((every - 1) / every * size / np.maximum(size - 1, 1)) ** 2
+    return np.asarray(spread.sum(axis=0))

@@ -17,10 +17,10 @@ from toolkit.stats.metrics.resamples import check_level
 from toolkit.stats.metrics.spill import Floats, Ints
 
 FEW_PAIRS = 20
-"""With fewer discordant pairs a difference gets Tango's interval; with more its own reaches at least as far."""
+"""Discordant pairs below which a difference gets Tango's interval; from it on its own reaches at least as far."""
 
 EXACT_PAIRS = 10
-"""With fewer discordant pairs a claim also needs McNemar's exact p-value."""
+"""Discordant pairs below which a claim also needs McNemar's exact p-value."""
 
 MANY_PAIRS = 40
 """Up to so many the tails of coins are added up here, without loading scipy."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
 import numpy as np
 
@@ -39,11 +40,10 @@ class PairMoments:
     yyy: Floats
 
     def of(self, which: Ints) -> PairMoments:
-        """Some of the pairs."""
         return PairMoments(self.units, *(getattr(self, name)[which] for name in _ARRAYS))
 
     def spread(self, ratio: Floats) -> Spread:
-        """Of x − ratio·y."""
+        """The spread of x − ratio·y."""
         second = np.maximum(self.xx - 2 * ratio * self.xy + ratio**2 * self.yy, 0.0)
         third = self.xxx - 3 * ratio * self.xxy + 3 * ratio**2 * self.xyy - ratio**3 * self.yyy
         return Spread(second, third)
@@ -77,8 +77,8 @@ def fieller_limits(
     ends = [_end(pairs, student, side) for side in (-1, 1)]
     if tails:
         ends = [_raised(pairs, end, student, normal, side) for end, side in zip(ends, (-1, 1), strict=True)]
-    gone = np.isnan(ends[0]) | np.isnan(ends[1])
-    return np.where(gone, np.nan, ends[0]), np.where(gone, np.nan, ends[1])
+    missing = np.isnan(ends[0]) | np.isnan(ends[1])
+    return np.where(missing, np.nan, ends[0]), np.where(missing, np.nan, ends[1])
 
 
 def _end(pairs: PairMoments, critical: float, side: int) -> Floats:
@@ -121,13 +121,13 @@ def _raised(pairs: PairMoments, end: Floats, student: float, normal: float, side
                 break
             near, step = np.where(inside, far, near), np.where(inside, 2 * step, step)
             far = np.where(inside, far + side * step, far)
-        found = excluded(far, which)
+        excluded_far = excluded(far, which)
         for _ in range(HALVINGS):
             middle = (near + far) / 2
             inside = ~excluded(middle, which)
             near, far = np.where(inside, middle, near), np.where(inside, far, middle)
     out = end.copy()
-    out[which] = np.where(found, far, np.nan)
+    out[which] = np.where(excluded_far, far, np.nan)
     return out
 
 
@@ -153,12 +153,12 @@ class CostMoments:
     mixed: Floats
 
     def spread(self, number: int, metric: int, policies: Sequence[int] | Ints) -> Spread:
-        """Of the means (number 0), or of the differences to reference `number` − 1."""
+        """The spread of the means (number 0), or of the differences to reference `number` − 1."""
         at = number, metric, policies
         return Spread(self.second[at], self.third[at])
 
     def pairs(self, number: int, metric: int, policies: Ints, reference: int, means: Floats) -> PairMoments:
-        """Of policies with reference `number`, which is the policy `reference`; `means` (policies,) of all policies."""
+        """The policies paired with reference `number`, the policy `reference`; `means` (policies,) of all policies."""
         ones = np.ones(len(policies))
         xx, yy = self.second[0, metric, policies], self.second[0, metric, reference] * ones
         xxx, yyy = self.third[0, metric, policies], self.third[0, metric, reference] * ones
@@ -185,6 +185,11 @@ def cost_moments(
     return out
 
 
+def _less_mean(rows: Floats, mean: Floats, weight: int) -> Floats:
+    """What units add to means, from their sums and their weights."""
+    return np.asarray(rows - mean[:, None] * rows[weight])
+
+
 def _fill(
     units: Units, scan: Scan, metric: Metric, m: int, policies: Ints, references: Sequence[int], known: np.ndarray,
     out: CostMoments,
@@ -199,19 +204,19 @@ def _fill(
     for part in (sums[start : start + size] for start in range(0, len(sums), size)):
         wanted = list(dict.fromkeys([*part, *others.values(), weight]))
         row = {number: place for place, number in enumerate(wanted)}
-        own, mean = len(part), scan.total[wanted] / scan.total[weight]
-        added = np.zeros((2 + 3 * len(others), own))
-        for rows in units.chunks([scan.statistics[i] for i in wanted]):
-            moved = rows - mean[:, None] * rows[row[weight]]
-            x = moved[:own]
+        size_here, mean = len(part), scan.total[wanted] / scan.total[weight]
+        added = np.zeros((2 + 3 * len(others), size_here))
+        statistics = [scan.statistics[i] for i in wanted]
+        for moved in units.residuals(statistics, partial(_less_mean, mean=mean, weight=row[weight])):
+            x = moved[:size_here]
             square = x * x
-            found = [square.sum(axis=1), (square * x).sum(axis=1)]
+            moments = [square.sum(axis=1), (square * x).sum(axis=1)]
             for number in others.values():
                 y = moved[row[number]]
                 apart = x - y
                 squared = apart * apart
-                found += [squared.sum(axis=1), (squared * apart).sum(axis=1), (square * y).sum(axis=1)]
-            added += found
+                moments += [squared.sum(axis=1), (squared * apart).sum(axis=1), (square * y).sum(axis=1)]
+            added += moments
         # From sums over units to moments of the mean in its own unit.
         scale = float(metric.value([np.ones((1, 1)), np.ones((1, 1))])[0, 0]) * units.count / scan.total[weight]
         reach = scan.reach[part]

@@ -17,7 +17,7 @@ ZERO = 1e-12
 """Resampled differences below this count as 0."""
 
 MOST_DROPPED = 0.05
-"""Above this share of resamples without a value there is no interval."""
+"""The share of resamples without a value above which there is no interval."""
 
 MIN_EVENTS = 10
 """A 0/1 column with fewer than this many of either gets a score interval."""
@@ -30,7 +30,7 @@ class ResampledValues:
     """Resampled values of S series in ascending order, those without a value last."""
 
     draws: Floats  # (S, B)
-    kept: Ints  # (S,) resamples with a value
+    valued: Ints  # (S,) resamples with a value
 
     @classmethod
     def of(cls, draws: Floats) -> ResampledValues:
@@ -43,18 +43,18 @@ class ResampledValues:
 
     def below(self, limit: Floats, side: Literal["left", "right"] = "left") -> Ints:
         """Values below (`left`) or up to (`right`) one limit per series, (S,)."""
-        counts = [row[:n].searchsorted(x, side) for row, n, x in zip(self.draws, self.kept, limit, strict=True)]
+        counts = [row[:n].searchsorted(x, side) for row, n, x in zip(self.draws, self.valued, limit, strict=True)]
         return np.array(counts, np.int64)
 
     @property
     def enough(self) -> np.ndarray:
         """Series with at most 5 % of their resamples dropped, (S,) bool."""
         size = self.draws.shape[1]
-        return size - self.kept <= MOST_DROPPED * size
+        return size - self.valued <= MOST_DROPPED * size
 
     def quantile(self, level: Floats) -> Floats:
         """Linear quantiles (type 7) at one level per series, (S,); NaN where no resample has a value."""
-        last = np.maximum(self.kept - 1, 0)
+        last = np.maximum(self.valued - 1, 0)
         position = level * last
         below = np.floor(position).astype(np.int64)
         above = np.minimum(below + 1, last)
@@ -71,8 +71,8 @@ class ResampledValues:
         """
         at = np.zeros(len(self.draws)) + null
         not_above = self.below(at + ZERO)
-        not_below = self.kept - self.below(at - ZERO, "right")
-        return np.minimum(1.0, 2 * (1 + np.minimum(not_above, not_below)) / (self.kept + 1))
+        not_below = self.valued - self.below(at - ZERO, "right")
+        return np.minimum(1.0, 2 * (1 + np.minimum(not_above, not_below)) / (self.valued + 1))
 
     def percentile(self, level: float) -> tuple[Floats, Floats]:
         """Percentile limits (S,), (S,)."""
@@ -89,7 +89,7 @@ class ResampledValues:
         tail = (1 - level) / 2
         tails = np.tile(np.array([tail, 1 - tail]), (len(estimate), 1))
         defined = np.zeros(len(estimate), bool)
-        for i, (less, equal, size, a) in enumerate(zip(below, upto, self.kept, acceleration, strict=True)):
+        for i, (less, equal, size, a) in enumerate(zip(below, upto, self.valued, acceleration, strict=True)):
             share = (less + equal) / (2 * size) if size else 0.0
             if 0 < share < 1 and math.isfinite(a):
                 z0 = NORMAL.inv_cdf(share)
@@ -106,14 +106,15 @@ def _bca_level(z0: float, a: float, z: float) -> float | None:
     return NORMAL.cdf(z0 + (z0 + z) / room) if room > 0 else None
 
 
-def acceleration(count: int, first: Floats, second: Floats, third: Floats) -> Floats:
-    """BCa's acceleration from sums of d, d², d³ over `count` jackknife values less a constant; NaN if they do not vary.
+def acceleration(count: Ints, first: Floats, second: Floats, third: Floats) -> Floats:
+    """BCa's acceleration from sums of d, d², d³ over `count` jackknife values of each stratum less a constant, (strata,
+    series) each; NaN if they do not vary.
 
-    Σ(m − d)³ / (6 · (Σ(m − d)²)^1.5), m the mean of d.
+    Σ(m − d)³ / (6 · (Σ(m − d)²)^1.5), m the mean of d in the stratum.
     """
     mean = first / count
-    square = second - count * mean**2
-    cube = -(third - 3 * mean * second + 2 * count * mean**3)
+    square = (second - count * mean**2).sum(axis=0)
+    cube = -(third - 3 * mean * second + 2 * count * mean**3).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(square > 0, cube / (6 * np.abs(square) ** 1.5), np.nan)
 

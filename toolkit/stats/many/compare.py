@@ -1,4 +1,4 @@
-"""From blocks of outcomes to the two result tables: `summary` and `comparisons`."""
+"""The way from blocks of outcomes to the two result tables: `summary` and `comparisons`."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def summarise(
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:
         standing = Standing(among, leader, base[0] if base else None)
-        asked = RankedPolicies(number, paid, standing, references.index(leader), sweeps or policies)
-        ranks = ranks_of(sample, asked, results, pairs, settings)
+        request = RankedPolicies(number, paid, standing, references.index(leader), sweeps or policies)
+        ranks = ranks_of(sample, request, results, pairs, settings)
     return Summary(
         _summary(sample, results),
         _comparisons(sample, references, results, pairs, same),
@@ -218,10 +218,10 @@ def _comparisons(
     p, r, reduced, m = np.nonzero(np.stack([both, both & reducible], axis=2))
     series = (np.array([SeriesKind.DIFFERENCE, SeriesKind.REDUCTION])[reduced], r, m, p)
     value = results.value[series]
-    gone = np.isnan(value)
+    missing = np.isnan(value)
 
     def column(values: Floats) -> pl.Series:
-        return _numbers_or_null(np.where(gone, np.nan, values[series]))
+        return _numbers_or_null(np.where(missing, np.nan, values[series]))
 
     names = [metric.name for metric in sample.metrics]
     columns = {
@@ -233,7 +233,7 @@ def _comparisons(
         "high": column(results.high),
         "p_value": column(results.p_value),
         "n": pl.Series(np.minimum(sample.counts[m, p], sample.counts[m, against[r]])),
-        "method": _methods(np.where(gone, 0, results.method[series])),
+        "method": _methods(np.where(missing, 0, results.method[series])),
         "exact_p": _numbers_or_null(
             np.where(reduced | np.isnan(results.p_value[series]), np.nan, pairs.exact_p[r, m, p])
         ),

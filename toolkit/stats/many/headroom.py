@@ -36,7 +36,7 @@ SHARES_AT_ONCE = 64
 """Policies whose ratios are resampled at once; only memory depends on it."""
 
 FEW_ALONE = 50
-"""Below so many examples that the oracle alone has right, shares of the headroom are marked."""
+"""Examples that the oracle alone has right below which shares of the headroom are marked."""
 
 
 def captured(store: Store, column: str, baseline: int, oracle: int, settings: Settings) -> _Captured:
@@ -70,11 +70,16 @@ def captured(store: Store, column: str, baseline: int, oracle: int, settings: Se
         change[np.abs(change) <= ZERO] = 0.0
         up, down = np.maximum(change, 0.0), np.maximum(-change, 0.0)
         moves += [one.sum(axis=1) for one in (up, down, up > 0, down > 0)]
+
+    def gains(block: Floats) -> Floats:
         moved = (block[place] - means[:, None] * block[weight]) * (units.count / count)
-        moments += moment_sums(moved - moved[baseline], moved[[oracle]] - moved[baseline])
+        return np.asarray(moved - moved[baseline])
+
+    for moved in units.residuals([scan.statistics[i] for i in wanted], gains):
+        moments += moment_sums(moved, moved[[oracle]])
     pairs = PairMoments(units.count, gain, np.full(len(gain), room), *(moments / units.count))
     low, high = fieller_limits(pairs, level, units.kish, tails=False)
-    independent = units.count == units.examples
+    independent = units.count == units.examples and units.weight is None
     rare = moves[2, oracle] < FEW_ALONE or units.kish < FEW_CLUSTERS
     method = np.full(store.policies, "headroom_few" if rare else "percentile" if independent else "fieller", "U16")
     if independent and not rare:
@@ -94,7 +99,7 @@ def _resampled(
     units: Units, scan: Scan, rows: Ints, baseline: int, oracle: int, settings: Settings
 ) -> tuple[Floats, Floats]:
     """Percentile limits (P,) of the ratio of gain to headroom; `rows` (P,): each policy's sum in the scan."""
-    resamples = Resamples(units.count, settings.resamples, settings.seed)
+    resamples = Resamples(units.count, settings.resamples, settings.seed, units.stratum)
     low, high = np.full((2, len(rows)), np.nan)
     for start in range(0, len(rows), SHARES_AT_ONCE):
         some = rows[start : start + SHARES_AT_ONCE]

@@ -16,7 +16,7 @@ from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
 from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
 from toolkit.stats.limits.intervals import clip_limits, shared_level
-from toolkit.stats.limits.studentised import FEW_UNITS, studentised_limits
+from toolkit.stats.limits.studentised import FEW_UNITS, Spread, studentised_limits
 from toolkit.stats.many.simultaneous import FEW_UNITS as FEW_JOINT
 from toolkit.stats.many.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, joint_estimates, may_differ_in_fewer
 from toolkit.stats.metrics.outcomes import Store
@@ -25,7 +25,7 @@ from toolkit.stats.metrics.spill import Floats, Ints
 
 MAX_T, MAX_T_FEW, TANGO = "max-t", "max-t_few", "tango"
 FEWEST_UNITS = 3
-"""With fewer resampling units there are no limits."""
+"""Resampling units below which there are no limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +96,20 @@ def pair_differences(
             few, counted = up + down < FEW_PAIRS, ~np.isnan(up)
             on, (gains, losses, squares, cubes) = _graded(sample, store, metric, pairs, ~counted)
             spread = spread_of(difference[on], squares / n[on], cubes / n[on])
+            if sample.units.strata is not None:  # within these
+                spread = Spread(tests.error[place][on] ** 2 * n[on], spread.third)
             limits = studentised_limits(difference[on], low[on], high[on], spread)
             low[on], high[on] = np.fmin(low[on], limits[0]), np.fmax(high[on], limits[1])
             scale = (gains + losses) / squares
             more[on], less[on], trials[on] = scale * gains, scale * losses, scale * n[on]
             scarce[on] = scale * (gains + losses) < FEW_PAIRS
             counted |= scarce
+            if sample.units.strata is not None:  # as many as their variance within strata is worth
+                plain = (more + less - (more - less) ** 2 / trials) / trials**2
+                square = tests.error[place] ** 2
+                held = few | scarce | (square == 0)
+                times = np.where(held, 1.0, np.fmax(plain / np.where(square > 0, square, 1.0), 1.0))
+                more, less, trials = more * times, less * times, trials * times
         else:
             (more, less, up, down), trials, few, graded = _tables_of_clusters(sample, store, metric, pairs)
             method[graded] = MAX_T_FEW
@@ -170,7 +178,7 @@ def _graded(
 def _tables_of_clusters(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]
 ) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of clusters as trials: gains, losses, and in how many there is more, and less (4, pairs); trials, and whether few
+    """Clusters as trials: gains, losses, and how many have more, and less (4, pairs); trials, and whether few
     differ, in 0 and 1 or in graded values (pairs,). NaN where they are no rates of the same examples, or many differ.
     """
     index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
@@ -192,8 +200,10 @@ def _tables_of_clusters(
     for some in (near[start : start + step] for start in range(0, len(near), step)):
         counts[:, alike[some]] = moves_of(sums[rows[some]] - sums[others[some]])[:4]
     few[alike] = few_clusters_differ(examples, counts[2] + counts[3], sample.units.count)[alike]
-    counts[:2, alike] *= size / square
-    trials[alike] = size**2 / square
+    # What the heaviest unit alone could have shown, and has not, counts for one trial.
+    shrunk = np.minimum(1.0, square / (size**2 * sample.units.heaviest)) if sample.units.weight is not None else 1.0
+    counts[:2, alike] *= size / square * shrunk
+    trials[alike] = size**2 / square * shrunk
     graded = ~(scan.integer[value[first]] & scan.integer[value[second]])
     return counts, trials, few & ~graded, few & graded
 

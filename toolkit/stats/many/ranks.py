@@ -17,11 +17,11 @@ from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResul
 from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
 from toolkit.stats.limits.discordant import tango
 from toolkit.stats.limits.intervals import shared_level, single_critical
-from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, Standing, covariance_of, draws, told_apart
+from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, Standing, covariance_of, draws, significance
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import SUM_BITS, significant
-from toolkit.stats.metrics.spill import Floats
+from toolkit.stats.metrics.spill import Floats, Ints
 
 RANKS_SCHEMA = {
     "policy": pl.String, "metric": pl.String, "rank_low": pl.Int64, "rank_high": pl.Int64, "ties": pl.Boolean,
@@ -66,7 +66,7 @@ def ranks_of(
         for place, one in enumerate(wanted):
             here = slice(start, start := start + len(one))
             block = _covariance(sample, [one]) if covariance is None else covariance[here, here]
-            values[place, :7], critical = told_apart(sample, one, ranking.standing, block, settings)
+            values[place, :7], critical = significance(sample, one, ranking.standing, block, settings)
             _no_surer(values[place, :4], ranking, numbers[place], results, pairs, settings.level)
             if ranking.standing.baseline is not None:
                 alone = results.p_value[SeriesKind.DIFFERENCE, 0, numbers[place]]
@@ -87,7 +87,7 @@ def ranks_of(
 def _no_surer(
     rows: Floats, ranking: RankedPolicies, metric: int, results: SeriesResults, pairs: Pairs, level: float
 ) -> None:
-    """In `rows` (ranks, tie and p-value of the difference to the leader) nobody is told apart from the leader whom that
+    """Let `rows` (ranks, tie and p-value of the difference to the leader) tell nobody apart from the leader whom that
     difference alone does not tell apart.
 
     What tells two apart jointly is normal; with few examples, or a long tail, the interval of one pair is wider.
@@ -102,7 +102,7 @@ def _no_surer(
 
 
 def _covariance(sample: WholeSample, wanted: Sequence[Series]) -> Floats | None:
-    """Of all the series together, unless one of them has too many, or all have too many to hold for each cluster."""
+    """The joint covariance of all series; None where one has too many members, or all together have."""
     together = sum(map(len, wanted))
     few = max(map(len, wanted)) <= MOST_PAIRED and together <= sample.units.most_statistics
     return covariance_of(influences(sample, wanted)) if few else None
@@ -186,22 +186,30 @@ def on_front(quality: Floats, cost: Floats) -> NDArray[np.bool_]:
 SPLITS = 10
 
 LEAST_UNITS = 4
-"""Of fewer units no half says anything."""
+"""Units below which no half says anything."""
 
 STREAM = 32
 """Keeps the generators of the splits apart from those of the resamples."""
 
 
-def halves(units: int, seed: int) -> NDArray[np.bool_]:
-    """Random halves (SPLITS, units): each the units of one side."""
+def halves(units: int, seed: int, stratum: Ints | None = None) -> NDArray[np.bool_]:
+    """Random halves (SPLITS, units): each the units of one side, of each stratum half."""
     first = np.arange(units) < units // 2
-    return np.stack([np.random.default_rng([seed, STREAM, i]).permutation(first) for i in range(SPLITS)])
+    if stratum is None:
+        return np.stack([np.random.default_rng([seed, STREAM, i]).permutation(first) for i in range(SPLITS)])
+    out = np.zeros((SPLITS, units), bool)
+    for one in np.unique(stratum).tolist():
+        place = np.flatnonzero(stratum == one)
+        side = np.arange(len(place)) < (len(place) + one % 2) // 2  # of odd strata now more, now less
+        for i in range(SPLITS):
+            out[i, place] = np.random.default_rng([seed, STREAM, i, one + 1]).permutation(side)
+    return out
 
 
 def _on_halves(sample: WholeSample, series: Series, seed: int) -> Floats:
     """Values (2, S, SPLITS) of each series on one half and on the other."""
     index, place = np.unique(series.statistics, return_inverse=True)
-    side = halves(sample.units.count, seed).astype(np.float64).T
+    side = halves(sample.units.count, seed, sample.units.stratum).astype(np.float64).T
     sums = np.zeros((len(index), SPLITS))
     statistics = [sample.scan.statistics[i] for i in index]
     with product_threads():
@@ -229,8 +237,8 @@ def _mean_best(quality: Floats, cost: Floats | None, falling: bool) -> float:
         if cost is not None:
             paid = np.where(tied & ~np.isnan(cost[choosing]), cost[choosing], np.inf)
         cheapest = paid.min(axis=0)
-        picked = np.argmax(tied & (paid <= cheapest + 1e-12 * np.abs(cheapest)), axis=0)
-        scores.append(quality[scoring][picked, np.arange(SPLITS)])
+        best = np.argmax(tied & (paid <= cheapest + 1e-12 * np.abs(cheapest)), axis=0)
+        scores.append(quality[scoring][best, np.arange(SPLITS)])
     known = np.concatenate(scores)
     known = known[~np.isnan(known)]
     return float(known.mean()) if len(known) else float("nan")

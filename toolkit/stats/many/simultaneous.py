@@ -56,7 +56,7 @@ STREAM = 16
 """Keeps the generators of the draws apart from those of the resamples."""
 
 FEW_UNITS = 100
-"""Of fewer units the critical value is Bonferroni's."""
+"""Units below which the critical value is Bonferroni's."""
 
 NO_VARIANCE = 1e-13
 """Relative to the variances of two policies, that of their difference is 0 up to here: float addition leaves this."""
@@ -87,7 +87,6 @@ class JointEstimates:
     sums: Floats | None = None
 
     def some(self, which: Ints) -> JointEstimates:
-        """Some of the policies."""
         sums = None if self.sums is None else self.sums[which]
         return replace(self, value=self.value[which], covariance=self.covariance[np.ix_(which, which)], sums=sums)
 
@@ -150,7 +149,7 @@ def may_differ_in_fewer(clusters: int, sums: Floats, first: Ints, second: Ints) 
 
 
 def _clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
-    """In how many clusters the first of two policies has more than the second, and less, (2, pairs); `sums`: (K, G)."""
+    """Clusters in which the first of two policies has more than the second, and less, (2, pairs); `sums`: (K, G)."""
     counts = np.zeros((2, len(first)))
     step = max(1, PAIRS_AT_ONCE // max(1, sums.shape[1]))
     for start in range(0, len(first), step):
@@ -390,7 +389,7 @@ class Standing:
     baseline: int | None
 
 
-def told_apart(
+def significance(
     sample: WholeSample, series: Series, standing: Standing, covariance: Floats | None, settings: Settings
 ) -> tuple[Floats, float]:
     """What is told of the policies (7, P) by one metric, NaN: nothing; and the critical value that differences to the
@@ -470,7 +469,7 @@ def _winners(
 
 
 def joint_estimates(sample: WholeSample, series: Series, merit: Floats, covariance: Floats) -> JointEstimates:
-    """Of the series, each `merit` so much, with what exact tests of 0/1 outcomes take."""
+    """The joint estimates of the series by `merit`, with what exact tests of 0/1 outcomes take."""
     sums = _cluster_sums(sample, series)
     units = sample.units
     return JointEstimates(merit, covariance, units.count, units.kish, _trials_of(sample, series), sums)
@@ -481,7 +480,8 @@ def _cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
 
     They are signed so that more is better, as the values are for which they stand.
     """
-    if sample.independent or not series.metric.column.rate or series.statistics.shape[1] != 2 or not len(series):
+    alone = sample.independent and sample.units.strata is None
+    if alone or not series.metric.column.rate or series.statistics.shape[1] != 2 or not len(series):
         return None
     events, weights = series.statistics.T
     if (weights != weights[0]).any() or (sample.scan.reach[events] > sample.scan.reach[weights[0]]).any():
@@ -492,7 +492,8 @@ def _cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
 
 def _trials_of(sample: WholeSample, series: Series) -> int | None:
     """How many examples the values are shares of, where each is a unit of 0 or 1 and all are over the same."""
-    if not (sample.independent and series.metric.column.rate and series.statistics.shape[1] == 2):
+    alone = sample.independent and sample.units.strata is None
+    if not (alone and series.metric.column.rate and series.statistics.shape[1] == 2):
         return None
     events, weights = series.statistics.T
     alike = (weights == weights[0]).all() and sample.scan.binary[np.append(events, weights[0])].all()

@@ -13,7 +13,10 @@ from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults
 from toolkit.stats.limits.clusters import FEW_CLUSTERS, FEWEST_CLUSTERS
 from toolkit.stats.metrics.resamples import Settings
+from toolkit.stats.metrics.strata import Strata
 
+MOST_STRATA = 4
+"""Strata that a note names."""
 BATCHED = 1.5
 """Seconds of waiting over seconds of the device, above which calls have shared a batch."""
 BATCHED_SECONDS = "batched_seconds"
@@ -34,6 +37,7 @@ def notes_of(
         left_out = "left out of the metrics that need verdicts; their costs stay"
         yield note("unjudged", f"{n - sample.judged} of {n} examples are unjudged: {left_out}")
     yield from notes_on_units(n, sample.units.count, sample.units.kish)
+    yield from notes_on_strata(sample.units.strata)
     yield from _on_metrics(sample, results, settings)
     yield from on_seconds(sample)
     yield from _on_long_calls(sample)
@@ -50,22 +54,36 @@ def notes_on_units(n: int, units: int, kish: float) -> Iterator[Note]:
         yield warning("few_clusters", f"{clusters}: below three there are no intervals and no p-values")
     elif units < n:
         if kish < FEW_CLUSTERS:
-            yield warning("few_clusters", f"only {clusters}: intervals rest on how so few of them differ")
+            yield warning("few_clusters", f"only {clusters}: the intervals rest on the differences between these few")
         how = f"exact limits for rates, Student's t with {max(kish - 1, 1):.3g} degrees of freedom for all else"
         yield note("clusters", f"{clusters}, which count as the trials: {how}")
+
+
+def notes_on_strata(strata: Strata | None) -> Iterator[Note]:
+    """Within what intervals are, and how the parts are weighed."""
+    if strata is None:
+        return
+    sizes = listed([f"{name} ({size:,})" for name, size in strata.sizes.items()], MOST_STRATA)
+    yield note("strata", f"intervals are within each `{strata.column}`, its number of examples being no luck: {sizes}")
+    if strata.joined:
+        few = "few to be resampled each alone, so together"
+        yield note("small_strata", f"{listed(strata.joined, MOST_STRATA)}: {few}")
+    if strata.shares is not None:
+        parts = listed([f"{name} {100 * share:.3g} %" for name, share in strata.shares.items()], MOST_STRATA)
+        yield note("weighed", f"means weigh each `{strata.column}`, whatever its number of examples: {parts}")
 
 
 def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings) -> Iterator[Note]:
     for m, metric in enumerate(sample.metrics):
         rows = sample.rows[m] | bool(metric.column.filled_by)  # of others nothing is said where none has any
-        gone = [sample.policies[p] for p in np.flatnonzero(rows & np.isnan(sample.estimates[m]))]
-        if gone and metric.column.computed == "ratio":
-            text = f"{metric.column.label}: not known of, or divided by 0 for, {_named(gone)}: no value"
-            yield note("no_ratio", text, gone, [metric.name])
-        elif gone and metric.column.cost:
-            text = f"{metric.column.label}: not logged for everything that {_named(gone)} paid: no value"
+        policies = [sample.policies[p] for p in np.flatnonzero(rows & np.isnan(sample.estimates[m]))]
+        if policies and metric.column.computed == "ratio":
+            text = f"{metric.column.label}: no value for {_named(policies)}: it is unknown, or a division by 0"
+            yield note("no_ratio", text, policies, [metric.name])
+        elif policies and metric.column.cost:
+            text = f"{metric.column.label}: no value for {_named(policies)}: not logged for every call that they paid"
             text += f"; {metric.column.filled_by}" if metric.column.filled_by else ""
-            yield note("not_logged", text, gone, [metric.name])
+            yield note("not_logged", text, policies, [metric.name])
     for metric in sample.metrics:
         if metric.column.computed == "seconds":
             paid = f"{sample.seconds} / 3600 · {settings.kw:g} kW · {settings.eur_per_kwh:g} € per kWh"
@@ -114,7 +132,7 @@ def _on_long_calls(sample: WholeSample) -> Iterator[Note]:
                 name = sample.policies[part[fewest].policy]
                 text = f"{half[fewest]} of {n:,} examples carry half of the sum for `{name}`: other examples"
                 yield note(
-                    "long_calls", f"{metric.column.label}: {text} may have more such, or none", [name], [WAITING]
+                    "long_calls", f"{metric.column.label}: {text} may have more of them, or none", [name], [WAITING]
                 )
 
 
@@ -128,7 +146,7 @@ def _on_intervals(
     sample: WholeSample, results: SeriesResults, references: Sequence[int], settings: Settings
 ) -> Iterator[Note]:
     yield from _on_withheld(sample, results)
-    dropped = (results.method == 0) & (results.kept > 0)
+    dropped = (results.method == 0) & (results.valued_share > 0)
     if dropped.any():
         metrics = _metrics(sample, dropped)
         text = f"no interval for some of {_named(metrics)}: more than 5 % of the resamples have no value"
@@ -142,10 +160,10 @@ def _on_intervals(
 
 
 def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
-    """Of values that have no interval, though resamples have values."""
+    """Notes on values without an interval of which resamples have values."""
     if sample.units.count < (2 if sample.independent else FEWEST_CLUSTERS):
         return
-    bare = (results.method == 0) & np.isfinite(results.value) & ~(results.kept > 0)
+    bare = (results.method == 0) & np.isfinite(results.value) & ~(results.valued_share > 0)
     rare = [
         metric.name
         for metric, on in zip(sample.metrics, bare[SeriesKind.VALUE, 0].any(axis=1), strict=True)
@@ -158,7 +176,7 @@ def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
     bare[: SeriesKind.REDUCTION] &= divided[:, None]
     if bare.any():
         metrics = _metrics(sample, bare)
-        why = "what is divided by is not significantly different from 0"
+        why = "the divisor is not significantly different from 0"
         yield note("weak_denominator", f"no interval for some of {_named(metrics)}: {why}", metrics=metrics)
 
 

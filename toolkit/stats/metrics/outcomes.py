@@ -1,4 +1,4 @@
-"""The outcomes of a run: pieces of neighbouring examples, given back chunk by chunk, by column and policy."""
+"""The outcomes of a run: parts of neighbouring examples, read chunk by chunk, by column and policy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.errors import InvalidError, MismatchError, listed
-from toolkit.stats.metrics.spill import Floats, Ints, Keeper, Slab
+from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
+from toolkit.stats.metrics.strata import Strata
 
 CHUNK = 4096
 """Examples (or resampling units) worked on at once. Part of the definition of the resamples: do not vary it."""
 
-PIECE_BYTES = 64 * 2**20
+PART_BYTES = 64 * 2**20
 """Outcomes (as float64) that are put together before they are kept; only memory and speed depend on it."""
 
 ANSWER = "word"
@@ -94,7 +95,7 @@ def _check(block: OutcomeBlock, policies: int, labels: int | None, keys: Collect
             )
 
 
-class Piece(Protocol):
+class Part(Protocol):
     """Neighbouring examples of every policy."""
 
     @property
@@ -111,36 +112,36 @@ class Piece(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class _KeptPiece:
-    """A piece whose columns are tables with a row for each policy, which `keeper` keeps."""
+class _StoredPart:
+    """A part whose columns are tables with a row for each policy, which `keeper` keeps."""
 
     size: int
-    slabs: Mapping[Key, Slab]
+    columns: Mapping[Key, SpilledTable]
     keeper: Keeper
 
     @property
     def keys(self) -> Collection[Key]:
-        return self.slabs.keys()
+        return self.columns.keys()
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
-        return self.slabs[key].rows(policies, start, stop)
+        return self.columns[key].rows(policies, start, stop)
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Up to CHUNK examples of every policy: pieces, each from one of its examples up to another."""
+    """Up to CHUNK examples of every policy: sources, each from one of its examples up to another."""
 
     unit: Ints
     gold: NDArray[np.int64] | None
     policies: int
-    parts: tuple[tuple[Piece, int, int], ...]
+    parts: tuple[tuple[Part, int, int], ...]
 
     def __len__(self) -> int:
         return len(self.unit)
 
     def values(self, key: Key, policies: Ints) -> Floats:
         """A column, or a label's predicted shares, of some policies in ascending order, (policies, E)."""
-        parts = [piece.values(key, policies, start, stop) for piece, start, stop in self.parts]
+        parts = [source.values(key, policies, start, stop) for source, start, stop in self.parts]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def has(self, key: Key) -> bool:
@@ -155,35 +156,37 @@ class Chunk:
 
 
 class Store:
-    """Every example of a run in chunks of exactly CHUNK (the last may be smaller), however the pieces are cut.
+    """Every example of a run in chunks of exactly CHUNK (the last may be smaller), however the parts are cut.
 
-    `policies`: how many there are; `keys`: numeric columns.
+    `policies`: how many there are; `keys`: numeric columns; `strata`: those of the examples, where there are several.
     """
 
     def __init__(
-        self, pieces: Sequence[Piece], unit: Ints, gold: NDArray[np.int64] | None, policies: int, keys: Sequence[str]
-    ) -> None:
+        self, sources: Sequence[Part], unit: Ints, gold: NDArray[np.int64] | None, policies: int, keys: Sequence[str],
+        strata: Strata | None = None,
+    ) -> None:  # fmt: skip
         self.policies, self.keys, self.unit, self.chunks = policies, tuple(keys), unit, list[Chunk]()
-        self._pieces, self._gold = pieces, gold
-        ends = np.cumsum([0, *(piece.size for piece in pieces)])
+        self.strata = strata
+        self._sources, self._gold = sources, gold
+        ends = np.cumsum([0, *(source.size for source in sources)])
         for first in range(0, len(unit), CHUNK):
             last = min(first + CHUNK, len(unit))
             inside = range(int(np.searchsorted(ends, first, "right")) - 1, int(np.searchsorted(ends, last, "left")))
             parts = tuple(
-                (pieces[i], int(max(first - ends[i], 0)), int(min(last - ends[i], pieces[i].size))) for i in inside
+                (sources[i], int(max(first - ends[i], 0)), int(min(last - ends[i], sources[i].size))) for i in inside
             )
             labels = None if gold is None else gold[first:last]
             self.chunks.append(Chunk(unit[first:last], labels, policies, parts))
 
     def only(self, keys: Sequence[str]) -> Store:
         """The same with some of its numeric columns."""
-        return Store(self._pieces, self.unit, self._gold, self.policies, keys)
+        return Store(self._sources, self.unit, self._gold, self.policies, keys, self.strata)
 
     @classmethod
-    def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None) -> Store:
+    def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None, strata: Strata | None = None) -> Store:
         """The outcomes of blocks, which are read once and kept compact."""
         keeper = Keeper()
-        pieces: list[Piece] = []
+        sources: list[Part] = []
         pending: list[OutcomeBlock] = []
         units, golds, size = [np.zeros(0, np.int64)], list[NDArray[Any]](), 0
         keys: list[str] | None = None
@@ -193,30 +196,33 @@ class Store:
             units.append(block.unit)
             if block.gold is not None:
                 golds.append(np.asarray(block.gold, np.int64))
-            most = max(1, PIECE_BYTES * len(block) // max(block.nbytes, 1))
+            most = max(1, PART_BYTES * len(block) // max(block.nbytes, 1))
             for start in range(0, len(block), most):
                 part = block.cut(start, min(len(block), start + most))
                 pending.append(part)
                 size += part.nbytes
-                if size >= PIECE_BYTES:
-                    pieces.append(_spilled(pending, keys, keeper))
+                if size >= PART_BYTES:
+                    sources.append(_spilled(pending, keys, keeper))
                     pending, size = [], 0
         if pending:
-            pieces.append(_spilled(pending, keys or (), keeper))
-        return cls(pieces, np.concatenate(units), np.concatenate(golds) if golds else None, policies, keys or ())
+            sources.append(_spilled(pending, keys or (), keeper))
+        gold = np.concatenate(golds) if golds else None
+        return cls(sources, np.concatenate(units), gold, policies, keys or (), strata)
 
 
-def _spilled(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> _KeptPiece:
-    """Blocks as one piece."""
-    slabs: dict[Key, Slab] = {key: keeper.keep(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in keys}
+def _spilled(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> _StoredPart:
+    """Blocks as one part."""
+    columns: dict[Key, SpilledTable] = {
+        key: keeper.keep(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in keys
+    }
     shares = [b.predicted for b in blocks if b.predicted is not None]
     for label in range(shares[0].shape[2] if shares else 0):
-        slabs[label] = keeper.keep(np.concatenate([s[:, :, label] for s in shares], axis=1))
-    return _KeptPiece(sum(map(len, blocks)), slabs, keeper)
+        columns[label] = keeper.keep(np.concatenate([s[:, :, label] for s in shares], axis=1))
+    return _StoredPart(sum(map(len, blocks)), columns, keeper)
 
 
 @dataclass(frozen=True, eq=False)
-class _PickedPiece:
+class _PickedPart:
     """One chunk of several stores, of each some policies."""
 
     chunks: tuple[Chunk, ...]
@@ -255,7 +261,8 @@ def side_by_side(stores: Sequence[tuple[Store, Sequence[int]]], keys: Sequence[s
     words = [ANSWER] if len(stores) == 1 and all(chunk.has(ANSWER) for chunk in stores[0][0].chunks) else []
     shared = frozenset([*keys, *words, *range(labels)])
     chunks = zip(*(store.chunks for store, _ in stores), strict=True)
-    pieces = [_PickedPiece(found, picked, shared) for found in chunks]
+    sources = [_PickedPart(same_examples, picked, shared) for same_examples in chunks]
     first = stores[0][0]
     gold = [chunk.gold for chunk in first.chunks if chunk.gold is not None]
-    return Store(pieces, first.unit, np.concatenate(gold) if gold else None, sum(map(len, picked)), keys)
+    golds = np.concatenate(gold) if gold else None
+    return Store(sources, first.unit, golds, sum(map(len, picked)), keys, first.strata)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.errors import ConflictError, InvalidError, argument, shown
+from toolkit.errors import ConflictError, InvalidError, argument, quote
 from toolkit.settings import check, setting
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.spill import Ints
@@ -73,7 +73,7 @@ def settings_of(settings: Settings | None, **named: Any) -> Settings:
 def check_level(level: float) -> None:
     """Raises ThinkbackError unless the level of an interval lies between 0 and 1."""
     if not (isinstance(level, (int, float, np.number)) and 0 < level < 1):
-        raise InvalidError(f"{argument('level')} is {shown(level)}; it takes a number between 0 and 1")
+        raise InvalidError(f"{argument('level')} is {quote(level)}; it takes a number between 0 and 1")
 
 
 ROUNDING = 1e-12
@@ -113,21 +113,29 @@ class Resamples:
     """B resamples of n units: how often each unit is drawn, chunk by chunk.
 
     Counts are exact multinomials: n draws are split over fixed chunks of units, then drawn within each chunk, by
-    generators keyed by (seed, chunk, row of resamples).
+    generators keyed by (seed, chunk, row of resamples). With a `stratum` (n,) of each unit, numbered from 0, each is
+    drawn as often as it has units, the same way, by generators that are keyed by its number, too.
     """
 
-    def __init__(self, units: int, resamples: int, seed: int) -> None:
+    def __init__(self, units: int, resamples: int, seed: int, stratum: Ints | None = None) -> None:
         self.units = units
         self.resamples = resamples
         self.seed = seed
         self.sizes = [min(CHUNK, units - start) for start in range(0, units, CHUNK)]
-        if len(self.sizes) == 1:
-            self.draws: Ints = np.full((resamples, 1), units, np.int64)
-        else:
-            split = np.random.default_rng([seed, 0])
-            self.draws = split.multinomial(units, np.array(self.sizes) / units, size=resamples)  # (B, chunks)
+        self._parts = _whole_chunks(self.sizes) if stratum is None else _places(stratum)
+        self._split = {key: self._over_chunks(key) for key in {key for parts in self._parts for _, key in parts}}
+        self.draws: Ints = sum(self._split.values(), np.zeros((resamples, len(self.sizes)), np.int64))  # (B, chunks)
         self._keep = resamples * units <= KEEP_COUNTS
         self._held: dict[int, Counts] = {}
+
+    def _over_chunks(self, key: tuple[int, ...]) -> Ints:
+        """How many draws of a stratum fall into each chunk, (B, chunks)."""
+        sizes = np.array([sum(_length(place, size) for place, one in parts if one == key)
+                          for parts, size in zip(self._parts, self.sizes, strict=True)])  # fmt: skip
+        if len(sizes) == 1:
+            return np.full((self.resamples, 1), sizes[0], np.int64)
+        split = np.random.default_rng([self.seed, 0, *key])
+        return split.multinomial(sizes.sum(), sizes / sizes.sum(), size=self.resamples)
 
     def counts(self, chunk: int) -> Counts:
         """How often each unit of a chunk is drawn in each resample, (B, units of the chunk)."""
@@ -152,15 +160,35 @@ class Resamples:
 
     def _draw(self, chunk: int, row: int, out: Counts) -> None:
         """Counts of one chunk in one row of resamples, into `out`."""
-        draws = self.draws[row * COUNT_ROWS : row * COUNT_ROWS + len(out), chunk]
-        ends = np.cumsum(draws)
-        size = self.sizes[chunk]
-        generator = np.random.default_rng([self.seed, chunk + 1, row])
-        drawn = generator.integers(0, size, size=int(ends[-1]), dtype=np.uint16)
-        rows = max(1, COUNTED_AT_ONCE // size)
-        for first in range(0, len(draws), rows):
-            some = draws[first : first + rows]
-            keys = drawn[ends[first] - some[0] : ends[first + len(some) - 1]]
-            if len(some) > 1:
-                keys = keys + np.repeat(np.arange(len(some)) * size, some)
-            out[first : first + len(some)] = np.bincount(keys, minlength=len(some) * size).reshape(-1, size)
+        for place, key in self._parts[chunk]:
+            draws = self._split[key][row * COUNT_ROWS : row * COUNT_ROWS + len(out), chunk]
+            ends = np.cumsum(draws)
+            size = _length(place, self.sizes[chunk])
+            generator = np.random.default_rng([self.seed, chunk + 1, row, *key])
+            drawn = generator.integers(0, size, size=int(ends[-1]), dtype=np.uint16)
+            rows = max(1, COUNTED_AT_ONCE // size)
+            for first in range(0, len(draws), rows):
+                some = draws[first : first + rows]
+                keys = drawn[ends[first] - some[0] : ends[first + len(some) - 1]]
+                if len(some) > 1:
+                    keys = keys + np.repeat(np.arange(len(some)) * size, some)
+                counted = np.bincount(keys, minlength=len(some) * size).reshape(-1, size)
+                out[first : first + len(some), place] = counted
+
+
+_Part = tuple[Any, tuple[int, ...]]
+"""Places in a chunk, and what keys their generators: nothing, or the stratum."""
+
+
+def _whole_chunks(sizes: list[int]) -> list[list[_Part]]:
+    return [[(np.s_[:], ())] for _ in sizes]
+
+
+def _places(stratum: Ints) -> list[list[_Part]]:
+    """Of each chunk of units the places of every stratum that it has, and the stratum."""
+    chunks = (stratum[start : start + CHUNK] for start in range(0, len(stratum), CHUNK))
+    return [[(np.flatnonzero(chunk == one), (one + 1,)) for one in np.unique(chunk).tolist()] for chunk in chunks]
+
+
+def _length(place: Any, size: int) -> int:
+    return size if isinstance(place, slice) else len(place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from toolkit.stats.metrics.metrics import Statistic, statistic_rows
 from toolkit.stats.metrics.outcomes import CHUNK, Key, Store
 from toolkit.stats.metrics.spill import Floats, Ints
+from toolkit.stats.metrics.strata import effective_units
 
 SCAN_ROWS = 256
 """Statistics built at once in the first pass; only memory depends on it."""
@@ -33,7 +34,9 @@ def kish_number(unit: Ints) -> float:
 class Units:
     """The resampling units' statistics in fixed chunks: of the examples themselves, or of clusters of added examples.
 
-    `plain`: every example is a unit of its own, numbered in order; `kish`: see `kish_number`.
+    `plain`: every example is a unit of its own, numbered in order; `kish`: how many of equal size, in one stratum, are
+    worth as much; `strata`: where there are several; `stratum`, `weight` (units,): that of each unit, and what each of
+    its examples counts, None where there is one, and where all count alike.
     """
 
     def __init__(self, store: Store) -> None:
@@ -41,9 +44,56 @@ class Units:
         unit = store.unit
         self.examples = len(unit)
         self.plain = np.array_equal(unit, np.arange(len(unit)))
-        self._numbers = unit if self.plain else np.unique(unit)
+        self._numbers, first, counts = np.unique(unit, return_index=True, return_counts=True)
         self.count = len(self._numbers)
-        self.kish = float(self.count) if self.plain else kish_number(unit)
+        self.strata = store.strata
+        self.stratum: Ints | None = None if self.strata is None else self.strata.number[first]
+        weight = None if self.strata is None else self.strata.weight
+        self.weight: Floats | None = None if weight is None else weight[first]
+        sizes = counts.astype(np.float64) if self.weight is None else counts * self.weight
+        if self.strata is None:
+            self.kish = float(self.count) if self.plain else kish_number(unit)
+        else:
+            self.kish = float(effective_units(*(self.over_strata(part[None])[:, 0] for part in (sizes, sizes**2))))
+
+    @property
+    def depth(self) -> int:
+        """Strata, 1 where there are none."""
+        return 1 if self.strata is None else self.strata.count
+
+    @property
+    def heaviest(self) -> float:
+        """The largest part of all that one example counts."""
+        return float((1.0 if self.weight is None else self.weight.max()) / self.examples)
+
+    def over_strata(self, rows: Floats, start: int = 0) -> Floats:
+        """Sums (strata, rows) over the units of each stratum, of `rows` (rows, units) from unit `start` on."""
+        if self.stratum is None:
+            return rows.sum(axis=1)[None]
+        here = self.stratum[start : start + rows.shape[1]]
+        return np.stack([rows[:, here == place].sum(axis=1) for place in range(self.depth)])
+
+    def by_stratum(self, statistics: Sequence[Statistic], of: Callable[[Floats], Floats]) -> Floats:
+        """Sums (strata, rows) over the units of each stratum of a function of the statistics' rows."""
+        start, total = 0, np.zeros(0)
+        for rows in self.chunks(statistics):
+            part = self.over_strata(of(rows), start)
+            total, start = part if not start else total + part, start + rows.shape[1]
+        return total
+
+    def residuals(self, statistics: Sequence[Statistic], of: Callable[[Floats], Floats]) -> Iterator[Floats]:
+        """A linear function `of` the statistics' rows, chunk after chunk, less its mean within each stratum where there
+        are several: in one these functions add up to 0.
+        """
+        mean, start = None, 0
+        if self.stratum is not None:
+            mean = (self.by_stratum(statistics, of) / np.bincount(self.stratum)[:, None]).T
+        for rows in self.chunks(statistics):
+            moved = of(rows)
+            if self.stratum is not None and mean is not None:
+                moved = moved - mean[:, self.stratum[start : start + rows.shape[1]]]
+            start += rows.shape[1]
+            yield moved
 
     @property
     def most_statistics(self) -> int:
@@ -51,10 +101,16 @@ class Units:
         return 2**62 if self.plain else max(1, ADDED_BYTES // (8 * max(1, self.count)))
 
     def parts(self, statistics: Sequence[Statistic], most: int) -> Iterator[tuple[int, slice, Floats]]:
-        """(chunk, which statistics, their rows (statistics, units)), at most `most` statistics at once.
+        """(chunk, which statistics, their rows (statistics, units)), at most `most` statistics at once, each example
+        as it counts.
 
         Each part comes chunk after chunk in the same order.
         """
+        for number, part, rows in self.unweighed(statistics, most):
+            yield number, part, self.weighed(rows, number)
+
+    def unweighed(self, statistics: Sequence[Statistic], most: int) -> Iterator[tuple[int, slice, Floats]]:
+        """The same, where every example counts once."""
         cuts = [slice(i, min(i + most, len(statistics))) for i in range(0, len(statistics), most)]
         if self.plain:
             for number, chunk in enumerate(self._store.chunks):
@@ -66,13 +122,17 @@ class Units:
             for number, start in enumerate(range(0, self.count, CHUNK)):
                 yield number, part, added[:, start : start + CHUNK]
 
+    def weighed(self, rows: Floats, chunk: int) -> Floats:
+        """Rows of a chunk, as the examples of each unit count."""
+        return rows if self.weight is None else rows * self.weight[chunk * CHUNK : chunk * CHUNK + rows.shape[1]]
+
     def chunks(self, statistics: Sequence[Statistic]) -> Iterator[Floats]:
         """Rows of all the statistics (statistics, units), chunk after chunk of at most CHUNK units."""
         for _, _, rows in self.parts(statistics, max(1, len(statistics))):
             yield rows
 
     def example_rows(self, statistics: Sequence[Statistic]) -> Iterator[Floats]:
-        """Rows of the statistics (statistics, examples), chunk after chunk, never added into clusters."""
+        """Rows of the statistics (statistics, examples), chunk after chunk, never added into clusters nor weighed."""
         for chunk in self._store.chunks:
             yield statistic_rows(chunk, statistics)
 
@@ -104,7 +164,8 @@ class Scan:
 
     statistics: tuple[Statistic, ...]
     index: dict[Statistic, int]  # every statistic given -> its first equal in `statistics`
-    total: Floats  # (S,) sum over units
+    total: Floats  # (S,) sum over units, as their examples count
+    count: Floats  # (S,) the same where every example counts once
     reach: Floats  # (S,) largest absolute value of a unit
     constant: NDArray[np.bool_]  # (S,) the same for all units
     binary: NDArray[np.bool_]  # (S,) only 0 and 1
@@ -130,13 +191,15 @@ def scan_statistics(units: Units, statistics: Sequence[Statistic]) -> Scan:
     ordered = sorted(set(statistics), key=lambda s: (s.kind, s.key, s.label, s.policy))
     size = len(ordered)
     low, high = np.full(size, np.inf), np.full(size, -np.inf)
-    total = np.zeros(size, np.longdouble)
+    total, weighed = np.zeros(size, np.longdouble), np.zeros(size)
     binary, integer = np.ones(size, bool), np.ones(size, bool)
     digests = [hashlib.blake2b(digest_size=16) for _ in ordered]
-    for _, part, rows in units.parts(ordered, min(SCAN_ROWS, units.most_statistics)):
+    for chunk, part, rows in units.unweighed(ordered, min(SCAN_ROWS, units.most_statistics)):
         np.minimum(low[part], rows.min(axis=1), out=low[part])
         np.maximum(high[part], rows.max(axis=1), out=high[part])
         total[part] += rows.sum(axis=1)
+        if units.weight is not None:
+            weighed[part] += units.weighed(rows, chunk).sum(axis=1)
         binary[part] &= ((rows == 0) | (rows == 1)).all(axis=1)
         integer[part] &= (rows == np.rint(rows)).all(axis=1)
         for digest, row in zip(digests[part], rows, strict=True):
@@ -150,5 +213,6 @@ def scan_statistics(units: Units, statistics: Sequence[Statistic]) -> Scan:
     return Scan(
         tuple(ordered[i] for i in keep),
         {s: place[i] for s, i in index.items()},
-        sums[keep], np.maximum(high, -low)[keep], (low == high)[keep], binary[keep], integer[keep],
+        (sums if units.weight is None else significant(weighed, TOTAL_BITS))[keep], sums[keep],
+        np.maximum(high, -low)[keep], (low == high)[keep], binary[keep], integer[keep],
     )  # fmt: skip

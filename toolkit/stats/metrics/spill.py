@@ -27,7 +27,7 @@ NULL = 255
 
 
 @dataclass(frozen=True, eq=False)
-class Slab:
+class SpilledTable:
     """One table (R, E): a number where all values are that one, an array, or where it lies in the file."""
 
     array: NDArray[Any] | None
@@ -67,14 +67,14 @@ class Keeper:
         self._written = 0
         self._held = 0
 
-    def keep(self, values: Floats) -> Slab:
+    def keep(self, values: Floats) -> SpilledTable:
         """A table (R, E), exactly. ThinkbackError where the temporary file can't be written."""
         array = _compact(values)
         if isinstance(array, float):
-            return Slab(None, np.dtype(np.float64), values.shape[1], value=array)
+            return SpilledTable(None, np.dtype(np.float64), values.shape[1], value=array)
         if self._held + array.nbytes <= KEEP_BYTES:
             self._held += array.nbytes
-            return Slab(array, array.dtype, array.shape[1])
+            return SpilledTable(array, array.dtype, array.shape[1])
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 -- open as long as the keeper
@@ -89,7 +89,7 @@ class Keeper:
                 "free space there, or set TMPDIR to another folder"
             ) from None
         self._written += array.nbytes
-        return Slab(None, array.dtype, array.shape[1], self._file.fileno(), offset)
+        return SpilledTable(None, array.dtype, array.shape[1], self._file.fileno(), offset)
 
 
 def _compact(values: Floats) -> NDArray[Any] | float:

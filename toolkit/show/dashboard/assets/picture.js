@@ -65,7 +65,7 @@ function blocksOf(data, example, numbers) {
     const slice = paths.orders.slice[row];
     const reach = Math.max(...mine.map((stop) => paths.stops.steps[stop]));
     const steps = paths.orders.samples[row].slice(0, reach).map((sample, at) => {
-      const of = paths.orders.slices[row] ? paths.orders.slices[row][at] : slice;  // one that was given up lies elsewhere
+      const of = paths.orders.slices[row] ? paths.orders.slices[row][at] : slice;  // an abandoned one lies elsewhere
       const trace = traces.get(`${of}/${sample}`);
       const tokens = trace === undefined ? null : paths.traces.tokens[trace];
       const spent = paths.orders.spent[row] ? paths.orders.spent[row][at] : null;

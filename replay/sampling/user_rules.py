@@ -16,17 +16,17 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from toolkit.errors import FormatError, InvalidError, NotFoundError, RuleError, errors_begin, listed, own_code, shown
+from toolkit.errors import FormatError, InvalidError, NotFoundError, RuleError, errors_begin, listed, quote, user_code
 from toolkit.settings import NAMES, converted, of_kind
 
 GivenRules = str | Path | type | Iterable[type] | None
-"""What stands for a user's own rules where a function takes them."""
+"""Types that a function takes for a user's rules."""
 STOP_SHAPE = "a stopping rule is a frozen dataclass with a method `holds(self, seen)`"
 SELECT_SHAPE = "a select is a frozen dataclass with a method `chooses(self, seen)` or `takes(self, seen)`"
 STOP_METHODS, SELECT_METHODS = ("holds",), ("chooses", "takes")
 
 
-def own_rules(rules: GivenRules) -> dict[str, type]:
+def user_rules(rules: GivenRules) -> dict[str, type]:
     """A user's stopping rules and selects by class name, from a Python file or as classes.
 
     Raises ThinkbackError where there is none, or the file does not load.
@@ -37,17 +37,17 @@ def own_rules(rules: GivenRules) -> dict[str, type]:
         classes = [rules] if isinstance(rules, type) else list(rules)
         for rule in classes:
             if not _is_rule(rule):
-                raise InvalidError(f"{shown(rule)} is not a stopping rule or select: {STOP_SHAPE}; {SELECT_SHAPE}")
+                raise InvalidError(f"{quote(rule)} is not a stopping rule or select: {STOP_SHAPE}; {SELECT_SHAPE}")
         return {rule.__name__: rule for rule in classes}
     path = Path(rules)
     if not path.is_file():
         raise NotFoundError(f"no file of stopping rules or selects at {path}")
     spec = importlib.util.spec_from_file_location(f"thinkback_rules_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise FormatError(f"{path} is not a Python file; rules of your own live in a file that ends in .py")
+        raise FormatError(f"{path} is not a Python file; write rules into a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up by name
-    with own_code(str(path), "does not load"):
+    with user_code(str(path), "does not load"):
         spec.loader.exec_module(module)
     mine = [item for _, item in inspect.getmembers(module, inspect.isclass) if item.__module__ == module.__name__]
     by_name = {item.__name__: cast(type, item) for item in mine if _is_rule(item)}
@@ -56,7 +56,7 @@ def own_rules(rules: GivenRules) -> dict[str, type]:
             shape = STOP_SHAPE if hasattr(item, STOP_METHODS[0]) else SELECT_SHAPE
             raise RuleError(f"{path}: `{item.__name__}` is not a frozen dataclass: {shape}")
     if not by_name:
-        raise RuleError(f"{path}: it has no stopping rule and no select: {STOP_SHAPE}; {SELECT_SHAPE}")
+        raise RuleError(f"{path}has no stopping rule and no select: {STOP_SHAPE}; {SELECT_SHAPE}")
     return by_name
 
 
@@ -75,13 +75,13 @@ def checked_fields(rule: Any, what: str) -> Any:
     with errors_begin(f"{what}: "):
         changed = {}
         for field, hint in _typed_fields(type(rule)):
-            given = getattr(rule, field.name)
-            value = converted(type(rule), field.name, given) if "low" in field.metadata else _of_hint(hint, given)
+            stored = getattr(rule, field.name)
+            value = converted(type(rule), field.name, stored) if "low" in field.metadata else _of_hint(hint, stored)
             if value is _OTHER:
-                raise InvalidError(f"`{field.name}` is {shown(given)}; it takes {_types_text(hint)}")
-            if type(value) is not type(given):
+                raise InvalidError(f"`{field.name}` is {quote(stored)}; it takes {_types_text(hint)}")
+            if type(value) is not type(stored):
                 changed[field.name] = value
-        with own_code(what):
+        with user_code(what):
             return replace(rule, **changed) if changed else rule
 
 
@@ -125,7 +125,7 @@ def _of_hint(hint: Any, given: Any) -> Any:
 
 
 def _types_text(hint: Any) -> str:
-    """What a parameter takes, in words."""
+    """Types of a parameter, in words."""
     words = []
     for part in _parts(hint):
         if typing.get_origin(part) is typing.Literal:

@@ -16,8 +16,8 @@ from toolkit.errors import (
     RequiredError,
     errors_begin,
     listed,
+    quote,
     require_known,
-    shown,
 )
 from toolkit.notes import note
 from toolkit.settings import check, setting
@@ -25,9 +25,9 @@ from toolkit.stats import Settings, Summary
 from toolkit.stats.metrics.metrics import catalogue
 
 REDUCTION = "reduction:"
-"""How the names of reductions begin in `comparisons`."""
+"""Prefix of the names of reductions in `comparisons`."""
 F1 = "f1:"
-"""How the names of the F1s of single labels begin."""
+"""Prefix of the names of the F1s of single labels."""
 TABLE_WORDS = (
     "#", "place", "policy", "corrected", "corrected %", "corrected_low", "corrected_high", "Δ", "Δ points",
     "difference", "difference_low", "difference_high", "p", "p_adjusted", "not worse", "not_worse", "Pareto",
@@ -65,36 +65,36 @@ class Metric:
             raise RequiredError("a metric needs a `name`")
 
 
-def own_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
+def user_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
     """Metrics of one's own, one or several. Raises ThinkbackError for what is none, or for two of one name."""
     metrics = (given,) if isinstance(given, Metric) else tuple(given)
     for number, metric in enumerate(metrics):
         if not isinstance(metric, Metric):
-            raise InvalidError(f"`metrics` holds {shown(metric)}; it takes a `Metric`, or a list of them")
+            raise InvalidError(f"`metrics` holds {quote(metric)}; it takes a `Metric`, or a list of them")
         if metric.name in {one.name for one in metrics[:number]}:
             raise ConflictError(f"two metrics are named `{metric.name}`; give each a name of its own")
     return metrics
 
 
-def own_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) -> tuple[OutcomeColumn, ...]:
+def user_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) -> tuple[OutcomeColumn, ...]:
     """Metrics of one's own as rows of the table of columns; `columns`: the rows that the run has without them.
 
     Raises ThinkbackError for names that are taken or not known.
     """
     metric_columns = tuple(_column(metric, columns) for metric in metrics)
     families = [column.name for column in columns if column.family and column.metric is not None and column.name]
-    taken = {word for column in columns if not column.family for word in _words(column)} | {*TABLE_WORDS}
+    reserved = {word for column in columns if not column.family for word in _words(column)} | {*TABLE_WORDS}
     for column in metric_columns:
         start = f"metric `{column.name}`: "
-        if column.name in taken:
+        if column.name in reserved:
             raise ConflictError(f"{start}runs have one of this name; give yours another")
         for begin in (REDUCTION, *families):
             if column.name.startswith(begin):
                 raise ConflictError(f"{start}runs have names that begin with `{begin}`; give yours another")
         for word in _words(column):
-            if word in taken:
+            if word in reserved:
                 raise ConflictError(f"{start}tables have `{word}` already; give yours another name or `header`")
-        taken |= {*_words(column)}
+        reserved |= {*_words(column)}
     return metric_columns
 
 
@@ -121,7 +121,7 @@ def check_ranking(
     if column is None:
         return
     entries = catalogue(list(outcomes), labels, settings, SECONDS, columns)
-    lacking = _lacking(column, {one.name for one in entries})
+    lacking = _lacking(column, {entry.name for entry in entries})
     if lacking:
         raise EmptyError(f"policies cannot be ranked by `{metric}`: no policy has {listed(lacking)}")
 
@@ -147,7 +147,7 @@ def with_unvalued(summary: Summary, columns: Sequence[OutcomeColumn]) -> Summary
 
 
 def _lacking(column: OutcomeColumn, there: Collection[str]) -> list[str]:
-    """What a ratio is made of and no policy has."""
+    """Parts of a ratio that no policy has."""
     return [name for name in column.ratio if name and name not in there]
 
 
@@ -161,7 +161,7 @@ def _without_value(frame: pl.DataFrame, keys: list[str], metrics: list[str]) -> 
 
 
 def _words(column: OutcomeColumn) -> Iterator[str]:
-    """What a column is called in outcomes, in the results, and as the heading and in the CSV of the ranked table."""
+    """Names of a column in outcomes and results, and its heading and CSV name in the ranked table."""
     for name in filter(None, dict.fromkeys((column.name, column.metric))):
         yield from (name, f"{name}_low", f"{name}_high")
     if column.heading not in (column.name, column.metric):
@@ -181,7 +181,7 @@ def _column(metric: Metric, columns: Sequence[OutcomeColumn]) -> OutcomeColumn:
         header=metric.header or metric.name,
         decimals=metric.decimals,
         place=9,
-        shown="always",
+        display="always",
     )
 
 

@@ -1,8 +1,8 @@
-"""What verifiers are worth: how well each tells right traces from wrong ones, beside what costs nothing to know.
+"""The quality of verifiers: how well each tells right traces from wrong ones, beside signals that cost nothing.
 
 Everything is measured on the same traces, those with a verdict, and compared in pairs. An area below one
-half is what it is: it is not turned round. `worth_of_log` measures those of a log; `worth_rows` are the numbers as a
-frame, and `worth_tables` tables for people.
+half stays below: no score is turned round. `quality_of_log` measures the verifiers of a log, `quality_rows` gives the
+numbers as a frame, and `quality_tables` gives tables for people.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BELOW_RANDOM = "below_random"
 
 
 @dataclass(frozen=True)
-class _SignalWorth:
+class _SignalQuality:
     """One row: areas, best-of-n, and differences to the reference and to a random pick. `remark`: what is to be said of
     it, such as why it is missing.
     """
@@ -53,7 +53,7 @@ class _SignalWorth:
 
 
 @dataclass(frozen=True)
-class Worth:
+class VerifierQuality:
     """The signals of one pool and data set. `reference`: what differences are to; `suffixes`: of every k,
     by the writing model or the verifier `teller`."""
 
@@ -63,8 +63,8 @@ class Worth:
     traces: int
     right: float
     reference: str | None
-    signals: tuple[_SignalWorth, ...]
-    suffixes: tuple[_SignalWorth, ...]
+    signals: tuple[_SignalQuality, ...]
+    suffixes: tuple[_SignalQuality, ...]
     notes: tuple[Note, ...]
     left_out: int
     teller: str
@@ -83,7 +83,7 @@ class _ScoredSignal:
 
 @dataclass(frozen=True)
 class _SuffixLengths:
-    """Of suffixes: the best on these rows, and that chosen on others, None without such."""
+    """Lengths of suffixes: the best on these rows, and the one chosen on others, None without such."""
 
     best: int
     honest: int | None
@@ -107,7 +107,7 @@ METRICS = {
 def _quality(
     traces: ScoredTraces, train: ScoredTraces | None, reference: str | None = None, untrained: str = "no training rows",
     simulated: bool = False,
-) -> Worth:  # fmt: skip
+) -> VerifierQuality:  # fmt: skip
     """What each signal of some traces is worth. `train`: others, on which the prior is fitted and a k is chosen;
     `untrained`: why there are none; `reference`: a verifier that all others are compared with, by default the whole
     text's log-probability, else the share of votes.
@@ -122,7 +122,7 @@ def _quality(
     marks = {} if lengths is None else _lengths(traces.longest, lengths)
     of_k = traces.suffixes_of(marks)
     suffixes = [_measured(traces, _ScoredSignal(str(k), of_k[k], remark), None) for k, remark in marks.items()]
-    return Worth(
+    return VerifierQuality(
         dataset=traces.dataset,
         pool=traces.pool,
         questions=int(traces.example.max()) + 1,
@@ -208,7 +208,7 @@ def _lengths(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
     return notes
 
 
-def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSignal | None) -> _SignalWorth:
+def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSignal | None) -> _SignalQuality:
     known = ~np.isnan(signal.score)
     alone = _estimates(traces, signal.score, known)
     differences: dict[str, PairedInterval] = {}
@@ -220,7 +220,7 @@ def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSig
             "auc_difference": beside.auc.minus(other.auc, widened=widened),
             "within_difference": beside.within.minus(other.within, widened=widened),
         }
-    return _SignalWorth(
+    return _SignalQuality(
         name=signal.name,
         traces=int(known.sum()),
         auc=alone.auc.interval(widened=signal.widened),
@@ -244,7 +244,7 @@ def _estimates(traces: ScoredTraces, score: Floats, known: NDArray[np.bool_]) ->
 
 
 def picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:
-    """For each example whether the trace with the highest score is right, the first of equal ones, and the share of its
+    """Whether the trace with the highest score is right on each example, the first of equal ones, and the share of its
     scored traces that are; NaN where none, or one, is scored.
     """
     known = np.flatnonzero(~np.isnan(score))
@@ -261,13 +261,13 @@ def picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, F
     return best, np.where(count > 0, share, np.nan)
 
 
-def _chance(traces: ScoredTraces) -> _SignalWorth:
+def _chance(traces: ScoredTraces) -> _SignalQuality:
     coin = _estimates(traces, np.zeros(len(traces.right)), np.ones(len(traces.right), bool))
     half, size = Interval(0.5, None, None, 0, None), len(traces.right)
-    return _SignalWorth(CHANCE, size, half, half, coin.random.interval(), remark="a random pick")
+    return _SignalQuality(CHANCE, size, half, half, coin.random.interval(), remark="a random pick")
 
 
-def _notes(rows: list[_SignalWorth], suffixes: list[_SignalWorth]) -> Iterator[Note]:
+def _notes(rows: list[_SignalQuality], suffixes: list[_SignalQuality]) -> Iterator[Note]:
     text = "the best of a question's traces is right less often than a random pick by"
     below = []
     for row in rows:
@@ -283,7 +283,7 @@ def _notes(rows: list[_SignalWorth], suffixes: list[_SignalWorth]) -> Iterator[N
         yield warning(BELOW_RANDOM, f"{text} the log-probability of the last {named} tokens")
 
 
-def _below(row: _SignalWorth) -> PairedInterval | None:
+def _below(row: _SignalQuality) -> PairedInterval | None:
     """The difference to a random pick, where the best of n by it is right less often."""
     over = row.over_random
     return over if over is not None and (over.difference or 0) < 0 else None
@@ -303,12 +303,12 @@ ROWS = {
 TEST_ROWS, OTHER_ROWS, ALL_ROWS = "the split `test`", "all that was not trained on", "all, which were trained on"
 
 
-def worth_of_log(
+def quality_of_log(
     log: Log,
     train: pl.Series | None = None,
     reference: str | Collection[str] = (),
     pools: Collection[str] | None = None,
-) -> Iterator[tuple[str, Worth]]:
+) -> Iterator[tuple[str, VerifierQuality]]:
     """What each signal is worth, by data set and pool, and in words which examples that is of.
 
     `train`: ids of the examples that something was fitted on, by default those of the split `train`. Measured are the
@@ -336,18 +336,18 @@ def worth_of_log(
             yield which, _quality(traces, fit, first, reason, simulated=log.simulated)
 
 
-def worth_rows(worths: Iterable[Worth]) -> pl.DataFrame:
+def quality_rows(qualities: Iterable[VerifierQuality]) -> pl.DataFrame:
     """What signals are worth as numbers: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark.
 
     `metric`: auc, auc_within, best_of_n, and the differences auc_difference, within_difference (to the reference) and
     over_random, which alone have a p-value.
     """
     rows = [
-        {"dataset": worth.dataset, "pool": worth.pool, "signal": one.name, "metric": metric, "remark": one.remark,
+        {"dataset": quality.dataset, "pool": quality.pool, "signal": one.name, "metric": metric, "remark": one.remark,
          "estimate": _estimate(value), "low": value.low, "high": value.high, "n": value.n,
          "p_value": getattr(value, "p_value", None)}
-        for worth in worths
-        for one in worth.signals
+        for quality in qualities
+        for one in quality.signals
         for metric, name in METRICS.items()
         if (value := getattr(one, name)) is not None
     ]  # fmt: skip
@@ -362,11 +362,11 @@ def _anything(traces: ScoredTraces) -> bool:
     return bool(traces.scores) or traces.longest > 0 or not pl.Series(traces.whole).is_nan().all()
 
 
-def worth_tables(worth: Worth, which: str) -> list[Table]:
+def quality_tables(quality: VerifierQuality, which: str) -> list[Table]:
     """The signals, and where log-probabilities of tokens are logged the suffixes."""
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
 
-    where = f"`{worth.dataset}`, pool `{worth.pool}`"
+    where = f"`{quality.dataset}`, pool `{quality.pool}`"
     area, change = NumberWithInterval(3), NumberWithInterval(3, signed=True)
     share, points = NumberWithInterval(1, 100), NumberWithInterval(1, 100, signed=True)
     columns = (
@@ -381,36 +381,38 @@ def worth_tables(worth: Worth, which: str) -> list[Table]:
         TableColumn("remark", key="remark", beneath=True),
     )
     below = (
-        f"{worth.questions:,} questions, {worth.traces:,} judged traces, {worth.right:.1%} of them "
-        f"right, of {which}; intervals of 95 %, by question or cluster",
-        f"{worth.left_out:,} more questions are left out: {MOST_TRACES:,} traces are compared" * (worth.left_out > 0),
-        f"Δ AUC, Δ within: less those of `{worth.reference}`, on the traces that both score" * bool(worth.reference),
+        f"{quality.questions:,} questions, {quality.traces:,} judged traces, {quality.right:.1%} of "
+        f"them right, of {which}; intervals of 95 %, by question or cluster",
+        f"{quality.left_out:,} more questions are left out: {MOST_TRACES:,} traces are compared"
+        * (quality.left_out > 0),
+        f"Δ AUC, Δ within: less those of `{quality.reference}`, on the traces that both score"
+        * bool(quality.reference),
         "AUC within: mean over questions with right and wrong traces; Δ random: less a random pick of what is scored",
     )
     table = Table(
         f"What tells right traces from wrong ones: {where}",
         columns,
-        tuple(_cells(row) for row in worth.signals),
-        above=(*[SIMULATED] * worth.simulated, *map(str, worth.notes)),
+        tuple(_cells(row) for row in quality.signals),
+        above=(*[SIMULATED] * quality.simulated, *map(str, quality.notes)),
         below=tuple(filter(None, below)),
     )
-    if not worth.suffixes:
+    if not quality.suffixes:
         return [table]
     places = (0, 2, 3, 6, 7, 8)
-    rows = tuple(tuple(_cells(row)[at] for at in places) for row in worth.suffixes)
+    rows = tuple(tuple(_cells(row)[at] for at in places) for row in quality.suffixes)
     lengths = (TableColumn("last tokens", key="k"), *(columns[at] for at in places[1:]))
-    longest = int(worth.suffixes[-1].name)
+    longest = int(quality.suffixes[-1].name)
     of_tokens = (
-        f"log-probabilities of tokens by the verifier `{worth.teller}`" * bool(worth.teller),
+        f"log-probabilities of tokens by the verifier `{quality.teller}`" * bool(quality.teller),
         f"{len(rows)} of the {longest:,} lengths; the best is sought among all" * (len(rows) < longest),
     )
     title = f"Log-probability of the last tokens: {where}"
     return [table, Table(title, lengths, rows, below=tuple(filter(None, of_tokens)))]
 
 
-def _cells(row: _SignalWorth) -> tuple[object, ...]:
-    from toolkit.show import ShownInterval
+def _cells(row: _SignalQuality) -> tuple[object, ...]:
+    from toolkit.show import IntervalCell
 
     numbers = (row.auc, row.within, row.auc_difference, row.within_difference, row.best, row.over_random)
-    values = (one and ShownInterval.of((_estimate(one), one.low, one.high)) for one in numbers)
+    values = (one and IntervalCell.of((_estimate(one), one.low, one.high)) for one in numbers)
     return (row.name, row.traces, *values, row.remark)

@@ -10,19 +10,19 @@ import polars as pl
 import pytest
 
 from toolkit.log import Log, collect, write_log
-from toolkit.log.describe import worth as worths
+from toolkit.log.describe import verifier_quality
 from toolkit.log.describe.scored_traces import scored_traces
-from toolkit.log.describe.worth import (
+from toolkit.log.describe.verifier_quality import (
     BELOW_RANDOM,
     BEST,
     HONEST,
     PRIOR,
     VOTES,
     WHOLE,
-    Worth,
-    _SignalWorth,
-    worth_of_log,
-    worth_tables,
+    VerifierQuality,
+    _SignalQuality,
+    quality_of_log,
+    quality_tables,
 )
 from toolkit.stats import auc
 
@@ -59,8 +59,8 @@ def made(
     )
 
 
-def only(log: Log, **asked: Any) -> tuple[Worth, dict[str, _SignalWorth]]:
-    [(_, worth)] = worth_of_log(log, **asked)
+def only(log: Log, **asked: Any) -> tuple[VerifierQuality, dict[str, _SignalQuality]]:
+    [(_, worth)] = quality_of_log(log, **asked)
     return worth, {row.name: row for row in worth.signals}
 
 
@@ -111,7 +111,7 @@ def test_suffixes_of_ragged_lists_are_the_plain_sums(tmp_path: Path) -> None:
         plain = [np.nan if one is None else float(np.sum(np.array(one, np.float64)[::-1][:k])) for one in own]
         np.testing.assert_allclose(found, plain, atol=1e-12)
     areas = [auc(traces.suffix(k), traces.right) for k in range(1, 11)]
-    assert worths._best_k(traces) == 1 + int(np.argmax(areas))
+    assert verifier_quality._best_k(traces) == 1 + int(np.argmax(areas))
 
 
 def test_suffixes_that_pick_worse_than_chance_are_named(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_suffixes_that_pick_worse_than_chance_are_named(tmp_path: Path) -> None:
     assert all(row.over_random.difference < 0 for row in worth.suffixes)
     [told] = [one.text for one in worth.notes if "of the last" in one.text]
     assert told.endswith("than a random pick by the log-probability of the last 1–3 tokens")
-    [_, table] = worth_tables(worth, "test")
+    [_, table] = quality_tables(worth, "test")
     assert "Δ random" in table.markdown()
 
 
@@ -133,7 +133,7 @@ def test_without_training_rows_prior_and_honest_k_are_dashes_with_the_reason(tmp
     assert rows[PRIOR].auc.estimate is None
     assert rows[PRIOR].remark == "no example has the split `train`"
     assert rows["last k tokens"].remark == "k: no example has the split `train`"
-    shown = worth_tables(worth, "all")[0].terminal(200)
+    shown = quality_tables(worth, "all")[0].terminal(200)
     assert "no example has the split `train`" in shown
     all_trained, rows = only(made(tmp_path / "all", splits=("train",)))
     assert rows[PRIOR].remark == "all examples were fitted on"
@@ -167,7 +167,7 @@ def test_a_reference_may_be_named_and_all_tables_can_be_written(tmp_path: Path) 
     worth, rows = only(made(tmp_path / "log"), reference="good")
     assert rows["good"].auc_difference is None
     assert rows["bad"].auc_difference.high < 0
-    main, suffixes = worth_tables(worth, "all")
+    main, suffixes = quality_tables(worth, "all")
     for table in (main, suffixes):
         assert table.markdown()
         assert table.latex()
@@ -177,9 +177,9 @@ def test_a_reference_may_be_named_and_all_tables_can_be_written(tmp_path: Path) 
 
 def test_what_is_beyond_the_most_traces_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolkit.log.describe.scored_traces.MOST_TRACES", 100)
-    [(which, worth)] = worth_of_log(made(tmp_path / "log"))
+    [(which, worth)] = quality_of_log(made(tmp_path / "log"))
     assert (worth.questions, worth.left_out) == (25, 35)
-    told = worth_tables(worth, which)[0].terminal(200)
+    told = quality_tables(worth, which)[0].terminal(200)
     assert "of the split `test`" in told
     assert "35 more questions are left out" in told
 
@@ -190,9 +190,9 @@ def test_a_verifier_that_keeps_more_tokens_tells_the_suffixes(tmp_path: Path) ->
     long = pl.concat_list(pl.lit(-1.0, pl.Float32), pl.lit(-2.0, pl.Float32), *[pl.col("score").cast(pl.Float32)] * 3)
     told = pl.when(pl.col("verifier") == "good").then(long)
     tables["verifications"] = tables["verifications"].with_columns(token_logprobs=told)
-    [(_, worth)] = worth_of_log(write_log(tmp_path / "longer", name="worth", tables=tables))
+    [(_, worth)] = quality_of_log(write_log(tmp_path / "longer", name="worth", tables=tables))
     assert worth.teller == "good"
     assert [row.name for row in worth.suffixes] == ["1", "2", "3", "4", "5"]
     good = next(row for row in worth.signals if row.name == "good")
     assert worth.suffixes[0].auc.estimate == pytest.approx(good.auc.estimate, abs=1e-6)
-    assert "by the verifier `good`" in worth_tables(worth, "all")[1].terminal(200)
+    assert "by the verifier `good`" in quality_tables(worth, "all")[1].terminal(200)

@@ -31,7 +31,7 @@ class JournalCall:
     samples: tuple[int, ...]
 
 
-class Asking:
+class Dispatch:
     """The calls of a run. `what` is how errors name what is incomplete without them."""
 
     def __init__(self, journal: Journal, what: str):
@@ -61,18 +61,18 @@ class Asking:
                     continue
                 first = not isinstance(outcome, CallFailure) and one.pool not in self.proven
                 self.in_a_row, now = 0, time.monotonic()
-                answered = self._kept(one, outcome, now - before)
+                answered = self._record(one, outcome, now - before)
                 before = now
                 yield one, answered
                 if first:
                     self.proven.add(one.pool)
-                    yield from self._settle([f.refused and held.pool == one.pool for held, f in self.failed])
+                    yield from self._finalise([f.refused and held.pool == one.pool for held, f in self.failed])
         finally:
             self.journal.sync()
 
     def give_up(self) -> Iterator[tuple[JournalCall, list[Answered]]]:
         """Let all failures be final."""
-        yield from self._settle([True] * len(self.failed))
+        yield from self._finalise([True] * len(self.failed))
         self.journal.sync()
 
     def check(self) -> None:
@@ -99,15 +99,15 @@ class Asking:
             raise self._incomplete(f"{PATIENCE} calls were refused alike before one was answered")
         return False
 
-    def _settle(self, final: Sequence[bool]) -> Iterator[tuple[JournalCall, list[Answered]]]:
+    def _finalise(self, final: Sequence[bool]) -> Iterator[tuple[JournalCall, list[Answered]]]:
         """Keep the failures that are marked as final."""
         marked = list(zip(self.failed, final, strict=True))
         self.failed = [one for one, settled in marked if not settled]
         for (one, failure), settled in marked:
             if settled:
-                yield one, self._kept(one, failure, 0.0)
+                yield one, self._record(one, failure, 0.0)
 
-    def _kept(self, one: JournalCall, outcome: Outcome, elapsed_s: float) -> list[Answered]:
+    def _record(self, one: JournalCall, outcome: Outcome, elapsed_s: float) -> list[Answered]:
         """The samples of a call, once they are in the journal."""
         completions = [None] * len(one.samples) if isinstance(outcome, CallFailure) else map(writable, outcome)
         seconds = [elapsed_s] + [0.0] * (len(one.samples) - 1)

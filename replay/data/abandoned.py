@@ -1,4 +1,4 @@
-"""Traces that were given up after their first tokens: calls of their own, beside those of the pool that ran on."""
+"""Traces that were abandoned after their first tokens: calls of their own, beside those of the pool that ran on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ SECONDS = ("latency_s", "device_s")
 
 
 def cut_name(pool: str, tokens: int) -> str:
-    """What a block calls the traces of a pool that were given up after so many tokens."""
-    return f"{pool}, given up after {tokens} tokens"
+    """Slice name of the traces of a pool that were abandoned after so many tokens."""
+    return f"{pool}, abandoned after {tokens} tokens"
 
 
 def seconds_column(cost: str, tokens: int) -> str:
@@ -23,7 +23,7 @@ def seconds_column(cost: str, tokens: int) -> str:
 
 
 def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedPool:
-    """A pool of which every trace was given up after so many tokens; `price` (E, T) of these, where there are prices.
+    """A pool of which every trace was abandoned after so many tokens; `price` (E, T) of these, where there are prices.
 
     No trace has an answer, and nothing is known of what it would have become: no score, feature or signal.
     """
@@ -57,7 +57,7 @@ def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedP
     )
 
 
-def with_given_up(pool: LoggedPool, cut: LoggedPool, abandoned: np.ndarray) -> LoggedPool:
+def with_abandoned(pool: LoggedPool, cut: LoggedPool, abandoned: np.ndarray) -> LoggedPool:
     """The pool with the traces in `abandoned` (E, T) as they are in `cut`.
 
     Scores stay: walks read those of valid traces alone, and a call that ranked all traces is known by what it saw.
@@ -79,5 +79,5 @@ def with_given_up(pool: LoggedPool, cut: LoggedPool, abandoned: np.ndarray) -> L
 
 
 def _worthless(values: np.ndarray) -> np.ndarray:
-    """What no answer is worth: 0, and nothing where there is no verdict."""
+    """Value of no answer: 0, and null where there is no verdict."""
     return np.where(np.isnan(values), np.nan, 0.0)

@@ -33,7 +33,7 @@ from toolkit.errors import (
     first_line,
 )
 from toolkit.imports.files.archives import UNPACKERS, Allowance, ByteStream, Open, open_archive, unpacked
-from toolkit.imports.files.file_names import fits_pattern, relative
+from toolkit.imports.files.file_names import fitting_paths, relative
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -46,7 +46,7 @@ _NO_NAMES = ("", "/", ".", "..")
 
 
 @dataclass(frozen=True)
-class FoundFile:
+class ListedFile:
     """`path`: relative to what was named, without the ending of a compression. `local`: a file that is not packed.
 
     `place`: the whole path, from the outermost archive to the file; `address` is what a user would write. `beside`: the
@@ -92,7 +92,7 @@ class FoundFile:
             return stream.read()
 
 
-def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[FoundFile]:
+def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[ListedFile]:
     """The files that are meant, sorted; of folders and archives, those whose path `takes` wants.
 
     ThinkbackError where a source can't be opened, or has none of them.
@@ -104,9 +104,9 @@ def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[Fou
     return _with_names(list(distinct.values()))
 
 
-def with_companions(files: Sequence[FoundFile], names: Sequence[str]) -> list[FoundFile]:
+def with_companions(files: Sequence[ListedFile], names: Sequence[str]) -> list[ListedFile]:
     """Files, and those of certain names in the same folders, packed or not, where these are not among them."""
-    others, given = dict[str, FoundFile](), {file.path for file in files}
+    others, given = dict[str, ListedFile](), {file.path for file in files}
     for file in files if names else ():
         for name in names:
             path = str(PurePosixPath(file.path).with_name(name))
@@ -118,7 +118,7 @@ def with_companions(files: Sequence[FoundFile], names: Sequence[str]) -> list[Fo
     return [*files, *others.values()]
 
 
-def _if_there(address: str) -> FoundFile | None:
+def _if_there(address: str) -> ListedFile | None:
     try:
         return find_files([address], lambda _: True)[0]
     except ThinkbackError:
@@ -166,12 +166,12 @@ def _looking(source: str) -> Iterator[_Source]:
         raise FormatError(f"source `{source}` can't be opened: {first_line(error)}") from None
 
 
-def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
+def _of_source(source: str, takes: Callable[[str], bool]) -> list[ListedFile]:
     with _looking(source) as there:
         names = sorted({*there.files, *(name for folder in there.folders for name in there.below(folder))})
     if not names:
         raise NotFoundError(f"source `{source}`: there is no such file or folder, or nothing in it")
-    files: list[FoundFile] = []
+    files: list[ListedFile] = []
     for name in names:
         local = Path(name) if "://" not in source else None
         size = partial(_size, there.system, name)
@@ -179,14 +179,14 @@ def _of_source(source: str, takes: Callable[[str], bool]) -> list[FoundFile]:
         files += _of_file(file, takes, there.named)
     if not files:
         among = counted(len(names), "file")
-        raise NotFoundError(f"source `{source}`: no file of this format by its name among {among}")
+        raise NotFoundError(f"source `{source}`: no name among {among} is that of a file of this format")
     return files
 
 
-def _of_file(file: FoundFile, takes: Callable[[str], bool], named: bool) -> list[FoundFile]:
+def _of_file(file: ListedFile, takes: Callable[[str], bool], named: bool) -> list[ListedFile]:
     """The file, where it is wanted or was named; what is wanted of an archive."""
     if _OTHER_ARCHIVE.search(file.place) and (named or takes(file.path)):
-        raise FormatError(f"`{file.address}`: of archives only `.zip` is read: unpack it, and name the folder")
+        raise FormatError(f"`{file.address}`: the only archives read are `.zip`: unpack it, and name the folder")
     if file.ending != _ARCHIVE:
         return [replace(file, named=named)] if named or takes(file.path) else []
     with file.seekable() as packed, open_archive(file.address, packed) as archive:
@@ -198,7 +198,7 @@ def _of_file(file: FoundFile, takes: Callable[[str], bool], named: bool) -> list
     return [_member(file, name, allowance) for name in members]
 
 
-def _member(archive: FoundFile, name: str, allowance: Allowance) -> FoundFile:
+def _member(archive: ListedFile, name: str, allowance: Allowance) -> ListedFile:
     """A file of an archive, all of whose files have one allowance."""
     inner, packing = PurePosixPath(_plain(name)), _packing(name)
 
@@ -215,10 +215,10 @@ def _member(archive: FoundFile, name: str, allowance: Allowance) -> FoundFile:
     folder = PurePosixPath(archive.path).with_suffix("")
     safe = [part for part in inner.parts if part not in _NO_NAMES]
     path, place = "/".join([*folder.parts, *safe]), "/".join([archive.place, *safe])
-    return FoundFile(path, f"{archive.address}::{name}", place, archive.beside, opened, archive.sha256)
+    return ListedFile(path, f"{archive.address}::{name}", place, archive.beside, opened, archive.sha256)
 
 
-def _opened(relative: str, address: str, local: Path | None, size: Callable[[], int]) -> FoundFile:
+def _opened(relative: str, address: str, local: Path | None, size: Callable[[], int]) -> ListedFile:
     packing = _packing(relative)
 
     @contextmanager
@@ -232,7 +232,7 @@ def _opened(relative: str, address: str, local: Path | None, size: Callable[[], 
             return hashlib.file_digest(packed, "sha256").hexdigest()
 
     place, beside = _place_of(address), address.rpartition("::")[2].rpartition("/")[0]
-    return FoundFile(_plain(relative), address, place, beside, opened, digest, None if packing else local)
+    return ListedFile(_plain(relative), address, place, beside, opened, digest, None if packing else local)
 
 
 @contextmanager
@@ -264,13 +264,13 @@ def _place_of(address: str) -> str:
     return "/".join(link.rstrip("/") for link in reversed(links))
 
 
-def _with_names(files: Sequence[FoundFile]) -> list[FoundFile]:
+def _with_names(files: Sequence[ListedFile]) -> list[ListedFile]:
     """Where two sources have files of one path, all paths begin below the folder that the sources share."""
     if len({file.path for file in files}) == len(files):
         return list(files)
     parts = [[part for part in file.place.split("/") if part not in _NO_NAMES] for file in files]
     paths = [_plain(path) for path in relative(["/".join(one) for one in parts])]
-    seen: dict[str, FoundFile] = {}
+    seen: dict[str, ListedFile] = {}
     for path, file in zip(paths, files, strict=True):
         if seen.setdefault(path, file) is not file:
             both = f"`{seen[path].address}` and `{file.address}`"
@@ -344,8 +344,8 @@ def _of_folder(there: _Source, folder: str, pattern: str | None, beside: str | N
         raise NotFoundError(f"source `{source}`: no file in the folder, or below it, ends in one of {endings}")
     if pattern is None:
         return [name for name, place in known.items() if "/" not in place] or list(known), 0
-    fitting = [name for name, place in known.items() if fits_pattern(pattern, place)]
-    fitting = fitting or [name for name in known if fits_pattern(pattern, name)]
+    places = {place: name for name, place in known.items()}
+    fitting = [places[place] for place in fitting_paths(pattern, places)] or fitting_paths(pattern, known)
     if not fitting:
         why = f"none of its files fits the mapping's `path`, `{pattern}`"
         raise AmbiguousError(f"source `{source}`: {why}; the first is `{next(iter(known))}`")
@@ -380,8 +380,9 @@ def chunks(address: str, size: int) -> Iterator[bytes]:
     import fsspec
 
     unpack = UNPACKERS.get(_packing(str(plain_path(address))), nullcontext)
+    opening: Callable[..., Any] = open if local_path(address) is not None else fsspec.open
     try:
-        with fsspec.open(address, "rb") as packed, unpack(packed) as stream:
+        with opening(address, "rb") as packed, unpack(packed) as stream:
             while chunk := stream.read(size) if size > 0 else stream.read():
                 yield bytes(chunk)
     except _BROKEN as error:
@@ -395,11 +396,14 @@ def local_path(address: str) -> Path | None:
 
 
 def likely_bytes(addresses: Collection[str]) -> int:
-    """About how many bytes files hold without their compression, where their places tell."""
+    """The approximate bytes of files without their compression, where their places tell."""
     import fsspec
 
     total = 0
     for address in addresses:
+        if (local := local_path(address)) is not None and local.suffix.lower() not in (".parquet", ".pq"):
+            total += local.stat().st_size
+            continue
         with suppress(*_BROKEN, TypeError):
             system, path = fsspec.core.url_to_fs(address)
             packed = plain_path(address).suffix.lower() in (*UNPACKERS, ".parquet", ".pq")

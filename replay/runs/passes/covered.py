@@ -10,11 +10,11 @@ import numpy as np
 
 from replay.data.block import LogBlock
 from replay.policies.base import Evaluator, Policy, needs_of, nested
-from replay.runs.passes.coverage import Coverage, coverage_of, unserved
+from replay.runs.passes.coverage import Coverage, coverage_of, undercovered
 from replay.runs.passes.gate_sweep import Sweep, join_branches
-from replay.runs.passes.gathered import Gathered
+from replay.runs.passes.pass_result import PassResult
 from replay.runs.passes.passes import ReplayPlan, blocks, number_columns
-from replay.runs.passes.store import ServedOutcomes
+from replay.runs.passes.store import CoveredOutcomes
 from replay.runs.passes.versions import Acting, Reported, Versions
 from replay.sampling.declared import Rule, likeness
 from replay.sampling.prefix import Prefix
@@ -22,11 +22,11 @@ from toolkit.errors import EmptyError, LeakageError, UnsuitableError
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class Covered:
     """The policies that a log serves, on which examples, with what outcomes; `sweeps`: those with every threshold."""
 
     coverage: Coverage
-    outcomes: ServedOutcomes
+    outcomes: CoveredOutcomes
     sweeps: tuple[Sweep, ...]
 
     @property
@@ -36,7 +36,7 @@ class Served:
 
     @property
     def acting(self) -> dict[str, np.ndarray]:
-        """Of policies that rank all examples, those on which they act, of all that are compared (N,) bool."""
+        """Masks (N,) of the compared examples on which a policy acts, of policies that rank all examples."""
         reported, keep = self.outcomes.reported, self.coverage.keep
         return {
             policy.name: acts.on(0, len(keep))[keep]
@@ -45,40 +45,40 @@ class Served:
         }
 
 
-def serve(plan: ReplayPlan, policies: Sequence[Policy], strict: bool, baseline: str | None = None) -> Served:
+def replay_covered(plan: ReplayPlan, policies: Sequence[Policy], strict: bool, baseline: str | None = None) -> Covered:
     """Replay policies (resolved), drop those that too few examples can serve, and decide who acts on which example.
 
     `baseline`: a policy of which it is told what the examples left out do to its number.
     """
-    record = _gather_all(plan, policies)
-    reported, sweeps = _expanded(record, plan)
-    coverage = coverage_of(record, reported, needs_of(reported.policies, plan.contents), baseline)
-    dropped = unserved(coverage)
+    pass_result = _pass_over_log(plan, policies)
+    reported, sweeps = _expanded(pass_result, plan)
+    coverage = coverage_of(pass_result, reported, needs_of(reported.policies, plan.contents), baseline)
+    dropped = undercovered(coverage)
     if dropped:
-        left = _left(reported, dropped, plan, strict)
-        remaining_coverage = coverage_of(record, left, needs_of(left.policies, plan.contents), baseline)
+        remaining = _remaining(reported, dropped, plan, strict)
+        remaining_coverage = coverage_of(pass_result, remaining, needs_of(remaining.policies, plan.contents), baseline)
         coverage = replace(remaining_coverage, dropped=dropped)
-        reported = left
-    coverage.check_served(plan.log.address)
-    decided = _decided(record, reported, coverage.keep)
-    return Served(coverage, ServedOutcomes(record, decided, plan.examples, coverage.keep), sweeps)
+        reported = remaining
+    coverage.require_examples(plan.log.address)
+    decided = _decided(pass_result, reported, coverage.keep)
+    return Covered(coverage, CoveredOutcomes(pass_result, decided, plan.examples, coverage.keep), sweeps)
 
 
-def _gather_all(plan: ReplayPlan, policies: Sequence[Policy]) -> Gathered:
+def _pass_over_log(plan: ReplayPlan, policies: Sequence[Policy]) -> PassResult:
     """The one pass over the log."""
     versions = Versions.of(policies)
     every = versions.evaluated
-    record = Gathered(versions, number_columns(every, plan.prices is not None))
+    pass_result = PassResult(versions, number_columns(every, plan.prices is not None))
     for number, block in enumerate(blocks(plan, every)):
         if number == 0:
             check_rules(block, every)
-        record.add(block)
-    return record
+        pass_result.add(block)
+    return pass_result
 
 
-def _expanded(record: Gathered, plan: ReplayPlan) -> tuple[Reported, tuple[Sweep, ...]]:
+def _expanded(pass_result: PassResult, plan: ReplayPlan) -> tuple[Reported, tuple[Sweep, ...]]:
     """The policies with up to 200 thresholds in the place of every one."""
-    versions, policies, places = record.versions, list[Policy](), list[np.ndarray]()
+    versions, policies, places = pass_result.versions, list[Policy](), list[np.ndarray]()
     acting: dict[int, tuple[Acting | None, Acting | None]] = {}
     sweeps = []
     for policy, place in zip(versions.policies, versions.places, strict=True):
@@ -87,8 +87,8 @@ def _expanded(record: Gathered, plan: ReplayPlan) -> tuple[Reported, tuple[Sweep
             policies.append(policy)
             places.append(place)
             continue
-        parts = [block.branches[policy.name] for block in record.blocks]
-        sweep = Sweep.of(gate, join_branches(parts, gate, plan.examples.frame))
+        parts = [block.branches[policy.name] for block in pass_result.blocks]
+        sweep = Sweep.of(gate, join_branches(parts, gate, plan.examples))
         signal = np.concatenate([part.every_signal for part in parts])
         always = np.where(np.isnan(signal), -np.inf if gate.falling else np.inf, signal)
         for threshold, one in zip(sweep.thresholds, sweep.policies(), strict=True):
@@ -99,31 +99,31 @@ def _expanded(record: Gathered, plan: ReplayPlan) -> tuple[Reported, tuple[Sweep
     return Reported(tuple(policies), np.stack(places), acting), tuple(sweeps)
 
 
-def _left(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan, strict: bool) -> Reported:
+def _remaining(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan, strict: bool) -> Reported:
     """The policies that are not dropped. Raises where none may be, or one is compared with a dropped one."""
     if strict:
         name, why = next(iter(dropped.items()))
         more = f" (and {len(dropped) - 1} more policies)" if len(dropped) > 1 else ""
         raise UnsuitableError(f"policy `{name}` cannot be replayed{more}: {why}")
-    left = [number for number, policy in enumerate(reported.policies) if policy.name not in dropped]
-    lost = next((policy for n in left if (policy := reported.policies[n]).against in dropped), None)
-    if lost is not None:
+    numbers = [number for number, policy in enumerate(reported.policies) if policy.name not in dropped]
+    orphan = next((policy for n in numbers if (policy := reported.policies[n]).against in dropped), None)
+    if orphan is not None:
         raise UnsuitableError(
-            f"policy `{lost.name}` is compared with `{lost.against}`, which cannot be replayed "
-            f"({dropped[str(lost.against)]}); leave out one of them, or `against`"
+            f"policy `{orphan.name}` is compared with `{orphan.against}`, which cannot be replayed "
+            f"({dropped[str(orphan.against)]}); leave out one of them, or `against`"
         )
-    if not left:
+    if not numbers:
         name, why = next(iter(dropped.items()))
         raise EmptyError(f"no policy can be served by {plan.log.address}; `{name}`: {why}")
-    return reported.some(left)
+    return reported.some(numbers)
 
 
-def _decided(record: Gathered, reported: Reported, keep: np.ndarray) -> Reported:
-    """With the examples, of those compared, on which policies that rank them all act."""
-    rankings = record.versions.rankings
+def _decided(pass_result: PassResult, reported: Reported, keep: np.ndarray) -> Reported:
+    """Add the compared examples on which policies act that rank all of them."""
+    rankings = pass_result.versions.rankings
     if not rankings:
         return reported
-    acts = {name: _acting(record, name, ranking.share, keep) for name, ranking in rankings.items()}
+    acts = {name: _acting(pass_result, name, ranking.share, keep) for name, ranking in rankings.items()}
     acting = dict(reported.acting)
     for number, policy in enumerate(reported.policies):
         itself, other = acting.get(number, (None, None))
@@ -133,7 +133,7 @@ def _decided(record: Gathered, reported: Reported, keep: np.ndarray) -> Reported
     return replace(reported, acting=acting)
 
 
-def _acting(record: Gathered, name: str, share: float, keep: np.ndarray) -> Acting:
+def _acting(record: PassResult, name: str, share: float, keep: np.ndarray) -> Acting:
     """floor(r n + 0.5) of the n examples kept, by gain; ties: fewer action tokens, then example_id."""
     gained, tokens = (np.concatenate([block.gains[name][i] for block in record.blocks])[keep] for i in (0, 1))
     ids = np.array([str(one).encode() for one in record.ids.filter(keep)], dtype=object)
@@ -160,11 +160,11 @@ def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
             if key in checked:
                 continue
             checked.add(key)
-            name = f"{rule.said} of policy `{policy.name}`"
+            name = f"{rule.label} of policy `{policy.name}`"
             step = _looks_ahead(rule, seen)
             if step is not None:
                 raise LeakageError(
-                    f"{name} looks ahead: its {rule.says} after step {step} changes when what comes later is cut off"
+                    f"{name} looks ahead: its {rule.says} after step {step} changes when later traces are removed"
                 )
             if _depends_on_other_examples(rule, seen):
                 raise LeakageError(

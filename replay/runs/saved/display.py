@@ -48,9 +48,9 @@ BEST = 3
 
 
 def ranked_input(result: Findings, margin: float | None = None, cost: str | None = None) -> RankedInput:
-    """What the ranked table and the figure need of a result; `cost` in place of the one that it was ranked by."""
+    """Input of the ranked table and the figure from a result; `cost` in place of the one that it was ranked by."""
     summariser = result.summariser
-    named = summariser.cost if cost is None else cost_named(cost, summariser.columns).called
+    cost_name = summariser.cost if cost is None else cost_named(cost, summariser.columns).called
     return RankedInput(
         summary=result.summary,
         comparisons=result.comparisons,
@@ -58,7 +58,7 @@ def ranked_input(result: Findings, margin: float | None = None, cost: str | None
         n=result.statistics.n,
         title=f"Policies on {result.log_name}, ranked by {metric_column(summariser.metric, summariser.columns).label}",
         metric=summariser.metric,
-        by_cost=named,
+        by_cost=cost_name,
         baseline=summariser.baseline,
         leader=result.leader,
         margin=margin,
@@ -74,14 +74,14 @@ def ranked_input(result: Findings, margin: float | None = None, cost: str | None
 
 
 def policy_row(policy: PolicyRecord) -> PolicyRow:
-    """What tables and figures must know of a policy."""
+    """Facts on a policy that tables and figures need."""
     return PolicyRow(
         policy.name, policy.sweep, policy.sweep_size, policy.diagnostic, policy.base, policy.swept, policy.label or ""
     )
 
 
 def group_inputs(result: Findings, whole: RankedInput) -> list[RankedInput]:
-    """The same for each group of `by`."""
+    """Ranked inputs of each group of `by`."""
     return [
         replace(
             whole,
@@ -100,17 +100,17 @@ def group_inputs(result: Findings, whole: RankedInput) -> list[RankedInput]:
 def printed_tables(
     ranked: RankedInput, groups: Sequence[RankedInput], suite: bool, columns: Sequence[str] = ()
 ) -> list[Table]:
-    """What a terminal shows: the table of all, then those of the groups, with the notes that the first one lacks.
+    """Tables on the terminal: the table of all, then those of the groups, with the notes that the first one lacks.
 
     Of the standard `suite` and of sweeps they have the rows that matter most.
     """
     whole = chosen(ranked, columns, RowLimits(ROWS, OF_SWEEP, OF_SUITE if suite else None))
     few = RowLimits(ROWS, OF_SWEEP, OF_SUITE_GROUP if suite else None, "table_by.md and summary_by.parquet")
     tables = [chosen(group, columns, few) for group in groups]
-    return [whole, *(replace(one, below=tuple(n for n in one.below if n not in whole.below)) for one in tables)]
+    return [whole, *(replace(table, below=tuple(n for n in table.below if n not in whole.below)) for table in tables)]
 
 
-def write_shown(
+def write_display(
     result: Findings,
     ranked: RankedInput,
     folder: Path,
@@ -132,7 +132,7 @@ def write_shown(
     (folder / "table.csv").write_text(chosen(ranked, columns).csv(), encoding="utf-8")
     write_latex(folder / "table.tex", {"policies": printed}, width)
     if groups:
-        tables = [chosen(one, columns, RowLimits(ROWS, rest="summary_by.parquet")) for one in groups]
+        tables = [chosen(group, columns, RowLimits(ROWS, rest="summary_by.parquet")) for group in groups]
         (folder / "table_by.md").write_text("\n".join(one.markdown() for one in tables), encoding="utf-8")
         named = {f"policies-{number}": chosen(one, columns, on_paper) for number, one in enumerate(groups, 1)}
         write_latex(folder / "table_by.tex", named, width)
@@ -165,9 +165,9 @@ def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | RowLimits |
 
 def in_short(result: Findings) -> Iterator[str]:
     """A few lines: what was compared on what, and who leads."""
-    marked = " (simulated)" if result.simulated else ""
+    suffix = " (simulated)" if result.simulated else ""
     policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
-    yield f"Result: {policies} on {examples} of {result.log_name}{marked}"
+    yield f"Result: {policies} on {examples} of {result.log_name}{suffix}"
     ranked = [row for row in rank(ranked_input(result)) if row.place is not None]
     column = metric_column(result.summariser.metric, result.columns)
     form = NumberWithInterval(1, 100) if column.share else NumberWithInterval(column.precision)

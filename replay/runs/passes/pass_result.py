@@ -1,6 +1,6 @@
 """What a pass over a log gathers: all that a result is read from, whoever is compared with whom.
 
-Gathered blocks merge: those of several passes, wherever they ran, are those of one. Outcomes are kept compact, in
+Blocks of passes merge: those of several passes, wherever they ran, are those of one. Outcomes are kept compact, in
 memory up to a size, then in a temporary file.
 """
 
@@ -26,7 +26,7 @@ from replay.runs.passes.versions import Versions
 from replay.sampling.unscored import Unscored
 from toolkit.errors import InvalidError, MismatchError
 from toolkit.stats.metrics.outcomes import ANSWER
-from toolkit.stats.metrics.spill import Floats, Ints, Keeper, Slab
+from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
 
 REASON, ENDING, WORD = "reason", "ending", ANSWER
 """Columns beside the numeric ones: why the log cannot serve an example (0: it can), how a policy ended on it, and the
@@ -47,7 +47,7 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class _Tally:
-    """What else a block tells, by slices of it and by policies (their numbers), so that some may be left out later.
+    """Counts of a block beside outcomes, by slices and by policies (their numbers), so that some may be left out later.
 
     `valid`, `behind_gaps`: valid answers and traces behind a gap, by slice; `outside`: answers outside the label space,
     by the slices of their trace; `remarks`: what policies remark on; `lacking`: (policy, verifier, cost) to the
@@ -67,7 +67,7 @@ class _Tally:
 
 
 @dataclass(frozen=True, eq=False)
-class GatheredBlock:
+class PassBlock:
     """Some examples: the outcome of every version, (V, E) a column, and what else is told of them.
 
     `vocabulary`: answers by word; `reasons`: by the numbers of `reason`; `branches`: of policies with every threshold;
@@ -75,7 +75,7 @@ class GatheredBlock:
     """
 
     ids: pl.Series
-    slabs: Mapping[str, Slab]
+    columns: Mapping[str, SpilledTable]
     vocabulary: pl.Series
     reasons: tuple[str, ...]
     shares: Shares | None
@@ -89,12 +89,12 @@ class GatheredBlock:
 
 
 @dataclass
-class Gathered:
+class PassResult:
     """All blocks of a pass, in example_id order; `numbers`: numeric columns of outcomes."""
 
     versions: Versions
     numbers: tuple[str, ...]
-    blocks: list[GatheredBlock] = field(default_factory=list)
+    blocks: list[PassBlock] = field(default_factory=list)
     keeper: Keeper = field(default_factory=Keeper)
 
     def add(self, block: LogBlock) -> None:
@@ -114,9 +114,9 @@ class Gathered:
         number = np.where(used, np.cumsum(used) - 1, -1)
         columns[WORD] = self.keeper.keep(_null(number[words], -1))
         self.blocks.append(
-            GatheredBlock(
+            PassBlock(
                 ids=block.examples["example_id"],
-                slabs=columns,
+                columns=columns,
                 vocabulary=block.vocabulary.filter(pl.Series(used[:-1])),
                 reasons=reasons,
                 shares=None if shares is None else Shares(
@@ -131,16 +131,18 @@ class Gathered:
             )
         )  # fmt: skip
 
-    def merge(self, other: Gathered) -> Gathered:
+    def merge(self, other: PassResult) -> PassResult:
         """The blocks of both. Raises ThinkbackError unless they are of the same policies, and of examples in order."""
-        mine, theirs = ([(policy.cache_key, acting) for policy, acting in one.versions.every] for one in (self, other))
+        policies, other_policies = (
+            [(policy.cache_key, acting) for policy, acting in one.versions.every] for one in (self, other)
+        )
         blocks = sorted([*self.blocks, *other.blocks], key=lambda block: str(block.ids[0]))
         ends = [(str(block.ids[0]), str(block.ids[-1])) for block in blocks]
-        if (mine, self.numbers) != (theirs, other.numbers):
+        if (policies, self.numbers) != (other_policies, other.numbers):
             raise MismatchError("passes of different policies do not merge: run both with the same ones")
         if any(last >= first for (_, last), (first, _) in itertools.pairwise(ends)):
             raise MismatchError("passes over the same or interleaved examples do not merge: give each a range of ids")
-        return Gathered(self.versions, self.numbers, blocks)
+        return PassResult(self.versions, self.numbers, blocks)
 
     @property
     def ids(self) -> pl.Series:
@@ -159,7 +161,7 @@ class Gathered:
                 )
         return tables
 
-    def _reasons(self, outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], Slab]:
+    def _reasons(self, outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], SpilledTable]:
         known = {"served": 0}
         table = np.zeros((len(outcomes), len(outcomes[0].reason)))
         for row, outcome in enumerate(outcomes):
@@ -190,7 +192,7 @@ def _shares(outcomes: Sequence[Outcome]) -> Shares | None:
 
 
 def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> _Tally:
-    """What a block tells beside its outcomes."""
+    """Counts of a block beside its outcomes."""
     remarks: dict[int, Counter[tuple[RemarkKind, str]]] = {}
     lacking: dict[tuple[int, str, str], bytes] = {}
     interned: dict[bytes, bytes] = {}
@@ -202,14 +204,17 @@ def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> 
         for part in nested(policy):
             for remark in part.remarks(block):
                 remarks.setdefault(number, Counter())[remark.kind, remark.subject] += remark.count
-            for found in part.may_pay(block):
-                for cost, bits in _free(found, block):
-                    key = number, found.verifier, cost
+            for payable in part.may_pay(block):
+                for cost, bits in _free(payable, block):
+                    key = number, payable.verifier, cost
                     old = lacking.get(key, bytes(len(bits)))
                     union = (np.frombuffer(old, np.uint8) | np.frombuffer(bits, np.uint8)).tobytes()
                     lacking[key] = interned.setdefault(union, union)
-                if found.unscored.says and (count := _without_score(found, block).sum(axis=1, dtype=np.int32)).any():
-                    whose = number, found.slice, found.verifier, found.unscored
+                if (
+                    payable.unscored.says
+                    and (count := _without_score(payable, block).sum(axis=1, dtype=np.int32)).any()
+                ):
+                    whose = number, payable.slice, payable.verifier, payable.unscored
                     most = np.maximum(unscored.get(whose, 0), count)  # parts of a policy read the same first traces
                     unscored[whose] = counts.setdefault(most.tobytes(), most)
         seconds = outcomes[place].order_s

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from toolkit.arguments import WORDS, checks_arguments
-from toolkit.errors import argument, listed, shown
+from toolkit.errors import argument, listed, quote
 from toolkit.log.check.validating import check_log, validate
 from toolkit.log.contract.problems import LogError, Problem, Report
 from toolkit.log.contract.schema import SCHEMAS, check_table
@@ -94,7 +94,7 @@ def _frame(table: str, given: Any) -> Frame:
                 raise TypeError
             given = pl.DataFrame(given, nan_to_null=True)  # pandas has no other missing number
         except (TypeError, ValueError, pl.exceptions.PolarsError):
-            raise LogError(f"`{table}` is {shown(given)}; it takes a frame of polars, pandas or Arrow") from None
+            raise LogError(f"`{table}` is {quote(given)}; it takes a frame of polars, pandas or Arrow") from None
         empty = [column.name for column in given if column.null_count() == len(column)]
         given = given.with_columns(pl.lit(None, pl.Null).alias(name) for name in empty)  # nor a type of nothing
     return given.select(sorted(given.columns))

@@ -11,7 +11,7 @@ HOME = Path(__file__).resolve().parents[1]
 """Where the packages lie side by side."""
 
 
-def hidden() -> str | None:
+def shadowing_line() -> str | None:
     """What hides one of our packages, in one line that says what to do; None where nothing does."""
     for name in OURS:
         place = _module_file(name)
@@ -24,9 +24,9 @@ def hidden() -> str | None:
     return None
 
 
-def require_unhidden() -> None:
+def require_unshadowed() -> None:
     """Raise ImportError where something hides one of our packages."""
-    line = hidden()
+    line = shadowing_line()
     if line is not None:
         raise ImportError(line)
 

@@ -81,7 +81,7 @@ def test_what_the_path_puts_before_ours_is_found(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_module_hides_an_editable_install(tmp_path: Path) -> None:
     """`-S`: without what the environment itself has installed."""
-    ask = f"{EDITABLE}\nfrom thinkback.hiding import hidden\nprint(hidden())"
+    ask = f"{EDITABLE}\nfrom thinkback.shadowing import shadowing_line\nprint(shadowing_line())"
     done = process("-S", "-c", ask, folder=tmp_path, path="")
     assert (done.stdout, done.stderr) == ("None\n", "")
     (tmp_path / "replay").mkdir()

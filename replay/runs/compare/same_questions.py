@@ -1,0 +1,291 @@
+"""What another run on the same questions might show: limits of accuracies and differences over other samples alone.
+
+A question's exact mean over the orders of its N traces is taken anew without each of them. The jackknife of these adds
+up over questions: the variance of an accuracy is Σ w² (N − 1)/N Σ (U(−a) − mean)² / (Σ w)², w what a question counts.
+Of means over K random orders the orders' own luck would count N − 1 times: there the deviations of one half of the
+orders are multiplied with those of the other, and the variance between the halves is added.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import LogBlock
+from replay.engine.outcome import COVERED
+from replay.policies.base import Evaluator, Policy
+from replay.runs.passes.passes import ReplayPlan, blocks
+from replay.runs.saved.findings import RunSource
+from toolkit.show import SIMULATED, Called, IntervalCell, NumberWithInterval, Table, TableColumn
+from toolkit.stats.limits.intervals import NORMAL
+from toolkit.stats.many.compare import ACCURACY
+from toolkit.stats.many.simultaneous import MOST_PAIRED
+from toolkit.stats.metrics.spill import Floats, Ints
+
+DRAWN, FIXED = QUESTIONS = ("drawn", "fixed")
+"""Whether the questions of a run are examples of others, or the ones that are meant."""
+SAME_QUESTIONS = "same_questions.parquet"
+"""The part of a saved result."""
+SCHEMA = {
+    "policy": pl.String, "other": pl.String, "estimate": pl.Float64, "error": pl.Float64, "varied": pl.Int64,
+    "unknown": pl.String,
+}  # fmt: skip
+FEW_VARIED = 20
+"""With fewer questions whose samples make a difference limits are marked."""
+FEWEST_VARIED, ROUNDING = 2, 1e-12
+ONE_ORDER = "its outcomes are none that the order of a pool's traces leaves as they are (`expected`, `orders`)"
+FEW_TRACES = "some question has no trace more than it takes"
+WHOLE = "its pool depends on how many traces there were"
+ALIKE = "hardly any question's samples make a difference"
+MANY = f"of more than {MOST_PAIRED:,} policies none are taken: name some"
+NOT_SAVED = "saved without; replay with `--questions fixed`, or save it with `questions=True`"
+
+
+@dataclass(frozen=True)
+class OtherSamples:
+    """A value of the same questions with the limits that other samples have it in; `why` there are none."""
+
+    estimate: float | None
+    low: float | None
+    high: float | None
+    marked: bool
+    why: str = ""
+
+    @property
+    def cell(self) -> IntervalCell | None:
+        """As tables show it; None: a dash."""
+        if self.estimate is None or self.low is None or self.high is None:
+            return None
+        return IntervalCell(self.estimate, self.low, self.high, "†" * self.marked)
+
+
+@dataclass(frozen=True, eq=False)
+class SameQuestions:
+    """Standard errors over other samples of the same questions.
+
+    `frame`: policy, other (null: of the policy alone, else of its difference to the other), estimate, error, varied (of
+    how many questions the samples make a difference), unknown (why there is no error).
+    """
+
+    frame: pl.DataFrame
+    level: float
+    log_name: str
+    simulated: bool
+    called: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def of(self, policy: str, other: str | None = None) -> OtherSamples:
+        """A policy's accuracy, or its difference to another's."""
+        for first, second, sign in ((policy, other, 1.0), (other, policy, -1.0)):
+            rows = self.frame.filter(pl.col("policy").eq_missing(first), pl.col("other").eq_missing(second))
+            for _, _, estimate, error, varied, unknown in rows.iter_rows():
+                return self._limits(sign * estimate if estimate is not None else None, error, varied, unknown, other)
+        whys = [self.of(one).why for one in (policy, other) if one is not None] if other is not None else []
+        return OtherSamples(None, None, None, False, next((why for why in whys if why), NOT_SAVED))
+
+    def _limits(
+        self, estimate: float | None, error: float | None, varied: int, unknown: str | None, other: str | None
+    ) -> OtherSamples:
+        if estimate is None or error is None:
+            return OtherSamples(estimate, None, None, False, unknown or ALIKE)
+        half, least = NORMAL.inv_cdf((1 + self.level) / 2) * error, 0.0 if other is None else -1.0
+        return OtherSamples(estimate, max(estimate - half, least), min(estimate + half, 1.0), varied < FEW_VARIED)
+
+    def table(self, baseline: str | None = None, limit: int | None = None) -> Table:
+        """Accuracies, the best first, and with a `baseline` the differences to it; at most `limit` policies."""
+        alone = self.frame.filter(pl.col("other").is_null()).sort(
+            "estimate", descending=True, nulls_last=True, maintain_order=True
+        )
+        form = NumberWithInterval(1, 100)
+        columns = [TableColumn("policy", Called(self.called)), TableColumn("accuracy %", form, ACCURACY)]
+        columns += [TableColumn("Δ points", replace(form, signed=True), "difference")] if baseline else []
+        rows, whys = [], dict[str, list[str]]()
+        for name in alone["policy"].head(limit if limit is not None else alone.height):
+            cells = [self.of(name), *([self.of(name, baseline)] if baseline else [])]
+            if cells[0].why:
+                whys.setdefault(cells[0].why, []).append(self.called.get(name, name))
+            rows.append((name, *(None if name == baseline and place else one.cell for place, one in enumerate(cells))))
+        marked = any("†" in cell.mark for row in rows for cell in row[1:] if isinstance(cell, IntervalCell))
+        below = [
+            f"In brackets where {100 * self.level:g} % of other runs on these questions, with other samples, would be.",
+            *(f"No interval of {len(names)} of {len(rows)}: {why}." for why, names in whys.items()),
+            *([f"†: fewer than {FEW_VARIED} questions whose samples make a difference."] if marked else []),
+        ]
+        if baseline:
+            below.insert(0, f"Δ: to {self.called.get(baseline, baseline)}.")
+        title = f"These questions, other samples: {self.log_name}"
+        above, marks = ((SIMULATED,), (("simulated", "true"),)) if self.simulated else ((), ())
+        return Table(title, tuple(columns), tuple(rows), above=above, below=tuple(below), marks=marks)
+
+
+def same_questions(source: RunSource, policies: Sequence[Policy]) -> pl.DataFrame:
+    """The rows of `SameQuestions` of some policies of a run and of all pairs of them, from one pass over the log."""
+    whole = source.plan.contents.whole
+    why = [ONE_ORDER if not one.drawn_from else WHOLE if one.drawn_from in whole else "" for one in policies]
+    known = [one for one, reason in zip(policies, why, strict=True) if not reason]
+    if len(known) > MOST_PAIRED:
+        known, why = [], [reason or MANY for reason in why]
+    sums = None
+    if known:
+        _, strata = source.plan.examples.units(source.plan.examples.frame)
+        even = np.ones(len(source.plan.examples.frame))
+        weight = even if strata is None or strata.weight is None else strata.weight
+        sums = SampleSums.of(_small_blocks(source.plan, known), known, weight)
+    rows = [(one.name, None, None, None, None, reason) for one, reason in zip(policies, why, strict=True) if reason]
+    others = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    return others if sums is None else pl.concat([rows_of(known, sums), others])
+
+
+def rows_of(policies: Sequence[Policy], sums: SampleSums) -> pl.DataFrame:
+    """The rows of policies by their sums, and of all pairs of them."""
+    rows: list[tuple[object, ...]] = []
+    for number, one in enumerate(policies):
+        short = FEW_TRACES if sums.lacking[number] else ""
+        rows.append((one.name, None, *sums.alone(number, short), short or None))
+    able = [(number, one.name) for number, one in enumerate(policies) if not sums.lacking[number]]
+    for (one_place, first), (other_place, second) in itertools.combinations(able, 2):
+        rows.append((first, second, *sums.between(one_place, other_place), None))
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+@dataclass
+class SampleSums:
+    """Of P policies over all questions: what makes up values, covariances over samples (P, P), and how many questions'
+    samples make a difference to one of two.
+    """
+
+    weight: float
+    value: Floats
+    covariance: Floats
+    varied: Floats
+    lacking: np.ndarray  # (P,) bool: some question has too few traces
+
+    @classmethod
+    def of(cls, parts: Iterable[LogBlock], policies: Sequence[Policy], weight: Floats) -> SampleSums:
+        """Of all blocks, whose examples count so much each (N,)."""
+        size, start = len(policies), 0
+        pairs = np.zeros((size, size))
+        sums = cls(0.0, np.zeros(size), pairs, pairs.copy(), np.zeros(size, bool))
+        for block in parts:
+            sums._add(block, policies, weight[start : start + len(block.examples)])
+            start += len(block.examples)
+        return sums
+
+    def _add(self, block: LogBlock, policies: Sequence[Policy], weight: Floats) -> None:
+        halves = _Halves.of(policies)
+        first, second = halves.values(block)
+        judged = np.asarray(~np.isnan(first + second).any(axis=0))
+        weight = np.where(judged, weight, 0.0)
+        self.weight += float(weight.sum())
+        self.value += halves.mean(np.nan_to_num(first), np.nan_to_num(second)) @ weight
+        # By how much the mean over the orders that were drawn deviates from that over all.
+        apart = halves.apart * np.where(judged, first - second, 0.0) * weight
+        self.covariance += apart @ apart.T
+        varied = np.zeros(first.shape, bool)
+        for pool in sorted({one.drawn_from for one in policies}):
+            mine = np.flatnonzero([one.drawn_from == pool for one in policies])
+            one, other = self._left_out(block, pool, halves.some(mine), mine, judged)
+            varied[mine] = (np.abs(one) > ROUNDING).any(axis=1)
+            shape = len(mine), one.shape[1] * one.shape[2]
+            cross = (one * weight).reshape(shape) @ (other * weight).reshape(shape).T
+            self.covariance[np.ix_(mine, mine)] += (cross + cross.T) / 2
+        alike = (~varied).astype(np.float64)
+        self.varied += len(weight) - alike @ alike.T
+
+    def _left_out(
+        self, block: LogBlock, pool: str, halves: _Halves, places: Ints, judged: np.ndarray
+    ) -> tuple[Floats, Floats]:
+        """√((N − 1)/N) times what each trace's absence moves both halves by (policies, traces, examples), each."""
+        logged = block.pools[pool]
+        size, traces = logged.size, logged.code.shape[1]
+        moved = np.zeros((2, len(places), traces, len(size)))
+        for index in range(traces):
+            there = (index < size) & judged
+            if there.any():
+                values = halves.values(replace(block, pools={**block.pools, pool: logged.without(index)}))
+                self.lacking[places] |= (np.isnan(values[0] + values[1]) & there).any(axis=1)
+                moved[:, :, index] = np.nan_to_num(values)
+        there, count = np.arange(traces)[:, None] < size, np.maximum(size, 1)
+        moved -= np.where(there, moved, 0.0).sum(axis=2, keepdims=True) / count
+        moved *= there * np.sqrt((count - 1) / count)
+        return moved[0], moved[1]
+
+    def alone(self, number: int, short: str) -> tuple[float | None, float | None, int]:
+        """Accuracy of one policy, its standard error, and how many questions vary."""
+        estimate = float(self.value[number] / self.weight) if self.weight else None
+        varied = int(self.varied[number, number])
+        error = None if short else self._error(self.covariance[number, number], varied)
+        return estimate, error, varied
+
+    def between(self, one: int, other: int) -> tuple[float | None, float | None, int]:
+        """The same of a difference."""
+        variance = self.covariance[[one, other], [one, other]].sum() - 2 * self.covariance[one, other]
+        varied = int(self.varied[one, other])
+        estimate = float((self.value[one] - self.value[other]) / self.weight) if self.weight else None
+        return estimate, self._error(variance, varied), varied
+
+    def _error(self, variance: float, varied: int) -> float | None:
+        known = self.weight > 0 and varied >= FEWEST_VARIED and variance > 0
+        return float(np.sqrt(variance)) / self.weight if known else None
+
+
+AT_ONCE = 2**24
+"""Numbers (traces × policies × examples) that are held at once."""
+
+
+def _small_blocks(plan: ReplayPlan, policies: Sequence[Policy]) -> Iterator[LogBlock]:
+    for block in blocks(plan, policies):
+        traces = max(block.pools[one.drawn_from].code.shape[1] for one in policies)
+        step = max(1, AT_ONCE // (traces * len(policies)))
+        for start in range(0, len(block.examples), step):
+            yield block.slice(start, min(start + step, len(block.examples)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Halves:
+    """Policies, and the same over the first half of their orders (exact means themselves); `share` (P, 1): of the
+    orders in that half, 0 for exact means.
+    """
+
+    policies: tuple[Policy, ...]
+    first: tuple[Policy, ...]
+    share: Floats
+
+    @classmethod
+    def of(cls, policies: Sequence[Policy]) -> _Halves:
+        whole = tuple(one.filled(against=None) for one in policies)
+        halves = [one.half_of_orders() or (one, 0.0) for one in whole]
+        first = tuple(half.filled(name=f"{half.name}, half") if share else half for half, share in halves)
+        return cls(whole, first, np.array([[share] for _, share in halves]))
+
+    def some(self, places: Ints) -> _Halves:
+        """Those of some places."""
+        policies, first = (tuple(of[i] for i in places) for of in (self.policies, self.first))
+        return _Halves(policies, first, self.share[places])
+
+    @property
+    def apart(self) -> Floats:
+        """What a mean deviates by for one of difference between the halves (P, 1), as a standard deviation."""
+        return np.asarray(np.sqrt(self.share * (1 - self.share)))
+
+    def mean(self, first: Floats, second: Floats) -> Floats:
+        """Of both halves (P, E)."""
+        return np.asarray(self.share * first + (1 - self.share) * second)
+
+    def values(self, block: LogBlock) -> tuple[Floats, Floats]:
+        """Correctness by both halves (P, E), each; NaN where the log cannot serve it. Exact means are their halves."""
+        on = Evaluator(block, list({one.name: one for one in (*self.policies, *self.first)}.values()))
+        outcomes = ([on.outcome(one) for one in some] for some in (self.policies, self.first))
+        mean, first = (
+            np.stack([np.where(one.reason == COVERED, one.correct, np.nan) for one in some]) for some in outcomes
+        )
+        return first, np.asarray((mean - self.share * first) / (1 - self.share))

@@ -1,0 +1,323 @@
+"""Files of fitted models, read by one schema and checked whole before a library gets them.
+
+A file is a bounded JSON document. A class of settings says which keys it has (`toolkit.settings`), and the fields here
+say what lists of numbers hold. What a library reads itself, as XGBoost does its trees, is written anew of the checked
+fields alone: whatever else a file holds never reaches it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from toolkit.documents import parse_json, read_text
+from toolkit.errors import FormatError, InvalidError, LimitError, MismatchError, quote
+from toolkit.settings import Checked, check, from_table, setting
+
+Schema = TypeVar("Schema")
+Reader = Callable[[Any, str], Any]
+
+LEVELS = 64
+"""Splits above a leaf, at most."""
+SINGLE, DOUBLE = float(np.finfo(np.float32).max), float(np.finfo(np.float64).max)
+LEAST_SCALE = 1e-12
+"""Columns that vary less are fitted unscaled."""
+INDEX = 2**31 - 1
+"""The largest index of XGBoost, which stands for the parent that a root lacks."""
+_SHARE = re.compile(r"\[?(\d{1,20}(?:\.\d{1,40})?(?:[Ee][+-]?\d{1,3})?)\]?")
+
+
+def read_model(path: str | Path, what: str) -> dict[str, Any]:
+    """The document of a model's file. `what` names it in errors. FormatError where it is no JSON object."""
+    document = parse_json(read_text(path, what), what)
+    if not isinstance(document, dict):
+        raise FormatError(f"{what} is {quote(document)}; it takes a JSON object")
+    return document
+
+
+def numbers(kind: type[int] | type[float], low: float = -DOUBLE, high: float = DOUBLE) -> Reader:
+    """A field's reader: a list of finite numbers from `low` to `high` as an array (n,) of int64 or float64."""
+    name = "integers" if kind is int else "numbers"
+
+    def read(given: Any, place: str) -> np.ndarray:
+        if not isinstance(given, list) or not set(map(type, given)) <= {int, kind}:
+            raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of {name}")
+        try:
+            values = np.array(given, np.int64 if kind is int else np.float64)
+        except OverflowError:
+            raise InvalidError(f"`{place}` has a number of hundreds of digits; it takes {name} of 64 bits") from None
+        outside = np.flatnonzero(~((values >= low) & (values <= high)))  # NaN is on neither side
+        if len(outside):
+            bounds = f"from {low:g} to {high:g}" if high < DOUBLE else "that are finite"
+            raise InvalidError(f"`{place}` has {quote(given[outside[0]])}; it takes {name} {bounds}")
+        return values
+
+    return read
+
+
+def pairs(given: Any, place: str) -> tuple[tuple[int, int], ...]:
+    """A field's reader: a list of pairs of integers, such as layer and token; it may be empty."""
+    if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 2 for one in given):
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of pairs")
+    flat = numbers(int, -INDEX, INDEX)([number for pair in given for number in pair], place)
+    return tuple(map(tuple, flat.reshape(-1, 2).tolist()))
+
+
+def of_schema(schema: type[Schema]) -> Callable[[Any, str], Schema]:
+    """A field's reader: a table of which the keys of a class are read, and others are left out."""
+
+    def read(given: Any, place: str) -> Schema:
+        known = {field.name for field in fields(schema)}  # type: ignore[arg-type]
+        chosen = {key: one for key, one in given.items() if key in known} if isinstance(given, Mapping) else given
+        return from_table(schema, chosen, place)
+
+    return read
+
+
+def several(read: Callable[[Any, str], Schema]) -> Callable[[Any, str], tuple[Schema, ...]]:
+    """A field's reader: a list of at least one of what `read` reads."""
+
+    def read_all(given: Any, place: str) -> tuple[Schema, ...]:
+        if not isinstance(given, list) or not given:
+            raise InvalidError(f"`{place}` is {quote(given)}; it takes a list that is not empty")
+        return tuple(read(one, f"{place}.{number}") for number, one in enumerate(given, start=1))
+
+    return read_all
+
+
+def _same_length(*arrays: np.ndarray) -> None:
+    sizes = sorted(map(len, arrays))
+    if sizes[0] != sizes[-1]:
+        raise MismatchError(f"its lists have from {sizes[0]:,} to {sizes[-1]:,} items; they take as many each")
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """A tree of n nodes, of which the first is the root; -1 stands for the children of a leaf."""
+
+    left_children: np.ndarray = setting(read=numbers(int, -1, INDEX))
+    right_children: np.ndarray = setting(read=numbers(int, -1, INDEX))
+    split_indices: np.ndarray = setting(read=numbers(int, 0, INDEX))
+    split_conditions: np.ndarray = setting(read=numbers(float, -SINGLE, SINGLE))
+    default_left: np.ndarray = setting(read=numbers(int, 0, 1))
+    split_type: np.ndarray = setting(read=numbers(int, 0, 0))
+
+    def __post_init__(self) -> None:
+        left, right, size = self.left_children, self.right_children, len(self.left_children)
+        _same_length(*(getattr(self, field.name) for field in fields(self)))
+        inner = left != -1
+        children = np.concatenate([left[inner], right[inner]])
+        if not size or (inner != (right != -1)).any() or (children >= size).any():
+            raise InvalidError(f"it is no tree: a node has two children among its {size} nodes, or none")
+        if (children <= np.tile(np.flatnonzero(inner), 2)).any() or len(np.unique(children)) < len(children):
+            raise InvalidError("it is no tree: a node stands before its parent, or is a child of two")
+        level = np.zeros(1, np.int64)
+        for _ in range(LEVELS + 1):
+            level = level[inner[level]]
+            level = np.concatenate([left[level], right[level]])
+        if len(level):
+            raise LimitError(f"it has more than {LEVELS} levels: fit it with less depth")
+
+    @property
+    def reads(self) -> int:
+        """One more than the last feature that it splits by."""
+        return int(self.split_indices[self.left_children != -1].max(initial=-1)) + 1
+
+    def document(self, number: int, columns: int) -> dict[str, Any]:
+        """The tree as XGBoost reads it, with zeros for what predictions do not need."""
+        inner, size = self.left_children != -1, len(self.left_children)
+        parents = np.full(size, INDEX)
+        for children in (self.left_children, self.right_children):
+            parents[children[inner]] = np.flatnonzero(inner)
+        parameters = {"num_deleted": "0", "num_feature": str(columns), "num_nodes": str(size), "size_leaf_vector": "1"}
+        return {field.name: getattr(self, field.name).tolist() for field in fields(self)} | {
+            "split_indices": np.where(inner, self.split_indices, 0).tolist(),
+            "id": number, "parents": parents.tolist(), "tree_param": parameters,
+            **dict.fromkeys(("base_weights", "loss_changes", "sum_hessian"), [0.0] * size),
+            **{f"categories{which}": [] for which in ("", "_nodes", "_segments", "_sizes")},
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Ensemble:
+    trees: tuple[_Tree, ...] = setting(read=several(of_schema(_Tree)))
+    tree_info: np.ndarray = setting(read=numbers(int, 0, 0))
+
+    def __post_init__(self) -> None:
+        if len(self.trees) != len(self.tree_info):
+            raise MismatchError(f"it has {len(self.trees)} trees, and `tree_info` {len(self.tree_info)} items")
+
+
+@dataclass(frozen=True)
+class _Booster(Checked):
+    model: _Ensemble = setting(read=of_schema(_Ensemble))
+    name: str = setting(choices=("gbtree",))
+
+
+@dataclass(frozen=True)
+class _Objective(Checked):
+    name: str = setting(choices=("binary:logistic",))
+
+
+def _share(given: Any, place: str) -> str:
+    """A probability as XGBoost writes it: a text, from version 3.1 on in brackets."""
+    match = _SHARE.fullmatch(given) if isinstance(given, str) else None
+    if match is None or not 0 < float(match[1]) < 1 or np.float32(match[1]) in (0, 1):
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a text with a number between 0 and 1")
+    return str(given)
+
+
+def _count(given: Any, place: str) -> str:
+    if not isinstance(given, str) or not re.fullmatch(r"[1-9]\d{0,8}", given):
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a text with a whole number")
+    return given
+
+
+@dataclass(frozen=True)
+class _Parameters(Checked):
+    """How many features, classes and targets the trees have; XGBoost writes numbers as texts."""
+
+    base_score: str = setting(read=_share)
+    num_feature: str = setting(read=_count)
+    num_class: str = setting("0", choices=("0",))
+    num_target: str = setting("1", choices=("1",))
+    boost_from_average: str = setting("0", choices=("0", "1"))
+
+
+@dataclass(frozen=True)
+class _Learner:
+    learner_model_param: _Parameters = setting(read=of_schema(_Parameters))
+    gradient_booster: _Booster = setting(read=of_schema(_Booster))
+    objective: _Objective = setting(read=of_schema(_Objective))
+
+
+@dataclass(frozen=True)
+class _Boosted:
+    """Boosted trees that give probabilities, in XGBoost's JSON."""
+
+    version: np.ndarray = setting(read=numbers(int, 0, 10_000))
+    learner: _Learner = setting(read=of_schema(_Learner))
+
+    def __post_init__(self) -> None:
+        if len(self.version) != 3:
+            raise InvalidError(f"`version` has {len(self.version)} numbers; it takes 3")
+
+
+def check_trees(model: Any, place: str) -> tuple[dict[str, Any], int]:
+    """XGBoost's JSON of boosted trees, rebuilt of its checked fields; and how many columns it reads.
+
+    `place` names it in errors. ThinkbackError where a tree is none, reads another column or has a number that is not
+    finite, or the model is no classifier of two classes.
+    """
+    boosted = of_schema(_Boosted)(model, place)
+    parameters, trees = boosted.learner.learner_model_param, boosted.learner.gradient_booster.model.trees
+    columns, reads = int(parameters.num_feature), max(tree.reads for tree in trees)
+    if reads > columns:
+        raise MismatchError(f"`{place}` has {columns:,} features, and a tree that splits by number {reads:,}")
+    ensemble = {
+        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+        "iteration_indptr": list(range(len(trees) + 1)), "tree_info": [0] * len(trees),
+        "trees": [tree.document(number, columns) for number, tree in enumerate(trees)],
+    }  # fmt: skip
+    learner = {
+        "attributes": {}, "feature_names": [], "feature_types": [],
+        "gradient_booster": {"model": ensemble, "name": "gbtree"}, "learner_model_param": asdict(parameters),
+        "objective": {"name": "binary:logistic", "reg_loss_param": {"scale_pos_weight": "1"}},
+    }  # fmt: skip
+    return {"learner": learner, "version": boosted.version.tolist()}, columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Standardised:
+    """What F columns are standardised by: (F,) each."""
+
+    centre: np.ndarray = setting(read=numbers(float))
+    scale: np.ndarray = setting(read=numbers(float, LEAST_SCALE))
+
+    def __post_init__(self) -> None:
+        check(self)
+        _same_length(self.centre, self.scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Logistic(_Standardised):
+    intercept: float = setting()
+    coefficients: np.ndarray = setting(read=numbers(float))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _same_length(self.centre, self.coefficients)
+
+
+@dataclass(frozen=True)
+class _Linear(Checked):
+    """A layer from as many numbers as it has lists of weights to as many as each list and `bias` have."""
+
+    weights: tuple[np.ndarray, ...] = setting(read=several(numbers(float)))
+    bias: np.ndarray = setting(read=numbers(float))
+    relu: bool = setting(False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _same_length(self.bias, *self.weights)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.weights), len(self.bias)
+
+
+@dataclass(frozen=True)
+class _Gated:
+    """A block that is added to what it reads."""
+
+    gate: _Linear = setting(read=partial(from_table, _Linear))
+    up: _Linear = setting(read=partial(from_table, _Linear))
+    down: _Linear = setting(read=partial(from_table, _Linear))
+
+    def __post_init__(self) -> None:
+        if not self.gate.shape == self.up.shape == self.down.shape[::-1]:
+            raise MismatchError("its layers `gate`, `up` and `down` do not fit together")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.gate.weights), len(self.gate.weights)
+
+
+def _layer(given: Any, place: str) -> _Linear | _Gated:
+    gated = isinstance(given, Mapping) and "gate" in given
+    return from_table(_Gated, given, place) if gated else from_table(_Linear, given, place)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Network(_Standardised):
+    """A chain of layers from F columns to one number."""
+
+    layers: tuple[_Linear | _Gated, ...] = setting(read=several(_layer))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        width = len(self.centre)
+        for number, layer in enumerate(self.layers, start=1):
+            if layer.shape[0] != width:
+                raise MismatchError(f"layer {number} reads {layer.shape[0]} numbers; it gets {width}")
+            width = layer.shape[1]
+        if width != 1:
+            raise MismatchError(f"its last layer gives {width} numbers; it takes one")
+
+
+def check_logistic(model: Any, place: str) -> tuple[dict[str, Any], int]:
+    """A logistic regression, `intercept` and lists `coefficients`, `centre`, `scale`; and how many columns it reads."""
+    columns = len(from_table(_Logistic, model, place).centre)
+    return dict(model), columns
+
+
+def check_network(model: Any, place: str) -> tuple[dict[str, Any], int]:
+    """A chain of layers after `centre` and `scale`; and how many columns it reads."""
+    columns = len(from_table(_Network, model, place).centre)
+    return dict(model), columns
