@@ -153,8 +153,8 @@ def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
     ]
     rows: list[tuple[Any, ...]] = []
     for metric in _metrics(result):
-        made = result.summariser.together(metric, [pair for *_, pair in family if known.issuperset(pair)])
-        limits = {(policy, reference): ends for policy, reference, *ends in made.iter_rows()}
+        frame = result.summariser.together(metric, [pair for *_, pair in family if known.issuperset(pair)])
+        limits = {(policy, reference): ends for policy, reference, *ends in frame.iter_rows()}
         rows += [(k, metric, first, second, *limits.get(pair, [None] * 4)) for k, first, second, pair in family]
     schema = {"k": pl.Int64, "metric": pl.String, "order": pl.String, "against": pl.String}
     schema |= dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64)
