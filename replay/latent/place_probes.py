@@ -353,7 +353,7 @@ def _even_rows(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
 
 
 def by_questions(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
-    """What a verifier of some places is worth by how many questions it is trained on: all, half, a quarter, …"""
+    """Quality of a verifier of some places by the number of training questions: all, half, a quarter, …"""
     whole = len(np.unique(traces.unit[traces.train]))
     yield from _each(traces, places, {
         count: [_some_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
@@ -362,7 +362,7 @@ def by_questions(traces: PlacedTraces, places: Sequence[int], seeds: int, level:
 
 
 def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
-    """What a verifier of some places is worth by the share of right ones among as many traces to train on."""
+    """Quality of a verifier of some places by the share of right ones among as many traces to train on."""
     rows = _even_rows(traces)
     drawn = {share: [_some_right(traces, share, rows, seed) for seed in range(seeds)] for share in SHARES}
     yield from _each(traces, places, drawn, level)
@@ -371,7 +371,7 @@ def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: flo
 def _each(
     traces: PlacedTraces, places: Sequence[int], drawn: Mapping[float, Sequence[np.ndarray]], level: float
 ) -> Iterator[SeededArea]:
-    """What is worth each size, whose masks to train on are those of the seeds."""
+    """Quality at each size, whose masks to train on are those of the seeds."""
     tables = iter(score_tables(traces, [one for masks in drawn.values() for one in masks], traces.at(places)))
     for size, masks in drawn.items():
         areas = [pooled(traces, joint(next(tables)), ~traces.train) for _ in masks]
@@ -384,10 +384,10 @@ def by_model(
 ) -> Iterator[ModelArea]:
     """Quality of classifiers of one place by the kind of model, each seed on questions that it draws."""
     count = max(1, round(MOST_OF_ALL * len(np.unique(traces.unit[traces.train]))))
-    drawn = [_some_questions(traces, count, seed) for seed in range(seeds)]
+    samples = [_some_questions(traces, count, seed) for seed in range(seeds)]
     areas: dict[tuple[str, int], list[Influenced]] = {(model, place): [] for model in models for place in places}
-    fits = [(train, replace(PROBE, model=model, seed=seed)) for seed, train in enumerate(drawn) for model in models]
-    tables = score_tables(traces, [train for train, _ in fits], traces.at(places), [settings for _, settings in fits])
+    fits = [(train, replace(PROBE, model=model, seed=seed)) for seed, train in enumerate(samples) for model in models]
+    tables = score_tables(traces, [train for train, _ in fits], traces.at(places), [probe for _, probe in fits])
     for (_, settings), table in zip(fits, tables, strict=True):
         for place in places:
             areas[settings.model, place].append(pooled(traces, table[:, place], ~traces.train))
@@ -395,4 +395,4 @@ def by_model(
         layer, token = traces.places[place]
         summary = _seeded(seed_areas, level)
         if summary is not None:
-            yield ModelArea(count, int(drawn[0].sum()), *summary, model, layer, token)
+            yield ModelArea(count, int(samples[0].sum()), *summary, model, layer, token)

@@ -97,7 +97,7 @@ class TemperatureArea:
 
 @dataclass(frozen=True)
 class SuffixArea:
-    """What the last `length` tokens tell of so many `traces`: their log-probability, and the states of their places."""
+    """Areas of the last `length` tokens of so many `traces`: of their log-probability, and of the states there."""
 
     length: int
     traces: int
@@ -487,7 +487,7 @@ def _all_placed(study: LatentStudy, every: Sequence[LatentStudy]) -> PlacedTrace
 
 
 def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces | None:
-    """None where either part has no trace of this data set."""
+    """Traces with their states; None where either part has no trace of this data set."""
     setting, reported = study.setting, matching(study.log, study.where, "where")
     placed = place_probes.placed_traces(
         study.log, states, train, reported, setting.most, setting.settings.seed, answered=setting.answered

@@ -158,7 +158,7 @@ def fitting_records(log: Log) -> dict[str, Mapping[str, Any]]:
 
 
 def kinds_of(log: Log) -> dict[str, str]:
-    """What kind each verifier is of, as the manifest says: `logprob`, `reflection`, `judge`, `fitted` and so on."""
+    """Kind of each verifier in the manifest: `logprob`, `reflection`, `judge`, `fitted` and so on."""
     return {name: entry["kind"] for name, entry in _verifier_records(log) if isinstance(entry.get("kind"), str)}
 
 

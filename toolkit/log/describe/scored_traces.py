@@ -84,7 +84,7 @@ class ScoredTraces:
 def scored_traces(
     log: Log, ids: pl.Series, pools: Collection[str] | None = None, *, answered: bool = False
 ) -> Iterator[ScoredTraces]:
-    """Those of some examples, pool by pool and data set by data set; by default pools of several traces an example, if
+    """The scored traces of some examples by pool and data set; by default pools of several traces an example, if
     there are any, else all. A judged trace without an answer is a wrong one; `answered` leaves such traces out.
     """
     examples = collect(log.scan("examples", ["example_id", "dataset", "cluster"]), log)

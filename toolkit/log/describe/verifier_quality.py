@@ -1,8 +1,8 @@
 """The quality of verifiers: how well each tells right traces from wrong ones, beside signals that cost nothing.
 
-Everything is measured on the same traces, those with a verdict, and compared in pairs. An area below one
-half stays below: no score is turned round. `quality_of_log` measures the verifiers of a log, `quality_rows` gives the
-numbers as a frame, and `quality_tables` gives tables for people.
+Everything is measured on the same traces, those with a verdict, and compared in pairs. An area below one half stays
+below: no score is turned round. `quality_of_log` measures the verifiers of a log, `quality_rows` gives the numbers as a
+frame, and `quality_tables` gives tables for people.
 """
 
 from __future__ import annotations
@@ -381,8 +381,8 @@ def quality_tables(quality: VerifierQuality, which: str) -> list[Table]:
         TableColumn("remark", key="remark", beneath=True),
     )
     below = (
-        f"{quality.questions:,} questions, {quality.traces:,} judged traces, {quality.right:.1%} of "
-        f"them right, of {which}; intervals of 95 %, by question or cluster",
+        f"{quality.questions:,} questions, {quality.traces:,} judged traces, {quality.right:.1%} of them "
+        f"right, of {which}; intervals of 95 %, by question or cluster",
         f"{quality.left_out:,} more questions are left out: {MOST_TRACES:,} traces are compared"
         * (quality.left_out > 0),
         f"Δ AUC, Δ within: less those of `{quality.reference}`, on the traces that both score"
