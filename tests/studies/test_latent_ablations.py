@@ -299,7 +299,7 @@ def test_the_states_of_a_place_are_read_once_for_all_fits(log: Log, monkeypatch:
     train, rest = ids_of(log, "train"), ids_of(log, "test")
     traces = placed_traces(log, "planted", train, rest, 0)
     assert traces is not None
-    monkeypatch.setattr(place_probes, "KEPT_BYTES", 1)
+    monkeypatch.setattr(place_probes, "MEMORY_BYTES", 1)
     read = list[int]()
     batches = type(traces.states).batches
 
