@@ -212,9 +212,8 @@ def test_findings_that_rest_on_order_say_where_it_matters(made: LogReport) -> No
 
 def test_calls_of_several_pools_are_not_compared_as_costs(made: LogReport) -> None:
     told = replace(made.result.statistics, notes=(warning(UNLIKE_CALLS, "calls of two pools"),))
-    findings = _sections(
-        replace(made.result, statistics=told, notes=told.notes), made.description, made.room, (), (), ()
-    )
+    same, result = made.result.same_questions(), replace(made.result, statistics=told, notes=told.notes)
+    findings = _sections(result, made.description, made.room, (), (), same)
     said = {section.heading: section.sentences for section in findings}
     assert said["Cheapest within a point of majority@4"][0].endswith("log tokens to tell.")
     assert "instead of" not in said["Against one attempt"][0]

@@ -159,7 +159,7 @@ def rows_of(policies: Sequence[Policy], sums: SampleSums) -> pl.DataFrame:
 
 @dataclass
 class SampleSums:
-    """Sums of P policies over questions: the parts of values, covariances over samples (P, P), and numbers of questions'
+    """Sums of P policies over questions: the parts of values, covariances over samples (P, P), and question counts'
     samples make a difference to one of two.
     """
 
