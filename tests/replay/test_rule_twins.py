@@ -53,7 +53,9 @@ def arrays(walk: list[tuple[int, float]]) -> tuple[list[int], list[float]]:
 def test_a_stop_holds_where_its_twin_does(stop: Margin, row: Row, walk: list[tuple[int, float]]) -> None:
     log, traces, scored = rows_of(walk)
     verified = [sum(code >= 0 for code, _ in walk[: step + 1]) for step in range(len(walk))]
-    expected = [rules.holds(log, row, traces[: step + 1], scored[: verified[step]]) for step in range(len(walk))]
+    expected = [
+        rules.holds(log, {"stop": row}, traces[: step + 1], scored[: verified[step]]) for step in range(len(walk))
+    ]
     assert np.asarray(stop.holds(seen(*arrays(walk)))).tolist() == [expected]
 
 
@@ -73,6 +75,6 @@ def test_a_select_takes_the_trace_that_its_twin_takes(
     places = dataclasses.replace(select).decide(walked)[0].tolist()
     for step, place in enumerate(places):
         scored = [(traces[one], walk[one][1]) for one in at[: step + 1] if walk[one][0] >= 0]
-        trace, answer = rules.choose(log, select.name, traces if by_score else traces[: step + 1], scored)
+        trace, answer = rules.choose(log, {"select": select.name}, traces if by_score else traces[: step + 1], scored)
         assert (place == NONE) == (answer is None)
         assert place == NONE or place == trace["sample_index"]
