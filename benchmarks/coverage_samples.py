@@ -128,3 +128,13 @@ SAMPLES: tuple[Design, ...] = (
     samples(100, 16, STOPS, "early"),
     samples(100, 16, STOPS, "early", "majority@4"),
 )
+
+
+def main() -> None:
+    """Every design on a line."""
+    for design in SAMPLES:
+        print(f"{design.metric}: {design.what}; in truth {design.truth:.4g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -82,7 +82,7 @@ class SavedVerifier(Checked):
         of another length, and for a place that was not fitted.
         """
         if self.each and place not in self.places:
-            raise RequiredError(f"{argument('place')} is {quote(place)}; it takes one of {quote(self.places)}")
+            raise RequiredError(f"`place` is {quote(place)}; it takes one of {quote(self.places)}")
         score, width = self.scorers[self.places.index(place) if self.each and place is not None else 0]
         values = np.asarray(rows, np.float32)
         if values.ndim != 2 or values.shape[1] != width:

@@ -238,7 +238,7 @@ def test_a_loaded_result_explains_as_the_log_does(result: Result, saved: Path) -
     [
         (lambda folder: shutil.rmtree(folder), ("format", "`thinkback replay … --out DIR`")),
         (lambda folder: (folder / "result.json").unlink(), ("format", "`result.json`")),
-        (lambda folder: (folder / "result.json").write_text("[" * 9000), ("format", "result.json`")),
+        (lambda folder: (folder / "result.json").write_text("[" * 9000), ("limit", "result.json`")),
         (lambda folder: edited(folder, version=5), ("format", "5", "4")),
         (lambda folder: edited(folder, version=3), ("format", "3", "4")),
         (lambda folder: edited(folder, format="x"), ("format", "result.json`")),

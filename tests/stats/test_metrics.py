@@ -81,8 +81,8 @@ def test_a_cost_with_any_null_has_no_value(made, factory):
     pair = result.comparisons.filter(policy="a", baseline="b", metric="reduction:latency_s").row(0, named=True)
     assert pair["difference"] is None
     assert pair["p_value"] is None
-    found = [note for note in result.notes if note.text.startswith("seconds: not logged") and "`a`" in note.text]
-    assert [(note.code, note.policies, note.metrics) for note in found] == [("not_logged", ("a",), ("latency_s",))]
+    found = [note for note in result.notes if note.code == "not_logged" and "`a`" in note.text]
+    assert ("not_logged", ("a",), ("latency_s",)) in [(note.code, note.policies, note.metrics) for note in found]
 
 
 def test_what_does_not_apply_gives_no_row(made, factory):

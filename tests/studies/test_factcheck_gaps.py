@@ -404,7 +404,7 @@ def test_labels_outside_are_counted_and_the_most_frequent_named(tmp_path: Path) 
         (("--dev", "split = 'x'"), ("`--dev` matches no example",)),
         (("--other-verifier", "deepseek"), ("deepseek",)),
         (("--dev", "true"), ("`--dev` (true) leaves no claim to report",)),
-        (("--verifier", "lora", "--other-verifier", "lora"), ("`--other-verifier` is `lora`, the verifier itself",)),
+        (("--verifier", "lora", "--other-verifier", "lora"), ("`--other-verifier` is `lora`",)),
         (("--published", ""), ("`--published` names no data set",)),
         (("--cap", "16"), ("`--cap` is 16, and pool `n15` has 15 traces a claim",)),
     ],

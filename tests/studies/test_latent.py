@@ -159,7 +159,7 @@ def test_what_the_log_lacks_is_said(tmp_path: Path) -> None:
     assert "no log-probabilities are logged" in table
     assert "no pool of single attempts" in table
     assert "where there is a dash" in report.tables["table_1"].markdown()
-    assert "`--without-ablations`" in report.tables["table_4"].markdown()
+    assert "table_4" not in report.tables
     with refuses("unknown", "`latent`", "`verifier`"):
         tb.study_latent(log)
     with refuses("empty", "`where`"):

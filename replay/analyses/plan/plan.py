@@ -261,7 +261,7 @@ def plan(
 
 def _check(first: str, second: str, detect: float, power: float, level: float) -> None:
     if first == second:
-        raise ConflictError(f"{argument('first')} and {argument('second')} both name `{first}`; name two policies")
+        raise ConflictError(f"both policies are `{first}`; name two that differ")
     if not 0 < detect < 100:
         raise InvalidError(f"{argument('detect')} is {quote(detect)}; it takes percentage points, such as 1")
     if not 0.5 <= power < 1:

@@ -204,7 +204,7 @@ def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     by = tuple(record["by"])
     summariser = Summariser(
         outcomes=_SavedOutcomes(
-            folder, ExampleSet(frames["examples"], labels, record["strata"], record["weights"]), names
+            folder, ExampleSet(frames["examples"], labels, record.get("strata"), record.get("weights")), names
         ),
         policies=policies,
         metric=record["metric"],
