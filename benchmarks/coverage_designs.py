@@ -191,12 +191,16 @@ def real_votes() -> dict[tuple[str, int], Array]:
     }
 
 
+def gain_of(dataset: str, more: int, fewer: int) -> float:
+    return float((real_votes()[dataset, more] - real_votes()[dataset, fewer]).mean())
+
+
 def votes(dataset: str, more: int, fewer: int, lost: float | None = None) -> Design:
     """More votes against fewer, on questions drawn from the real ones; with a loss, fewer on as large a share of the
     questions as makes it against more on all.
     """
     many, few = (real_votes()[dataset, k] for k in (more, fewer))
-    gain = float((many - few).mean())
+    gain = gain_of(dataset, more, fewer)
 
     def pair(rng: Generator, n: int) -> tuple[Array, Array]:
         drawn = rng.integers(0, len(many), n)
@@ -616,7 +620,13 @@ DESIGNS: tuple[Design, ...] = (
 )
 
 LOSSES: tuple[Design, ...] = (
-    *(votes(dataset, *sizes, lost) for dataset in DATASETS for sizes in ((8, 4), (8, 1)) for lost in (0.01, 0.02)),
+    *(
+        votes(dataset, *sizes, lost)
+        for dataset in DATASETS
+        for sizes in ((8, 4), (8, 1))
+        for lost in (0.01, 0.02)
+        if lost < gain_of(dataset, *sizes)
+    ),
     *(total_losses(lost) for lost in (0.01, 0.02)),
     *(losing(margin, fixed) for margin in (0.01, 0.02, 0.03, 0.05) for fixed in (0.0, 0.01, 0.05)),
     *(clustered_losses(clusters, 0.01, 0.01) for clusters in (10, 100, 250)),
