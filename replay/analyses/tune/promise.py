@@ -8,6 +8,7 @@ Lehmacher 1995); families share the error equally.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ from replay.runs.result.result import Result
 from toolkit.columns import metric_column
 from toolkit.stats import paired_interval, unit_numbers
 from toolkit.stats.limits.planning import NeededQuestions, difference_variance
+from toolkit.stats.metrics.resamples import fewest_examples
 
 ERROR = 0.05
 """Probability at most of a setting that breaks the goal among those that pass."""
@@ -47,8 +49,10 @@ class Promise:
         columns = [str(_column(result, limit)) for limit in limits]
         rows = result.outcomes.select("policy", "example_id", *dict.fromkeys(columns)).collect().sort("example_id")
         by_policy = {str(name): part for (name,), part in rows.group_by("policy", maintain_order=True)}
+        weight = _weights(result)
         values = tuple(
-            {name: part[column].cast(pl.Float64).to_numpy() for name, part in by_policy.items()} for column in columns
+            {name: weight * part[column].cast(pl.Float64).to_numpy() for name, part in by_policy.items()}
+            for column in columns
         )
         return cls(limits, values, resampling_units(result.examples.sort("example_id")), result.baseline, result)
 
@@ -92,7 +96,7 @@ class Promise:
         settings = replace(self.result.summariser.settings, level=1 - 2 * ERROR / families)
         for one, base, allowed in self._within(name):
             low = paired_interval(one, base, cluster=self.cluster, settings=settings).low
-            if low is None or low < -allowed:
+            if low is None or low < -allowed or self.cluster.n_unique() < _fewest(base, allowed):
                 return False
         return True
 
@@ -104,8 +108,25 @@ class Promise:
             needed = variance.needed(distance, level=1 - 2 * ERROR / families, error=variance.mean_error)
             if needed is None:
                 return None
-            numbers.append(needed)
+            numbers.append(needed.at_least(_fewest(base, allowed)))
         return max(numbers, key=lambda one: one.number)
+
+
+def _fewest(base: np.ndarray, allowed: float) -> int:
+    """Questions below which no sample rules out a loss of as much of a share: it may have met none (0: no share)."""
+    share = bool((np.abs(base[~np.isnan(base)]) <= 1).all())
+    return (fewest_examples(min(allowed, 0.999)) or 0) if share and allowed > 0 else 0
+
+
+def _weights(result: Result) -> np.ndarray:
+    """What each example's value is multiplied with, (N,), so that plain means are those that the run weighs."""
+    examples = result.summariser.outcomes.examples
+    if examples.weights is None:
+        return np.ones(result.examples.height)
+    weights, total = examples.weights, sum(examples.weights.values())
+    part = result.examples.sort("example_id")[str(examples.strata)].cast(pl.String).to_list()
+    sizes = Counter(part)
+    return np.array([weights[one] / total * len(part) / sizes[one] for one in part])
 
 
 def _column(result: Result, limit: Limit) -> str | None:

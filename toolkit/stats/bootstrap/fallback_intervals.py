@@ -462,7 +462,11 @@ def _nothing_paid(corner: _Corner) -> None:
     for m, metric in enumerate(corner.sample.metrics):
         if metric.of_cost and not metric.column.rate:
             slot = SeriesKind.VALUE, 0
-            corner.results.withhold(slot, m, np.flatnonzero(corner.results.value[(*slot, m)] == 0))
+            free = corner.results.value[(*slot, m)] == 0
+            corner.results.withhold(slot, m, np.flatnonzero(free))
+            for number, reference in corner.plan.compared(m):
+                if free[reference]:
+                    corner.results.withhold((SeriesKind.DIFFERENCE, number), m, np.flatnonzero(free))
 
 
 def _clip(corner: _Corner) -> None:

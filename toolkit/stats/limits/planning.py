@@ -93,14 +93,14 @@ class DifferenceVariance:
     ) -> NeededQuestions | None:
         """Questions that show a `difference`, None where it is not above 0, or too many would have to.
 
-        `error`: the standard error of a difference that is itself an estimate. Where no question of the pilot differs,
-        as many as let the limits of policies that agree, ± z² / (n + z²), leave the difference out.
+        `error`: the standard error of a difference that is itself an estimate. At least as many as let the limits of
+        policies that agree, ± z² / (n + z²), leave the difference out.
         """
         if difference <= 0:
             return None
-        if self.value <= 0:
-            trials = math.floor(_critical(level) ** 2 * (1 / difference - 1)) + 1
-            agreeing = _whole(trials * self.questions / max(self.units, 1.0))
+        trials = math.floor(_critical(level) ** 2 * (1 / difference - 1)) + 1
+        agreeing = _whole(trials * self.questions / max(self.units, 1.0))
+        if agreeing is None or self.value <= 0:
             return None if agreeing is None else NeededQuestions(agreeing, agreeing, agreeing)
         middle, z = _questions(self.value, difference, level, power), NORMAL.inv_cdf((1 + RANGE) / 2)
         ends = []
@@ -111,7 +111,9 @@ class DifferenceVariance:
             ends.append(middle * math.exp(sign * min(math.hypot(*map(math.log, ratios)), LOG_MOST)))
         number = _whole(_questions(self.planned, difference, level, power))
         low, high = map(_whole, ends)
-        return None if number is None or low is None else NeededQuestions(number, low, high, self.few)
+        if number is None or low is None:
+            return None
+        return NeededQuestions(number, low, high, self.few).at_least(agreeing)
 
     def detectable(self, questions: float, *, level: float = 0.95, power: float = POWER, end: int = 0) -> float | None:
         """The difference that so many questions show with a power, which `needed` inverts; None: none up to 1.
@@ -125,7 +127,9 @@ class DifferenceVariance:
         if room <= 0 or v <= 0:
             return None
         root = math.sqrt(v * (other**2 * n + (critical**2 - other**2) * room))
-        difference = (other * math.sqrt(n * v) + root) / room
+        trials = questions * max(self.units, 1.0) / self.questions
+        agreeing = critical**2 / (trials + critical**2) * (1 + 1e-9)
+        difference = max((other * math.sqrt(n * v) + root) / room, agreeing)
         return difference if difference <= 1 else None
 
 

@@ -264,7 +264,8 @@ def _baseline_limits(
     wider = max(1.0, critical / single) if critical == critical else 1.0
     least, most = np.fmin(joint[0], value - wider * (value - low)), np.fmax(joint[1], value + wider * (high - value))
     one, two = pairs.first[0, metric], pairs.second[0, metric]
-    on = np.flatnonzero((results.method[slot] == TANGO) & ~np.isnan(one))
+    graded = pairs.graded[0, metric] & sample.independent  # theirs are Student's too, which moved outward above
+    on = np.flatnonzero((results.method[slot] == TANGO) & ~np.isnan(one) & ~graded)
     if len(on) and critical == critical:
         level = max(settings.level, shared_level(critical, sample.units.kish))
         trials = pairs.trials[0, metric, on] if not sample.independent else sample.counts[metric, on]
