@@ -245,7 +245,7 @@ def _tables(cls: Any, given: Any, place: str) -> tuple[Any, ...]:
 
 
 def _number(given: Real) -> float | None:
-    """None for what is no number, or too large for one."""
+    """The number as a float; None for NaN, and where it is too large for one."""
     try:
         number = float(given)
     except OverflowError:

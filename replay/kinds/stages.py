@@ -245,7 +245,7 @@ def _words(trajectory: Trajectory, at: np.ndarray) -> np.ndarray:
 
 
 def _answer(trajectory: Trajectory, select: Select, step: np.ndarray) -> np.ndarray:
-    """The word that would be the answer after each step."""
+    """Number of the answer that the policy would give if it stopped after each step; −1 for none."""
     place = trajectory.chosen(select)[0, step]
     if not trajectory.place.shape[1]:
         return np.full(len(step), -1)

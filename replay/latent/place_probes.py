@@ -217,7 +217,7 @@ def within(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influence
 
 
 def mean_area(areas: Sequence[Influenced]) -> Influenced:
-    """The mean of several areas on the same questions; of those that are known."""
+    """The mean of several areas under curves on the same questions, without those that are unknown."""
     known = [area for area in areas if not np.isnan(area.estimate)]
     if not known:
         return Influenced(np.nan, np.zeros(len(areas[0].influence) if areas else 0), 0)

@@ -37,7 +37,7 @@ SCHEMA = {
 FEW_VARIED = 20
 """With fewer questions whose samples make a difference limits are marked."""
 FEWEST_VARIED, ROUNDING = 2, 1e-12
-ONE_ORDER = "its outcomes are none that the order of a pool's traces leaves as they are (`expected`, `orders`)"
+ONE_ORDER = "it takes the logged order: give it `expected = true` or `orders`"
 FEW_TRACES = "some question has no trace more than it takes"
 WHOLE = "its pool depends on how many traces there were"
 ALIKE = "hardly any question's samples make a difference"
@@ -274,7 +274,7 @@ class _Halves:
 
     @property
     def apart(self) -> Floats:
-        """What a mean deviates by for one of difference between the halves (P, 1), as a standard deviation."""
+        """Standard deviation of a mean for a difference of one between the two halves (P, 1)."""
         return np.asarray(np.sqrt(self.share * (1 - self.share)))
 
     def mean(self, first: Floats, second: Floats) -> Floats:

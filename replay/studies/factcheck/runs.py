@@ -281,7 +281,7 @@ class Methods:
         return self.result.statistics.n if self.result is not None else 0
 
     def cell(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
-        """Estimate and interval of a metric, times `scale`; None where a call of it is not paid for."""
+        """Estimate and interval of a metric, times `scale`; None where the cost of some call is unknown."""
         if self.result is None or self.unpaid(policy, metric):
             return None
         return cell(self.result.statistics, policy, metric, scale)

@@ -442,7 +442,7 @@ FEW_DEGREES = "votes on these questions were drawn at fewer than two known tempe
 
 
 def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
-    """Ablations of one data set; `every`: all data sets of the log, this one among them."""
+    """Ablations of one data set. `every` has all data sets of the log, this one included."""
     missing = dict[str, str]()
     on_votes = Ablations(entropy=_entropy(study, missing), votes=tuple(_votes(study, missing)), missing=missing)
     placed = _all_placed(study, every) if study.states else None

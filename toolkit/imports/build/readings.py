@@ -285,7 +285,7 @@ class _ReadCounts:
 
     @property
     def doubtful(self) -> bool:
-        """Whether nearly nothing is right, or readable."""
+        """Whether nearly no answer is right, or can be read."""
         return self.unreadable or (self.judged > 0 and self.right <= NEARLY_NOTHING * self.judged)
 
 

@@ -167,7 +167,7 @@ def _is_must(row: Ranked) -> bool:
 
 
 def _of_sweeps(ranked: Sequence[Ranked], most: int | None, must: Collection[str]) -> list[Ranked]:
-    """The rows with at most so many of each sweep, those that must be shown among them."""
+    """Rows of a table: at most so many of each sweep, with those that must stand there among them."""
     if most is None:
         return list(ranked)
     sweeps: dict[str, list[Ranked]] = {}
@@ -383,7 +383,7 @@ def _ties_below(results: RankedInput, ranked: Sequence[Ranked]) -> Iterator[Colu
 
 
 def _marked(results: RankedInput) -> list[str]:
-    """Why intervals of the metric that ranks are marked."""
+    """The reason why intervals of the ranking metric are marked."""
     pairs = results.comparisons.filter(metric=results.metric, baseline=results.baseline or "")
     methods = {*results.summary.filter(metric=results.metric)["method"], *pairs["method"]}
     return reasons(methods, results.clustered)
