@@ -25,8 +25,8 @@ from toolkit.stats.metrics.metrics import cost_column, rank_key
 
 MARKED = {
     "wilson": "fewer than ten examples of a kind: Wilson's interval",
-    "tango": "examples on which the two differ are worth fewer than twenty: Tango's interval and McNemar's mid-p; of "
-    "means over orders Student's where these are wider",
+    "tango": "examples on which the two differ are worth fewer than twenty: Tango's or Student's limits, "
+    "McNemar's mid-p",
     "newcombe": "few events, of policies that answer different examples: Newcombe's interval",
     "jaccard_few": "fewer than ten examples of the class",
     "delta": "few wrong answers, or few examples of a class: the delta method with one pseudo-error",
