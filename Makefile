@@ -89,7 +89,9 @@ install-dev: $(VENV)/installed-dev
 # ---- the main job ----
 
 demo: $(VENV)/installed
+	$(BIN)/thinkback tune $(DEMO_LOG) --goal "cheapest within 1 point of majority@16"
 	$(BIN)/thinkback replay $(DEMO_LOG) --policies $(DEMO_POLICIES) --where "split = 'test'" --by dataset --baseline "$(DEMO_BASELINE)" --margin 0.01 --out $(DEMO_OUT) --force
+	$(BIN)/thinkback figure $(DEMO_OUT) frontier --out .demo/front.pdf --width 3.3in --force
 	@echo
 	@echo "log       $(DEMO_LOG)"
 	@echo "policies  $(DEMO_POLICIES)"

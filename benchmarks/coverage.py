@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from coverage_designs import DESIGNS, LOSSES, PER_RIGHT, SIZES, Design
 from coverage_plans import PLANS
+from coverage_promises import PROMISES
 from coverage_samples import SAMPLES
 
 from toolkit.columns import COLUMNS
@@ -51,7 +52,7 @@ MEAN_POWER, LEAST_POWER, PILOT = 0.78, 0.72, 100
 MANY, ENOUGH_ERRORS, ENOUGH_GOLD, FEW_CLUSTERS = 200, 60, 20, 100
 
 
-EVERY = (*DESIGNS, *SAMPLES, *LOSSES, *PLANS)
+EVERY = (*DESIGNS, *SAMPLES, *LOSSES, *PROMISES, *PLANS)
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Cell:
         # Where some are marked these have the misses on one side.
         most = MOST_WIDE if design.wide or self.marked > MOST_MARKED else MOST
         most = most + slack if self.seen and self.n >= MANY else math.inf
-        if known and self.covered > most:
+        if known and design.least is None and self.covered > most:
             yield f"covers {100 * self.covered:.1f} %: too wide"
         plenty = self.n >= 500 and events >= ENOUGH_ERRORS and self.n * design.gold >= ENOUGH_GOLD
         # Quotients of costs are withheld where what is divided by does not differ from 0.
@@ -182,7 +183,7 @@ def key(design: Design) -> tuple[str, str]:
     if design.power is not None:
         what = f"power of plans for {100 * design.power:g} %"
     if design.least is not None:
-        what = "range of plans"
+        what = "promise kept" if design.metric == "promise" else "range of plans"
     return what, design.what
 
 

@@ -28,14 +28,15 @@ from toolkit.imports import import_table
 from toolkit.imports.build import parts
 from toolkit.log import open_log
 
-MAPPING = """
-[examples]
+EXAMPLES = """
 example_id = "id"
 dataset = "'made'"
 split = "'test'"
 question = "question"
 gold = "gold"
-[traces]
+"""
+MAPPING = f"""
+[examples]{EXAMPLES}[traces]
 pool = "'n8'"
 sample_index = "sample"
 model = "model"
@@ -50,18 +51,15 @@ score = "score"
 MOST_SECONDS, MOST_BYTES = 3.0, 1.5e9
 SMALL_SECONDS, WIDE_BYTES = 4.0, 7e8
 FILES, WIDE_FILES, KEYS = 8000, 35, 103
-FOLDERS = """
-example_id = "id"
-dataset = "'made'"
-split = "'test'"
-question = "question"
-gold = "gold"
-[traces]
+FOLDERS = (
+    EXAMPLES
+    + """[traces]
 pool = "'n4'"
 sample_index = "{index}"
 model = "'m'"
 answer = "answer"
 """
+)
 BATCH, WORDS = 1000, 5000
 
 

@@ -1,1 +1,1 @@
-"""Stage one: materialise traces, scores and features into a log, once."""
+"""Stage one: generation of traces, scores and features into a log."""

@@ -1,15 +1,16 @@
-"""What a test asks of an error: its code, and what its line quotes, which is the place and the value."""
+"""What a test asks of an error or a note: its code, and what its line quotes, which is the place and the value."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from toolkit.errors import ThinkbackError
+from toolkit.notes import Note
 
 
 @contextmanager
@@ -21,6 +22,19 @@ def refuses(code: str, *quoted: str) -> Iterator[pytest.ExceptionInfo[ThinkbackE
     assert error.value.code == code, f"{error.value.code}: {line}"
     assert [text for text in quoted if text not in line] == [], line
     assert "\n" not in line
+
+
+def quotes(line: object, *values: str) -> None:
+    """Check that a line, a note or a text has each of some texts."""
+    assert [text for text in values if text not in str(line)] == [], str(line)
+
+
+def noted(notes: Iterable[Note], code: str, *quoted: str) -> Note:
+    """The one note of a code whose sentence has each of some texts."""
+    notes = list(notes)
+    rows = [one for one in notes if one.code == code and all(text in one.text for text in quoted)]
+    assert len(rows) == 1, [(one.code, one.text) for one in notes]
+    return rows[0]
 
 
 def says(error: Any, code: str | None, *quoted: str) -> None:

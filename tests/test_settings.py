@@ -103,6 +103,7 @@ BAD: list[tuple[str, Any, tuple[str, ...]]] = [
     ("rate", 10**400, ("invalid", "0")),
     ("rate", 16**5000, ("invalid", "`rate`", "0")),
     ("flag", 1, ("invalid", "`flag`", "1")),
+    ("flag", {"a": 1}, ("invalid", "`flag`")),
     ("colour", "geen", ("unknown", "`colour`", "`green`", "`red`", "'geen'")),
     ("colour", ["red"], ("invalid", "`colour`", "`red`", "`green`", "'red'")),
     ("mode", "laz", ("unknown", "`mode`", "`lazy`", "'laz'")),

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from replay import KINDS, ORDERS, SELECTS, STOPS, Sample, load_policies, run
-from tests.errors import says
-from tests.replay.small import log, tables
+from replay import KINDS, ORDERS, SELECTS, STOPS, Sample, load, load_policies, run
+from tests.errors import refuses, says
+from tests.logs import log, tables
 from thinkback.app import app
 from toolkit.columns import METRICS, OutcomeColumn
 from toolkit.log import collect, open_log, write_log
@@ -67,11 +67,11 @@ then = { kind = "nth", pool = "n3", number = 2 }
 @pytest.fixture(autouse=True)
 def toys() -> Iterator[None]:
     before = [dict(registry) for registry in (KINDS, ORDERS, SELECTS, STOPS, METRICS)]
-    from tests.toys import agreed, backwards, latest, nth, tokens_per_right, unanimous
+    from tests.toys import agreed, backwards, first_rounds, latest, nth, tokens_per_right, unanimous
 
     METRICS["tokens_per_right"] = tokens_per_right.TOKENS_PER_RIGHT
-    for toy in (nth.Nth, backwards.Backwards, unanimous.Unanimous):
-        registry = {"Nth": KINDS, "Backwards": ORDERS, "Unanimous": STOPS}[toy.__name__]
+    for toy in (nth.Nth, first_rounds.FirstRounds, backwards.Backwards, unanimous.Unanimous):
+        registry = {"Nth": KINDS, "FirstRounds": KINDS, "Backwards": ORDERS, "Unanimous": STOPS}[toy.__name__]
         registry[getattr(toy, "kind", None) or toy.name] = toy
     SELECTS.update({"latest": latest.Latest, agreed.Agreed.name: agreed.Agreed})
     yield
@@ -293,3 +293,78 @@ def test_a_user_s_file_becomes_a_shipped_rule_by_one_line(home: Path) -> None:
         thinkback("replay", "log", "--policies", "policies.toml", "--resamples", "20", "--out", name, *words)
         made.append(pl.read_parquet(home / name / "outcomes.parquet"))
     assert made[0].equals(made[1])
+
+
+ROUNDS = """
+[[policy]]
+name = "rounds"
+kind = "first rounds"
+count = [1, 2]
+
+[[policy]]
+name = "all"
+kind = "first rounds"
+count = 9
+against = "rounds[count=1]"
+"""
+
+
+def round_tables() -> dict[str, pl.DataFrame]:
+    """Two rounds of `e1`, whose second has the gold document; one of `e2`, which is unjudged; one of `e3`, with it."""
+    golds = {"e1": ["d3"], "e2": None, "e3": ["d1", "d9"]}
+    examples = {"example_id": list(golds), "gold_documents": list(golds.values())}
+    texts = {name: ["x"] * len(golds) for name in ("dataset", "split", "question")}
+    rows = [("e1", 0, ["d1", "d2"]), ("e1", 1, ["d3"]), ("e2", 0, ["d1"]), ("e3", 0, ["d1"])]
+    rounds = [
+        {"example_id": e, "pool": "r", "hop": 0, "round": n, "documents": d, "relevance": [0.5] * len(d),
+         "answers": ["a"], "clusters": [0], "calls": 2, "prompt_tokens": 10, "completion_tokens": 5, "latency_s": 1.5}
+        for e, n, d in rows
+    ]  # fmt: skip
+    return {"examples": pl.DataFrame(examples | texts), "rounds": pl.DataFrame(rounds)}
+
+
+def test_a_kind_on_another_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: one round sees no gold on e1 and one on e3, two see one on both; a round is 2 calls, 15 tokens."""
+    write_log(tmp_path / "log", name="rounds", tables=round_tables())
+    (tmp_path / "policies.toml").write_text(ROUNDS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    thinkback("replay", "log", "--policies", "policies.toml", "--resamples", "50", "--traces", "--out", "o")
+    outcomes = pl.read_parquet("o/outcomes.parquet").sort("policy", "example_id")
+    assert outcomes.filter(policy="rounds[count=1]").select("gold_seen", "rounds", "calls", "total_tokens").rows() == [
+        (0.0, 1.0, 2.0, 15.0), (None, 1.0, 2.0, 15.0), (1.0, 1.0, 2.0, 15.0),
+    ]  # fmt: skip
+    every = outcomes.filter(policy="all")
+    assert every.select("gold_seen", "rounds", "latency_s").rows() == [
+        (1.0, 2.0, 3.0),
+        (None, 1.0, 1.5),
+        (1.0, 1.0, 1.5),
+    ]
+    assert every["action_tokens"].to_list() == [15.0, 0.0, 0.0]
+    assert every.select("answer", "correct", "fix", "traces").unique().rows() == [(None, None, None, 0.0)]
+    summary = pl.read_parquet("o/summary.parquet").filter(metric="gold_seen")
+    assert dict(summary.select("policy", "estimate").iter_rows()) == {
+        "rounds[count=1]": 0.5, "rounds[count=2]": 1.0, "all": 1.0,
+    }  # fmt: skip
+    record = json.loads((tmp_path / "o" / "run.json").read_text())
+    assert record["examples"]["judged"] == 2
+    assert "unjudged" in {one["code"] for one in record["notes"]}
+    assert record["metric"] == "gold_seen"
+    words = ("explain", "log", "--policies", "policies.toml", "--policy", "all", "--example", "e1")
+    assert "gold 1; 2 rounds, 4 calls, 30 tokens" in thinkback(*words)
+    assert "gold 1; 2 rounds" in str(load(tmp_path / "o").explain("all", "e1"))
+
+
+def test_a_kind_without_an_answer_stands_alone(tmp_path: Path) -> None:
+    made = write_log(tmp_path / "log", name="rounds", tables=round_tables())
+    part = '{ kind = "first rounds", count = 1 }'
+    text = (
+        f'[[policy]]\nname = "w"\nkind = "route"\nroute = {{ column = "c", below = 1 }}\nthen = {part}\nelse = {part}\n'
+    )
+    with refuses("unsuitable", "`then`", "`first rounds`"):
+        run(made, text)
+
+
+def test_the_manual_has_the_kind() -> None:
+    root = Path(__file__).parent
+    toy = (root / "toys" / "first_rounds.py").read_text(encoding="utf-8")
+    assert toy in (root.parent / "docs" / "adding.md").read_text(encoding="utf-8")

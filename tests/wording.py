@@ -1,7 +1,8 @@
 """How many tests compare a sentence of the program: `python -m tests.wording` prints them by file.
 
 A test compares a sentence where a text of its asserts, of `match=`, of its loops or of its parameters has three words
-in a row that stand in one sentence of `tests/sentences.txt`. Some of these texts are fixtures that share three words.
+in a row that stand in one sentence of `tests/sentences.txt`. Aside are the names of cases (`ids`, keys of their
+tables), reasons to skip and what an assert says when it fails. Some of the other texts are inputs that share words.
 """
 
 from __future__ import annotations
@@ -45,12 +46,23 @@ def _texts(test: ast.FunctionDef, tables: dict[str, ast.AST]) -> Iterator[str]:
         ]
     for node in ast.walk(test):
         match node:
-            case ast.Assert():
-                places.append(node)
+            case ast.Assert(test=value):
+                places.append(value)
             case ast.keyword(arg="match", value=value) | ast.For(iter=value):
                 places.append(value)
+    names = {id(node) for place in places for node in _names_of_cases(place)}
     for place in places:
-        yield from (text for node in ast.walk(place) if isinstance(node, ast.expr) and (text := template(node)))
+        nodes = (node for node in ast.walk(place) if isinstance(node, ast.expr) and id(node) not in names)
+        yield from (text for node in nodes if (text := template(node)))
+
+
+def _names_of_cases(place: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that name a case or say why one is skipped."""
+    if isinstance(place, ast.Assign | ast.AnnAssign) and isinstance(place.value, ast.Dict):
+        yield from place.value.keys
+    for node in ast.walk(place):
+        if isinstance(node, ast.keyword) and node.arg in ("id", "ids", "reason"):
+            yield from ast.walk(node.value)
 
 
 def comparing_tests() -> Counter[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Agreement,
         AllOf,
         AnyOf,
+        AtLeast,
         Budget,
         Calibration,
         Conformal,
@@ -65,7 +66,8 @@ if TYPE_CHECKING:
     from replay.studies.latent.report import study_latent
     from replay.studies.recovery.report import study_recovery
     from toolkit.errors import ThinkbackError
-    from toolkit.imports import import_format, import_table
+    from toolkit.imports import import_any, import_format, import_table
+    from toolkit.imports.guessing.anything import log
     from toolkit.log import Log, describe_log, open_log, query_log, validate_log, write_log
     from toolkit.stats import Settings
 
@@ -73,13 +75,14 @@ if TYPE_CHECKING:  # not a name of the door
     from typing import Any
 
 __all__ = [
-    "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "Budget", "Calibration", "Conformal", "Graded", "Log", "LogReport",
-    "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result", "Route", "Router",
-    "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold", "VerifierReport", "When",
-    "Window", "budgets", "check_policies", "curves", "describe_log", "explain", "fit_gate", "fit_verifier", "frontier",
-    "import_format", "import_table", "load", "load_gate", "load_policies", "load_verifier", "open_log", "plan",
-    "query_log", "recommend", "report", "run", "simulate", "strategies", "study_factcheck", "study_latent",
-    "study_recovery", "suite", "surrogate_weights", "transfer_report", "tune", "validate_log", "write_log",
+    "Abandon", "Act", "Agreement", "AllOf", "AnyOf", "AtLeast", "Budget", "Calibration", "Conformal", "Graded",
+    "Log", "LogReport", "Margin", "Metric", "Never", "Oracle", "Policy", "PolicyFile", "Prefix", "Prior", "Result",
+    "Route", "Router", "Sample", "Settings", "StopRule", "StudyReport", "Suite", "ThinkbackError", "Threshold",
+    "VerifierReport", "When", "Window", "budgets", "check_policies", "curves", "describe_log", "explain",
+    "fit_gate", "fit_verifier", "frontier", "import_any", "import_format", "import_table", "load", "load_gate",
+    "load_policies", "load_verifier", "log", "open_log", "plan", "query_log", "recommend", "report", "run",
+    "simulate", "strategies", "study_factcheck", "study_latent", "study_recovery", "suite", "surrogate_weights",
+    "transfer_report", "tune", "validate_log", "write_log",
 ]  # fmt: skip
 
 HOMES = {
@@ -97,10 +100,12 @@ HOMES = {
     "fit_gate": "replay.gatefit.fit",
     "fit_verifier": "replay.latent.report",
     "frontier": "replay.analyses.strategies.frontier",
+    "import_any": "toolkit.imports",
     "import_format": "toolkit.imports",
     "import_table": "toolkit.imports",
     "load_gate": "replay.policies.gate_file",
     "load_verifier": "replay.latent.verifier_file",
+    "log": "toolkit.imports.guessing.anything",
     "open_log": "toolkit.log",
     "plan": "replay.analyses.plan.plan",
     "query_log": "toolkit.log",

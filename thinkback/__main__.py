@@ -84,7 +84,9 @@ def main() -> NoReturn:
         run()
     except KeyboardInterrupt:
         _interrupted()
-    except Exception:
+    except SystemExit:
+        raise
+    except BaseException:  # a panic of a library is no Exception
         if not _came:
             raise
         if isinstance(_came[0], SystemExit):  # some libraries make an error of their own of it
@@ -114,7 +116,7 @@ def _raises(error: BaseException) -> Callable[[int, FrameType | None], None]:
         nonlocal waited
         if isinstance(sys.exc_info()[1], (KeyboardInterrupt, SystemExit)):
             return  # it ends already
-        if waited < IMPORTS_S and _imports(frame):
+        if waited < IMPORTS_S and (_imports(frame) or _called_by_rust(frame)):
             waited += SOON_S
             _send(number, SOON_S)
             return
@@ -132,6 +134,11 @@ def _imports(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _called_by_rust(frame: FrameType | None) -> bool:
+    """Whether polars' Rust may be waiting for a default or an option in Python: it panics when anything is raised."""
+    return frame is not None and "/polars/io/" in frame.f_code.co_filename.replace("\\", "/")
 
 
 def _send_again(lost: UnraisableHookArgs) -> None:

@@ -1,1 +1,1 @@
-"""What both stages share: the log, imports, answers, statistics, and how results are shown."""
+"""The packages that both stages share: log, imports, exports, answers, statistics, tables and figures."""

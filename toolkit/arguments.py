@@ -1,4 +1,4 @@
-"""Arguments of public functions, held to what their signatures say: one line that names the argument."""
+"""Checks of the arguments of public functions by their type hints; an error is one line that names the argument."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Returned = TypeVar("Returned")
 
 NULL = "\0"
 UNFIT = object()
-"""Stands for a value that is of another kind."""
+"""Returned in place of a value that is not of the type."""
 PLAIN = (bool, int, float, str)
 SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 LISTS = (tuple, Sequence, Collection)
@@ -27,6 +27,7 @@ CONDITION = "an SQL condition on the columns of examples, such as \"split = 'tes
 WORDS = {
     "log": 'the address of a log, an open log, or its tables as frames, such as {"examples": …, "traces": …}',
     "policies": "a policy file (a path), the text of one, or policies built in Python",
+    "prices": "a TOML file with a table `[prices]`, or `Prices`",
     "rules": "a Python file, or classes, with stopping rules and selects of your own",
     **dict.fromkeys(("where", "on", "tune", "report", "train_on"), CONDITION),
     **dict.fromkeys(("baseline", "policy", "oracle", "first", "second"), "a policy's name"),
@@ -34,14 +35,14 @@ WORDS = {
     "verifier": "a verifier's name", "action": "an action's name", "metric": "the name of a metric",
     "measure": "the name of a column of traces", "example": "an example_id", "sql": "one SELECT",
 }  # fmt: skip
-"""What arguments of these names take wherever they stand, in words."""
+"""Argument name -> what it takes, in words, in every function that has it."""
 
 
 def checks_arguments(**takes: str) -> Callable[[Callable[Given, Returned]], Callable[Given, Returned]]:
-    """A decorator: every argument must be of a kind that its annotation names, and is passed on in plain types.
+    """A decorator that checks every argument against its annotation and passes it on in plain types.
 
-    numpy's numbers and lists for tuples are welcome. `takes` says in words what an argument takes, where neither
-    its kind nor its name does. A call that Python itself refuses is refused by Python.
+    numpy's numbers are taken for Python's, and lists for tuples. `takes` (argument -> words) says what an argument
+    takes where neither its type nor its name does. A call with missing or unknown arguments raises Python's TypeError.
     """
 
     def decorate(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
@@ -66,7 +67,9 @@ def checks_arguments(**takes: str) -> Callable[[Callable[Given, Returned]], Call
 
 
 def checked_argument(name: str, given: Any, hint: Any, takes: str = "") -> Any:
-    """A value in the plain types of an annotation. ThinkbackError, which names the argument, where it is of no such."""
+    """The value in the plain types of an annotation. ThinkbackError, which names the argument, for a value of another
+    type.
+    """
     kinds = kinds_of(hint)
     if Path in kinds and isinstance(given, str | os.PathLike) and NULL in str(given):
         raise InvalidError(f"{argument(name)} is {quote(str(given))}; no file or folder has a null byte in its name")
@@ -78,7 +81,7 @@ def checked_argument(name: str, given: Any, hint: Any, takes: str = "") -> Any:
 
 
 def _as(kind: Any, given: Any) -> Any:
-    """A value as one kind holds it, else UNFIT; kinds that no value can be held to hold every one."""
+    """The value as one type takes it, else UNFIT. A type that cannot be checked at run time takes every value."""
     if kind is Any:
         return given
     if kind is type(None):
@@ -98,7 +101,7 @@ def _as(kind: Any, given: Any) -> Any:
 
 
 def _named(kinds: Iterable[Any]) -> str:
-    """Kinds in words."""
+    """Types in words."""
     words = []
     for kind in kinds:
         origin, inner = typing.get_origin(kind), typing.get_args(kind)
@@ -110,7 +113,7 @@ def _named(kinds: Iterable[Any]) -> str:
 
 @functools.cache
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The types of a function's arguments; what it returns may be of a module that is not imported."""
+    """The types of a function's arguments. The return type is left out: its module may not be imported."""
     given = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
     only = types.SimpleNamespace(__annotations__=given)
     return typing.get_type_hints(only, function.__globals__)

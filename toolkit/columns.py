@@ -1,11 +1,10 @@
-"""The columns of outcomes, one row each: what they mean, how their means are taken, and what tables call them.
-
-The files of a run, the statistics, the tables and the manual read this table; what the engine names is in it.
+"""The table of outcome columns, a row for each: its meaning, how its mean is taken, and its name in tables. The files
+of a run, the statistics, the tables and the manual read it, and every column of the engine is in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -30,13 +29,14 @@ class OutcomeColumn:
     are reported; one null takes a policy's mean away, which would be over other examples. `ranks`: a cost that breaks
     ties and spans the Pareto front where none is asked for. `stands_for`: a column in whose place it ranks and is shown
     where no policy has a value of that. `filled_by`: what would fill it where it is null. `needs`: a column of its base
-    without which a policy has no such mean. `sparse`: a policy without any value has no row.
+    without which a policy has no such mean. `sparse`: a policy without any value has no row. `judges`: an example on
+    which no policy has a value of any such column is unjudged.
 
     How a ranked table shows them (shares in per cent):
     `header`: the heading, empty where they have no column; `decimals` of the number times `scale`, and more where it
     takes them to show `significant` digits; `place`: a narrow terminal drops the last ones first. `remark`: what a line
-    beside the table says of it. `display`: always, where a policy's is known, where one is above 0, or only as the cost
-    that ranks or in place of another.
+    beside the table says of it. `display`: always, where a policy's is known, where one is above 0, only as the cost
+    that ranks or in place of another, or only where it is asked for.
     """
 
     name: str
@@ -56,13 +56,14 @@ class OutcomeColumn:
     filled_by: str = ""
     needs: str | None = None
     sparse: bool = False
+    judges: bool = False
     header: str = ""
     decimals: int = 0
     significant: int = 0
     scale: float = 1.0
     place: int = 0
     remark: str = ""
-    display: Literal["always", "known", "above 0", "as cost"] = "known"
+    display: Literal["always", "known", "above 0", "as cost", "asked"] = "known"
 
     def __post_init__(self) -> None:
         if self.metric == "":
@@ -78,18 +79,18 @@ class OutcomeColumn:
 
     @property
     def called(self) -> str:
-        """What a cost is asked for by: its heading without what that multiplies."""
+        """The name by which users ask for a cost: its heading without "/1,000"."""
         return self.header.removesuffix("/1,000") or self.name
 
     @property
     def on_axis(self) -> str:
-        """What an axis of its means, times `scale`, says."""
+        """The label of an axis that shows its means times `scale`."""
         times = self.scale * self.per
         return f"{self.label} per example" if times == 1 else f"{self.called} per {times:,g} examples"
 
     @property
     def less(self) -> str:
-        """What is said of a lower mean."""
+        """The words for a lower mean, such as "for fewer tokens"."""
         return f"for fewer {self.label}" if self.scale * self.per == 1 else f"at a lower {self.label}"
 
     @property
@@ -115,10 +116,16 @@ def _cost(name: str, unit: str, **more: Any) -> OutcomeColumn:
 
 
 OTHERS = _cost("", "", family=True, always=False)
-"""The row of what no other row names."""
+"""The row for columns that no other row names."""
+
+PERCENTILES = tuple(
+    _cost(f"p{share}_s", "s", header=f"p{share} s", decimals=1, significant=2, place=7, always=False, display="asked")
+    for share in (50, 95, 99)
+)
+"""Percentiles of the seconds of examples, which tables show where they are asked for, and CSV always."""
 
 COLUMNS: tuple[OutcomeColumn, ...] = (
-    _quality("correct", "accuracy"),
+    _quality("correct", "accuracy", judges=True),
     _quality("credit"),
     _share("macro_f1", quality=True, computed="labels"),
     _share("weighted_f1", quality=True, computed="labels"),
@@ -128,14 +135,29 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _share("flip", "flip_rate", rate=True, needs="base_correct", header="flips", place=9),
     _share("intervened", "intervention_rate", rate=True, needs="base_correct"),
     _quality("found", always=False),
+    _quality("hit_", family=True, always=False, judges=True),
     _quality("recall_", family=True, always=False),
     _quality("covered", "coverage", always=False, header="coverage", place=9),
     _quality("answered", "answer_rate", always=False, header="answered", place=9),
     _quality("answered_correct", "accuracy_answered", always=False, header="right of answered", place=9),
     OutcomeColumn("set_size", unit="labels", header="set size", decimals=2, place=9, always=False),
-    OutcomeColumn("position", unit="words", always=False),
-    OutcomeColumn("deviation", unit="words", always=False),
-    _cost("traces", "traces", header="traces", decimals=2, place=5),
+    OutcomeColumn("rewarded", unit="rounds", always=False),
+    _share("rewarded_share", computed="ratio", ratio=("rewarded", "rounds"), always=False, header="rewarded", place=4),
+    OutcomeColumn("calls_saved", unit="calls", header="calls saved", decimals=2, place=9, always=False),
+    OutcomeColumn("tokens_saved", unit="tokens", header="tokens saved", place=9, always=False),
+    _share("false_alarm", rate=True, always=False, header="false alarms", place=9),
+    _share("error_extracted", rate=True, always=False, header="error named", place=9),
+    _share("expected_win", quality=True, always=False, header="expected wins", place=9),
+    OutcomeColumn("position", unit="words", always=False, header="position", decimals=1, place=9),
+    _share("position_share", always=False, header="text seen", place=9),
+    _share("deviation", always=False, header="Δ of the text", place=9),
+    *(_share(f"{kind}_{share}", rate=True, always=False) for share in (20, 40) for kind in ("within", "by")),
+    _share("premature", rate=True, always=False),
+    OutcomeColumn("claims_right", unit="claims", always=False),
+    OutcomeColumn("claims_judged", unit="claims", always=False),
+    _share("claim_accuracy", computed="ratio", ratio=("claims_right", "claims_judged"), always=False,
+           header="claims right", place=9),
+    _cost("traces", "traces", header="traces", decimals=2, place=5, display="above 0"),
     _cost("valid_traces", "traces"),
     _cost("finalizers", "calls", rate=True),
     _cost("truncated", "traces", rate=True),
@@ -146,7 +168,7 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _cost("calls", "calls", ranks=True, header="calls", decimals=2, place=2, display="always",
           filled_by="log `finalizer_used` of traces (false where no second call had to extract the answer) to have it"),
     _cost("queries", "searches"),
-    _cost("rounds", "rounds", always=False),
+    _cost("rounds", "rounds", always=False, header="rounds", decimals=2, place=4),
     _cost("prompt_tokens", "tokens"),
     _cost("completion_tokens", "tokens", ranks=True, stands_for="total_tokens", header="completion tokens", place=1,
           display="as cost", remark="tokens that traces wrote; without those read, and those of verifications"),
@@ -155,13 +177,16 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _cost("action_tokens", "tokens", sparse=True),
     _cost("generation_s", "s"),
     _cost("verification_s", "s"),
+    _cost("serial_calls", "calls", always=False),
+    _cost("busy_s", "s", always=False),
     _cost("latency_s", "s", header="seconds", decimals=1, significant=2, place=7),
+    *PERCENTILES,
     _cost("device_s", "s"),
     OTHERS,
     _cost("cost_eur", "€", computed="seconds", header="€/1,000", decimals=3, significant=2,
           scale=1000.0, place=8),
-    _cost("price", "currency", metric="cost_per_1000", per=1000.0, always=False, header="price/1,000", decimals=3,
-          significant=2, place=8),
+    _cost("price", "currency", metric="cost_per_1000", per=1000.0, always=False, ranks=True, header="price/1,000",
+          decimals=3, significant=2, place=1),
 )  # fmt: skip
 """The columns in the order of the summary."""
 
@@ -181,7 +206,7 @@ def with_columns(
 
 
 def row_of(name: str, columns: Sequence[OutcomeColumn] | None = None) -> OutcomeColumn:
-    """The row that a column of outcomes, or a metric that is computed, belongs to; the table by default has METRICS."""
+    """The row of an outcome column or of a computed metric. `columns` is the table, by default with METRICS."""
     family: OutcomeColumn | None = None
     for row in with_columns() if columns is None else columns:
         if not row.family and name == row.name:
@@ -192,35 +217,43 @@ def row_of(name: str, columns: Sequence[OutcomeColumn] | None = None) -> Outcome
 
 
 def find(name: str, columns: Sequence[OutcomeColumn] | None = None) -> OutcomeColumn:
-    """A column of outcomes; one that the table does not name is a cost."""
+    """The row of an outcome column; a column that the table does not name is a cost."""
     row = row_of(name, columns)
     return replace(row, name=name, metric=name, family=False) if row.family else row
 
 
 def metric_column(metric: str, columns: Sequence[OutcomeColumn] | None = None) -> OutcomeColumn:
-    """The column whose mean a metric is."""
+    """The outcome column whose mean is the metric."""
     columns = with_columns() if columns is None else columns
     return next((column for column in columns if column.metric == metric and not column.family), find(metric, columns))
 
 
-def cost_named(name: str, columns: Sequence[OutcomeColumn]) -> OutcomeColumn:
+def cost_named(
+    name: str, columns: Sequence[OutcomeColumn], known: Callable[[str], bool] = lambda metric: True
+) -> OutcomeColumn:
     """The cost that is asked for by its heading, its column or its metric: `tokens`, `completion tokens`, `€`.
 
+    `known`: whether some policy has a value of a metric; where none has, and another column stands for it, that one.
     Raises ThinkbackError for any other name, with the nearest one.
     """
     costs = [column for column in columns if column.cost and not column.family]
     wanted = name.strip().replace("_", " ").casefold()
     for column in costs:
-        if wanted in {one.replace("_", " ") for one in (column.called, column.name, str(column.metric))}:
-            return column
+        names = (column.header, column.called, column.name, str(column.metric))
+        if wanted in {one.replace("_", " ").casefold() for one in names}:
+            others = (one for one in costs if one.stands_for == column.name and known(str(one.metric)))
+            return column if known(str(column.metric)) else next(others, column)
     raise UnknownError(f"no cost is called `{name}`; {suggest(name, costs_called(costs))}")
 
 
 def costs_called(columns: Iterable[OutcomeColumn]) -> list[str]:
-    """What the costs with a heading are asked for by."""
+    """The names by which users ask for the costs that have a heading."""
     return [column.called for column in columns if column.cost and column.header]
 
 
 def ranking_costs(columns: Sequence[OutcomeColumn] = COLUMNS) -> tuple[OutcomeColumn, ...]:
-    """What ranks and the Pareto front take for cost where none is asked for: the first that is known."""
-    return tuple(sorted((column for column in columns if column.ranks), key=lambda column: column.place))
+    """The costs that rank and span the Pareto front by default; the first one that is known counts.
+
+    One that not every run has, such as money, comes before others of its place.
+    """
+    return tuple(sorted((one for one in columns if one.ranks), key=lambda one: (one.place, one.always)))

@@ -1,7 +1,6 @@
-"""A user's own files of text, TOML and JSON: whatever they hold, what is wrong is one line that names the file.
-
-Parsers take up to a kilobyte of memory for one sign, such as the dot of a key, so a text is bounded before it is
-parsed: one as large as the bounds takes less than two gigabytes.
+"""Reading a user's files of text, TOML and JSON; every fault is one line that names the file. Parsers take up to a
+kilobyte of memory for one character, such as the dot of a key. So the size of a text is checked before it is parsed: a
+text at the bounds takes less than two gigabytes.
 """
 
 from __future__ import annotations
@@ -20,34 +19,32 @@ from typing import Any
 from toolkit.errors import FormatError, LimitError, ThinkbackError, first_line
 
 MOST_BYTES = 2**27
-"""Of a file."""
+"""Most bytes of a file."""
 LEVELS = 100
-"""Tables and lists in each other, and parts of a key, at most."""
+"""Most levels of nested tables and lists, and most parts of a key."""
 _PARTS = re.compile(rf"(?:\.[^=,\[\]{{}}\n.]*+){{{LEVELS}}}")
 
 
 @dataclass(frozen=True)
 class _Bounds:
-    """How many `characters` a text may have, and how many of the signs that begin entries; those within `strings` (and
-    comments) begin none.
-    """
+    """The most `characters` of a text, and the most signs that begin an entry, outside of `strings` and comments."""
 
     strings: re.Pattern[str]
     signs: str
     characters: int
     entries: int
 
-    def check(self, text: str, what: str) -> None:
-        """Raise LimitError where a text is larger, or nested more deeply. `what` names it."""
+    def check(self, text: str, subject: str) -> None:
+        """Raise LimitError where a text is larger, or nested more deeply. `subject` names the text in the error."""
         if len(text) > self.characters:
-            raise LimitError(f"{what} is too large: it has {len(text):,} characters, of at most {self.characters:,}")
+            raise LimitError(f"{subject} is too large: it has {len(text):,} characters, of at most {self.characters:,}")
         outside = self.strings.sub("", text) if text.count('"') <= 4 * self.entries else text
         entries = sum(map(outside.count, self.signs))
         if entries > self.entries:
-            raise LimitError(f"{what} is too large: it has {entries:,} entries, of at most {self.entries:,}")
+            raise LimitError(f"{subject} is too large: it has {entries:,} entries, of at most {self.entries:,}")
         brackets = (1 if sign in "[{" else -1 for sign in re.findall(r"[\[\]{}]", outside))
         if max(accumulate(brackets), default=0) > LEVELS or _PARTS.search(outside):
-            raise LimitError(f"{what} is nested too deeply: it has more than {LEVELS} levels")
+            raise LimitError(f"{subject} is nested too deeply: it has more than {LEVELS} levels")
 
 
 _TOML = _Bounds(
@@ -75,59 +72,59 @@ class LiteralFloat(float):
 
 
 def _unreadable(error: RecursionError | ValueError) -> str:
-    """Why a parser gave up."""
+    """The reason why a parser failed, in words."""
     return "it is nested too deeply" if isinstance(error, RecursionError) else first_line(error)
 
 
 def at_home(path: str | Path) -> Path:
-    """A path with `~` as the user's home; one of a user whom nobody knows stays as it is."""
+    """A path with the home folder in place of `~`; the `~` of an unknown user stays."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 (a Path raises RuntimeError)
 
 
-def read_text(path: str | Path, what: str) -> str:
-    """The text of a file, without a byte order mark. `what` names it in errors."""
+def read_text(path: str | Path, subject: str) -> str:
+    """The text of a file, without a byte order mark. `subject` names it in errors."""
     try:
         info = Path(path).stat()
         if not stat.S_ISREG(info.st_mode) and not stat.S_ISDIR(info.st_mode):  # a pipe may never end
-            raise FormatError(f"cannot read {what}: it is a pipe or a device; write it into a file")
+            raise FormatError(f"cannot read {subject}: it is a pipe or a device; write it into a file")
         if info.st_size > MOST_BYTES:
-            raise LimitError(f"cannot read {what}: it has {info.st_size:,} bytes, of at most {MOST_BYTES:,}")
+            raise LimitError(f"cannot read {subject}: it has {info.st_size:,} bytes, of at most {MOST_BYTES:,}")
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise FormatError(f"cannot read {what}: it is not UTF-8 text") from None
+        raise FormatError(f"cannot read {subject}: it is not UTF-8 text") from None
     except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
-        raise FormatError(f"cannot read {what}: {first_line(error)}") from None
+        raise FormatError(f"cannot read {subject}: {first_line(error)}") from None
 
 
-def parse_toml(text: str, what: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
-    """The tables of a TOML text. `what` names it in errors. LimitError where it is too large to be parsed."""
-    _TOML.check(text, what)
+def parse_toml(text: str, subject: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """The tables of a TOML text. `subject` names it in errors. LimitError where it is too large to be parsed."""
+    _TOML.check(text, subject)
     try:
         tables = tomllib.loads(text, parse_float=parse_float)
         _check_integers(tables)
         return tables
     except (RecursionError, ValueError) as error:  # Python reads no integer of thousands of digits
-        raise FormatError(f"{what} is not valid TOML: {_unreadable(error)}") from None
+        raise FormatError(f"{subject} is not valid TOML: {_unreadable(error)}") from None
 
 
 def toml_value(text: str) -> Any:
-    """The value that the text of a setting, such as `a=1`'s, is in TOML; the text itself where it is none."""
+    """The TOML value of a setting's text, such as 1 of `a=1`; the text itself where it is not TOML."""
     try:
         return parse_toml(f"value = {text}", text)["value"]
     except ThinkbackError:
         return text
 
 
-def parse_json(text: str, what: str) -> Any:
-    """The value of a JSON text. `what` names it in errors. LimitError where it is too large to be parsed."""
-    _JSON.check(text, what)
+def parse_json(text: str, subject: str) -> Any:
+    """The value of a JSON text. `subject` names it in errors. LimitError where it is too large to be parsed."""
+    _JSON.check(text, subject)
     try:
         value = json.loads(text)
         if "\\u" in text:  # half of a sign, which nothing can write down again
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except (RecursionError, ValueError) as error:
-        raise FormatError(f"{what} is not valid JSON: {_unreadable(error)}") from None
+        raise FormatError(f"{subject} is not valid JSON: {_unreadable(error)}") from None
 
 
 def _check_integers(value: Any) -> None:

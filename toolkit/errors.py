@@ -15,24 +15,24 @@ from toolkit.printable import printable
 LIKENESS = 0.6
 """How alike a name must be to be suggested (`difflib`): below it guesses are far-fetched."""
 SHORT, LIKENESS_OF_SHORT = 3, 0.5
-"""Names of at most so many characters may differ in one, as `n4` and `n3`."""
+"""Names of at most so many characters are alike when they differ in one character, as `n4` and `n3` do."""
 _ARGUMENT = re.compile("\ue000(.*?)\ue001")
-"""How an error's text marks the name of an argument; the signs are of Unicode's private use area."""
+"""Marks around the name of an argument in an error's text; the characters are of Unicode's private use area."""
 _QUOTED = re.compile("`([^`]*)`")
 _VALUE, _PATH, _LINE = 100, 300, 600
-"""Most characters that a message quotes of a value, and of a path or an address, and that it has in all."""
+"""Most characters of a quoted value, of a quoted path or address, and of the whole message."""
 
 
 class ThinkbackError(Exception):
     """A mistake in the input or the settings. The command line prints its one line with its code, and exits with 2."""
 
     code: str = "error"
-    """What is wrong, for programs; the line says it for people. A kind's is its name, such as `not-found`."""
+    """The code of the error, for programs; the line is for people. It belongs to the class, such as `not-found`."""
     policy: str | None = None
-    """The policy that it is about, where its line begins with one."""
+    """The policy that the error is about, where its line begins with one."""
 
     def __init__(self, line: str = "", *, code: str | None = None) -> None:
-        """`code`: what is wrong where the kind says only what it is wrong with, as `LogError` does."""
+        """`code`: a finer code than that of the class, as `LogError` and `EngineError` have."""
         super().__init__(line)
         if code is not None:
             self.code = code
@@ -61,19 +61,19 @@ class ThinkbackError(Exception):
 
 
 class UnknownError(ThinkbackError):
-    """A name that nothing has."""
+    """A name that does not exist."""
 
 
 class InvalidError(ThinkbackError):
-    """A value that is not what is taken there."""
+    """A value that the setting or the argument does not take."""
 
 
 class RequiredError(ThinkbackError):
-    """Something that must be given and is not."""
+    """Something that must be given and is missing."""
 
 
 class ConflictError(ThinkbackError):
-    """Things that do not go together, or that are there twice."""
+    """Things that exclude each other, or stand twice."""
 
 
 class AmbiguousError(ThinkbackError):
@@ -89,7 +89,7 @@ class UnsuitableError(ThinkbackError):
 
 
 class LeakageError(ThinkbackError):
-    """What is learnt, chosen or decided has seen what it is judged by."""
+    """A model, a choice or a decision that has seen the examples that it is judged on."""
 
 
 class MismatchError(ThinkbackError):
@@ -105,7 +105,7 @@ class FormatError(ThinkbackError):
 
 
 class DamagedError(ThinkbackError):
-    """A file that is not what was written."""
+    """A file whose content is no longer what was written."""
 
 
 class NotFoundError(ThinkbackError):
@@ -113,7 +113,7 @@ class NotFoundError(ThinkbackError):
 
 
 class ExistsError(ThinkbackError):
-    """A place to write to that is taken."""
+    """A file or a folder that stands where one is to be written."""
 
 
 class WriteError(ThinkbackError):
@@ -129,11 +129,11 @@ class PackageError(ThinkbackError):
 
 
 class RuleError(ThinkbackError):
-    """Code of the user's own that fails, or gives what is not taken."""
+    """A user's function that fails, or returns a wrong value."""
 
 
 def in_short(line: str) -> str:
-    """A message that can be shown: printable, with what it quotes in backticks cut in the middle where it is long."""
+    """A message in printable characters, with each long quotation in backticks cut in the middle."""
     cut = _QUOTED.sub(lambda match: f"`{_cut(match[1], _PATH if '/' in match[1] else _VALUE)}`", printable(line))
     return _cut(cut, _LINE)
 
@@ -148,16 +148,13 @@ def argument(name: str) -> str:
 
 
 def listed(names: Sequence[str], most: int | None = None) -> str:
-    """Names as messages show them, at most so many: "`a`, `b`, …"."""
+    """Names in backticks, the first `most` of them: "`a`, `b`, …"."""
     more = ", …" if most is not None and len(names) > most else ""
     return ", ".join(f"`{name}`" for name in names[:most]) + more
 
 
 def quote(value: object, most: int = 100) -> str:
-    """A value as messages quote it, cut after so many characters.
-
-    `quote("x" * 200)` ends in "…".
-    """
+    """A value as messages quote it, cut after `most` characters. `quote("x" * 200)` ends in "…"."""
     try:
         text = repr(value)
     except ValueError:  # Python writes out no integer of thousands of digits
@@ -165,13 +162,13 @@ def quote(value: object, most: int = 100) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def counted(number: int, singular: str, plural: str = "") -> str:
     """A number with its noun: "1 trace", "1,000 traces"."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of another library's message; of the system's, its words alone."""
+    """The first line of an error of another library; of an error of the operating system its text alone."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
@@ -202,14 +199,14 @@ def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
 
 
 def require_known(name: str, known: Iterable[str], lacking: str) -> None:
-    """Raise UnknownError, `lacking` with a suggestion, unless a name is known."""
+    """Raise UnknownError unless a name is known. Its line is `lacking` with the nearest known name."""
     if name not in known:
         raise UnknownError(f"{lacking}; {suggest(name, known)}")
 
 
 @contextmanager
 def errors_begin(prefix: str) -> Iterator[None]:
-    """Let the lines of errors within begin with a prefix."""
+    """Put a prefix before the line of every error raised within."""
     try:
         yield
     except ThinkbackError as error:
@@ -217,18 +214,20 @@ def errors_begin(prefix: str) -> Iterator[None]:
 
 
 @contextmanager
-def user_code(what: str, happens: str = "fails") -> Iterator[None]:
-    """Whatever a user's own code raises within, an exit included, becomes one line: `what` fails, and why."""
+def user_code(subject: str, happens: str = "fails") -> Iterator[None]:
+    """Turn whatever a user's code raises within, an exit included, into a RuleError of one line with its cause."""
     try:
         yield
     except ThinkbackError:
         raise
     except (Exception, SystemExit) as error:
-        raise RuleError(f"{what} {happens}: {type(error).__name__}: {first_line(error)}{_user_place(error)}") from error
+        raise RuleError(
+            f"{subject} {happens}: {type(error).__name__}: {first_line(error)}{_user_place(error)}"
+        ) from error
 
 
 def _user_place(error: BaseException) -> str:
-    """The last line of the user's own that an error went through; empty where there is none."""
+    """The place " (FILE, line N)" of the user's code that raised an error; empty where no line is the user's."""
     ours = Path(__file__).parents[1]
     packages = tuple(str(ours / name) for name in ("toolkit", "replay", "generate", "thinkback"))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

@@ -1,4 +1,4 @@
-"""Names of features that both stages know: one writes them, the other reads them."""
+"""Names of the features that `generate` writes and `replay` reads."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Writing a whole directory or nothing: what is seen under its name is complete and on disk.
-
-A writer that is killed leaves its part beside the name, which the next one clears (toolkit.work_places).
+"""Atomic writing of files and directories: what stands under a name is complete and on disk. A writer that is killed
+leaves a partial file beside the name; the next writer clears it (toolkit.work_places).
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from toolkit.errors import ConflictError, ExistsError, WriteError, argument
 from toolkit.work_places import WAS, beside, clear_parts, remove, work_place
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
-"""Linux's constants: paths are as seen from the working directory; the two names change places."""
+"""Linux's constants of `renameat2`: paths relative to the working directory; swap the two names."""
 
 FULL = 2**16
-"""Free bytes below which a disk counts as full, when writing failed."""
+"""Free bytes below which a failed write is blamed on a full disk."""
 
 
 @contextmanager
@@ -38,7 +37,7 @@ def replacing(path: str | Path, force: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def replacing_file(path: str | Path, force: bool = False) -> Iterator[Path]:
-    """The same for one file: a name to write under, which becomes `path` when the block ends well."""
+    """A temporary file name to write to, which becomes `path` when the block ends without an error; see `replacing`."""
     check_replaceable(path, force)
     if Path(path).is_dir():
         raise WriteError(f"`{path}` is a folder: name a file")
@@ -56,7 +55,9 @@ def _make_file(path: Path) -> None:
 
 @contextmanager
 def _in_the_place_of(path: str | Path, force: bool, make: Callable[[Path], None], mode: int) -> Iterator[Path]:
-    """What `make` makes beside `path`, which takes its name, synced, when the block ends well."""
+    """The temporary file or directory that `make` creates beside `path`. It is synced and renamed to `path` when the
+    block ends without an error.
+    """
     target = Path(os.path.abspath(path))  # not resolve(): a link is replaced, not what it points to  # noqa: PTH100
     check_replaceable(target, force, str(path))
     parents = _make_parents(target.parent)
@@ -91,10 +92,9 @@ def _is_full(folder: Path) -> bool:
 def check_replaceable(
     path: str | Path, force: bool, label: str | None = None, inputs: Sequence[str | Path | None] = ()
 ) -> None:
-    """Raise ThinkbackError where `replacing(path, force)` would; for failing before long work starts. What killed
-    writers of `path` left beside it is cleared.
-
-    `inputs` are what is read: a path that is one of them, or holds one, is never replaced.
+    """Raise ThinkbackError where `replacing(path, force)` would, so that long work fails at its start. Partial files of
+    killed writers of `path` are cleared. `inputs` are the paths that are read: neither they nor a folder that holds one
+    is ever replaced.
     """
     target = Path(os.path.abspath(path))  # noqa: PTH100
     label = label or str(path)
@@ -121,8 +121,8 @@ def check_replaceable(
 
 
 def _swap(temporary: Path, target: Path) -> None:
-    """Put `temporary` in the place of `target`, in one step where the system can. Elsewhere a folder is set aside
-    first, and comes back if that fails.
+    """Rename `temporary` to `target`, in one step where the system can. Elsewhere the old folder is renamed first, and
+    renamed back if that fails.
     """
     if os.path.lexists(target) and temporary.is_dir():  # a file replaces a file in one step
         if _exchange(temporary, target):
@@ -135,18 +135,20 @@ def _swap(temporary: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def _exchange(one: Path, other: Path) -> bool:
-    """Let two names change places in one step; False where this system or file system can't."""
+def _exchange(first: Path, second: Path) -> bool:
+    """Swap two names in one step; False where this system or file system cannot."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):  # not Linux, or an old library of C
         return False
     renameat2.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    return renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0
+    return renameat2(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), RENAME_EXCHANGE) == 0
 
 
 def _set_aside(temporary: Path, target: Path) -> None:
-    """Two renames: a kill between them leaves what was there beside the target, for `clear_parts` to put back."""
+    """Replace a folder by two renames. A kill between them leaves the old folder beside the target, and `clear_parts`
+    puts it back.
+    """
     aside = beside(target, ".old")
     was = aside / WAS
     try:
@@ -197,7 +199,7 @@ def umask() -> int:
 
 
 def hoist(inner: Path) -> None:
-    """Move what a directory holds into its parent, and remove it: for writers that insist on a new directory."""
+    """Move the content of a directory into its parent and remove it, for writers that need a new directory."""
     for item in inner.iterdir():
         item.rename(inner.parent / item.name)
     inner.rmdir()

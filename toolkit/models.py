@@ -8,36 +8,36 @@ fields alone: whatever else a file holds never reaches it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from toolkit.documents import parse_json, read_text
-from toolkit.errors import FormatError, InvalidError, LimitError, MismatchError, quote
-from toolkit.settings import Checked, check, from_table, setting
+from toolkit.errors import FormatError, InvalidError, LimitError, MismatchError, listed, quote
+from toolkit.settings import NAMES, Checked, check, from_table, kinds_of, of_kind, setting
 
 Schema = TypeVar("Schema")
 Reader = Callable[[Any, str], Any]
 
 LEVELS = 64
-"""Splits above a leaf, at most."""
+"""Most splits above a leaf."""
 SINGLE, DOUBLE = float(np.finfo(np.float32).max), float(np.finfo(np.float64).max)
 LEAST_SCALE = 1e-12
-"""Columns that vary less are fitted unscaled."""
+"""The least standard deviation of a column that is scaled."""
 INDEX = 2**31 - 1
-"""The largest index of XGBoost, which stands for the parent that a root lacks."""
+"""XGBoost's number for the missing parent of a root: its largest index."""
 _SHARE = re.compile(r"\[?(\d{1,20}(?:\.\d{1,40})?(?:[Ee][+-]?\d{1,3})?)\]?")
 
 
-def read_model(path: str | Path, what: str) -> dict[str, Any]:
-    """The document of a model's file. `what` names it in errors. FormatError where it is no JSON object."""
-    document = parse_json(read_text(path, what), what)
+def read_model(path: str | Path, subject: str) -> dict[str, Any]:
+    """The document of a model's file. `subject` names it in errors. FormatError where it is no JSON object."""
+    document = parse_json(read_text(path, subject), subject)
     if not isinstance(document, dict):
-        raise FormatError(f"{what} is {quote(document)}; it takes a JSON object")
+        raise FormatError(f"{subject} is {quote(document)}; it takes a JSON object")
     return document
 
 
@@ -45,48 +45,73 @@ def numbers(kind: type[int] | type[float], low: float = -DOUBLE, high: float = D
     """A field's reader: a list of finite numbers from `low` to `high` as an array (n,) of int64 or float64."""
     name = "integers" if kind is int else "numbers"
 
-    def read(given: Any, place: str) -> np.ndarray:
-        if not isinstance(given, list) or not set(map(type, given)) <= {int, kind}:
-            raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of {name}")
+    def read(value: Any, place: str) -> np.ndarray:
+        if not isinstance(value, list) or not set(map(type, value)) <= {int, kind}:
+            raise InvalidError(f"`{place}` is {quote(value)}; it takes a list of {name}")
         try:
-            values = np.array(given, np.int64 if kind is int else np.float64)
+            values = np.array(value, np.int64 if kind is int else np.float64)
         except OverflowError:
             raise InvalidError(f"`{place}` has a number of hundreds of digits; it takes {name} of 64 bits") from None
         outside = np.flatnonzero(~((values >= low) & (values <= high)))  # NaN is on neither side
         if len(outside):
             bounds = f"from {low:g} to {high:g}" if high < DOUBLE else "that are finite"
-            raise InvalidError(f"`{place}` has {quote(given[outside[0]])}; it takes {name} {bounds}")
+            raise InvalidError(f"`{place}` has {quote(value[outside[0]])}; it takes {name} {bounds}")
         return values
 
     return read
 
 
-def pairs(given: Any, place: str) -> tuple[tuple[int, int], ...]:
+def pairs(value: Any, place: str) -> tuple[tuple[int, int], ...]:
     """A field's reader: a list of pairs of integers, such as layer and token; it may be empty."""
-    if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 2 for one in given):
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of pairs")
-    flat = numbers(int, -INDEX, INDEX)([number for pair in given for number in pair], place)
+    if not isinstance(value, list) or not all(isinstance(one, list) and len(one) == 2 for one in value):
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes a list of pairs")
+    flat = numbers(int, -INDEX, INDEX)([number for pair in value for number in pair], place)
     return tuple(map(tuple, flat.reshape(-1, 2).tolist()))
 
 
 def of_schema(schema: type[Schema]) -> Callable[[Any, str], Schema]:
     """A field's reader: a table of which the keys of a class are read, and others are left out."""
 
-    def read(given: Any, place: str) -> Schema:
+    def read(value: Any, place: str) -> Schema:
         known = {field.name for field in fields(schema)}  # type: ignore[arg-type]
-        chosen = {key: one for key, one in given.items() if key in known} if isinstance(given, Mapping) else given
+        chosen = {key: one for key, one in value.items() if key in known} if isinstance(value, Mapping) else value
         return from_table(schema, chosen, place)
 
     return read
 
 
+def of_hints(schema: type[Schema]) -> Callable[[Any, str], Schema]:
+    """A field's reader: a table of a plain dataclass's fields, each of a kind that its type hint names."""
+    hints = {name: kinds_of(hint) for name, hint in get_type_hints(schema).items()}
+
+    def read(value: Any, place: str) -> Schema:
+        table = value if isinstance(value, Mapping) else {}
+        values = {key: _of_hint(kinds, table[key], f"{place}.{key}") for key, kinds in hints.items() if key in table}
+        return from_table(schema, {**table, **values} if isinstance(value, Mapping) else value, place)
+
+    return read
+
+
+def _of_hint(kinds: Sequence[Any], given: Any, place: str) -> Any:
+    values = [kind for kind in kinds if kind is not type(None)]
+    if given is None and len(values) < len(kinds):
+        return None
+    for kind in values:
+        items = get_args(kind)
+        value = of_kind(kind, given) if get_origin(kind) is not Literal else given if given in items else None
+        if value is not None and (not isinstance(value, tuple) or Ellipsis in items or len(value) == len(items)):
+            return value
+    known = listed([NAMES.get(kind, str(kind)) for kind in values])
+    raise InvalidError(f"`{place}` is {quote(given)}; it takes {known}")
+
+
 def several(read: Callable[[Any, str], Schema]) -> Callable[[Any, str], tuple[Schema, ...]]:
     """A field's reader: a list of at least one of what `read` reads."""
 
-    def read_all(given: Any, place: str) -> tuple[Schema, ...]:
-        if not isinstance(given, list) or not given:
-            raise InvalidError(f"`{place}` is {quote(given)}; it takes a list that is not empty")
-        return tuple(read(one, f"{place}.{number}") for number, one in enumerate(given, start=1))
+    def read_all(value: Any, place: str) -> tuple[Schema, ...]:
+        if not isinstance(value, list) or not value:
+            raise InvalidError(f"`{place}` is {quote(value)}; it takes a list that is not empty")
+        return tuple(read(one, f"{place}.{number}") for number, one in enumerate(value, start=1))
 
     return read_all
 
@@ -165,23 +190,23 @@ class _Objective(Checked):
     name: str = setting(choices=("binary:logistic",))
 
 
-def _share(given: Any, place: str) -> str:
+def _share(value: Any, place: str) -> str:
     """A probability as XGBoost writes it: a text, from version 3.1 on in brackets."""
-    match = _SHARE.fullmatch(given) if isinstance(given, str) else None
+    match = _SHARE.fullmatch(value) if isinstance(value, str) else None
     if match is None or not 0 < float(match[1]) < 1 or np.float32(match[1]) in (0, 1):
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes a text with a number between 0 and 1")
-    return str(given)
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes a text with a number between 0 and 1")
+    return str(value)
 
 
-def _count(given: Any, place: str) -> str:
-    if not isinstance(given, str) or not re.fullmatch(r"[1-9]\d{0,8}", given):
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes a text with a whole number")
-    return given
+def _count(value: Any, place: str) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[1-9]\d{0,8}", value):
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes a text with a whole number")
+    return value
 
 
 @dataclass(frozen=True)
 class _Parameters(Checked):
-    """How many features, classes and targets the trees have; XGBoost writes numbers as texts."""
+    """The numbers of features, classes and targets of the trees, which XGBoost writes as text."""
 
     base_score: str = setting(read=_share)
     num_feature: str = setting(read=_count)
@@ -235,7 +260,7 @@ def check_trees(model: Any, place: str) -> tuple[dict[str, Any], int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Standardised:
-    """What F columns are standardised by: (F,) each."""
+    """Centre and scale of F columns, (F,) each."""
 
     centre: np.ndarray = setting(read=numbers(float))
     scale: np.ndarray = setting(read=numbers(float, LEAST_SCALE))
@@ -274,7 +299,7 @@ class _Linear(Checked):
 
 @dataclass(frozen=True)
 class _Gated:
-    """A block that is added to what it reads."""
+    """A gated residual block: its output is added to its input."""
 
     gate: _Linear = setting(read=partial(from_table, _Linear))
     up: _Linear = setting(read=partial(from_table, _Linear))
@@ -289,9 +314,9 @@ class _Gated:
         return len(self.gate.weights), len(self.gate.weights)
 
 
-def _layer(given: Any, place: str) -> _Linear | _Gated:
-    gated = isinstance(given, Mapping) and "gate" in given
-    return from_table(_Gated, given, place) if gated else from_table(_Linear, given, place)
+def _layer(value: Any, place: str) -> _Linear | _Gated:
+    gated = isinstance(value, Mapping) and "gate" in value
+    return from_table(_Gated, value, place) if gated else from_table(_Linear, value, place)
 
 
 @dataclass(frozen=True, kw_only=True)

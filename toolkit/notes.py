@@ -1,4 +1,4 @@
-"""What must be said beside numbers, as data: a code and what it concerns for programs, a sentence for people.
+"""Notes on numbers, as data: a code and its subjects for programs, a sentence for people.
 
 Code decides by `code`, `severity`, `policies` and `metrics`; nothing reads `text`.
 """
@@ -20,9 +20,9 @@ class Severity(StrEnum):
     """How a reader should take a note."""
 
     WARNING = "warning"
-    """The numbers may mislead: said above a table."""
+    """Printed above a table: the numbers may mislead."""
     NOTE = "note"
-    """Said below it."""
+    """Printed below a table."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Text of a log, a policy or an error as it may be shown: nothing in it steers a terminal or hides.
+"""Text from a log, a policy or an error, made safe to print: it cannot control a terminal or hide characters.
 
 The one function for it is used where cells, titles, notes, figures, errors and console lines are made, so whoever makes
 a table or raises an error need not think of it.

@@ -17,14 +17,14 @@ PAUSE = 0.5
 
 
 class Advance(Protocol):
-    """Tells the bar that `done` more units of the work are finished."""
+    """A function that advances a bar by `done` finished units."""
 
     def __call__(self, done: float = 1) -> None:
         """Count `done` more units."""
 
 
 def uncounted(done: float = 1) -> None:
-    """Counts nothing: for work that nobody watches."""
+    """Do nothing: an `Advance` for work without a bar."""
 
 
 @contextmanager
@@ -103,7 +103,7 @@ def _notebook_bar(title: str, total: float, unit: str) -> Iterator[Advance]:
 
 
 def _drawn(title: str, finished: float, total: float, unit: str, seconds: float) -> dict[str, Any]:
-    """What a notebook's bar shows, with rate and time left."""
+    """The HTML of a notebook's bar, with rate and time left."""
     left = f"{seconds * (total - finished) / finished:,.0f} s left" if finished else ""
     rate = f"{finished / seconds:,.1f} {unit}/s"
     text = f"{title} {finished:,.0f}/{total:,.0f}, {rate}, {left}"

@@ -1,4 +1,5 @@
-"""Tables and keyword arguments into frozen dataclasses: strict keys, kinds and bounds, one line a mistake.
+"""Frozen dataclasses of settings, from TOML tables or keyword arguments, with strict keys, types and bounds; each
+mistake is an error of one line.
 
 A settings class marks its fields with `setting` and calls `check` from `__post_init__`, which `Checked` does for it. It
 is then strict however it is made: from a TOML table by `from_table`, or in Python, where numpy's numbers and lists for
@@ -25,7 +26,7 @@ from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownE
 Instance = TypeVar("Instance")
 
 _read: ContextVar[tuple[type | None, Mapping[str, Any]]] = ContextVar("read", default=(None, {}))
-"""The class that is made of a table, and its values as the fields hold them."""
+"""The class that `from_table` is building, and its values as the fields will hold them."""
 
 NAMES: Mapping[Any, str] = {
     str: "a string",
@@ -38,11 +39,11 @@ NAMES: Mapping[Any, str] = {
     Mapping[str, Any]: "a table",
     Mapping[str, str]: "a table of strings",
 }
-"""The kinds of value that a field may have, as messages call them."""
+"""The types of fields, with their names in messages."""
 
 
 MOST = 2**31 - 1
-"""The largest number that a field takes whose integers have a lower bound alone: they count something."""
+"""The largest integer of a field that has only a lower bound, because such a field counts something."""
 
 
 def setting(
@@ -158,7 +159,9 @@ def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
 
 
 def flatten(value: Any, place: str = "") -> dict[str, Any]:
-    """The settings that make a log what it is, as dotted names and JSON values; listed tables by their pool or name."""
+    """The settings that determine what is written, as dotted names and JSON values; tables in a list go by their pool
+    or name.
+    """
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value) if field.metadata.get("identity", True)]
         items: Iterable[tuple[str, Any]] = [(name, getattr(value, name)) for name in names]
@@ -175,34 +178,34 @@ def flatten(value: Any, place: str = "") -> dict[str, Any]:
 
 
 def kinds_of(hint: Any) -> tuple[Any, ...]:
-    """The kinds of a union, or the one kind that a hint is."""
+    """The types of a union, or the single type of a hint."""
     union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
     return typing.get_args(hint) if union else (hint,)
 
 
-def of_kind(kind: Any, given: Any) -> Any:
-    """A value in the kind of a field (an integer may stand for a number); None where it is of another."""
-    if isinstance(given, np.ndarray) and given.ndim == 0:  # one number, as numpy's reductions may give it
-        given = given[()]
-    if isinstance(given, bool | np.bool_):
-        return bool(given) if kind is bool else None
+def of_kind(kind: Any, value: Any) -> Any:
+    """A value in the type of a field (an integer is taken as a number); None for another type."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:  # one number, as numpy's reductions may give it
+        value = value[()]
+    if isinstance(value, bool | np.bool_):
+        return bool(value) if kind is bool else None
     if kind is int:
-        return int(given) if isinstance(given, Integral) else None
+        return int(value) if isinstance(value, Integral) else None
     if kind is float:
-        return _number(given) if isinstance(given, Real) else None
-    if kind is str:
-        return str(given) if isinstance(given, str) else None
+        return _number(value) if isinstance(value, Real) else None
+    if kind in (str, bool):
+        return str(value) if kind is str and isinstance(value, str) else None
     if _is_list(kind):
-        return _tuple(typing.get_args(kind)[0], given)
-    if isinstance(given, Mapping) and (kind != Mapping[str, str] or all(isinstance(v, str) for v in given.values())):
-        return dict(given)
+        return _tuple(typing.get_args(kind)[0], value)
+    if isinstance(value, Mapping) and (kind != Mapping[str, str] or all(isinstance(v, str) for v in value.values())):
+        return dict(value)
     return None
 
 
-def is_list(given: object) -> bool:
-    """Whether it holds values one after the other, as lists, arrays and series do; a text and a table are none."""
-    single = isinstance(given, np.ndarray) and given.ndim == 0
-    return isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping) and not single
+def is_list(value: object) -> bool:
+    """Whether a value is a sequence, such as a list, an array or a series; texts and tables are not."""
+    single = isinstance(value, np.ndarray) and value.ndim == 0
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) and not single
 
 
 BOUNDS: Mapping[str, tuple[str, Callable[[float, float], bool]]] = {
@@ -234,33 +237,33 @@ def _is_list(kind: Any) -> bool:
     return typing.get_origin(kind) is tuple
 
 
-def _table(cls: Any, given: Any, place: str) -> Any:
-    return given if isinstance(given, cls) else from_table(cls, given, place)
+def _table(cls: Any, value: Any, place: str) -> Any:
+    return value if isinstance(value, cls) else from_table(cls, value, place)
 
 
-def _tables(cls: Any, given: Any, place: str) -> tuple[Any, ...]:
-    if not is_list(given):
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of tables")
-    return tuple(_table(cls, one, f"{place}.{number}") for number, one in enumerate(given, start=1))
+def _tables(cls: Any, value: Any, place: str) -> tuple[Any, ...]:
+    if not is_list(value):
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes a list of tables")
+    return tuple(_table(cls, one, f"{place}.{number}") for number, one in enumerate(value, start=1))
 
 
-def _number(given: Real) -> float | None:
+def _number(value: Real) -> float | None:
     """The number as a float; None for NaN, and where it is too large for one."""
     try:
-        number = float(given)
+        number = float(value)
     except OverflowError:
         return None
     return None if math.isnan(number) else number
 
 
-def _tuple(item: Any, given: Any) -> tuple[Any, ...] | None:
-    """None for what is no list; a set is none, for it has no order."""
-    if not is_list(given) or isinstance(given, Set):
+def _tuple(item: Any, values: Any) -> tuple[Any, ...] | None:
+    """The sequence as a tuple of items of one type; None for other values, such as sets, which have no order."""
+    if not is_list(values) or isinstance(values, Set):
         return None
-    given = tuple(given)
-    if item in (str, int) and set(map(type, given)) <= {item}:  # a million hashes of questions
-        return given
-    items = tuple(of_kind(item, one) for one in given)
+    values = tuple(values)
+    if item in (str, int) and set(map(type, values)) <= {item}:  # a million hashes of questions
+        return values
+    items = tuple(of_kind(item, one) for one in values)
     return None if any(one is None for one in items) else items
 
 
@@ -272,7 +275,7 @@ def _within(value: Any, marks: Mapping[str, Any]) -> bool:
 
 @functools.cache
 def _checked_fields(cls: type) -> tuple[str, ...]:
-    """Fields that `setting` marks; what a function reads was read from its table."""
+    """The fields that `setting` marks, without those that a `read` function has read from a table."""
     marked = ((field.name, field.metadata) for field in dataclasses.fields(cls))
     return tuple(name for name, marks in marked if "read" in marks and marks["read"] is None)
 

@@ -1,4 +1,5 @@
-"""Places of work in progress: locked as long as their process lives, and cleared by the next one once it was killed.
+"""Temporary files and folders of running work. Each is locked while its process lives; after a kill the next process
+clears it.
 
 The lock is the system's (flock), so that it goes with the process however that ends. Where a file system has no locks,
 nothing is cleared.
@@ -20,15 +21,15 @@ from pathlib import Path
 
 SCRATCH = "thinkback-scratch-"
 MARK = ".thinkback-scratch"
-"""Lies in every temporary folder of ours and is what is locked: one that holds something else is someone's own."""
+"""The file in each of our temporary folders that is locked; a folder without it belongs to someone else."""
 WAS = "was"
-"""The name of what was set aside, within a folder `.NAME-DRAWN.old`."""
+"""The name of old content that was renamed into a folder `.NAME-DRAWN.old`."""
 _DRAWN = "[a-z0-9_]{8}"
-"""What is drawn for names, today and by earlier versions."""
+"""Pattern of the random part of names, of this and earlier versions."""
 
 
 _HELD: set[Path] = set()
-"""This process's places: a second lock of its own on one of them would wait for ever."""
+"""The locked places of this process: a second lock on one of them would wait for ever."""
 
 
 def is_locked_here(path: Path) -> bool:
@@ -38,13 +39,13 @@ def is_locked_here(path: Path) -> bool:
 
 
 def beside(target: Path, suffix: str) -> Path:
-    """A new name beside a target, which `clear_parts` knows."""
+    """A new name beside a target, of the form that `clear_parts` recognises."""
     return target.parent / f".{target.name}-{secrets.token_hex(4)}{suffix}"
 
 
 @contextmanager
 def work_place(path: Path, make: Callable[[Path], None]) -> Iterator[None]:
-    """Lock what `make` makes, a file or a folder of that new name: no other process clears it."""
+    """Create a file or folder with `make` and lock it, so that no other process clears it."""
     handle = None
     while handle is None:  # it may be cleared before it is locked
         make(path)
@@ -113,7 +114,7 @@ def _scratch() -> Path:
 
 
 def _named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
-    """What lies in a folder under such names; nothing where it can't be read."""
+    """The entries of a folder with matching names; empty where it cannot be read."""
     try:
         return [path for path in folder.iterdir() if pattern.fullmatch(path.name)]
     except OSError:

@@ -1,1 +1,1 @@
-"""Annotating an existing log: what it lacks, block by block, resumable at any moment, and sealed again."""
+"""Annotation of an existing log: missing signals are added block by block, resumable, and the log is sealed again."""

@@ -1,4 +1,4 @@
-"""What a log lacks of what a recipe adds: for each signal the traces that have no row yet, and what they cost at most.
+"""The plan of an annotation: for each signal of a recipe the traces without a row, and an upper bound of their cost.
 
 The estimate is a bound, not a forecast, and loads no model: a text has at most as many tokens as bytes in UTF-8, a
 listwise prompt holds whole texts, and every judgement is counted as asked twice.
@@ -23,10 +23,10 @@ from toolkit.log import Log, collect, open_sealed
 
 @dataclass(frozen=True)
 class SignalPlan:
-    """A signal and the traces that it is yet to be made for: a frame (example_id, trace_id), sorted. `pools`: theirs,
-    and those of the traces that these revise; `settled`: traces that were tried before and can have no row;
-    `existing`: how many have one; `late`: traces of groups in which a choice was made without them; `groups`: of an
-    example's traces in a pool, that go on from one attempt.
+    """A signal and the traces that lack it: a frame (example_id, trace_id), sorted. `pools`: the pools of these traces
+    and of those that they revise; `settled`: traces that were tried and can have no row; `existing`: the number of
+    traces with a row; `late`: traces that came after the choice in their group; `groups`: an example's traces in a pool
+    that revise one attempt.
     """
 
     step: TraceSignal
@@ -41,7 +41,7 @@ class SignalPlan:
 
 @dataclass(frozen=True)
 class AnnotationPlan:
-    """What is to be added to a log. `shard`: as i-of-n; `idle`: signals for data sets of which the log has nothing."""
+    """The signals to add to a log. `shard`: as i-of-n; `idle`: signals for data sets that the log does not have."""
 
     additions: Additions
     log: Log
@@ -52,7 +52,7 @@ class AnnotationPlan:
 
     @property
     def traces(self) -> int:
-        """Traces to be done, summed over the signals."""
+        """The number of traces that lack a signal, summed over the signals."""
         return sum(one.traces.height for one in self.todo)
 
 
@@ -132,7 +132,7 @@ def _wanted(step: TraceSignal, traces: pl.DataFrame, examples: pl.DataFrame) -> 
 
 
 def _check_filters(step: TraceSignal, there: Mapping[str, Sequence[str]]) -> None:
-    """ThinkbackError where a signal is for a pool, split or data set of which the whole log has nothing."""
+    """Raise ThinkbackError where a signal names a pool, split or data set that the log does not have."""
     for name, known in there.items():
         for value in (*getattr(step, name), *(step.examples if name == "split" else ())):
             if value not in known:
@@ -142,14 +142,14 @@ def _check_filters(step: TraceSignal, there: Mapping[str, Sequence[str]]) -> Non
 
 
 def _by_group(
-    wanted: pl.DataFrame, lacking: pl.DataFrame, done: frozenset[str]
+    traces: pl.DataFrame, lacking: pl.DataFrame, done: frozenset[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """(settled traces that may be tried again, lacking traces that came too late), for a group is done whole or not at
     all: the one trace that was alone in its group when it was settled, and has company now; and those of groups whose
     other traces have rows, or are settled.
     """
     lacks, settled = pl.col("trace_id").is_in(lacking["trace_id"].implode()), pl.col("trace_id").is_in(list(done))
-    marked = wanted.select("trace_id", *GROUP, lacks=lacks, settled=settled)
+    marked = traces.select("trace_id", *GROUP, lacks=lacks, settled=settled)
     of, lack, resolved = (one.over(GROUP) for one in (pl.len(), pl.col("lacks").sum(), pl.col("settled").sum()))
     marked = marked.with_columns(again=pl.col("settled") & (of > 1) & (lack == of) & (resolved == 1))
     marked = marked.with_columns(due=pl.col("lacks") & (~pl.col("settled") | pl.col("again")))

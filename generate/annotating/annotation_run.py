@@ -35,14 +35,14 @@ from toolkit.progress import Advance, uncounted
 
 OpenEngine = Callable[[Additions], Engine]
 MAX_BLOCK_TRACES = 65_536
-"""Traces that a block reads at most, whatever a signal takes at once."""
+"""Most traces in a block, whatever a signal asks for."""
 LATE = "the choice in its group was made before it was there"
 SINGLE = "it is alone in its group, so there is nothing to choose among"
 
 
 @dataclass(frozen=True)
 class _Added:
-    """What came of a run: the log, sealed again, and for each signal what there is to say of it."""
+    """The result of a run: the sealed log, and for each signal its record."""
 
     log: Log
     steps: tuple[tuple[TraceSignal, Record], ...]
@@ -92,7 +92,7 @@ def add(
 
 
 class _SignalRun:
-    """One signal of a run: what was made before, and the making of the rest."""
+    """One signal of a run: earlier rows, and the work on the missing ones."""
 
     def __init__(self, plan: AnnotationPlan, todo: SignalPlan, held: contextlib.ExitStack, with_failures: bool):
         self.plan, self.todo, self.step, self.with_failures = plan, todo, todo.step, with_failures
@@ -119,11 +119,11 @@ class _SignalRun:
 
     @cached_property
     def due(self) -> frozenset[str]:
-        """The traces that this run is for; looked up only where a run before left something."""
+        """The traces of this run; read only where an earlier run left work."""
         return frozenset(self.todo.traces["trace_id"])
 
     def _note(self, event: SignalEvent) -> None:
-        """Note what happened, now or before."""
+        """Record an event of this run or of an earlier one."""
         record = self.record
         if isinstance(event, BlockDone):
             record.seconds += event.elapsed_s
@@ -148,11 +148,11 @@ class _SignalRun:
         return pl.concat([*ids, pl.Series("trace_id", settled, dtype=pl.String)]).unique()
 
     def done(self) -> int:
-        """How many traces were done before."""
+        """The number of traces that earlier runs finished."""
         return self.todo.traces.filter(pl.col("trace_id").is_in(self.there().implode())).height
 
     def make(self, open_engine: OpenEngine, embedder: Embedder | None, advance: Advance) -> Mapping[str, Any]:
-        """Make what is missing, block by block; what the manifest is to say of the model and its settings."""
+        """Make the missing rows, block by block. Returns the manifest's record of the model and its settings."""
         plan, todo = self.plan, self.todo
         work = Work(
             plan.additions, plan.log, todo.pools, todo.existing, self.journal, open_engine, embedder, self.with_failures
@@ -173,7 +173,7 @@ class _SignalRun:
             return worker.finish(self.record.rows + todo.existing, self.record.unreadable_count) or described
 
     def rows_of(self, block: TraceBlock, worker: Worker, advance: Advance) -> BlockRows:
-        """What a worker makes of a block; each wanted trace is counted once, whether it gets a row or not."""
+        """A worker's rows for a block. Each requested trace advances the bar once, with or without a row."""
         counted = 0.0
 
         def count(done: float = 1) -> None:
@@ -189,7 +189,7 @@ class _SignalRun:
         return replace(rows, skipped=(*silent.items(), *single.items(), *rows.skipped))
 
     def known(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a worker says of itself. ThinkbackError where it is not the one that made what is there or was begun."""
+        """A worker's description. ThinkbackError where earlier rows are of another model or of other settings."""
         step, additions, manifest = self.step, self.plan.additions, self.plan.log.manifest
         check_marks(recorded(manifest.source if manifest else None, step, additions), step, additions, described)
         begun, marks = self.journal.saved(BEGUN), step.marks(described)
@@ -203,7 +203,7 @@ class _SignalRun:
         return described
 
     def keep(self, rows: BlockRows, seconds: float) -> None:
-        """A block's rows, and what is to be remembered of it; the rows last, for they say that the block is done."""
+        """Store a block's events, then its rows; rows come last because they mark the block as done."""
         events: list[SignalEvent] = [
             *(Skipped(*one) for one in (*rows.skipped, *rows.refused)),
             *(Incomplete(*pair) for pair in rows.incomplete),
@@ -219,7 +219,7 @@ class _SignalRun:
             self.writer.append(self.step.table, rows.rows)
 
     def rows(self) -> Iterator[tuple[str, list[pl.LazyFrame]]]:
-        """What was made and the log lacks, by table, block by block."""
+        """The new rows that the log lacks, by table, block by block."""
         log, due = self.writer.log(), self.todo.traces.select("trace_id").lazy()
         for table in log.shards:
             existing, parts = log.scan(table, ["trace_id"]).unique(), log.scans(table)
@@ -230,7 +230,7 @@ class _SignalRun:
             )
 
     def remove(self) -> None:
-        """The work is in the log: its folder goes, unless it holds some of another run, over more or other traces."""
+        """Remove the signal's folder after its rows came into the log, unless it holds work of another run."""
         known = set(self.others)
         if not self.step.whole_groups:  # what is asked about a group is not called after a trace
             known |= {answered.about for answered in self.journal.events(Answered)}
@@ -242,12 +242,12 @@ class _SignalRun:
             self.drop()
 
     def remove_unused(self) -> None:
-        """Remove what a run without rows left behind."""
+        """Remove the files of a run without rows."""
         if self.journal.out.is_dir() and self.journal.empty() and not self.writer.log().shards:
             self.drop()
 
     def drop(self) -> None:
-        """The folder goes, whatever it holds."""
+        """Remove the folder with all its content."""
         shutil.rmtree(self.journal.out, ignore_errors=True)
         for folder in (self.journal.out.parent, self.journal.out.parent.parent):
             with contextlib.suppress(OSError):  # another run is at work there
@@ -255,12 +255,12 @@ class _SignalRun:
 
 
 def _place(plan: AnnotationPlan, todo: SignalPlan) -> Path:
-    """Where what is made of a signal lies until it comes into the log."""
+    """The folder of a signal's rows until they come into the log."""
     return plan.path / ADDING / plan.shard / key_of(todo.step, plan.additions)
 
 
 def _remove_done(plan: AnnotationPlan) -> None:
-    """Remove what a run left that was killed once its rows had come into the log."""
+    """Remove the files of a run that was killed after its rows had come into the log."""
     for one in plan.todo:
         if not one.traces.height and _place(plan, one).is_dir():
             with contextlib.suppress(ThinkbackError), contextlib.ExitStack() as held:  # another run is at work there

@@ -1,4 +1,4 @@
-"""What the manifest says of what was added: per verifier, kind of features and hidden states, how it came about.
+"""The manifest's records of added signals: how each verifier, kind of features and hidden states was made.
 
 Under `source.verifiers`, `source.features` and `source.hidden_states`, by name: the settings, the model with its
 weights' hash, prompts, versions and device, rows, wall-clock seconds, and the traces that have no row, or one that
@@ -26,7 +26,7 @@ from toolkit.log import LEFT_OUT
 
 @dataclass
 class Record:
-    """What a run has to say of one signal, for the traces that it `tried`. `skipped`: traces without a row, and why;
+    """A run's record of one signal, for the traces that it `tried`. `skipped`: traces without a row, and why;
     `incomplete`: traces whose row lacks a value, and why; `recounted`: those whose text came to another number of
     tokens than the log tells; `unreadable`: traces; `unreadable_count`: judgements; `lost_tokens`: theirs, and those of
     first tries whose second failed; `left_out`: skipped traces about which a call failed, by cause.
@@ -45,15 +45,14 @@ class Record:
 
 
 def key_of(step: TraceSignal, additions: Additions) -> str:
-    """A name for the signal's folder: with other settings it is another."""
+    """The name of a signal's folder, which depends on the signal's settings."""
     text = json.dumps(step.identity(additions), sort_keys=True, ensure_ascii=False)
     return f"{step.section}-{step.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def recorded(source: Any, step: TraceSignal, additions: Additions) -> list[Mapping[str, Any]]:
-    """What the manifest says of a signal of this name: nothing, one record, or those of the logs it was merged from.
-
-    That other settings came to nothing, without a row, does not matter any more.
+    """The manifest's records of a signal's name: none, one, or those of the logs that it was merged from. Records of
+    other settings that gave no row are left out.
     """
     sections = (part.get(step.section) for part in sources_of(source))
     entries = (section.get(step.name) for section in sections if isinstance(section, Mapping))
@@ -66,14 +65,14 @@ def _matters(record: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def settled(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Traces that were tried and can have no row."""
+    """The traces that were tried and can have no row."""
     skipped = (one["trace_id"] for record in records for one in record.get("skipped", ()))
     unread = (name for record in records for name in record.get("unreadable", {}).get("traces", ()))
     return frozenset([*skipped, *unread])
 
 
 def check_settings(records: Sequence[Mapping[str, Any]], step: TraceSignal, additions: Additions) -> None:
-    """ThinkbackError where all that the log holds of this name was made with other settings."""
+    """Raise ThinkbackError where all rows of this name were made with other settings."""
     now = step.identity(additions)
     others = [record.get("settings") or {} for record in records]
     if now in others:
@@ -86,7 +85,7 @@ def check_settings(records: Sequence[Mapping[str, Any]], step: TraceSignal, addi
 def check_marks(
     records: Sequence[Mapping[str, Any]], step: TraceSignal, additions: Additions, described: Mapping[str, Any]
 ) -> None:
-    """ThinkbackError where what the log holds of this signal is by other weights, or was asked by another prompt."""
+    """Raise ThinkbackError where the log's rows of this signal come from other weights or another prompt."""
     now, marks = step.identity(additions), step.marks(described)
     for record in records:
         differs = differing(step.marks(record), marks)
@@ -98,14 +97,16 @@ def check_marks(
 
 
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
-    """What is said of the first mark that both have and that differs."""
+    """The words on the first mark in which two records differ."""
     return difference(before, now, [name for name in now if name in before], most=18)
 
 
 def with_records(
     source: Any, additions: Additions, signals: Sequence[tuple[TraceSignal, Record, Mapping[str, Any]]]
 ) -> dict[str, Any]:
-    """The manifest's `source` with what was added. Parts of one signal, from several runs or shards, are summed up."""
+    """The manifest's `source` with the records of added signals. Records of one signal from several runs or shards are
+    merged.
+    """
     whole = dict(source) if isinstance(source, Mapping) else {} if source is None else {"log": source}
     for step, record, described in signals:
         section = dict(whole.get(step.section) or {})

@@ -121,7 +121,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class _Epoch:
-    """How an epoch ended: mean loss in training, and on the held-out rows AUPRC, AUROC and accuracy at 0.5."""
+    """The result of an epoch: mean training loss, and on the held-out rows AUPRC, AUROC and accuracy at 0.5."""
 
     epoch: int
     loss: float
@@ -132,7 +132,7 @@ class _Epoch:
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of training. too_long: rows that were left out since the model does not take them whole."""
+    """The result of training. too_long: rows left out because the model cannot read them whole."""
 
     epochs: tuple[_Epoch, ...]
     best: int
@@ -170,7 +170,9 @@ def fit_classifier(
         texts = [Ids(tuple(reader.tokens.encode(prompt, whole=True))) for prompt in rows.prompts]
         fits = np.array([reader.too_long(text) is None for text in texts])
         if not (fits & ~rows.dev).any() or not (fits & rows.dev).any():
-            raise EmptyError(f"`classifier`: the model takes {reader.context} tokens, and no text is so short")
+            raise EmptyError(
+                f"`classifier`: no training or no held-out text fits the {reader.context} tokens that the model takes"
+            )
         for side, mask in (("training", fits & ~rows.dev), ("held-out", fits & rows.dev)):
             if len(set((rows.labels[mask] >= 0.5).tolist())) < 2:
                 raise UnsuitableError(

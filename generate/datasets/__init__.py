@@ -85,19 +85,19 @@ def load(
     return Loaded(examples, tuple(counts))
 
 
-def _splits(data: DataSet, path: Path, wanted: Sequence[str]) -> tuple[str, ...]:
-    for split in wanted:
+def _splits(data: DataSet, path: Path, splits: Sequence[str]) -> tuple[str, ...]:
+    for split in splits:
         if split not in data.files:
             raise UnknownError(f"`{data.name}` has no split `{split}`; {suggest(split, data.files)}")
-    if len(set(wanted)) != len(wanted):
-        raise ConflictError(f"a split is named twice: {', '.join(wanted)}")
+    if len(set(splits)) != len(splits):
+        raise ConflictError(f"a split is named twice: {', '.join(splits)}")
     if len(data.files) == 1:
         return tuple(data.files)
-    if path.is_file() and not wanted:
+    if path.is_file() and not splits:
         words = [_SPELLINGS[word] for word in re.split(r"[^a-z]+", path.name.lower()) if word in _SPELLINGS]
         if len(set(words)) != 1 or words[0] not in data.files:
             raise RequiredError(f"the name of `{path}` says no split: name it with `split`; {suggest('', data.files)}")
         return (words[0],)
-    if path.is_file() and len(wanted) > 1:
-        raise AmbiguousError(f"`{path}` is one file for {len(wanted)} splits: name the folder that holds their files")
-    return tuple(wanted) or ("test",)
+    if path.is_file() and len(splits) > 1:
+        raise AmbiguousError(f"`{path}` is one file for {len(splits)} splits: name the folder that holds their files")
+    return tuple(splits) or ("test",)

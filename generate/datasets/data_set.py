@@ -67,7 +67,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """What a reader gets: the data set's name, the files of one split, that split, and the options."""
+    """The input of a reader: the data set's name, the files of one split, that split, and the options."""
 
     name: str
     split: str

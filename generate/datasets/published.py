@@ -37,9 +37,9 @@ class PublishedRow:
         """`file`, column `c`, row 3: the beginning of every complaint about a value."""
         return f"`{self.file}`, column `{column}`, row {self.number}"
 
-    def fail(self, column: str, what: str) -> ThinkbackError:
+    def fail(self, column: str, fault: str) -> ThinkbackError:
         """The error to raise about one value."""
-        return FormatError(f"{self.place(column)}: {what}")
+        return FormatError(f"{self.place(column)}: {fault}")
 
     def text(self, column: str) -> str:
         """A string that is not blank, trimmed. A dotted name reads inside an object: `question.stem`."""
@@ -100,7 +100,7 @@ def read_rows(files: Path | Sequence[Path]) -> list[PublishedRow]:
 
 
 def folded(text: str) -> str:
-    """A text whose white space does not count."""
+    """A text with white space normalised."""
     return " ".join(text.split())
 
 
@@ -140,7 +140,7 @@ def _objects(path: Path) -> list[dict[str, Any]]:
 
 
 def _bytes(path: Path) -> tuple[str, bytes]:
-    """The name of what is inside, and its bytes."""
+    """The name and the bytes of the unpacked file."""
     try:
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:

@@ -1,4 +1,4 @@
-"""The small interface between the steps and whatever runs a model: calls go in, completions come out.
+"""The interface between the steps and an engine, which runs a model: calls go in, completions come out.
 
 What comes back for one call is either its samples, one per seed and in their order, or a `CallFailure`. Four
 endings are kept apart, since they mean different things to a run that is resumed:
@@ -120,7 +120,7 @@ class Completion:
 
 
 FAILED, TOO_LONG, EMPTY = "failed", "prompt too long", "prompt without tokens"
-"""Causes of failures: one that an engine does not name, and those that it knows by itself."""
+"""Causes of failures: an unnamed one, and those that engines name."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ Outcome = tuple[Completion, ...] | CallFailure
 
 
 class Engine(Protocol):
-    """Something that runs a model. `model` is what the log's column of that name says."""
+    """An engine, which runs a model. `model` is the value of the log's column `model`."""
 
     name: str
     model: str
@@ -181,8 +181,9 @@ def summed(completions: Sequence[Completion], name: str) -> Any:
 
 
 def writable(completion: Completion) -> Completion:
-    """A completion as a log can hold it. A text that was cut within a character, as some servers send it, holds half of
-    one, which no file can; and a log-probability that is NaN or infinite counts as not known."""
+    """A completion that a log can store: without half characters, where a server cut the text within one, and with null
+    for log-probabilities that are NaN or infinite.
+    """
     text = completion.text.encode("utf-8", "replace").decode("utf-8")
     every = completion.token_logprobs
     if every is not None and not all(map(math.isfinite, every)):
@@ -212,16 +213,16 @@ class EngineOptions:
 
     @classmethod
     def decides(cls, key: str) -> bool:
-        """Whether a setting decides what comes back."""
+        """Whether a setting changes the completions."""
         return any(one.name == key and one.metadata.get("identity", True) for one in fields(cls))  # type: ignore[arg-type]
 
     @property
     def seeds_are_shared(self) -> bool:
-        """Whether samples of one call share a seed, so that their grouping decides what comes back."""
+        """Whether samples of one call share a seed, so that their grouping changes the completions."""
         return False
 
     def samples_at_once(self, samples: int) -> int:
-        """How many samples of one prompt, of so many, the engine likes to have in one call."""
+        """The number of samples in one call that the engine prefers, out of `samples` of one prompt."""
         return samples
 
     def reaches(self) -> str | None:
@@ -229,10 +230,10 @@ class EngineOptions:
         return None
 
     def check_keys(self, allowed: Collection[str]) -> None:
-        """EngineError where a key would go to a server that it is not known to belong to, and is not `allowed` to."""
+        """Raise EngineError where a key would go to a server that it does not belong to, unless it is `allowed`."""
 
     def check_extra(self, extra: Mapping[str, Any], place: str) -> None:
-        """EngineError where a call can't have these further members."""
+        """Raise EngineError where a request cannot have these further members."""
         if extra:
             raise EngineError(f"{place} is for servers: the engine runs in this process", code="conflict")
 
@@ -240,9 +241,9 @@ class EngineOptions:
 Options = TypeVar("Options", bound=EngineOptions)
 
 
-def read_settings(kind: type[Options], given: Mapping[str, Any], engine: str) -> Options:
+def read_settings(kind: type[Options], table: Mapping[str, Any], engine: str) -> Options:
     """An engine's settings from the recipe's table; unknown, missing and misused keys are one line each."""
     try:
-        return from_table(kind, given)
+        return from_table(kind, table)
     except ThinkbackError as error:
         raise EngineError(f"engine `{engine}`: {error}", code=error.code) from None

@@ -41,8 +41,8 @@ class SampleRow:
 
 @dataclass(frozen=True)
 class WrittenSample:
-    """What one sample became. logprobs: one per token, natural, before temperature and top-p; entropies, ranks: of the
-    same distributions, one per token where they were wanted.
+    """The result of one sample. logprobs: one per token, natural, before temperature and top-p; entropies, ranks: of
+    the same distributions, one per token where they were wanted.
 
     ended: by an end token (`eos`), a stop string (`stop`) or its limit (`length`); seconds: from the batch's start.
     """
@@ -140,7 +140,7 @@ def _read_prompts(model: Any, rows: Sequence[SampleRow], pad: int) -> tuple[Any,
 
 
 class _Decoded:
-    """What is being written: uniforms, settings and results of the samples that are still in the batch."""
+    """The state of decoding: uniforms, settings and results of the samples that are still in the batch."""
 
     def __init__(
         self, rows: Sequence[SampleRow], device: Any, ends: frozenset[int], text_of: Callable[[Sequence[int]], str]
@@ -165,7 +165,9 @@ class _Decoded:
         self.seconds = [0.0] * len(rows)
 
     def take(self, logits: Tensor, step: int, began: float) -> tuple[Tensor, Tensor]:
-        """Choose a token for every sample, note it and who ended. Returns the tokens and who goes on, both (A,)."""
+        """Choose a token for every sample, and record it and the samples that end. Returns the tokens and whether each
+        sample goes on, both (A,).
+        """
         import torch
 
         logits = logits.double()
@@ -196,7 +198,7 @@ class _Decoded:
         return tokens, self.running
 
     def keep(self, slots: Tensor) -> None:
-        """Only these samples stay in the batch."""
+        """Keep only these samples in the batch."""
         self.uniforms, self.temperature, self.top_p = self.uniforms[slots], self.temperature[slots], self.top_p[slots]
         self.limit, self.running = self.limit[slots], self.running[slots]
         self.place = [self.place[slot] for slot in slots.tolist()]

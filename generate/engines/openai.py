@@ -64,7 +64,7 @@ KEYS_OF_HOSTS: Mapping[str, tuple[str, ...]] = {
     "openrouter.ai": ("OPENROUTER_API_KEY",),
     "router.huggingface.co": ("HF_TOKEN",),
 }
-"""The variables whose key belongs to a host, over HTTPS: a recipe may name them without being asked about."""
+"""The key variables of each host, over HTTPS: a recipe may name them without the user's permission."""
 
 CALL_MEMBERS = frozenset({
     "model", "prompt", "messages", "n", "seed", "temperature", "top_p", "stop", "stream", "logprobs", "max_tokens",
@@ -278,7 +278,7 @@ class OpenAIEngine:
         return "/chat/completions", {**body, "messages": messages} | ({"logprobs": True} if call.logprobs else {})
 
     def note(self, payload: Mapping[str, Any]) -> None:
-        """Remember who answered."""
+        """Record the server's names of itself in an answer."""
         for key, seen in (("model", self._reported), ("system_fingerprint", self._versions)):
             if isinstance(payload.get(key), str):
                 seen.add(payload[key])
@@ -299,7 +299,7 @@ class _Exchange:
         self.failures = 0  # calls in a row that failed for the moment
 
     def results(self) -> Iterator[tuple[Call, Outcome]]:
-        """What comes, as it comes. Left early, it drops what is on its way."""
+        """Results as they arrive. Leaving early drops the open requests."""
         thread = threading.Thread(target=self._work, name="thinkback-openai", daemon=True)
         thread.start()
         try:
@@ -447,7 +447,7 @@ class _Exchange:
         return completions
 
     def _judge(self, response: httpx.Response, call: Call) -> None:
-        """Raises what a status other than 200 means."""
+        """Raise the error for a status other than 200."""
         status = response.status_code
         try:
             payload = response.json()

@@ -33,7 +33,7 @@ _LIMIT = re.compile(r"max_(?:completion_)?tokens\b.{0,40}too large", re.IGNORECA
 
 
 class HalfAnswer(ValueError):
-    """An answer that came, and is not whole."""
+    """An incomplete answer."""
 
 
 class Counter(Protocol):
@@ -58,13 +58,13 @@ class _ReplyChoice:
     token_count: int | None  # tokens that the server told one by one
 
 
-def read_reply(payload: Any, call: Call, wanted: int, counter: Counter | None, latency_s: float) -> list[Completion]:
+def read_reply(payload: Any, call: Call, samples: int, counter: Counter | None, latency_s: float) -> list[Completion]:
     """The samples of one request's answer, in the order of their `index`.
 
-    Raises HalfAnswer when there are fewer than `wanted`, or one lacks its text. At the length limit a missing text is
+    Raises HalfAnswer when there are fewer than `samples`, or one lacks its text. At the length limit a missing text is
     an empty one: hidden reasoning took all tokens.
     """
-    choices = _choices(payload, wanted)
+    choices = _choices(payload, samples)
     prompt_tokens, total = _usage(payload)
     counts, estimated = _completion_counts(choices, total, counter)
     if prompt_tokens is None and counter is not None:
@@ -86,7 +86,7 @@ def read_reply(payload: Any, call: Call, wanted: int, counter: Counter | None, l
     ]
 
 
-def _choices(payload: Any, wanted: int) -> list[_ReplyChoice]:
+def _choices(payload: Any, samples: int) -> list[_ReplyChoice]:
     if not isinstance(payload, Mapping):
         raise HalfAnswer("the answer is not a JSON object")
     if payload.get("error"):
@@ -94,10 +94,10 @@ def _choices(payload: Any, wanted: int) -> list[_ReplyChoice]:
     rows = payload.get("choices")
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise HalfAnswer("the answer has no `choices`")
-    if len(rows) < wanted:
-        hint = " (a server that ignores `n` needs `samples_per_request = 1`)" if wanted > 1 else ""
-        raise HalfAnswer(f"the answer has {len(rows)} of {wanted} samples{hint}")
-    return [_choice(row) for row in sorted(rows, key=lambda row: row.get("index") or 0)[:wanted]]
+    if len(rows) < samples:
+        hint = " (a server that ignores `n` needs `samples_per_request = 1`)" if samples > 1 else ""
+        raise HalfAnswer(f"the answer has {len(rows)} of {samples} samples{hint}")
+    return [_choice(row) for row in sorted(rows, key=lambda row: row.get("index") or 0)[:samples]]
 
 
 def _choice(row: Mapping[str, Any]) -> _ReplyChoice:
@@ -118,7 +118,7 @@ def _choice(row: Mapping[str, Any]) -> _ReplyChoice:
 
 
 def _text(row: Mapping[str, Any]) -> str:
-    """What was written; a reasoning model's thoughts come first, in `<think>` tags, as the model itself wrote them."""
+    """The text of a choice. A reasoning model's thoughts stand first, in `<think>` tags."""
     ended = finish_word(row.get("finish_reason")) == "length"
     if "text" in row:
         if not isinstance(row["text"], str) and not (ended and row["text"] is None):
@@ -136,14 +136,14 @@ def _text(row: Mapping[str, Any]) -> str:
     return str(content or message.get("content") or "")
 
 
-def _logprobs(given: Any) -> list[float | None] | None:
+def _logprobs(value: Any) -> list[float | None] | None:
     """The log-probabilities of tokens, of either protocol."""
-    if not isinstance(given, Mapping):
+    if not isinstance(value, Mapping):
         return None
-    if isinstance(given.get("content"), list):
-        return [entry.get("logprob") for entry in given["content"]]
-    if isinstance(given.get("token_logprobs"), list):
-        return list(given["token_logprobs"])
+    if isinstance(value.get("content"), list):
+        return [entry.get("logprob") for entry in value["content"]]
+    if isinstance(value.get("token_logprobs"), list):
+        return list(value["token_logprobs"])
     return None
 
 
@@ -188,7 +188,7 @@ def _divide(total: int, weights: Sequence[int]) -> list[int]:
 
 
 def error_text(payload: Any) -> str:
-    """What a server says went wrong, in one line of at most 300 characters; servers nest it differently."""
+    """The error message of a server, in one line of at most 300 characters; servers nest it differently."""
     if isinstance(payload, Mapping):
         inner = payload.get("error") or payload.get("detail") or payload.get("message") or ""
         if isinstance(inner, Mapping):

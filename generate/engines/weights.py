@@ -1,4 +1,4 @@
-"""Where a model's files are, the model on its device, and its text side: tokens, chat templates, lengths.
+"""Loading a model: its files, its weights on a device, and its tokenizer with chat template and length limits.
 
 Weights are read from safetensors only and code that comes with a model is never run. Nothing is fetched unless the
 settings say `download = true`; a model named by its hub name is otherwise looked up among those already fetched.
@@ -81,22 +81,22 @@ class ModelFiles:
                 digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
         return digest.hexdigest()
 
-    def context(self, wanted: int | None = None) -> int | None:
+    def context(self, limit: int | None = None) -> int | None:
         """The longest text that the model takes, in tokens, as its config.json says; None where it says nothing.
 
-        `wanted` in its place, where it is given: EngineError where it is longer.
+        `limit` in its place, where it is given: EngineError where it is longer.
         """
         config = self._config()
         places = getattr(config.get_text_config(), "max_position_embeddings", None)
         if not places:
-            return wanted
+            return limit
         first = (config.pad_token_id or 0) + 1 if config.model_type in PAST_THE_PAD else 0
         longest = int(places) - first
-        if wanted is not None and wanted > longest:
+        if limit is not None and limit > longest:
             raise EngineError(
-                f"`context` is {wanted:,} and the model `{self.name}` takes {longest:,} tokens: lower it", code="limit"
+                f"`context` is {limit:,} and the model `{self.name}` takes {longest:,} tokens: lower it", code="limit"
             )
-        return wanted or longest
+        return limit or longest
 
     def hidden_size(self) -> int:
         """The length of a hidden state, as the model's config.json says."""
@@ -134,7 +134,7 @@ class ModelFiles:
 
 
 FETCH = "give a folder, or set `download = true` to fetch it"
-"""What an engine's user can do about a model that is not there."""
+"""Advice on a missing model, for users of an engine."""
 
 
 def find_model(
@@ -276,12 +276,12 @@ HEADS: Mapping[str, str] = {
     "base": "AutoModel",
     "sequence": "AutoModelForSequenceClassification",
 }
-"""What stands on top of a model's layers -> the class of transformers that loads it."""
+"""Head of a model -> the class of transformers that loads it."""
 
 
 @dataclass(frozen=True)
 class Placing:
-    """Where a model runs and in which numbers. `auto`: the GPU where there is one; float32 on the CPU, else the
+    """The device and the number type of a model. `auto`: the GPU where there is one; float32 on the CPU, else the
     weights' own. `new_head`: the head may be missing in the files, since it is to be trained; `options` go to the
     config.
     """
@@ -300,25 +300,25 @@ def ran_out(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
-def chosen_device(device: str, what: str) -> str:
+def chosen_device(device: str, subject: str) -> str:
     """`cpu` or `cuda`. EngineError where a GPU is asked for and torch sees none."""
     import torch
 
     name = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
-        raise EngineError(f"{what}: `device` is `cuda` and torch sees no GPU", code="unsuitable")
+        raise EngineError(f"{subject}: `device` is `cuda` and torch sees no GPU", code="unsuitable")
     return name
 
 
-def load_network(files: ModelFiles, head: str, placing: Placing, what: str) -> Any:
-    """The model on its device, ready to read. `head`: one of HEADS. `what` names who asks, in errors.
+def load_network(files: ModelFiles, head: str, placing: Placing, subject: str) -> Any:
+    """The model on its device, ready to read. `head`: one of HEADS. `subject` names who asks, in errors.
 
     EngineError where the files can't be read or lack weights.
     """
     import transformers
 
     quieten()  # of what transformers reports of missing weights, what matters is an error of ours
-    device = chosen_device(placing.device, what)
+    device = chosen_device(placing.device, subject)
     dtype = placing.dtype if placing.dtype != "auto" or device == "cuda" else "float32"
     options: dict[str, Any] = dict(placing.options)
     if placing.load_in_4bit:

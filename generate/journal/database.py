@@ -32,7 +32,7 @@ FOLDER = ".generate"
 JOURNAL = "journal.sqlite"
 SYNC_S = 0.1
 BEGUN = "begun"
-"""The name under which the journal keeps what a run began with."""
+"""The journal's name for the settings that a run began with."""
 PAGE, WAL_PAGES = 2**14, 256
 """Bytes of a page, so that several texts share one, and pages that the write-ahead log gathers before they are moved
 into the tables."""
@@ -88,7 +88,7 @@ class Journal:
         self._db.close()
 
     def append(self, events: Iterable[Event], keep: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-        """Keep events, and named mappings in the place of those kept before: all of them or, after a kill, none."""
+        """Store events, and replace named mappings: all of them or, after a kill, none."""
         rows = [(type(event), row_of(event)) for event in events]
         with self._named():
             self._db.execute("BEGIN")
@@ -108,15 +108,15 @@ class Journal:
                 yield event_of(kind, row)  # type: ignore[arg-type, misc]
 
     def empty(self) -> bool:
-        """Whether nothing has happened yet."""
+        """Whether the journal has no events."""
         return not any(next(self.events(kind), None) for kind in KINDS)
 
     def keep(self, name: str, value: Mapping[str, Any]) -> None:
-        """Keep a mapping under a name, in the place of the one before."""
+        """Store a mapping under a name, replacing the earlier one."""
         self.append((), {name: value})
 
     def saved(self, name: str) -> dict[str, Any]:
-        """What was kept under a name; empty where nothing was."""
+        """The mapping stored under a name; empty without one."""
         with self._named():
             row = self._db.execute("SELECT value FROM Kept WHERE name = ?", (name,)).fetchone()
         return {} if row is None else dict(json.loads(row[0]))
@@ -138,7 +138,7 @@ class Journal:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Errors of SQLite say what to do; what was begun is given up."""
+        """Turn errors of SQLite into ThinkbackErrors that say what to do, and roll back."""
         try:
             yield
         except sqlite3.Error as error:

@@ -23,7 +23,7 @@ equal refusals end it where none of the pool was answered: the recipe is at faul
 
 @dataclass(frozen=True)
 class JournalCall:
-    """A call and what it is for: samples of an example in a pool, or a try at a verifier's question."""
+    """A call with its purpose: samples of an example in a pool, or an attempt at a verifier's question."""
 
     call: Call
     about: str
@@ -37,15 +37,15 @@ class Dispatch:
     def __init__(self, journal: Journal, what: str):
         self.journal, self.what = journal, what
         self.proven: set[str] = set()
-        """The pools of which a call was answered."""
+        """The pools with an answered call."""
         self.failed: list[tuple[JournalCall, CallFailure]] = []
-        """The calls that another run may cure, refusals that wait for an answer of their pool among them."""
+        """The failed calls that another run may repeat, with refusals that wait for an answer of their pool."""
         self.in_a_row = 0
 
-    def note(self, one: Answered) -> None:
-        """Note what was answered before."""
-        if one.completion is not None:
-            self.proven.add(one.pool)
+    def note(self, event: Answered) -> None:
+        """Record an earlier answer."""
+        if event.completion is not None:
+            self.proven.add(event.pool)
 
     def answers(self, engine: Engine, calls: Sequence[JournalCall]) -> Iterator[tuple[JournalCall, list[Answered]]]:
         """Run calls; each that is answered, if only by a failure of its own, with its samples, when they are kept.
@@ -81,20 +81,20 @@ class Dispatch:
             raise self._incomplete(f"{len(self.failed):,} calls failed")
 
     def open(self) -> frozenset[str]:
-        """What the calls are about that another run may cure."""
+        """The subjects of the failed calls that another run may repeat."""
         return frozenset(one.about for one, _ in self.failed)
 
-    def _final(self, one: JournalCall, failure: CallFailure) -> bool:
+    def _final(self, call: JournalCall, failure: CallFailure) -> bool:
         """Whether a failure is final; else it is counted."""
-        if one.pool in self.proven if failure.refused else not failure.retryable:
+        if call.pool in self.proven if failure.refused else not failure.retryable:
             return True
-        self.failed.append((one, failure))
+        self.failed.append((call, failure))
         if not failure.refused:
             self.in_a_row += 1
             if self.in_a_row >= PATIENCE:
                 raise self._incomplete(f"{PATIENCE} calls in a row failed")
             return False
-        alike = sum(held.pool == one.pool and other.cause == failure.cause for held, other in self.failed)
+        alike = sum(held.pool == call.pool and other.cause == failure.cause for held, other in self.failed)
         if alike >= PATIENCE:
             raise self._incomplete(f"{PATIENCE} calls were refused alike before one was answered")
         return False
@@ -107,14 +107,14 @@ class Dispatch:
             if settled:
                 yield one, self._record(one, failure, 0.0)
 
-    def _record(self, one: JournalCall, outcome: Outcome, elapsed_s: float) -> list[Answered]:
+    def _record(self, call: JournalCall, outcome: Outcome, elapsed_s: float) -> list[Answered]:
         """The samples of a call, once they are in the journal."""
-        completions = [None] * len(one.samples) if isinstance(outcome, CallFailure) else map(writable, outcome)
-        seconds = [elapsed_s] + [0.0] * (len(one.samples) - 1)
+        completions = [None] * len(call.samples) if isinstance(outcome, CallFailure) else map(writable, outcome)
+        seconds = [elapsed_s] + [0.0] * (len(call.samples) - 1)
         reason, cause = (outcome.reason, outcome.cause) if isinstance(outcome, CallFailure) else (None, None)
         answered = [
-            Answered(one.about, one.pool, sample, reason, spent, completion, cause)
-            for sample, spent, completion in zip(one.samples, seconds, completions, strict=True)
+            Answered(call.about, call.pool, sample, reason, spent, completion, cause)
+            for sample, spent, completion in zip(call.samples, seconds, completions, strict=True)
         ]
         self.journal.append(answered)
         return answered

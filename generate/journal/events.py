@@ -1,4 +1,4 @@
-"""What a journal holds: one frozen dataclass of plain values for each kind of event, which is a table of its own."""
+"""The events of a journal: a frozen dataclass of plain values for each kind, which has a table of its own."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Answered:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A trace that can have no row of a signal, and why. cause: where a call about it failed, the few words under which
-    that is counted.
+    """A trace that can have no row of a signal, and why. cause: where a call failed, the words under which the failure
+    is counted.
     """
 
     trace_id: str
@@ -62,7 +62,9 @@ class Recounted:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A trace about which nothing readable was said. first: of those of one judgement, which is counted with it."""
+    """A trace whose judgement cannot be read. first: whether it is the first trace of its judgement, which is counted
+    once.
+    """
 
     trace_id: str
     first: bool
@@ -109,8 +111,8 @@ def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
     return kind(**given)
 
 
-def _completion_of(given: Mapping[str, Any]) -> Completion:
+def _completion_of(text: Mapping[str, Any]) -> Completion:
     """A completion as JSON kept it; journals of before kept no token ids, entropies and ranks."""
-    columns: dict[str, Any] = {name: given.get(name) for name in _FIELDS}
+    columns: dict[str, Any] = {name: text.get(name) for name in _FIELDS}
     columns |= {name: None if columns[name] is None else tuple(columns[name]) for name in _LISTS}
     return Completion(**columns)

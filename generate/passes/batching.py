@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 TOKENS = {"cuda": 8_192, "cpu": 2_048}
-"""Padded tokens in a batch where none are asked for: what keeps a GPU busy, and what the caches of a CPU hold."""
+"""Default numbers of padded tokens in a batch: enough to keep a GPU busy, and few enough for the caches of a CPU."""
 
 
 @dataclass(frozen=True)
 class Ids:
-    """A text as a model reads it: what stood before it, and itself. `types`: segment ids of a pair of texts. `counted`:
-    tokens of its text, where that was made into tokens anew; None where they were known.
+    """A text as token ids: its prompt, and the text itself. `types`: segment ids of a pair of texts. `counted`: tokens
+    of its text, where that was made into tokens anew; None where they were known.
     """
 
     prompt: tuple[int, ...]
@@ -33,9 +33,9 @@ class Ids:
         return len(self.prompt) + len(self.completion)
 
 
-def tokens_in_batch(wanted: int | None, device: str) -> int:
+def tokens_in_batch(tokens: int | None, device: str) -> int:
     """The padded tokens of a batch on a kind of device."""
-    return TOKENS.get(device, TOKENS["cpu"]) if wanted is None else wanted
+    return TOKENS.get(device, TOKENS["cpu"]) if tokens is None else tokens
 
 
 def batches(

@@ -1,4 +1,4 @@
-"""Embeddings of sentences: any function from texts to an array; one that runs a local encoder is here.
+"""Sentence embeddings: the interface of an embedder, and one that runs a local encoder.
 
 What is similar is decided by the cosine of two embeddings, whatever their lengths.
 """
@@ -21,7 +21,7 @@ UNSAID = 512
 
 
 class Embedder(Protocol):
-    """Texts in, one row each out: (n,) -> (n, d) floats."""
+    """A function from texts (n,) to embeddings (n, d)."""
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """The embeddings of some texts, in their order."""

@@ -1,4 +1,4 @@
-"""A loaded model that reads texts: what fits it, its forward passes, and what is taken from them."""
+"""A loaded model that reads texts: its limits, its forward passes, and their results."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from generate.passes.batching import Ids, Padded, batches, pad, tokens_in_batch
 from toolkit.settings import Checked, setting
 
 LOGITS = 2**27
-"""Logits held at once, at most, unless one text has more: batches are made smaller for large vocabularies."""
+"""Most logits in memory at one time, unless a single text has more; large vocabularies have smaller batches."""
 SMALL = 2**22
-"""Weights below which threads of the processor wait for each other longer than they gain."""
+"""The number of weights below which several CPU threads are slower than one."""
 LATEST = "logits_to_keep"
-"""What causal models call the number of last columns that get logits."""
+"""The argument of causal models for the number of last positions with logits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ class Reader:
         }
 
     def too_long(self, text: Ids) -> str | None:
-        """Why the model can't take a text whole; None where it can."""
+        """The reason why the model cannot read a text whole; None where it can."""
         if not len(text):
             return "the text has no tokens"
         if self.context is not None and len(text) > self.context:
@@ -163,8 +163,8 @@ class Reader:
             yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, [len(text) for text in group])))
 
     def inputs(self, padded: Padded) -> dict[str, Any]:
-        """What the model is given. Positions are said only where padding on the left would shift them, and not to
-        models that count them from the padding themselves.
+        """The arguments of a forward pass. Positions are said only where padding on the left would shift them, and not
+        to models that count them from the padding themselves.
         """
         given: dict[str, Any] = {"input_ids": padded.ids, "attention_mask": padded.mask}
         if padded.types is not None and "token_type_ids" in self._takes:
@@ -225,7 +225,7 @@ class Reader:
 
 
 def _unread(text: Ids) -> int:
-    """Tokens of a text that say nothing of its completion: its prompt's, but for the last."""
+    """The number of positions of a text whose logits are not needed: its prompt, without the last token."""
     return max(0, len(text.prompt) - 1)
 
 
@@ -238,8 +238,8 @@ def _even_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
 
 
 def _feels_padding(reader: Reader) -> bool:
-    """Whether padding changes what the model makes of a text, as where convolutions look past the mask: its texts are
-    then read with those of their own length alone.
+    """Whether padding changes the model's output, as where convolutions ignore the mask. Such a model reads only texts
+    of equal length together.
     """
     import torch
 
@@ -256,7 +256,7 @@ def _feels_padding(reader: Reader) -> bool:
 
 
 def looks_ahead(network: Any) -> bool:
-    """Whether a text's first state depends on what follows, as an encoder's does."""
+    """Whether the state of a token depends on later tokens, as in an encoder."""
     import torch
 
     size = int(network.config.get_text_config().vocab_size)
@@ -278,19 +278,19 @@ def _longest(files: weights.ModelFiles, tokens: weights.Tokens, wanted: int | No
     return min(limits) if limits else None
 
 
-def open_reader(model: str, head: str, settings: TextReading, what: str) -> Reader:
-    """Load a model as the settings say; `what` names who asks, in errors."""
+def open_reader(model: str, head: str, settings: TextReading, subject: str) -> Reader:
+    """Load a model as the settings say; `subject` names who asks, in errors."""
     weights.installed("generate", "torch", "transformers", "safetensors")
     files = weights.find_model(model, None, download=False)
     tokens = weights.load_tokens(str(files.folder))
     placing = weights.Placing(settings.device, settings.dtype, settings.load_in_4bit)
-    network = weights.load_network(files, head, placing, what)
+    network = weights.load_network(files, head, placing, subject)
     return Reader(files, tokens, network, head, settings.context, settings.batch_tokens, settings.padding == "left")
 
 
 def encode(tokens: weights.Tokens, prompt: Prompt, text: str, end: int | None) -> Ids:
-    """What a model reads of a trace whose tokens are not known: the prompt as an engine would send it, and the text's
-    own tokens, with the `end` that the trace had.
+    """The token ids of a trace whose sampled tokens are not logged: the prompt as an engine would send it, and the text
+    tokenised, with the `end` of the trace.
     """
     ids = tuple(tokens.tokenizer(text, add_special_tokens=False)["input_ids"])
     completion = ids if end is None else (*ids, end)
@@ -334,9 +334,9 @@ def states_at(
 
 
 class ReadTokens(NamedTuple):
-    """What a model finds of a text's completion tokens, in their order: natural log-probabilities, the entropies in
-    nats of its distributions there, and the tokens' ranks in them, 1 being the most likely one; each (tokens,), empty
-    where it was not asked for.
+    """A model's numbers for the completion tokens of a text, in their order: natural log-probabilities, the entropies
+    in nats of its distributions there, and the tokens' ranks in them, 1 being the most likely one; each (tokens,),
+    empty where it was not asked for.
     """
 
     logprobs: np.ndarray

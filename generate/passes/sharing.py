@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FEWEST = 2
-"""Texts to a prompt, on average, from which sharing pays."""
+"""The least mean number of texts per prompt for which sharing saves time."""
 
 
 def read_completions(reader: Reader, texts: Sequence[Ids], keeps: bool) -> Iterator[tuple[Pass, list[Ids]]]:
@@ -93,7 +93,7 @@ def _selected(layers: Sequence[tuple[Tensor, Tensor]], rows: Tensor) -> Any:
 
 
 def keeps_prompts(reader: Reader) -> bool:
-    """Whether the model is causal and keeps plain keys and values of all that it has read."""
+    """Whether the model is causal and caches plain keys and values of all tokens."""
     import torch
     from transformers.cache_utils import DynamicCache, DynamicLayer
 

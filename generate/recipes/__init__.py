@@ -1,1 +1,1 @@
-"""Recipes: the TOML files that say what is asked, their settings, their prompts, and those that ship."""
+"""Recipes: TOML files with the settings and prompts of a generation, and the shipped ones."""

@@ -52,7 +52,7 @@ class Template:
 
     @property
     def digest(self) -> str:
-        """What the file is known by in a log's settings."""
+        """The identity of the file in a log's settings: its hash."""
         return f"sha256 {hashlib.sha256(self.text.encode()).hexdigest()[:16]}"
 
     def check(self, known: Iterable[str]) -> None:
@@ -89,9 +89,9 @@ def read_template(name: str, folder: Path | None = None) -> Template:
     return parse_template(name, read_text(path, f"prompt `{name}`"))
 
 
-def read_whole(name: str, path: Path, what: str) -> Template:
-    """A file that is kept as it is, such as a chat template. `what` is the setting that names it."""
-    return Template(name, read_text(path, f"`{what}` {name}"), ())
+def read_whole(name: str, path: Path, subject: str) -> Template:
+    """A file that is kept as it is, such as a chat template. `subject` is the setting that names it."""
+    return Template(name, read_text(path, f"`{subject}` {name}"), ())
 
 
 def parse_template(name: str, text: str) -> Template:

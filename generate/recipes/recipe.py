@@ -45,7 +45,9 @@ def seed_of(recipe_seed: int, example_id: str, pool: str, index: int) -> int:
 
 
 class _TemperatureSchedule(ABC):
-    """Which temperature each sample of an example gets; the first k do not depend on how many there are."""
+    """The temperature of each sample of an example; those of the first k samples do not depend on the number of
+    samples.
+    """
 
     @abstractmethod
     def temperature(self, recipe_seed: int, example_id: str, pool: str, index: int) -> float:
@@ -111,19 +113,19 @@ class _Balanced(_TemperatureSchedule):
         return sorted(grid, key=drawn)[place]
 
 
-def _read_schedule(given: Any, place: str) -> _TemperatureSchedule:
+def _read_schedule(value: Any, place: str) -> _TemperatureSchedule:
     """A number, `{ mixture = [0, 0.5, 1] }`, `{ low = 0.3, high = 0.7, step = 0.05 }`, or what was read of one."""
-    if isinstance(given, _TemperatureSchedule):
-        return given
-    if isinstance(given, Mapping):
-        for key in given:
+    if isinstance(value, _TemperatureSchedule):
+        return value
+    if isinstance(value, Mapping):
+        for key in value:
             if key not in KEYS:
                 raise UnknownError(f"unknown key `{key}` in `{place}`; {suggest(key, KEYS)}")
-        return from_table(_Mixture if "mixture" in given else _Balanced, given, place)
-    if isinstance(given, Real) and not isinstance(given, bool) and 0 <= float(given) <= HOTTEST:
-        return _Constant(float(given))
+        return from_table(_Mixture if "mixture" in value else _Balanced, value, place)
+    if isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) <= HOTTEST:
+        return _Constant(float(value))
     raise InvalidError(
-        f"`{place}` is {quote(given)}; it takes a number from 0 to {HOTTEST:g}, `{{ mixture = […] }}` or"
+        f"`{place}` is {quote(value)}; it takes a number from 0 to {HOTTEST:g}, `{{ mixture = […] }}` or"
         " `{ low, high, step }`"
     )
 
@@ -173,7 +175,7 @@ class EngineSettings:
         object.__setattr__(self, "options", read_settings(settings_of(self.kind), given, self.kind))
 
     def samples_at_once(self, samples: int) -> int:
-        """How many samples of a step of so many go into one call: as the recipe says, else as the engine likes."""
+        """The number of samples in one call, by the recipe, else by the engine."""
         return self.samples_per_call or self.options.samples_at_once(samples)
 
     @property
@@ -253,10 +255,10 @@ class FewShotSettings(Checked):
     ids: tuple[str, ...] = setting(())
     separator: str = setting("\n\n")
 
-    def data(self, of: DataSettings) -> DataSettings:
-        """The pool, as data to load, for a recipe whose data are `of`."""
-        path = of.path if self.dataset is None and self.path is None else self.path
-        return DataSettings(self.dataset or of.dataset, path, self.split, None, self.options)
+    def data(self, recipe_data: DataSettings) -> DataSettings:
+        """The pool, as data to load, for a recipe whose data are `recipe_data`."""
+        path = recipe_data.path if self.dataset is None and self.path is None else self.path
+        return DataSettings(self.dataset or recipe_data.dataset, path, self.split, None, self.options)
 
 
 @dataclass(frozen=True)
@@ -273,7 +275,7 @@ class FinalizerSettings(Checked):
 
 
 class _Step:
-    """What both kinds of steps are: a pool of traces, sampled from one prompt."""
+    """A step: a pool of traces, sampled from one prompt."""
 
     def __post_init__(self: Any) -> None:
         check(self)

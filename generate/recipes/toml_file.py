@@ -20,7 +20,7 @@ LISTS = ("sample", "revise", "verify", "features", "states")
 
 @dataclass(frozen=True)
 class _Head(Checked):
-    """What stands before a recipe's tables."""
+    """The keys before a recipe's tables."""
 
     name: str = setting()
     seed: int = setting(0)
@@ -49,7 +49,7 @@ def read_toml(recipe: str | Path, settings: Sequence[str] = ()) -> tuple[dict[st
 
 
 def naming(path: Path) -> AbstractContextManager[None]:
-    """Errors begin with the recipe's file."""
+    """Put the recipe's file before the line of every error raised within."""
     return errors_begin(f"recipe `{path.name}`: ")
 
 
@@ -80,7 +80,7 @@ class RecipePart:
 
 
 def _label(table: Any) -> str | None:
-    """What a table of a list is called: its pool, its name, else its kind or its model's folder."""
+    """The name of a table in a list: its pool, its name, else its kind or its model's folder."""
     if not isinstance(table, Mapping):
         return None
     model = Path(table["model"]).name if isinstance(table.get("model"), str) else None

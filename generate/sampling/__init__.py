@@ -1,1 +1,1 @@
-"""Sampling: a recipe run into a log, resumable at any moment."""
+"""Sampling: running a recipe into a log, resumable at any moment."""

@@ -1,4 +1,4 @@
-"""What goes into the prompts of a block of examples: their columns, chosen evidence and few-shot examples.
+"""The fields of prompts for a block of examples: their columns, chosen evidence and few-shot examples.
 
 Passages are ranked by similarity to the question, cut to the top k above a floor that gives way: a claim without
 evidence can't be judged, so where fewer than k passages reach the floor the best k are taken all the same, and the log
@@ -129,7 +129,7 @@ ATTEMPT_FIELDS = ("attempt", "answer", "prompt")
 
 @dataclass(frozen=True)
 class Prepared:
-    """One example, ready to be asked about: its fields, and the further columns that it gets in the log."""
+    """One example with the fields of its prompts and its further columns in the log."""
 
     example_id: str
     fields: dict[str, str]

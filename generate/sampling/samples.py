@@ -28,9 +28,9 @@ SCHEMA |= {"seed": pl.Int64, "finalizer_text": pl.String, "finalizer_tokens": pl
 equivalent ones of an example got one string."""
 
 TOKEN_LISTS = ("token_logprobs", "token_entropies", "token_ranks")
-"""What is kept of a sample's last tokens."""
+"""The columns with numbers of a sample's last tokens."""
 UNFINISHED = r"<think>(?:[^<]|<[^/]|</[^t]|</t[^h])*$"
-"""A reasoning model's thoughts that its limit cut off: a guess in them is no answer."""
+"""Pattern of a reasoning model's thoughts that its limit cut off; an answer is not read from them."""
 
 Sampled = Mapping[tuple[str, str, int], Completion]
 
@@ -124,7 +124,7 @@ def judged(
 
 @dataclass(frozen=True)
 class Judging:
-    """What judging came to, over a whole log: `merged` distinct answers of an example took the string of an earlier,
+    """The results of judging a whole log: `merged` distinct answers of an example took the string of an earlier,
     equivalent one, in `traces` traces; `comparisons` were made, of which some `timed_out` or `failed`: not the same.
     """
 
@@ -161,7 +161,7 @@ FINALIZER = "/finalizer"
 def ask_samples(
     step: PoolStep, recipe_seed: int, example_id: str, prompt: Prompt, indices: Sequence[int], per_call: int
 ) -> list[JournalCall]:
-    """The calls for some samples of one example, at most `per_call` samples each."""
+    """The calls for samples of one example, with at most `per_call` samples each."""
     calls = []
     for group in (tuple(indices[start : start + per_call]) for start in range(0, len(indices), per_call)):
         span = str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}"

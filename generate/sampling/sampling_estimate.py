@@ -1,4 +1,4 @@
-"""What a recipe will ask at most: calls, tokens, bytes on disk. No model, tokenizer or encoder is loaded for it.
+"""Upper bounds of a recipe's calls, tokens and bytes on disk. No model, tokenizer or encoder is loaded for it.
 
 A bound, not a forecast. Completion tokens are the limits of the calls. A prompt has at most as many tokens as bytes
 in UTF-8, for no token is shorter than one, and `PER_MESSAGE` for each message's frame; a text that a model wrote comes
@@ -26,15 +26,15 @@ TOKEN_BYTES = 16
 and one may hold longer tokens, but no text is made of these alone."""
 ROW_BYTES = 700
 ID_COPIES = 8
-"""How often an example's id stands in a trace's row and in its journal's lines."""
+"""The number of times that an example's id stands in a trace's row and its journal rows."""
 CELL_BYTES = 24
 SHARD_BYTES = 2**16
-"""What a file of Parquet or JSON has besides its rows."""
+"""Bytes of a Parquet or JSON file beside its rows."""
 LOGPROB_BYTES = 56
 ID_BYTES = 8
-"""Bytes of a token's id: six digits and what parts them."""
+"""Bytes of a token's id: six digits and a separator."""
 JOURNAL_BYTES = 2 * PAGE * WAL_PAGES
-"""What a journal has besides rows: its write-ahead log, and tables of which a page is hardly filled."""
+"""Bytes of a journal beside its rows: the write-ahead log, and nearly empty pages of tables."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a recipe will generate: its examples in a shard, its worked examples, and what the log is known by.
+"""The plan of a generation: the examples of a shard, worked examples, and the identity of the log.
 
 Examples come from a registered data set, or from a Parquet or JSON-lines file in the log's columns.
 """
@@ -50,7 +50,7 @@ class SamplingPlan:
 
     @property
     def traces(self) -> int:
-        """How many traces there will be, failures apart."""
+        """The number of traces, without failures."""
         return self.examples.height * sum(step.samples for step in self.recipe.steps)
 
 
@@ -74,7 +74,7 @@ def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None
 
 
 def plan_again(origin: Mapping[str, Any]) -> SamplingPlan:
-    """The plan of a run that was begun, of what its journal keeps. ThinkbackError where its files are gone."""
+    """The plan of an unfinished run, from its journal. ThinkbackError where its files are missing."""
     recipe = load_recipe(origin["recipe"], origin["settings"])
     return make_plan(recipe, (origin["shard"][0], origin["shard"][1]), origin["limit"])
 

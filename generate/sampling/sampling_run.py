@@ -13,6 +13,7 @@ sealed without its traces, and names it. So it is with what fails for the moment
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -47,6 +48,7 @@ def _check_out(identity: Mapping[str, Any], out: Path) -> None:
         if not isinstance(source, Mapping) or not isinstance(before, Mapping):
             raise ExistsError(f"`{out}` is a log that no recipe made: name another `out`")
         _compare(identity, before, out)
+        shutil.rmtree(out / FOLDER, ignore_errors=True)  # of a run that was interrupted once its log was sealed
         failed = len(source.get("failures") or ())
         calls = f"{failed:,} call{'s' if failed > 1 else ''} failed permanently (`source.failures` of its manifest)"
         raise ExistsError(
@@ -72,42 +74,43 @@ def _compare(now: Mapping[str, Any], before: Mapping[str, Any], out: Path) -> No
 
 
 ORIGIN = "made_of"
-"""The name under which the journal keeps which recipe a run is of, and which part of it."""
+"""The journal's name for the recipe of a run, and the shard."""
 MODELS = "models"
 ENGINE, EMBEDDING = "engine", "embedding"
 DECIDING = ("model", "revision", "weights_sha256", "sha256", "pooling", "max_tokens", "dtype", "device", "context")
-"""What decides which answers and seconds come back; versions and batch sizes may change between two runs."""
+"""Keys of a model's record that must stay equal between two runs; versions and batch sizes may change."""
 GROWING = ("reported_models", "system_fingerprints")
-"""What a server says of itself, answer by answer: of all runs together."""
+"""Keys of a model's record that servers state in each answer; they are collected over all runs."""
 
 
 class _ModelsSeen:
-    """The models of one log, by what they are for: what is known of them from before, and of those that are open."""
+    """The records of the models of a log, by use: earlier records, and those of open models."""
 
     def __init__(self, journal: Journal):
         self.journal = journal
         self.known: dict[str, dict[str, Any]] = {} if journal.empty() else journal.saved(MODELS)
         self.settled: set[str] = set()
 
-    def record(self, what: str, model: Engine | Embedder) -> None:
-        """Keep what a model says of itself, which is asked once, but again of what tells more with each answer.
-        ThinkbackError where another one answered before."""
-        if what in self.settled and not any(key in self.known[what] for key in GROWING):
+    def record(self, use: str, model: Engine | Embedder) -> None:
+        """Store a model's record; that of a server is updated with each answer. ThinkbackError where another model
+        answered before.
+        """
+        if use in self.settled and not any(key in self.known[use] for key in GROWING):
             return
         now: dict[str, Any] = dict(model.describe())
-        if what == ENGINE:
+        if use == ENGINE:
             now = {"name": model.name, "model": model.model, **now}  # type: ignore[union-attr]
-        before = self.known.get(what)
+        before = self.known.get(use)
         if before is not None:
             differs = difference(before, now, [key for key in DECIDING if key in before], most=18)
             if differs is not None:
                 raise MismatchError(
-                    f"`{self.journal.out}` was begun with another model: the {what}'s {differs}; name another `out`"
+                    f"`{self.journal.out}` was begun with another model: the {use}'s {differs}; name another `out`"
                 )
             now |= {key: sorted({*before.get(key, ()), *now[key]}) for key in GROWING if key in now}
-        self.settled.add(what)
+        self.settled.add(use)
         if now != before:
-            self.known[what] = now
+            self.known[use] = now
             self.journal.keep(MODELS, self.known)
 
 
@@ -169,8 +172,9 @@ BLOCK = 256
 
 @dataclass(frozen=True)
 class Generated:
-    """What came of a run: the sealed log, the calls that could not be answered, with the reason of each, and how
-    answers were judged, where that took more than comparing strings."""
+    """The result of a run: the sealed log, failed calls with their reasons, and how answers were judged, unless by
+    comparing strings.
+    """
 
     log: Log
     failures: tuple[tuple[str, str], ...]
@@ -241,7 +245,7 @@ class _Run:
         self.dispatch = Dispatch(self.journal, f"`{self.writer.path}`")
 
     def recall(self) -> None:
-        """What was answered before, and which examples have their rows: all tables', or settled without traces."""
+        """Read the earlier answers, and the examples that are done: with all their rows, or without any trace."""
         log = self.writer.log()
         for table in ("examples", "traces"):
             ids = collect(log.scan(table, ["example_id"]))["example_id"].unique() if log.has(table) else ()
@@ -251,18 +255,18 @@ class _Run:
         begun = {example_id for example_id, _, _ in self.done}
         self.finished = self.written["examples"] & (self.written["traces"] | (self.written["examples"] - begun))
 
-    def note(self, one: Answered) -> None:
-        """Note an answered sample. Completions whose rows are written need not be held."""
-        self.seconds[one.pool] = self.seconds.get(one.pool, 0.0) + one.elapsed_s
-        self.counted[one.pool] = self.counted.get(one.pool, 0) + 1
-        self.dispatch.note(one)
-        if one.completion is None:
-            self.failed[one.about, one.pool, one.sample] = one.failure or "", one.cause or FAILED
-        elif not all(one.about in ids for ids in self.written.values()):
-            self.done[one.about, one.pool, one.sample] = one.completion
+    def note(self, event: Answered) -> None:
+        """Record an answered sample. Completions of written rows are dropped from memory."""
+        self.seconds[event.pool] = self.seconds.get(event.pool, 0.0) + event.elapsed_s
+        self.counted[event.pool] = self.counted.get(event.pool, 0) + 1
+        self.dispatch.note(event)
+        if event.completion is None:
+            self.failed[event.about, event.pool, event.sample] = event.failure or "", event.cause or FAILED
+        elif not all(event.about in ids for ids in self.written.values()):
+            self.done[event.about, event.pool, event.sample] = event.completion
 
     def known(self) -> int:
-        """Samples answered before, finalizers apart."""
+        """The number of samples answered before, without finalizers."""
         return sum(count for pool, count in self.counted.items() if not pool.endswith(samples.FINALIZER))
 
     def block(self, rows: pl.DataFrame) -> None:
@@ -281,7 +285,7 @@ class _Run:
             self.write(rows, [one for one in prepared if one.example_id not in unsettled])
 
     def step(self, step: PoolStep, prepared: Sequence[Prepared]) -> None:
-        """Ask what a step still lacks of a block, then the finalizers of its unreadable texts."""
+        """Run the missing calls of a step for a block, then the finalizers of its unreadable texts."""
         recipe = self.plan.recipe
         per_call = recipe.engine.samples_at_once(step.samples)
         calls: list[JournalCall] = []
@@ -317,11 +321,11 @@ class _Run:
         self.models.record(ENGINE, engine)
 
     def unfinished(self) -> pl.DataFrame:
-        """The examples without rows of which no call is to be asked again."""
+        """The examples without rows whose calls are all final."""
         return self.plan.examples.filter(~pl.col("example_id").is_in([*self.finished, *self.dispatch.open()]))
 
     def give_up(self) -> None:
-        """Let what failed in this run be final."""
+        """Make the failures of this run final."""
         for _, answered in self.dispatch.give_up():
             for sample in answered:
                 self.note(sample)
@@ -402,7 +406,7 @@ class _Run:
         return self.engine
 
     def model(self) -> str:
-        """What the log's column of that name says: of the engine, which need not be opened again for it."""
+        """The value of the log's column `model`, also without opening the engine again."""
         if ENGINE not in self.models.known:
             self.opened()
         return str(self.models.known[ENGINE]["model"])
@@ -441,7 +445,7 @@ class _Run:
 
 
 UNANSWERED = "unanswered"
-"""The cause of failures of calls that no run had an answer to."""
+"""The cause of a failure where no run had an answer."""
 
 
 def is_unfinished(out: Path) -> bool:
@@ -465,13 +469,13 @@ def seal_unfinished(out: Path) -> Generated:
 
 
 class _SilentEngine:
-    """The engine of a run whose calls are not asked; what it says of itself is what the run's engine said."""
+    """An engine that answers no call, with the record of the run's engine, for sealing an unfinished run."""
 
     def __init__(self, known: Mapping[str, Any]):
         self.name, self.model, self.known = str(known["name"]), str(known["model"]), known
 
     def describe(self) -> dict[str, object]:
-        """The record as the journal has it."""
+        """The record from the journal."""
         return dict(self.known)
 
     def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:

@@ -33,9 +33,9 @@ LISTS: Mapping[str, tuple[type[TraceSignal], ...]] = {
     "states": (HiddenStates,),
 }
 KINDS = {name: {one.kind: one for one in kinds} for name, kinds in LISTS.items()}
-"""The kinds of signals there are, by the list of a recipe that they stand in: a further one is a word above."""
+"""The kinds of signals, by their list in a recipe."""
 DEFAULTS = {"states": "states"}
-"""The kind of a table that names none, where there was no other before."""
+"""The kind of a table without `kind`, by list."""
 
 
 def load_additions(recipe: str | Path, settings: Sequence[str] = ()) -> Additions:

@@ -1,4 +1,4 @@
-"""What can be checked of an attempt without a model: SeVRA's summary of checks, as features.
+"""Checks of an attempt that need no model: SeVRA's summary of checks, as features.
 
 SeVRA (2026, appendix Y.2) recommends that a log stores three flags of a checked answer, an arithmetic mismatch, a
 constraint mismatch and whether the final answer changed, and leaves open how they are found. The rules here are ours.
@@ -89,7 +89,7 @@ def _wrong_sum(text: str, cut: bool = False) -> bool:
 
 
 def _read_side(text: str) -> _Side | None:
-    """What a number, or a sum of numbers, comes to; None for anything else."""
+    """The value of a number or a sum of numbers; None for other texts."""
     stripped = text.strip()
     if _DATE.fullmatch(stripped) or _POINTED.search(stripped):
         return None
@@ -162,7 +162,7 @@ def _wrong(text: str, match: re.Match[str], cut: bool) -> bool:
 
 
 def _begins(before: str, side: _Side) -> bool:
-    """Whether nothing that stands before a side belongs to it."""
+    """Whether the text before a side does not belong to it."""
     near = before.rstrip(" \t")
     if not near.strip() or near.endswith("<<"):
         return True
@@ -189,7 +189,7 @@ def _begins(before: str, side: _Side) -> bool:
 
 
 def _ends(after: str) -> bool:
-    """Whether nothing that stands behind a side belongs to it. A unit may."""
+    """Whether the text behind a side, apart from a unit, does not belong to it."""
     near = after.lstrip(" \t")
     if not near or near.startswith((">>", "=")):
         return True
@@ -206,10 +206,10 @@ def _ends(after: str) -> bool:
     return len(name) > 1 and name not in _AFTER and not name.endswith("ed")
 
 
-def _agree(one: _Side, other: _Side) -> bool:
-    if math.isclose(one.value, other.value, rel_tol=_SAME_VALUE, abs_tol=_SAME_VALUE):
+def _agree(first: _Side, second: _Side) -> bool:
+    if math.isclose(first.value, second.value, rel_tol=_SAME_VALUE, abs_tol=_SAME_VALUE):
         return True
-    return _shortened(one, other.value) or _shortened(other, one.value)
+    return _shortened(first, second.value) or _shortened(second, first.value)
 
 
 def _shortened(side: _Side, value: float) -> bool:
@@ -226,21 +226,23 @@ def _is_range(side: _Side, other: _Side) -> bool:
     return ends is not None and int(ends[1]) < int(ends[2]) and other.value >= 0
 
 
-def _goes_on(one: _Side, other: _Side) -> bool:
+def _goes_on(first: _Side, second: _Side) -> bool:
     """Whether a sum goes on from what it has come to: `5 + 3 = 8 * 2 = 16`."""
-    leading = _LEADING.match(other.text)
-    return not other.plain and leading is not None and math.isclose(float(leading[0]), one.value, rel_tol=_SAME_VALUE)
+    leading = _LEADING.match(second.text)
+    return (
+        not second.plain and leading is not None and math.isclose(float(leading[0]), first.value, rel_tol=_SAME_VALUE)
+    )
 
 
-def _may_be_converted(one: _Side, other: _Side) -> bool:
+def _may_be_converted(first: _Side, second: _Side) -> bool:
     """Whether a number with a unit may be the other in a unit of another size, or in whole things."""
-    if "/" in one.text and other.unit == 0 and abs(one.value - other.value) < 1:
+    if "/" in first.text and second.unit == 0 and abs(first.value - second.value) < 1:
         return True
-    small, large = sorted((abs(one.value), abs(other.value)))
+    small, large = sorted((abs(first.value), abs(second.value)))
     if small == 0:
         return False
     times = large / small
-    room = times * max(side.unit / abs(side.value) for side in (one, other)) + _SAME_VALUE
+    room = times * max(side.unit / abs(side.value) for side in (first, second)) + _SAME_VALUE
     return round(times) > 1 and abs(times - round(times)) <= room
 
 
@@ -350,7 +352,7 @@ def _breaks(question: str, answer: str | None, labels: list[str] | None) -> bool
     return _unsolved(question, answer, given)
 
 
-def _unsolved(question: str, answer: str, given: Fraction) -> bool:
+def _unsolved(question: str, answer: str, labels: Fraction) -> bool:
     """Whether the answer makes the sides of the question's only equation differ."""
     named = _UNKNOWN.search(question)
     if named is None or question.count("=") != 1 or _MORE_THAN_AN_EQUATION.search(question):
@@ -363,7 +365,7 @@ def _unsolved(question: str, answer: str, given: Fraction) -> bool:
     product = re.sub(rf"(?<=[\d)])[ \t]*{letter}", f"*{letter}", run[0].translate(_SIGNS))
     decimals = re.fullmatch(r"[-+−]?[\d,]*\.(\d+)", answer.strip())
     room = Fraction(1, 10 ** len(decimals[1])) if decimals else Fraction(0)
-    apart = [_apart(product, letter, value) for value in (given - room, given, given + room)]
+    apart = [_apart(product, letter, value) for value in (labels - room, labels, labels + room)]
     known = [value for value in apart if value is not None]
     # a decimal answer may be rounded: the sides meet somewhere in its last digit
     return len(known) == len(apart) and (min(known) > _EQUAL or max(known) < -_EQUAL)

@@ -1,4 +1,4 @@
-"""Columns of features: what every kind of them has in common. What is known before any verifier is called.
+"""Feature columns: the base classes of their kinds. What is known before any verifier is called.
 
 Each feature is a function of its own: its docstring gives the definition, the range and the source.
 """
@@ -24,7 +24,7 @@ from toolkit.progress import Advance
 from toolkit.settings import setting
 
 SHARED: Mapping[str, Any] = {"pattern": None, "evidence": "evidence", "long": 200, "peers": "others", "most": None}
-"""Settings that every kind recorded when they had one class for all."""
+"""Settings that older logs recorded for every kind."""
 
 
 @dataclass(frozen=True, kw_only=True)

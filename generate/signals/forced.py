@@ -1,4 +1,4 @@
-"""Traces as a model reads them when it does not write: behind the prompt that each answered, with the end it wrote."""
+"""Teacher-forced reading of traces: after the prompt that each answered, with the end that it wrote."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ReadingWorker(Worker):
         """What the model reads of a trace."""
 
     def unfit(self, text: Ids) -> str | None:
-        """Why a text is of no use; None where it is."""
+        """The reason why a text cannot be used; None where it can."""
         return self.reader.too_long(text)
 
     def differs(self, row: Mapping[str, Any], text: Ids) -> str | None:
@@ -81,7 +81,7 @@ class ReadingWorker(Worker):
         return None
 
     def fitting(self, block: TraceBlock) -> _FittingTexts:
-        """The texts of a block that fit, and what is to be said of them and of the others."""
+        """The texts of a block that fit, with the records of all texts."""
         read = [(row, self.ids(block, row)) for row in block.rows]
         why = {row["trace_id"]: self.unfit(text) for row, text in read}
         texts = [(text, row) for row, text in read if why[row["trace_id"]] is None]

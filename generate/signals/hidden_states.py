@@ -45,14 +45,14 @@ class _Span:
             raise InvalidError(f"a span ascends on one side of 0: {self.first} to {self.last} does not")
 
 
-def _read_places(given: Any, place: str) -> tuple[int, ...]:
+def _read_places(value: Any, place: str) -> tuple[int, ...]:
     """A list of layers or tokens, each once, or `{ first = -16, last = -1 }`."""
-    if isinstance(given, Mapping):
-        span = from_table(_Span, given, place)
+    if isinstance(value, Mapping):
+        span = from_table(_Span, value, place)
         return tuple(range(span.first, span.last + 1))
-    listed = of_kind(tuple[int, ...], given)
+    listed = of_kind(tuple[int, ...], value)
     if not listed or len(set(listed)) < len(listed):
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of integers, each once")
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes a list of integers, each once")
     return tuple(listed)
 
 

@@ -1,5 +1,5 @@
-"""Verifiers that are asked: a judge, whose score is from 0 to 1, self-reflection, from 1 to 10, and a choice among an
-example's traces, the number, from 1, of the best of those of a group.
+"""Prompted verifiers: a judge (score from 0 to 1), self-reflection (1 to 10), and a choice among the traces of a group
+(the number, from 1, of the best).
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from toolkit.settings import setting
 
 PER_BLOCK = 2_048
 MAX_UNREADABLE = 100
-"""Judgements that may be unreadable, all from the first on, before a run gives up."""
+"""The number of unreadable judgements at the beginning of a run at which it ends."""
 MIN_UNREADABLE = 10
-"""Unreadable judgements without a readable one that make an error at the end; fewer may be an accident."""
+"""The least number of unreadable judgements, without a readable one, that is an error at the end."""
 TRIES = 2
 COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
 
 
 @dataclass(frozen=True)
 class _Question:
-    """What is asked about one trace, or about several at once. `key` names it in the journal."""
+    """A question about one trace, or about several. `key` names it in the journal."""
 
     key: str
     rows: tuple[Mapping[str, Any], ...]
@@ -67,13 +67,13 @@ class _PromptedWorker(Worker):
         for answered in work.journal.events(Answered):
             self._note(answered)
 
-    def _note(self, one: Answered) -> None:
+    def _note(self, event: Answered) -> None:
         """Note an answered call."""
-        self.dispatch.note(one)
-        if one.completion is None:
-            self.failed[one.about] = one.failure or "", one.cause or FAILED
+        self.dispatch.note(event)
+        if event.completion is None:
+            self.failed[event.about] = event.failure or "", event.cause or FAILED
         else:
-            self.answers.setdefault(one.about, {})[one.sample] = one.completion
+            self.answers.setdefault(event.about, {})[event.sample] = event.completion
 
     def describe(self) -> Mapping[str, Any]:
         engine = self._opened()
@@ -104,7 +104,7 @@ class _PromptedWorker(Worker):
             self.engine.close()
 
     def _judge(self, block: TraceBlock, questions: Sequence[_Question], advance: Advance) -> BlockRows:
-        """Some questions, asked as often as need be."""
+        """Ask questions until each is readable or has no further attempt."""
         sizes = {question.key: len(question.rows) for question in questions}
         advance(sum(size for key, size in sizes.items() if key in self.answers or key in self.failed))
         for number in range(TRIES):
@@ -179,10 +179,10 @@ class _PromptedWorker(Worker):
             if one.samples == (0,):
                 advance(sizes[one.about])
 
-    def _rows(self, question: _Question, number: float, given: Sequence[Completion]) -> list[dict[str, Any]]:
+    def _rows(self, question: _Question, number: float, answer: Sequence[Completion]) -> list[dict[str, Any]]:
         """The row of each trace: the costs stand on that of the lowest sample, the others' are 0."""
         lowest = min(question.rows, key=lambda row: row["sample_index"])
-        costs = {name: summed(given, name) for name in COSTS}
+        costs = {name: summed(answer, name) for name in COSTS}
         scores = self.step.scored(number, question)
         return [
             self.step.row(row, **score, **(costs if row is lowest else dict.fromkeys(costs, 0)))
@@ -192,8 +192,8 @@ class _PromptedWorker(Worker):
 
 @dataclass(frozen=True, kw_only=True)
 class _PromptedVerifier(VerifierSignal):
-    """A verifier that is asked in words. `read`: where the number stands that it says, in JSON (under `key`) or as the
-    first number of the text. What can't be read is asked once more, at `retry_temperature`.
+    """A verifier with a prompt. `read`: how its number is read, from JSON (under `key`) or as the first number of the
+    text. An unreadable judgement is asked once more, at `retry_temperature`.
     """
 
     prompt: str = setting()
@@ -282,7 +282,7 @@ def _from_json(text: str, field: str) -> float | None:
 
 
 SHARED: Mapping[str, Any] = {"lines": None, "first": None}
-"""Settings of choices, which every verifier that is asked recorded when they had one class for all."""
+"""Settings of choices that older logs recorded for every prompted verifier."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -127,7 +127,7 @@ class LogProb(VerifierSignal, TeacherForced):
         return super().disk_bytes(load) + per_token
 
     def columns_of(self, tokens: ReadTokens) -> dict[str, Any]:
-        """What is kept of the tokens of a text: the score, and all that is known of them where that is asked for."""
+        """The columns of a text: the score, and with `every_token` the numbers of each token."""
         if not self.every_token:
             return {"score": self.over(tokens.logprobs)}
         lists = {

@@ -1,4 +1,4 @@
-"""A scorer that knows nothing, to be compared with."""
+"""A random scorer, as a baseline for verifiers."""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ from toolkit.settings import Checked, setting
 SETTINGS_FILE = "classifier.json"
 ADAPTER = "adapter_config.json"
 LARGEST_RANK = 1_024
-"""Of an adapter's matrices, for which peft takes the memory before it reads them."""
+"""The largest rank of an adapter: peft allocates its matrices before it reads them."""
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep back what peft and transformers tell each other's developers: deprecations."""
+    """Silence deprecation warnings of peft and transformers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
@@ -56,9 +56,9 @@ class _ClassifierFile(Checked):
     trained: Mapping[str, Any] = setting({})
 
 
-def _nothing(given: Any, place: str) -> None:
-    if given is not None:
-        raise InvalidError(f"`{place}` is {quote(given)}; adapters with it are not read")
+def _nothing(value: Any, place: str) -> None:
+    if value is not None:
+        raise InvalidError(f"`{place}` is {quote(value)}; adapters with it are not read")
 
 
 @dataclass(frozen=True)
@@ -93,18 +93,18 @@ def read_classifier(folder: str | Path) -> _ClassifierFile | None:
         return of_schema(_ClassifierFile)(read_model(path, SETTINGS_FILE), "")
 
 
-def _open_classifier(model: str, settings: TextReading, base: str | None, what: str) -> Reader:
+def _open_classifier(model: str, settings: TextReading, base: str | None, subject: str) -> Reader:
     """Load a classifier: whole, or a base model with its adapter. `base` overrules the adapter's own word for it.
 
-    `what` names who asks, in errors. EngineError where a file, a weight or a package is missing.
+    `subject` names who asks, in errors. EngineError where a file, a weight or a package is missing.
     """
     adapter = Path(model) / ADAPTER
     if not adapter.is_file():
         if base is not None:
             raise EngineError(
-                f"{what}: `base` needs an adapter, and `{Path(model).name}` has no {ADAPTER}", code="required"
+                f"{subject}: `base` needs an adapter, and `{Path(model).name}` has no {ADAPTER}", code="required"
             )
-        return open_reader(model, "sequence", settings, what)
+        return open_reader(model, "sequence", settings, subject)
     installed("lora", "peft")
     from peft import PeftModel
 
@@ -118,17 +118,17 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, what: 
     trained = read_classifier(model)
     if trained and trained.base_weights_sha256 not in (None, under.weights_sha256()):
         raise EngineError(
-            f"{what}: the adapter `{Path(model).name}` was trained on other weights than `{under.name}` holds: give the"
-            " folder of that model as `base`",
+            f"{subject}: the adapter `{Path(model).name}` was trained on other weights than `{under.name}` holds: give"
+            " the folder of that model as `base`",
             code="mismatch",
         )
-    network = load_network(under, "sequence", placing, what)
+    network = load_network(under, "sequence", placing, subject)
     try:
         with quiet():
             with_adapter = PeftModel.from_pretrained(network, model, local_files_only=True)
     except Exception as error:  # peft raises ValueError, OSError, RuntimeError and safetensors' own
         raise EngineError(
-            f"{what}: the adapter does not fit its base `{Path(place).name}`: {first_line(error)}", code="mismatch"
+            f"{subject}: the adapter does not fit its base `{Path(place).name}`: {first_line(error)}", code="mismatch"
         ) from None
     files = ModelFiles(Path(model).resolve(), Path(model).name, None)
     tokens = load_tokens(model)

@@ -1,4 +1,4 @@
-"""What a server sees of a request and its answer: SeVRA's heuristics of the question, statistics of the texts.
+"""Features that a server can compute: SeVRA's heuristics of the question, and statistics of the texts.
 
 SeVRA (2026, appendix C.1, table 5, and appendix R) names the signals and leaves their formulas open: "static heuristic
 estimate". The formulas here are ours, and only count words and signs. How the call ended, its tokens and whether the
@@ -32,7 +32,7 @@ _WHOLE, _NUMERIC = r"^[-+]?[0-9][0-9,]*$", r"^[-+]?[0-9,]*\.?[0-9]+(?:\s*/\s*[0-
 
 
 def _part(counts: pl.Series, enough: float) -> pl.Series:
-    """Counts over what is plenty, at most 1."""
+    """Counts divided by `enough`, at most 1."""
     return (counts.cast(pl.Float64) / enough).clip(0, 1)
 
 
@@ -139,7 +139,7 @@ SERVING: Mapping[str, tuple[Callable[..., pl.Series], tuple[str, ...]]] = {
     "response_numbers": (response_numbers, ("text",)),
     "response_lines": (response_lines, ("text",)),
 }
-"""How each feature is made, and of which columns."""
+"""The function of each feature, and the columns that it reads."""
 
 
 class _ServingWorker(FeatureWorker):

@@ -1,4 +1,4 @@
-"""What a signal of traces is: a verifier, columns of features, hidden states. Each kind says it of itself.
+"""The base classes of signals of traces: verifiers, feature columns, hidden states.
 
 A kind is a frozen dataclass of its settings, and one line of the table in additions.py. What adds signals to a log
 (generate.annotating) asks it which traces it is for, what it reads of them and of the log, what it needs of the recipe,
@@ -36,12 +36,12 @@ SCORES = {name: schema_of("verifications")[name].dtype for name in (
 LISTED = {name: schema_of("verifications")[name].dtype for name in ("token_logprobs", "token_entropies", "token_ranks")}
 """Columns that few verifiers have."""
 HASHES = ("weights_sha256", "base_weights_sha256", "sha256")
-"""How workers call the hash of a model's weights."""
+"""Keys of workers' records for the hash of a model's weights."""
 ROW_BYTES = 200
 
 
 class UnreadableError(ThinkbackError):
-    """Nothing that a verifier says can be read."""
+    """No judgement of a verifier can be read."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class BlockRows:
 
 
 class Worker(ABC):
-    """A signal at work. `per_block`: about how many traces it takes at once, so that memory stays bounded."""
+    """The worker of a signal. `per_block`: about how many traces it takes at once, so that memory stays bounded."""
 
     per_block: int
 
@@ -79,8 +79,8 @@ class Worker(ABC):
         """The rows of a block's wanted traces; `advance` counts traces that are done."""
 
     def finish(self, rows: int, unreadable: int) -> Mapping[str, Any] | None:  # noqa: B027 (most know no more)
-        """Look at the whole: so many rows there are, so many judgements could not be read. For the manifest, where more
-        is known now than before. UnreadableError where it came to nothing.
+        """The final record for the manifest, given the numbers of rows and of unreadable judgements. UnreadableError
+        where there are only unreadable ones.
         """
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)
@@ -89,7 +89,7 @@ class Worker(ABC):
 
 @dataclass(frozen=True)
 class Workload:
-    """What a signal is yet to be made for: traces, and groups of them. `text_bytes` counts those of the traces' texts
+    """The work that a signal still has: numbers of traces and of groups. `text_bytes` counts those of the traces' texts
     and of their examples' columns, for every trace.
     """
 
@@ -115,7 +115,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker has at hand. pools: those of the wanted traces, and of the traces that these revise; existing: how
+    """The resources of a worker. pools: those of the wanted traces, and of the traces that these revise; existing: how
     many rows the log holds; open_engine, embedder: those of the recipe, in whose place others may be given;
     with_failures: calls that fail are given up, whatever the reason.
     """
@@ -130,11 +130,11 @@ class Work:
     with_failures: bool = False
 
 
-def _read_counts(given: Any, place: str) -> dict[str, int]:
+def _read_counts(value: Any, place: str) -> dict[str, int]:
     """How many of each split, from a table such as `{ train = 300, test = 300 }`."""
-    counts = {str(name): of_kind(int, count) for name, count in given.items()} if isinstance(given, Mapping) else {}
-    if not isinstance(given, Mapping) or not all(isinstance(n, int) and n >= 1 for n in counts.values()):
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes a table of splits, each with an integer, at least 1")
+    counts = {str(name): of_kind(int, count) for name, count in value.items()} if isinstance(value, Mapping) else {}
+    if not isinstance(value, Mapping) or not all(isinstance(n, int) and n >= 1 for n in counts.values()):
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes a table of splits, each with an integer, at least 1")
     return {name: int(count) for name, count in counts.items() if count is not None}
 
 
@@ -155,25 +155,25 @@ class TraceSignal(Checked, ABC):
     examples: Mapping[str, int] = setting({}, read=_read_counts, identity=False)
 
     kind: ClassVar[str]
-    """What a recipe calls it."""
+    """The kind's name in recipes."""
     list_name: ClassVar[str]
     """The list of a recipe that it stands in."""
     section: ClassVar[str]
-    """Where the manifest's `source` tells of it."""
+    """The key of its records in the manifest's `source`."""
     table: ClassVar[str]
     """The table of the log that it writes."""
     columns: ClassVar[tuple[str, ...]] = ()
-    """The columns that are its own, where it has `one_row` with others."""
+    """Its own columns, where it shares `one_row` with others."""
     worker: ClassVar[type[Worker]]
-    """What makes its rows. Models are loaded when it is made, an engine when it is first asked."""
+    """The worker that makes its rows. Its models are loaded at once, an engine at the first call."""
     texts: ClassVar[Texts] = Texts.WHOLE
-    """Which texts it reads of a trace."""
+    """The texts of a trace that it reads."""
     trace_columns: ClassVar[tuple[str, ...]] = READ
     """The columns of `traces` that it reads."""
     one_row: ClassVar[bool] = False
     """Whether its rows are columns of a trace's only row in its table, beside those of others."""
     renamed_by: ClassVar[str] = "name"
-    """The setting that sets its rows apart from others of the same name."""
+    """The setting that distinguishes its rows from others of the same name."""
     whole_groups: ClassVar[bool] = False
     """Whether it is made of all traces of a group at once or of none (generate.traces.block.GROUP)."""
     needs_engine: ClassVar[bool] = False
@@ -181,7 +181,7 @@ class TraceSignal(Checked, ABC):
     reads_once: ClassVar[bool] = False
     """Whether its model reads every text once, so that tokens are counted."""
     recorded: ClassVar[Mapping[str, Any]] = {}
-    """Settings that logs of before have recorded for it, though they did not concern it."""
+    """Settings that older logs recorded for it although they did not concern it."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -231,7 +231,7 @@ class TraceSignal(Checked, ABC):
         return {name: getattr(self, name) for name in ("model", "base") if getattr(self, name, None)}
 
     def identity(self, additions: Additions) -> dict[str, Any]:
-        """Everything that decides what it writes, as dotted names and JSON values."""
+        """The settings that determine its rows, as dotted names and JSON values."""
         flat = {**self.recorded, "kind": self.kind, **flatten(self)}
         for name in (*self.prompt_files, *self.template_files):
             flat[f"prompts.{name}"] = additions.prompts[name].digest
@@ -247,8 +247,8 @@ class TraceSignal(Checked, ABC):
         return flat
 
     def marks(self, described: Mapping[str, Any]) -> dict[str, str]:
-        """What of a worker's own account must be the same when a run goes on, whatever a model's folder is called:
-        hashes of weights, and prompts. A hash that is not known is left out.
+        """The parts of a worker's record that must stay equal when a run goes on: hashes of weights, and prompts. An
+        unknown hash is left out.
         """
         entries: dict[str, str] = {}
         for name, value in described.items():
@@ -261,7 +261,7 @@ class TraceSignal(Checked, ABC):
         return entries
 
     def cost(self, load: Workload) -> Cost:
-        """What it will cost at most."""
+        """An upper bound of its cost."""
         tokens = load.read_tokens(getattr(self, "prompt", None)) if self.reads_once and self.models else 0
         return Cost(0, tokens, self.disk_bytes(load))
 
@@ -294,7 +294,7 @@ class VerifierSignal(TraceSignal):
 
 
 FREE = {"prompt_tokens": 0, "completion_tokens": 0, "latency_s": 0.0, "device_s": 0.0}
-"""What a score costs that is read off the log, or drawn."""
+"""The zero cost of a score that is read from the log or drawn."""
 
 
 def score_rows(rows: Sequence[dict[str, Any]], decimals: int | None = None) -> pl.DataFrame:

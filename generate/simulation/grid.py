@@ -86,19 +86,24 @@ def simulate(
 
 def write_simulated(
     out: str | Path, shards: Iterable[Mapping[str, pl.DataFrame]], *, name: str, source: Mapping[str, Any],
-    force: bool, advance: Advance = uncounted,
+    force: bool, advance: Advance = uncounted, pools: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Log:  # fmt: skip
-    """Write a sealed log of simulated tables, shard by shard, whole or not at all; `advance` counts its examples."""
+    """Write a sealed log of simulated tables, shard by shard, whole or not at all; `advance` counts its examples.
+
+    `pools`: what the manifest says of single pools.
+    """
     from toolkit.log import LogWriter, open_log
 
     with replacing(out, force) as directory:
-        writer = LogWriter(directory)
+        writer, settings = LogWriter(directory), {} if pools is None else {"pools": pools}
         for tables in shards:
             for table, frame in tables.items():
                 if not frame.is_empty():
                     writer.append(table, frame)
             advance(tables["examples"].height)
-        writer.seal(validate=False, name=name, simulated=True, source=source)  # the tests validate what is made here
+        writer.seal(
+            validate=False, name=name, simulated=True, source=source, **settings
+        )  # the tests validate what is made here
     return open_log(out)
 
 

@@ -115,9 +115,9 @@ PROBE = "probe"
 VERIFIER = "projection"
 LABELS = 4
 SURPRISE = 60.0
-"""What is taken from log-probabilities, so that none is above 0."""
+"""Subtracted from log-probabilities, so that none is above 0."""
 MOST_NUMBERS = 2**26
-"""Numbers of states that are drawn before a shard is written."""
+"""The number of state values that are drawn before a shard is written."""
 
 
 def simulate_planted(

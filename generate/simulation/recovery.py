@@ -1,4 +1,4 @@
-"""A simulated log of base attempts and what thinking again does to them, for gates and budgets.
+"""A simulated log of base attempts and their revisions, for gates and budgets.
 
 Each question has a difficulty and asks for so many tokens. The pool `short` is cut off at 4,096 of them, `long` at
 8,192; an attempt that is cut is nearly always wrong, and its answer comes from a finalizer. A revision (`continue`,

@@ -46,13 +46,13 @@ def make_task(name: str, settings: Mapping[str, Any] | None = None) -> Task:
 MOST_QUESTIONS = 10_000_000
 
 
-def _sizes(given: Any, place: str) -> dict[str, int]:
+def _sizes(value: Any, place: str) -> dict[str, int]:
     """How many examples of each split: a number for each of them, or a table."""
-    sizes = given if isinstance(given, Mapping) else dict.fromkeys(SPLITS, given)
+    sizes = value if isinstance(value, Mapping) else dict.fromkeys(SPLITS, value)
     if not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1 for n in sizes.values()):
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes an integer, at least 1, or a table of such")
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes an integer, at least 1, or a table of such")
     if max(sizes.values(), default=0) > MOST_QUESTIONS:
-        raise LimitError(f"`{place}` is {quote(given)}; at most {MOST_QUESTIONS:,} are drawn of a split")
+        raise LimitError(f"`{place}` is {quote(value)}; at most {MOST_QUESTIONS:,} are drawn of a split")
     return {str(split): int(n) for split, n in sizes.items()}
 
 

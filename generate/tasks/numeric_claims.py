@@ -175,7 +175,7 @@ class Claims(Difficulty):
         other = max(1, value + rng.choice((-1, 1)) * rng.randint(1, 9))
         return (value, other) if other != value else (value,)
 
-    def _part(self, table: _FactTable, rng: random.Random, wanted: str) -> _ClaimPart:
+    def _part(self, table: _FactTable, rng: random.Random, label: str) -> _ClaimPart:
         """A part that holds, or not, as the wanted label asks for most of the time."""
         kind = rng.choice(self.kinds)
         column, other = rng.sample(range(self.columns), 2)
@@ -190,7 +190,7 @@ class Claims(Difficulty):
                 column, other, year = rng.choice(pairs)
         if kind == "gap" and min(table.cells[column][year]) < max(table.cells[other][year]):
             column, other = other, column  # the larger first; where the sources leave it open, either
-        hold = {"True": 1.0, "False": 0.0}.get(wanted, 0.5)
+        hold = {"True": 1.0, "False": 0.0}.get(label, 0.5)
         number, way = self._number(table, (kind, column, other, year, later), rng, rng.random() < hold)
         return _ClaimPart(kind, way, column, other, year, later, number)
 

@@ -1,4 +1,4 @@
-"""What a task is: questions with exact answers, drawn without end, in splits that share no question.
+"""The base class of tasks: endless questions with exact answers, in splits that share no question.
 
 A question has a *canonical form* in which wording, names and order do not count. A hash of that form decides which
 split may hold the question, so the splits are disjoint whatever is drawn, in whatever number, with whatever seed:
@@ -86,7 +86,7 @@ class Task(Protocol):
         ...
 
     def check(self, item: Item, answer: str | None) -> Check:
-        """How one checks a proposed answer without solving; a null answer does not hold."""
+        """A check of a proposed answer without solving the question; a null answer does not hold."""
         ...
 
     def sound(self, item: Item, attempt: str) -> float:

@@ -1,1 +1,3 @@
-"""An existing log as prompts and models see it: blocks of examples with their traces, and where these came from."""
+"""Reading an existing log for prompts and models: blocks of examples with their traces, and the origins of
+the traces.
+"""

@@ -1,4 +1,4 @@
-"""A block of examples with their traces, and what prompts say of them."""
+"""Blocks of examples with their traces, and prompts about them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolkit.log.read.example_blocks import example_ranges
 TRACE_FIELDS = ("attempt", "answer")
 LISTED_FIELDS = ("attempts",)
 GROUP = ("example_id", "pool", "action", "parent_id")
-"""What traces have in common among which a choice is made: an example's in a pool, that go on from one attempt."""
+"""The columns that identify a group for a choice: an example's traces in a pool that revise one attempt."""
 READ = ("trace_id", *GROUP, "sample_index", "text", "answer", "finish_reason")
 """The columns of traces that signals read; recorded log-probabilities are read only by those that need them."""
 ORDER = (*GROUP, "sample_index", "trace_id")
@@ -110,13 +110,13 @@ def _read_block(log: Log, wanted: pl.DataFrame, columns: Sequence[str] = READ) -
     return TraceBlock(examples, traces, frozenset(wanted["trace_id"]), joined_pools(log))
 
 
-def blocks(log: Log, wanted: pl.DataFrame, size: int, columns: Sequence[str] = READ) -> Iterator[TraceBlock]:
+def blocks(log: Log, traces: pl.DataFrame, size: int, columns: Sequence[str] = READ) -> Iterator[TraceBlock]:
     """Blocks of whole examples in order, with about `size` traces that are read, wanted or not."""
-    examples = wanted.select("example_id").unique()
+    examples = traces.select("example_id").unique()
     counts = collect(log.scan("traces", ["example_id"]).group_by("example_id").len(), log)
     for low, high in example_ranges([counts.join(examples, on="example_id", how="semi")], size):
         within = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
-        yield _read_block(log, wanted.filter(within), columns)
+        yield _read_block(log, traces.filter(within), columns)
 
 
 def prompt_about(template: Template, block: TraceBlock, row: Mapping[str, Any]) -> Prompt:

@@ -1,4 +1,4 @@
-"""What the manifest says of how a log came about, and of the logs that it was merged from: its pools, their prompts."""
+"""The origins of a log, from its manifest and those of the logs that it was merged from: pools and their prompts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolkit.errors import RequiredError
 from toolkit.log import Log
 
 ANSWERED_FIELDS = ("attempt", "answer", "prompt")
-"""What the prompt that a trace answered may name besides the columns of `examples`."""
+"""The fields of a trace's prompt beside the columns of `examples`."""
 
 
 def sources_of(source: Any) -> Iterator[Mapping[str, Any]]:

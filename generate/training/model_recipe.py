@@ -1,4 +1,4 @@
-"""What a training recipe says: the task, the model's shape, the schedule, and the phases with their mixture of texts.
+"""Training recipes: the task, the model's shape, the schedule, and the phases with their mixtures of texts.
 
 seed = 0
 
@@ -36,15 +36,15 @@ from toolkit.settings import Checked, check, from_table, setting
 SHIPPED = Path(__file__).resolve().parent / "shipped"
 
 
-def _mixture(given: Any, place: str) -> dict[str, float]:
-    if not isinstance(given, Mapping) or not given:
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes a table of formats, as {{ solve = 4, judge = 1 }}")
-    for name, weight in given.items():
+def _mixture(value: Any, place: str) -> dict[str, float]:
+    if not isinstance(value, Mapping) or not value:
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes a table of formats, as {{ solve = 4, judge = 1 }}")
+    for name, weight in value.items():
         if name not in PROMPTS:
             raise UnknownError(f"`{place}`: unknown format `{name}`; {suggest(name, PROMPTS)}")
         if not isinstance(weight, Real) or isinstance(weight, bool) or not float(weight) > 0:
             raise InvalidError(f"`{place}.{name}` is {quote(weight)}; it takes a number above 0")
-    return {name: float(weight) for name, weight in given.items()}
+    return {name: float(weight) for name, weight in value.items()}
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRecipe(Checked):
-    """Everything that decides the weights. start: folder of a model to go on from, in place of random weights of the
-    shape `model`.
+    """The settings that determine the weights. start: folder of a model to go on from, in place of random weights of
+    the shape `model`.
     """
 
     name: str = setting()

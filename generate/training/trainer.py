@@ -1,4 +1,4 @@
-"""Training from a recipe to a model's folder, with a report of the way there.
+"""Training a recipe's model into a folder, with a report.
 
 Muon trains the matrices (Jordan et al., 2024), AdamW the embeddings and norms, by one schedule.
 """
@@ -32,7 +32,7 @@ from toolkit.files import check_replaceable
 from toolkit.progress import Advance, uncounted
 
 CHOICES = 6
-"""A listwise prompt shows this many attempts at most: with more, its text is longer than what the model reads well."""
+"""Most attempts in a listwise prompt; with more, the text is longer than the model reads well."""
 
 
 @dataclass(frozen=True)
@@ -117,21 +117,21 @@ def _of_attempts(name: str, task: Task, source: _Attempted, rng: random.Random) 
 
 
 def _sample_attempts(
-    model: Any, tokenizer: Any, questions: Iterator[Item], wanted: Attempts, seed: int
+    model: Any, tokenizer: Any, questions: Iterator[Item], settings: Attempts, seed: int
 ) -> list[_Attempted]:
     """Attempts at the next `wanted.questions` questions, by the engine that a recipe would ask.
 
     Each question gets `wanted.samples` whole attempts, and one that is cut off where `wanted.short` names limits.
     """
-    items = list(islice(questions, wanted.questions))
-    shorts = cycle(wanted.short)
-    heats = tuple(islice(cycle(wanted.temperatures), wanted.samples))
+    items = list(islice(questions, settings.questions))
+    shorts = cycle(settings.short)
+    heats = tuple(islice(cycle(settings.temperatures), settings.samples))
     calls = []
     for number, item in enumerate(items):
         prompt = fill("solve", question=item.question)
-        seeds = tuple((seed * len(items) + number) * (wanted.samples + 1) + index for index in range(len(heats)))
-        calls.append(Call(f"{number} whole", prompt, seeds, heats, wanted.max_tokens))
-        if wanted.short:
+        seeds = tuple((seed * len(items) + number) * (settings.samples + 1) + index for index in range(len(heats)))
+        calls.append(Call(f"{number} whole", prompt, seeds, heats, settings.max_tokens))
+        if settings.short:
             calls.append(Call(f"{number} short", prompt, (seeds[-1] + 1,), heats[:1], int(next(shorts))))
     attempts_of: list[list[str]] = [[] for _ in items]
     with tempfile.TemporaryDirectory() as folder:
@@ -146,9 +146,9 @@ def _sample_attempts(
 
 
 IGNORED = -100
-"""The target of a place that is not learnt: torch's cross-entropy leaves it out."""
+"""The target of a position that is not learnt: torch's cross-entropy ignores it."""
 SORTED = 48
-"""Batches that are cut from one run of texts: the more, the less padding and the less randomness."""
+"""Batches cut from one sorted run of texts: more batches give less padding and less randomness."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ LOGGED = 200
 
 @dataclass(frozen=True)
 class _PhaseReport:
-    """What a phase cost and came to. losses: (tokens so far, mean loss per learnt token since the last entry);
+    """The cost and the result of a phase. losses: (tokens so far, mean loss per learnt token since the last entry);
     sampled: the share of right ones among the attempts that the phase learnt from, where it sampled any.
     """
 
@@ -258,7 +258,7 @@ def train_model(
 
 
 class _Training:
-    """The model, its optimizer, and what has been spent."""
+    """The state of training: the model, its optimizer, and the tokens and seconds so far."""
 
     def __init__(self, recipe: ModelRecipe, tokenizer: Any, model: Any, advance: Advance, compiled: bool) -> None:
         import torch

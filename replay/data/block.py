@@ -1,6 +1,7 @@
 """One block of examples of a log as arrays: what the engine replays; `replay.data.read` reads it.
 
-Every array is (E, T): row = example, in example_id order; column = sample index. A null number is NaN.
+Every array of traces is (E, T): row = example, in example_id order; column = sample index. Rows of further tables are
+columns (R,) with offsets by example. A null number is NaN.
 What a policy may see (answers, costs, scores) and what it may not (`judged`, `credit`) are kept apart.
 """
 
@@ -64,6 +65,8 @@ class LoggedPool:
     trace_ids: np.ndarray | None = None  # (E, T) where asked for
     opaque: np.ndarray | None = None  # (E, T) traces with a verdict and no answer; None: there is none
     contested: np.ndarray | None = None  # (E, T) traces whose equal answers are judged differently; None: there is none
+    code_as: Mapping[str, np.ndarray] = field(default_factory=dict)  # `code` of columns in place of answers: (E, T)
+    word_as: Mapping[str, np.ndarray] = field(default_factory=dict)  # `word` of the same: (E, T)
     struck: int | None = None  # sample index of the trace that is left out; those behind it have one less
 
     @cached_property
@@ -83,6 +86,18 @@ class LoggedPool:
         for marked in (self.opaque, self.contested):
             mask |= False if marked is None else marked.any(axis=1)
         return mask
+
+    def voting(self, column: str | None) -> LoggedPool:
+        """The pool with a column of traces in place of its valid answers; None: as it is."""
+        if column is None:
+            return self
+        valid = self.code >= 0
+        code, word = (np.where(valid, of[column], -1) for of in (self.code_as, self.word_as))
+        return replace(self, code=code, word=word)
+
+    def of_trace(self, name: str) -> np.ndarray:
+        """A cost, or a column of traces that was asked for, of each trace: (E, T)."""
+        return self.costs[name] if name in self.costs else self.signals[name]
 
     def first(self, count: int) -> LoggedPool:
         """The first so many traces of each example alone."""
@@ -124,6 +139,44 @@ class LoggedPool:
         return int(self.code.max(initial=-1)) + 1
 
 
+@dataclass(frozen=True)
+class TableRows:
+    """The R rows that a further table, such as `rounds`, has of a pool: by example, then by the table's other keys."""
+
+    frame: pl.DataFrame  # R rows
+    offsets: np.ndarray  # (E + 1,) the rows of example e are those from offsets[e] up to offsets[e + 1]
+
+    @cached_property
+    def size(self) -> np.ndarray:
+        """Rows of each example (E,)."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def example(self) -> np.ndarray:
+        """The example of each row (R,)."""
+        return np.repeat(np.arange(len(self.size)), self.size)
+
+    @cached_property
+    def place(self) -> np.ndarray:
+        """The place of each row among those of its example (R,), from 0."""
+        return np.arange(len(self.frame)) - self.offsets[self.example]
+
+    def numbers(self, column: str) -> np.ndarray:
+        """A column as float64 (R,), NaN for null."""
+        return self.frame[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+    def spread(self, values: np.ndarray, fill: float = 0.0) -> np.ndarray:
+        """Values of the rows (R,) by example and place (E, W), `fill` where there is no row."""
+        out: np.ndarray = np.full((len(self.size), int(self.size.max(initial=1))), fill, dtype=np.float64)
+        out[self.example, self.place] = values
+        return out
+
+    def slice(self, start: int, stop: int) -> TableRows:
+        """The rows of the examples from `start` up to `stop`."""
+        first, last = int(self.offsets[start]), int(self.offsets[stop])
+        return TableRows(self.frame[first:last], self.offsets[start : stop + 1] - first)
+
+
 def judged_unless_null(judged: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """A null prediction is wrong, whatever is measured of its trace; unjudged (NaN) where the example is."""
     return np.where(predicted | np.isnan(judged), judged, 0.0)
@@ -131,7 +184,7 @@ def judged_unless_null(judged: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LogBlock:
-    """A slice of the log: examples in example_id order, and their pools."""
+    """A slice of the log: examples in example_id order, their pools, and rows of further tables by table and pool."""
 
     examples: pl.DataFrame
     vocabulary: pl.Series  # (V,) the answers that `word` and `outside` number
@@ -139,12 +192,23 @@ class LogBlock:
     actions: Mapping[str, Action]  # what the slices of revisions among the pools hold
     outside: np.ndarray  # (N, 3) of each trace whose label is outside the space: example, answer's number, its slices'
     slices: tuple[tuple[str, ...], ...] = ()  # what the last number of `outside` stands for
+    tables: Mapping[tuple[str, str], TableRows] = field(default_factory=dict)
 
     def slice(self, start: int, stop: int) -> LogBlock:
         """The examples from `start` up to `stop`, as views."""
         pools = _each(self.pools, lambda array: array[start:stop])
         inside = self.outside[(self.outside[:, 0] >= start) & (self.outside[:, 0] < stop)]
-        return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside - (start, 0, 0))
+        tables = {name: rows.slice(start, stop) for name, rows in self.tables.items()}
+        inside = inside - (start, 0, 0)
+        return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside, tables=tables)
+
+    def word(self, answer: str) -> int:
+        """Number of an answer in the vocabulary; -1 where it has none."""
+        return self._words.get(answer, -1)
+
+    @cached_property
+    def _words(self) -> dict[str, int]:
+        return {answer: number for number, answer in enumerate(self.vocabulary)}
 
     @cached_property
     def hashes(self) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
+from typing import Any
 
 import polars as pl
 
@@ -43,11 +44,43 @@ class Contents:
     revisions: frozenset[tuple[str, str, str]]  # (action, base pool, own pool) of revisions of a sample 0
     lowest: Callable[[str, str], float | None] = field(repr=False, compare=False)
     """The lowest score by a verifier on a pool of first attempts, in the whole log; read when it is first asked for."""
+    positioned: frozenset[str] = frozenset()
+    """Pools whose traces have a `position`: guesses while a question unfolds, which come in their order."""
     fitted: Mapping[str, FitRecord] = field(default_factory=dict, repr=False, compare=False)
     """What the manifest says of verifiers that were fitted on the log."""
+    rows: Callable[[str], Mapping[str, int]] = field(default=lambda table: {}, repr=False, compare=False)
+    """Pools of a further table, as `rounds`, with the most rows of an example; read when it is first asked for."""
+    least: Callable[[str, str, str], float | None] = field(default=lambda *of: None, repr=False, compare=False)
+    """The least number in a column of lists, of the rows of a pool in a further table; None where none is logged."""
+    nulls: Callable[[str, str, str, str], bool] = field(default=lambda *of: False, repr=False, compare=False)
+    """Whether a column is null on any of the rows of a pool in a further table for which an SQL condition holds."""
+    pool_setting: Callable[[str, str], Any] = field(default=lambda pool, key: None, repr=False, compare=False)
+    """What the manifest says of a pool under a key; None where it does not say."""
+
+    @property
+    def in_order(self) -> frozenset[str]:
+        """Pools whose traces may not be permuted."""
+        return self.whole | self.positioned
+
+    def require_other_orders(self, pool: str, then: str) -> None:
+        """Raise where the traces of a pool may not be permuted; `then`: what that rules out, in words."""
+        why = "has no prefixes (`prefix: false`)" if pool in self.whole else "has positions, which keep their order"
+        if pool in self.in_order:
+            raise UnsuitableError(f"pool `{pool}` {why}, so {then}")
 
     def require_pool(self, pool: str) -> None:
         require_known(pool, self.pools, f"the log has no pool `{pool}` of first attempts")
+
+    def table_pool(self, table: str, pool: str | None) -> str:
+        """The pool of the rows of a further table; the only one where none is named."""
+        pools = self.rows(table)
+        if not pools:
+            raise UnsuitableError(f"the log has no `{table}`")
+        if pool is None and len(pools) > 1:
+            raise AmbiguousError(f"`{table}` has {len(pools)} pools, so it needs `pool`; {suggest('', pools)}")
+        if pool is not None:
+            require_known(pool, pools, f"`{table}` has no pool `{pool}`")
+        return next(iter(pools)) if pool is None else pool
 
     def require_action(self, action: str) -> None:
         require_known(action, self.actions, f"the log has no action `{action}`")
@@ -94,6 +127,13 @@ class Contents:
                 f"column `{measure}` of traces holds {dtype}; a measure is bool, or a float from 0 to 1"
             )
 
+    def require_answers_as(self, name: str) -> None:
+        """A column of traces, of texts, that may stand in place of answers."""
+        require_known(name, self.trace_columns, f"traces have no column `{name}` for `answers_as`")
+        if self.trace_columns[name] != pl.String:
+            dtype = self.trace_columns[name]
+            raise UnsuitableError(f"column `{name}` of traces holds {dtype}; `answers_as` takes a column of texts")
+
     def require_groups(self, by: str, name: str = "by") -> None:
         """A column of examples whose values make groups; `name`: the argument that it is given as."""
         require_known(by, self.example_columns, f"examples have no column `{by}` for {argument(name)}")
@@ -138,8 +178,9 @@ def opened(log: AnyLog) -> tuple[Log, Contents]:
 
 def read_contents(log: Log) -> Contents:
     """One scan over the names in the log."""
-    kinds = log.scan("traces", ["pool", "action", "opaque", "sample_index"]).group_by("pool", "action")
-    frame = collect(kinds.agg(pl.col("opaque").any(), pl.col("sample_index").max()), log)
+    kinds = log.scan("traces", ["pool", "action", "opaque", "sample_index", "position"]).group_by("pool", "action")
+    facts = pl.col("opaque").any(), pl.col("sample_index").max(), pl.col("position").is_not_null().any()
+    frame = collect(kinds.agg(facts), log)
     solves = frame.filter(pl.col("action") == "solve")
     veiled = frozenset(solves.filter("opaque")["pool"])
     answered = _answered(log, veiled) if veiled else frozenset()
@@ -158,8 +199,33 @@ def read_contents(log: Log) -> Contents:
         sizes={pool: largest + 1 for pool, largest in solves.select("pool", "sample_index").iter_rows()},
         revisions=_revisions(log) if len(solves) < len(frame) else frozenset(),
         lowest=cache(partial(_lowest, log, len(frame) == 1)),
+        positioned=frozenset(solves.filter("position")["pool"]),
         fitted=fitted_verifiers(log),
+        rows=cache(partial(_most_rows, log)),
+        least=cache(partial(_least, log)),
+        nulls=cache(partial(_nulls, log)),
+        pool_setting=lambda pool, key: None if log.manifest is None else log.manifest.pool_setting(pool, key),
     )
+
+
+def _least(log: Log, table: str, pool: str, column: str) -> float | None:
+    """The least number in the lists of a column of the rows of a pool."""
+    rows = log.scan(table, ["pool", column]).filter(pl.col("pool") == pool)
+    least: float | None = collect(rows.select(pl.col(column).list.min().min()), log).item()
+    return least
+
+
+def _nulls(log: Log, table: str, pool: str, column: str, condition: str) -> bool:
+    rows = log.scan(table).filter(pl.col("pool") == pool, pl.sql_expr(condition))
+    return bool(collect(rows.select(pl.col(column).is_null().any()), log).item())
+
+
+def _most_rows(log: Log, table: str) -> dict[str, int]:
+    """The most rows that an example has, by pool of a further table."""
+    if not log.has(table):
+        return {}
+    counts = log.scan(table, ["example_id", "pool"]).group_by("pool", "example_id").len()
+    return dict(collect(counts.group_by("pool").agg(pl.col("len").max()).sort("pool"), log).iter_rows())
 
 
 def _lowest(log: Log, alone: bool, pool: str, verifier: str) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from replay.sampling.abandon import NAMED_TOKENS
 from toolkit.errors import MismatchError, errors_begin
 from toolkit.log import Log, collect
 from toolkit.models import of_schema, pairs
@@ -98,3 +99,33 @@ def one_fold(log: Log, verifiers: Iterable[str]) -> dict[str, int]:
             "them: fit them with the same --train-on, --folds and --seed"
         )
     return dict(folds.select("example_id", "fold").iter_rows())
+
+
+BEFORE = ("prompt_tokens", "temperature", "max_tokens", "sample_index", "position")
+"""Columns of traces that are known before a trace is written."""
+
+
+def read_later(fitted: Mapping[str, FitRecord], verifier: str, tokens: int) -> str | None:
+    """What a verifier that was fitted on the log reads that is not there after so many tokens; None where it is."""
+    record = fitted.get(verifier)
+    if record is None:
+        return None
+    settings, places = record.settings, record.places
+    name = settings["name"]
+    verifier_places = [place for place in places if verifier == f"{name}:{place[0]}:{place[1]}"] or places
+    late = next((token for _, token in verifier_places if not 0 <= token < tokens), None)
+    if late is not None:
+        return f"states at token {late}"
+    for given in settings["inputs"]:
+        source, _, rest = given.partition(":")
+        if source == "verifier" and not _early(rest, tokens):
+            return read_later(fitted, rest, tokens) if rest in fitted else f"`{given}`"
+        if source == "tokens" or (source == "trace" and rest not in BEFORE):
+            return f"`{given}`"
+    return None
+
+
+def _early(verifier: str, tokens: int) -> bool:
+    """Whether a verifier by its name scored traces after no more than so many tokens."""
+    match = NAMED_TOKENS.fullmatch(verifier)
+    return match is not None and int(match[1]) <= tokens

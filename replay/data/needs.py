@@ -1,4 +1,4 @@
-"""What policies need of a log, as a value that adds up: pools, revisions, scores, columns."""
+"""What policies need of a log, as a value that adds up: pools, revisions, scores, columns, rows of other tables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from dataclasses import dataclass, fields
 from functools import reduce
 from operator import or_
 
+from toolkit.log.contract.schema import keys_of, schema_of
+
 Action = tuple[str, str, str | None]
 """Action, base pool, own pool of its revisions; None: any."""
+TABLE_COSTS = ("calls", "queries", "prompt_tokens", "completion_tokens", "latency_s", "device_s")
+"""What a row of a further table may have cost."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,9 @@ class Needs:
     `pools`: of first attempts. `actions`: revisions of sample 0 of one of these. `scores`: (slice, verifier), a slice
     being a pool or `slice_name` of an action. `trace_columns`, `features`, `example_columns`: further columns of these
     tables. `suffixes`: of so many last tokens the log-probabilities are added up. `cuts`: (pool, tokens) of traces that
-    may be abandoned after so many tokens.
+    may be abandoned after so many tokens. `tables`: (table, pool, column) of the rows of further tables, as `rounds`.
+    `answers`: those that policies may give although no trace has them. `answers_as`: columns of traces, of texts, that
+    may stand in place of answers.
     """
 
     pools: frozenset[str] = frozenset()
@@ -29,6 +35,9 @@ class Needs:
     example_columns: frozenset[str] = frozenset()
     suffixes: frozenset[int] = frozenset()
     cuts: frozenset[tuple[str, int]] = frozenset()
+    tables: frozenset[tuple[str, str, str]] = frozenset()
+    answers: frozenset[str] = frozenset()
+    answers_as: frozenset[str] = frozenset()
 
     def __or__(self, other: Needs) -> Needs:
         return Needs(*(getattr(self, field.name) | getattr(other, field.name) for field in fields(Needs)))
@@ -56,6 +65,13 @@ def revisions(action: str, base: str, pool: str | None) -> Needs:
 def scores_on(slices: Collection[str], verifier: str) -> Needs:
     """The scores of a verifier on some slices."""
     return Needs(scores=frozenset((name, verifier) for name in slices))
+
+
+def rows_of(table: str, pool: str, *columns: str) -> Needs:
+    """Some columns of the rows of a pool in a further table, with the table's keys and what each row cost."""
+    costs = [name for name in TABLE_COSTS if name in schema_of(table)]
+    names = {*columns, *keys_of(table), *costs} - {"example_id", "pool"}
+    return Needs(tables=frozenset((table, pool, name) for name in names))
 
 
 def slice_name(action: str, base: str, pool: str | None = None) -> str:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.documents import parse_toml, read_text
 from toolkit.errors import InvalidError, RequiredError, errors_begin
 from toolkit.settings import check, from_table, setting
+
+PRICE = "price"
+"""The outcome column of what calls cost in money."""
+WORDS = ("currency", "source", "date")
+"""Keys of `[prices]` that hold a text; the others are models and verifiers."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +33,15 @@ class _TokenPrice:
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices per million tokens, prompt and completion, by model or verifier; each that is used needs an entry."""
+    """Prices per million tokens, prompt and completion, by model or verifier; each that is used needs an entry.
+
+    `currency`: its sign or code, as headings have it; `source` and `date`: where the prices stand, and of what day.
+    """
 
     per_million: Mapping[str, tuple[float, float]]
+    currency: str = ""
+    source: str = ""
+    date: str = ""
 
     def expr(self, name: str) -> pl.Expr:
         """Price of a call, from its tokens and the model or verifier in column `name` (unpriced: null)."""
@@ -37,22 +50,56 @@ class Prices:
         completion = pl.col(name).replace_strict(completions, default=None, return_dtype=pl.Float64)
         return (pl.col("prompt_tokens") * prompt + pl.col("completion_tokens") * completion) / 1e6
 
+    def columns(self) -> tuple[OutcomeColumn, ...]:
+        """The table of columns with the currency in the heading of money, and in a remark the source of the prices."""
+        heading = f"{self.currency or PRICE}/1,000"
+        if any(column.header == heading and column.name != PRICE for column in COLUMNS):
+            heading = f"{PRICE} {heading}"
+        remark = ", ".join(part for part in (f"prices of {self.source}" if self.source else "", self.date) if part)
+        return tuple(
+            replace(column, header=heading, remark=remark) if column.name == PRICE else column for column in COLUMNS
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The prices as plain data, as a policy file has them."""
+        words = {name: getattr(self, name) for name in WORDS if getattr(self, name)}
+        entries = {name: {"prompt": one, "completion": two} for name, (one, two) in self.per_million.items()}
+        return {**words, **entries}
+
 
 def prices_from(table: object) -> Prices | None:
-    """Prices from the table `[prices]`; None where there is none."""
+    """Prices from the table `[prices]`; None where there is none. A lone number prices both kinds of tokens."""
     if table is None:
         return None
     if not isinstance(table, Mapping):
         raise InvalidError("`prices` takes a table of models and verifiers")
-    entries = {name: from_table(_TokenPrice, entry, f"prices.{name}") for name, entry in table.items()}
-    return Prices({name: (one.prompt, one.completion) for name, one in entries.items()})
+    words = {key: str(table[key]) for key in WORDS if key in table and not isinstance(table[key], Mapping)}
+    entries = {}
+    for name, entry in table.items():
+        if name not in words:
+            both = isinstance(entry, int | float) and not isinstance(entry, bool)
+            given = {"prompt": entry, "completion": entry} if both else entry
+            one = from_table(_TokenPrice, given, f"prices.{name}")
+            entries[name] = (one.prompt, one.completion)
+    return Prices(entries, **words)
 
 
-def load_prices(path: str | Path) -> Prices:
+def columns_with(prices: Prices | None) -> tuple[OutcomeColumn, ...]:
+    """The table of columns as prices name them."""
+    return COLUMNS if prices is None else prices.columns()
+
+
+GivenPrices = Prices | str | Path | None
+"""Types that a function takes for prices."""
+
+
+def load_prices(given: str | Path | Prices) -> Prices:
     """Prices alone, from the table `[prices]` of a TOML file. ThinkbackError where it has none."""
-    tables = parse_toml(read_text(path, f"the prices in {path}"), str(path))
-    with errors_begin(f"{path}: "):
+    if isinstance(given, Prices):
+        return given
+    tables = parse_toml(read_text(given, f"the prices in {given}"), str(given))
+    with errors_begin(f"{given}: "):
         prices = prices_from(tables.get("prices"))
     if prices is None:
-        raise RequiredError(f"{path} has no table `[prices]`")
+        raise RequiredError(f"{given} has no table `[prices]`")
     return prices

@@ -1,4 +1,4 @@
-"""Reading a block of a log: rows of traces, verifications and features become the arrays of `replay.data.block`."""
+"""Reading a block of a log: rows of traces, scores, features and further tables become `replay.data.block`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 
 from replay.data.abandoned import cut_pool
-from replay.data.block import SCORE_COSTS, TRACE_COSTS, LogBlock, LoggedPool, Scores
+from replay.data.block import SCORE_COSTS, TRACE_COSTS, LogBlock, LoggedPool, Scores, TableRows
 from replay.data.needs import Needs
 from replay.data.prices import Prices
 from toolkit.errors import InvalidError, MismatchError, RequiredError
 from toolkit.log import Log, collect
+from toolkit.log.contract.schema import keys_of
 
 OUTSIDE = "answer outside"
 """A column while a block is read: with a space, so that no column of a log is in its way."""
@@ -31,7 +32,7 @@ class BlockRequest:
 
 
 def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBlock:
-    """Read the traces and verifications of `examples` (sorted by id) that `request` names.
+    """Read the traces, verifications and rows of further tables of `examples` (sorted by id) that `request` names.
 
     `examples` has example_id and labels. Raises ThinkbackError when a measure is not within [0, 1] or a
     model or verifier has no price.
@@ -40,9 +41,14 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
     low, high = examples["example_id"][0], examples["example_id"][-1]
     within = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
     traces = _read_traces(log, examples, rows, within, request)
-    vocabulary = pl.concat([traces["answer"], traces[OUTSIDE]]).unique().drop_nulls().sort()
+    others = pl.Series("answer", sorted(request.needs.answers), dtype=pl.String)
+    named = sorted(request.needs.answers_as)
+    texts = (traces[_votes_as(name)].alias("answer") for name in named)
+    vocabulary = pl.concat([traces["answer"], traces[OUTSIDE], others, *texts]).unique().drop_nulls().sort()
     words = pl.DataFrame({"answer": vocabulary, "word": np.arange(len(vocabulary), dtype=np.int32)})
-    traces = _numbered(traces.join(words, on="answer", how="left", maintain_order="left"))
+    traces = _numbered(traces, words, "answer", "word", "code")
+    for name in named:
+        traces = _numbered(traces, words, _votes_as(name), f"word as {name}", f"code as {name}")
     scores = _read_scores(log, traces, within, request)
     whole = log.pools_without_prefix()
     pools = {
@@ -57,14 +63,43 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
         )
         pools[cut.name] = cut
     actions = {name: action for action, name in request.needs.slices.items()}
-    return LogBlock(examples, vocabulary, pools, actions, *_outside(traces, words))
+    tables = _read_tables(log, rows, len(examples), within, request.needs)
+    return LogBlock(examples, vocabulary, pools, actions, *_outside(traces, words), tables)
 
 
-def _numbered(traces: pl.DataFrame) -> pl.DataFrame:
-    """Add `code`: the number of each valid answer among those of its slice and example, by first appearance."""
-    valid, owner = pl.col("word").is_not_null(), ("slice", "e")
-    first = traces.with_columns(code=pl.when(valid).then(pl.col("s").min().over(*owner, "word")))
-    return first.with_columns(code=pl.col("code").rank("dense").over(*owner).cast(pl.Int32) - 1)
+def _read_tables(
+    log: Log, rows: pl.LazyFrame, examples: int, within: pl.Expr, needs: Needs
+) -> dict[tuple[str, str], TableRows]:
+    """Rows of further tables by table and pool."""
+    tables = {}
+    for table in sorted({table for table, _, _ in needs.tables}):
+        pools = sorted({pool for one, pool, _ in needs.tables if one == table})
+        columns = sorted({column for one, _, column in needs.tables if one == table})
+        keys = [key for key in keys_of(table) if key in columns]
+        scan = log.scan(table, ["example_id", "pool", *columns]).filter(within & pl.col("pool").is_in(pools))
+        frame = collect(scan.join(rows, on="example_id", how="inner"), log).sort("e", *keys)
+        for pool in pools:
+            of_pool = frame.filter(pl.col("pool") == pool)
+            counts = np.bincount(of_pool["e"].to_numpy(), minlength=examples)
+            offsets = np.concatenate([[0], np.cumsum(counts)])
+            tables[table, pool] = TableRows(of_pool.select(columns), offsets)
+    return tables
+
+
+def _numbered(traces: pl.DataFrame, words: pl.DataFrame, column: str, word: str, code: str) -> pl.DataFrame:
+    """Add `word`, the number of each text of a column in the vocabulary, and `code`: its number among those of its
+    slice and example, by first appearance.
+    """
+    numbers = words.rename({"answer": column, "word": word})
+    traces = traces.join(numbers, on=column, how="left", maintain_order="left")
+    known, owner = pl.col(word).is_not_null(), ("slice", "e")
+    first = traces.with_columns(pl.when(known).then(pl.col("s").min().over(*owner, word)).alias(code))
+    return first.with_columns((pl.col(code).rank("dense").over(*owner).cast(pl.Int32) - 1).alias(code))
+
+
+def _votes_as(name: str) -> str:
+    """The column of texts that stand in place of valid answers, while a block is read."""
+    return f"votes as {name}"
 
 
 def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> tuple[np.ndarray, tuple[tuple[str, ...], ...]]:
@@ -107,6 +142,7 @@ def _read_traces(
         "reads",
         *([request.measure] if request.measure else []),
     ]
+    columns += sorted(request.needs.answers_as)
     columns += [*sorted(request.needs.trace_columns), *(["token_logprobs"] if request.needs.suffixes else [])]
     solves = (pl.col("action") == "solve") & pl.col("pool").is_in(sorted(request.needs.pools))
     revisions = pl.col("action").is_in(sorted({action for action, _, _ in request.needs.actions}))
@@ -119,7 +155,8 @@ def _read_traces(
         frame = frame.join(collect(numbers, log), on="trace_id", how="left", maintain_order="left")
     frame = _sliced(frame, request.needs)
     logprobs = pl.col("token_logprobs").cast(pl.List(pl.Float64))  # not logged: null; the sum of none: 0
-    return _valid_answers(frame, examples).with_columns(
+    as_answers = [pl.col(name).alias(_votes_as(name)) for name in sorted(request.needs.answers_as)]
+    return _valid_answers(frame.with_columns(as_answers), examples).with_columns(
         pl.col("sample_index").alias("s"),
         (pl.col("finish_reason") == "length").cast(pl.Float64).alias("truncated"),
         pl.col("finalizer_used").cast(pl.Float64).alias("finalizers"),
@@ -211,7 +248,8 @@ def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: Block
     )
     frame = collect(scan, log)
     if request.prices:
-        _all_priced(frame, "verifier", request.prices)
+        tokens = pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens") > 0)
+        _all_priced(frame.filter(tokens), "verifier", request.prices)  # one without tokens costs nothing at any price
         frame = frame.with_columns(pl.col("price").fill_null(0.0))
     return frame
 
@@ -256,6 +294,8 @@ def _pool(
         trace_ids=_spread(traces, "trace_id", shape, None, object) if request.identified else None,
         opaque=_marked(traces, "opaque", shape),
         contested=_marked(traces, "contested", shape),
+        code_as={one: _spread(traces, f"code as {one}", shape, -1, np.int32) for one in request.needs.answers_as},
+        word_as={one: _spread(traces, f"word as {one}", shape, -1, np.int32) for one in request.needs.answers_as},
     )
 
 

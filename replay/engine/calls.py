@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replay.data.block import LogBlock, LoggedPool
-from replay.engine.costs import AT, COSTS, GENERATED, charged, elapsed
+from replay.engine.costs import AT, COSTS, CallKey, RowCalls, elapsed, weighed
 from replay.engine.outcome import Against, Outcome
 
 
@@ -47,8 +47,8 @@ class CallMask:
         return CallMask(self.among * on[:, None], self.count * on, self.draw)
 
 
-Calls = Mapping[tuple[str, str | None], CallMask]
-"""Masks of traces by (pool, None), of verifications by (pool, verifier). A listwise call counts on all its rows."""
+Calls = Mapping[CallKey, CallMask]
+"""Masks of calls by their kind: traces of a slice, its verifications, rows of a further table."""
 
 
 GENERATION = "generation"
@@ -190,9 +190,41 @@ def with_draw(among: np.ndarray, draw: Draw) -> CallMask:
     return CallMask(among.astype(float), among.sum(axis=1) * share, draw)
 
 
+def path_of_rows(
+    block: LogBlock, calls: RowCalls, paid: np.ndarray, reason: np.ndarray, reasons: tuple[str, ...],
+    ending: np.ndarray, measured: Mapping[str, np.ndarray], words: np.ndarray | None = None,
+    correct: np.ndarray | None = None,
+) -> PolicyPath:  # fmt: skip
+    """The path that pays some rows of a further table, `paid` (R,) bool, on examples whose `reason` (E,) is 0.
+
+    `ending` (E,); `measured`: columns of outcomes (E,) of its own, beside the calls and queries that the rows log and
+    the number of rows, `rounds`. `words` (E,): the answers as numbers of the vocabulary, and `correct` (E,): whether
+    they are right; None where the policy has none.
+    """
+    rows, examples = block.tables[calls.table, calls.pool], len(reason)
+    mask = certain(rows.spread(paid.astype(float)) * (reason == 0)[:, None])
+    path = Realization(np.ones(examples), (CallSegment({calls: mask}),))
+    logged = {name: calls.logged(block, name) for name in ("calls", "queries") if name in rows.frame.columns}
+    counts = {name: weighed(mask.among, values).sum(axis=1) for name, values in logged.items()}
+    unknown = np.full(examples, np.nan)
+    outcome = Outcome(
+        reason=reason,
+        reasons=reasons,
+        costs=extra_cost(block, path.segments, []),
+        correct=unknown if correct is None else correct,
+        credit=unknown,
+        words=np.full((1, examples), -1, np.int32) if words is None else words[None, :].astype(np.int32),
+        shares=None,
+        rows=np.ones(examples, dtype=np.int64),
+        ending=ending.astype(np.int8),
+        measured=counts | {"rounds": mask.count} | dict(measured),
+    )
+    return PolicyPath(outcome, (path,), None, {})
+
+
 def union(calls: Iterable[Calls]) -> Calls:
     """Union of calls."""
-    masks: dict[tuple[str, str | None], CallMask] = {}
+    masks: dict[CallKey, CallMask] = {}
     for some in calls:
         for key, paid in some.items():
             other = masks.get(key)
@@ -222,13 +254,8 @@ def extra_cost(block: LogBlock, segments: Sequence[CallSegment], known: Sequence
 def _extra_tokens(block: LogBlock, calls: Calls, known: Calls) -> np.ndarray:
     """Expected tokens (E,) of the `calls` that are not `known`."""
     tokens = np.zeros(len(block.examples))
-    for (name, verifier), paid in calls.items():
-        pool = block.pools[name]
-        if verifier is None:
-            cost = pool.costs["prompt_tokens"] + pool.costs["completion_tokens"]
-        else:
-            cost = pool.scores[verifier].costs["verification_tokens"]
-        tokens += _weighed(_probability_new((name, verifier), paid, known), cost).sum(axis=1)
+    for key, paid in calls.items():
+        tokens += weighed(_probability_new(key, paid, known), key.tokens(block)).sum(axis=1)
     return tokens
 
 
@@ -241,40 +268,27 @@ def expected_tokens(block: LogBlock, realizations: Iterable[Realization], known:
     return tokens
 
 
-def _probability_new(key: tuple[str, str | None], paid: CallMask, known: Calls) -> np.ndarray:
+def _probability_new(key: CallKey, paid: CallMask, known: Calls) -> np.ndarray:
     """Probability (E, T) that a call is paid and was not known."""
     other = known.get(key)
     return paid.probability if other is None else paid.probability * (1 - other.probability)
 
 
-def _weighed(probability: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """probability * values, where a value that is not logged counts only if it can be paid."""
-    return np.where(probability > 0, probability * values, 0.0)
-
-
 def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.ndarray:
     costs = np.zeros((len(block.examples), len(COSTS)))
     waited: np.ndarray | float = 0.0  # seconds of traces that were generated side by side, whatever slice they are in
-    for (name, verifier), paid in segment.calls.items():
-        pool, new = block.pools[name], _probability_new((name, verifier), paid, known)
+    for key, paid in segment.calls.items():
+        new = _probability_new(key, paid, known)
         if not new.any():
             continue
-        if verifier is None:
-            costs[:, AT["traces"]] += new.sum(axis=1)
-            costs[:, AT["valid_traces"]] += (new * (pool.code >= 0)).sum(axis=1)
-            for cost, values in pool.costs.items():
-                costs[:, AT[GENERATED.get(cost, cost)]] += _weighed(new, values).sum(axis=1)
-            seconds = _weighed(new, pool.costs["latency_s"])
+        for column, values in key.costs(block, new):
+            costs[:, column] += values
+        if (waits := key.waits(block)) is not None:
+            seconds = weighed(new, waits)
             if segment.side_by_side:
                 waited = waited + seconds
             else:
                 costs[:, AT["latency_s"]] += seconds.sum(axis=1)
-        else:
-            scores = pool.scores[verifier]
-            number = np.where(scores.listwise, (new > 0).any(axis=1), new.sum(axis=1))
-            costs[:, AT["verifications"]] += number
-            for column, values in charged(scores.costs):
-                costs[:, column] += _weighed(new, values).sum(axis=1)
     if isinstance(waited, np.ndarray):
         costs[:, AT["latency_s"]] += _seconds(segment, waited)
     return costs

@@ -1,10 +1,14 @@
-"""The costs that calls add up to, as the last axis of the engine's arrays."""
+"""The costs that calls add up to, as the last axis of the engine's arrays, and the kinds of calls, which have them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
+
+from replay.data.block import LogBlock
 
 COSTS = (
     "traces", "valid_traces", "finalizers", "truncated", "prompt_tokens", "completion_tokens",
@@ -53,3 +57,99 @@ def elapsed(seconds: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
         done[:, step] = before + slowest
         before, slowest = np.where(end, done[:, step], before), np.where(end, 0.0, slowest)
     return done
+
+
+def weighed(probability: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """probability * values, where a value that is not logged counts only if it can be paid."""
+    return np.where(probability > 0, probability * values, 0.0)
+
+
+@dataclass(frozen=True)
+class CallKey(ABC):
+    """Calls of one kind. Equal keys are the same calls, wherever they are paid. Arrays (E, T): by example and place.
+
+    `slice`: of the traces that they write or verify; empty where they are of none. `verifier`: whose verifications they
+    are; None where they are none.
+    """
+
+    slice: str = ""
+    verifier: str | None = None
+
+    @property
+    def of_traces(self) -> bool:
+        """Whether each writes a trace."""
+        return bool(self.slice) and self.verifier is None
+
+    @abstractmethod
+    def costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Numbers in COSTS, with what calls paid with a probability (E, T) add (E,)."""
+
+    @abstractmethod
+    def tokens(self, block: LogBlock) -> np.ndarray:
+        """Tokens of each call (E, T), NaN where they are not logged."""
+
+    def waits(self, block: LogBlock) -> np.ndarray | None:
+        """Seconds of each call (E, T), where several may run side by side; None where `costs` has them."""
+        return None
+
+
+@dataclass(frozen=True)
+class TraceCalls(CallKey):
+    """The calls that write the traces of a slice."""
+
+    def costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        pool = block.pools[self.slice]
+        yield AT["traces"], paid.sum(axis=1)
+        yield AT["valid_traces"], (paid * (pool.code >= 0)).sum(axis=1)
+        for cost, values in pool.costs.items():
+            yield AT[GENERATED.get(cost, cost)], weighed(paid, values).sum(axis=1)
+
+    def tokens(self, block: LogBlock) -> np.ndarray:
+        costs = block.pools[self.slice].costs
+        return costs["prompt_tokens"] + costs["completion_tokens"]
+
+    def waits(self, block: LogBlock) -> np.ndarray:
+        return block.pools[self.slice].costs["latency_s"]
+
+
+@dataclass(frozen=True)
+class ScoreCalls(CallKey):
+    """The verifications of a slice by a verifier. A listwise call counts on all its rows."""
+
+    def costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        scores = block.pools[self.slice].scores[str(self.verifier)]
+        yield AT["verifications"], np.where(scores.listwise, (paid > 0).any(axis=1), paid.sum(axis=1))
+        for column, values in charged(scores.costs):
+            yield column, weighed(paid, values).sum(axis=1)
+
+    def tokens(self, block: LogBlock) -> np.ndarray:
+        return block.pools[self.slice].scores[str(self.verifier)].costs["verification_tokens"]
+
+
+ROW_COSTS = {
+    "prompt_tokens": ("prompt_tokens",), "completion_tokens": ("completion_tokens",),
+    "latency_s": ("generation_s", "latency_s"), "device_s": ("device_s",),
+}  # fmt: skip
+"""The columns that each cost of a row is added to."""
+
+
+@dataclass(frozen=True)
+class RowCalls(CallKey):
+    """What the rows of a pool in a further table stand for, such as the rounds of a retrieval. They have no price."""
+
+    table: str = ""
+    pool: str = ""
+
+    def logged(self, block: LogBlock, column: str) -> np.ndarray:
+        """A column of the rows (E, T); NaN where it is not logged."""
+        rows = block.tables[self.table, self.pool]
+        return rows.spread(rows.numbers(column), np.nan)
+
+    def costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        for cost, columns in ROW_COSTS.items():
+            total = weighed(paid, self.logged(block, cost)).sum(axis=1)
+            yield from ((AT[column], total) for column in columns)
+        yield AT["price"], np.where(paid.any(axis=1), np.nan, 0.0)
+
+    def tokens(self, block: LogBlock) -> np.ndarray:
+        return self.logged(block, "prompt_tokens") + self.logged(block, "completion_tokens")

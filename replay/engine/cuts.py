@@ -9,7 +9,7 @@ import numpy as np
 
 from replay.engine import outcome as ends
 from replay.engine.calls import GENERATION, CallMask, CallSegment, Cutting, Reveals, Verifying, certain
-from replay.engine.costs import COSTS
+from replay.engine.costs import COSTS, CallKey, ScoreCalls, TraceCalls
 from replay.engine.outcome import Outcome, Stopped
 from replay.engine.trajectory import NEVER_MISSING, Trajectory
 from replay.sampling.abandon import Abandon, Abandonment
@@ -19,7 +19,8 @@ from replay.sampling.ties import EARLIEST
 from replay.sampling.unscored import PARTIAL
 from toolkit.errors import counted
 
-EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, CONTESTED, OPAQUE, UNCOUNTED, UNCHECKED, UNREAD = range(1, 11)
+EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, CONTESTED = range(1, 7)
+OPAQUE, UNCOUNTED, UNCHECKED, NULL, UNNAMED, UNREAD = range(7, 13)
 """Numbers of the reasons for partial examples, as in `reasons`; from UNREAD on one for each feature of the order."""
 
 
@@ -30,6 +31,7 @@ class Cut:
     `all_scores`: whether the policy needs the score of every trace, wherever it stops. `whole`: whether the pool is
     replayed whole or not at all. `shrinks`: whether the cap shrinks to what the pool holds. `compares`: whether the
     policy compares answers with each other. `over_orders`: whether any trace of the pool may be among the first.
+    `uncapped`: whether the cap is the whole pool, however many it holds.
     """
 
     stop: StopRule
@@ -39,6 +41,7 @@ class Cut:
     shrinks: bool
     compares: bool
     over_orders: bool = False
+    uncapped: bool = False
 
     def reach(self, generated: np.ndarray) -> np.ndarray:
         """Number (E,) of a walk's generated traces that may be paid."""
@@ -53,9 +56,14 @@ def cut(trajectory: Trajectory, how: Cut) -> Stopped:
 
 
 def reasons(
-    pool: str | None, verifier: str | None, cap: int, features: tuple[str, ...], abandon: Abandon | None
+    pool: str | None,
+    verifier: str | None,
+    cap: int,
+    features: tuple[str, ...],
+    abandon: Abandon | None,
+    nulls: tuple[str, str],
 ) -> tuple[str, ...]:
-    """Reasons for partial examples, numbered as in `Outcome.reason`."""
+    """Reasons for partial examples, numbered as in `Outcome.reason`; `nulls`: where stop and votes read a null."""
     return (
         "served",
         f"no trace in pool `{pool}`",
@@ -68,6 +76,7 @@ def reasons(
         f"pool `{pool}` has verdicts without answers (opaque), which cannot vote",
         f"pool `{pool}` has no `completion_tokens` of a trace that may be abandoned",
         f"verifier `{None if abandon is None else abandon.verifier}` did not score a trace that may be abandoned",
+        *nulls,
         *(f"feature `{name}` is null for a trace that the surrogate reads" for name in features),
     )
 
@@ -91,6 +100,8 @@ def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.n
     unread = trajectory.steps.unread
     if unread is not None and (blind := unread <= step).any():
         reason[blind] = UNREAD + trajectory.unread_features.argmax(axis=0)[blind]
+    if (nulls := how.stop.nulls(trajectory.prefix)) is not None:
+        reason[(nulls & (np.arange(nulls.shape[1]) < step[:, None])).any(axis=1)] = NULL
     if trajectory.abandonment is not None:
         generated = trajectory.paid_traces(step)
         for lacking, why in (
@@ -105,9 +116,12 @@ def why_partial(trajectory: Trajectory, how: Cut, step: np.ndarray, called: np.n
     for marked, why in ((trajectory.pool.opaque, OPAQUE), (trajectory.pool.contested, CONTESTED)):
         if how.compares and marked is not None:
             reason[marked.any(axis=1)] = why
+    if (column := trajectory.walk.answers_as) is not None:
+        unnamed = (trajectory.pool.code >= 0) & (trajectory.pool.code_as[column] < 0)
+        reason[unnamed.any(axis=1)] = UNNAMED
     if how.whole:
         reason[(size > how.cap) | (trajectory.pool.behind_gap > 0)] = WHOLE_POOL
-    if not how.shrinks:
+    if not how.shrinks and not how.uncapped:
         reason[size < how.cap] = SHORT_POOL
     reason[size == 0] = EMPTY_POOL
     return reason
@@ -118,7 +132,7 @@ def _stop(trajectory: Trajectory, how: Cut) -> tuple[np.ndarray, np.ndarray]:
     generated = np.minimum(trajectory.generated, how.cap)
     later = trajectory.walk.order.verifies_later
     step, ruled = how.stop.stop(trajectory.prefix, trajectory.steps.limit if later else generated, trajectory.ends)
-    capped = np.where(generated < how.cap, ends.EXHAUSTED, ends.CAP)
+    capped = np.where((generated < how.cap) & (not how.uncapped), ends.EXHAUSTED, ends.CAP)
     capped = np.where(trajectory.ran_empty, ends.EMPTY, capped)
     return step, np.where(ruled, ends.RULE, capped).astype(np.int8)
 
@@ -138,9 +152,9 @@ def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> 
     """The calls that a walk had paid when it ended at `step` (E,)."""
     walk, generated = trajectory.walk, trajectory.paid_traces(step)
     traces = trajectory.among_first(trajectory.place, generated)
-    calls: dict[tuple[str, str | None], CallMask] = {(walk.pool, None): certain(traces.astype(float))}
+    calls: dict[CallKey, CallMask] = {TraceCalls(walk.pool): certain(traces.astype(float))}
     if walk.verifier is not None and trajectory.scores is not None:
-        calls[walk.pool, walk.verifier] = _verified(trajectory, step, outcome)
+        calls[ScoreCalls(walk.pool, walk.verifier)] = _verified(trajectory, step, outcome)
     if walk.abandon is not None and walk.cut is not None and trajectory.abandonment is not None:
         abandoned = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.abandonment, traces)
         calls |= {call: certain(among.astype(float)) for call, among in abandoned.items()}
@@ -157,7 +171,7 @@ def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
         cut = Cutting(walk.cut, abandonment.abandoned, abandonment.checked, walk.abandon.verifier)
     plain = replace(
         walk, order=Generation(), cap=0, width=1, verifier=None, calibration=None, unscored=PARTIAL,
-        seed=walk.seed if walk.permuted else 0, tie=EARLIEST, nulls=False, needs=None,
+        seed=walk.seed if walk.permuted else 0, tie=EARLIEST, nulls=False, answers_as=None, needs=None,
     )  # fmt: skip
     generation: Hashable = plain if walk.permuted or cut is not None else GENERATION
     order = walk if later else generation
@@ -180,14 +194,14 @@ def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
 
 def abandoned_traces(
     pool: str, cut: str, verifier: str, abandonment: Abandonment, traces: np.ndarray
-) -> dict[tuple[str, str | None], np.ndarray]:
+) -> dict[CallKey, np.ndarray]:
     """The calls of the generated `traces` (E, T) of a pool, those abandoned under the name `cut`, and the verifications
     that decided on them: bool (E, T) by call.
     """
     return {
-        (pool, None): traces & ~abandonment.abandoned,
-        (cut, None): traces & abandonment.abandoned,
-        (pool, verifier): traces & abandonment.checked,
+        TraceCalls(pool): traces & ~abandonment.abandoned,
+        TraceCalls(cut): traces & abandonment.abandoned,
+        ScoreCalls(pool, verifier): traces & abandonment.checked,
     }
 
 

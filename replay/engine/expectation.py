@@ -9,7 +9,7 @@ import numpy as np
 from replay.data.block import LoggedPool, judged_unless_null
 from replay.engine import outcome as ends
 from replay.engine.calls import CallSegment, Draw, with_draw
-from replay.engine.costs import AT
+from replay.engine.costs import AT, CallKey, ScoreCalls, TraceCalls
 from replay.engine.cuts import Cut, abandoned_traces, listwise_called, why_partial
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory, listwise_costs
@@ -106,12 +106,12 @@ def paid_over_orders(trajectory: Trajectory, how: Cut) -> CallSegment:
     """The calls of as many traces of the pool as are drawn, each as likely as the others."""
     walk, traces = trajectory.walk, drawn_traces(trajectory, how.cap)
     draw = Draw(traces.there, traces.drawn)
-    masks: dict[tuple[str, str | None], np.ndarray] = {(walk.pool, None): traces.there}
+    masks: dict[CallKey, np.ndarray] = {TraceCalls(walk.pool): traces.there}
     if walk.abandon is not None and walk.cut is not None and trajectory.abandonment is not None:
         masks = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.abandonment, traces.there)
     if walk.verifier is not None and trajectory.scores is not None:
         together = ~np.isnan(trajectory.scores.score) & listwise_called(trajectory, how)[:, None]
-        masks[walk.pool, walk.verifier] = np.where(trajectory.listwise[:, None], together, traces.verified)
+        masks[ScoreCalls(walk.pool, walk.verifier)] = np.where(trajectory.listwise[:, None], together, traces.verified)
     return CallSegment({key: with_draw(among, draw) for key, among in masks.items()})
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from replay.data.block import LogBlock
 from replay.engine import outcome as ends
 from replay.engine.calls import CallSegment, Realization, certain, extra_cost, one_trace
-from replay.engine.costs import COSTS
+from replay.engine.costs import COSTS, TraceCalls
 from replay.engine.outcome import Outcome
 
 
@@ -20,7 +20,7 @@ def revision(block: LogBlock, base: str, name: str, number: int) -> CallSegment:
     there = number < revised.size
     read = np.where(there, np.maximum(revised.reads[:, number], 1), 0) if inside else np.zeros(len(there), dtype=int)
     before = (np.arange(pool.code.shape[1]) < read[:, None]).astype(float)
-    return CallSegment({(base, None): certain(before), (name, None): one_trace(revised, number)})
+    return CallSegment({TraceCalls(base): certain(before), TraceCalls(name): one_trace(revised, number)})
 
 
 def mean_of(

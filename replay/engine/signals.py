@@ -19,6 +19,7 @@ from replay.data.contents import Contents
 from replay.data.needs import Needs, scores_on
 from replay.data.read import suffix_name
 from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certain, union
+from replay.engine.costs import CallKey, ScoreCalls, TraceCalls
 from replay.engine.mixing import predicted
 from replay.engine.trajectory import walk_block
 from replay.sampling.declared import ClassFacts
@@ -81,7 +82,7 @@ class _Verifier(GateInput, source="verifier"):
         """The score of the chosen trace. One that ranks traces together was called on exactly those that are paid."""
         chosen = _chosen_traces(path)
         value = np.full(len(block.examples), np.nan)
-        calls: dict[tuple[str, str | None], CallMask] = {}
+        calls: dict[CallKey, CallMask] = {}
         paid = union(segment.calls for realization in path.realizations for segment in realization.segments)
         for number, name in enumerate(chosen.slices):
             pool = block.pools[name]
@@ -91,7 +92,8 @@ class _Verifier(GateInput, source="verifier"):
             mask[here, chosen.sample[here]] = 1.0
             score = np.where(mask > 0, scores.score, np.nan)
             if scores.listwise.any():
-                generated = paid[name, None].among > 0 if (name, None) in paid else np.zeros(score.shape, dtype=bool)
+                traces = paid.get(TraceCalls(name))
+                generated = np.zeros(score.shape, dtype=bool) if traces is None else traces.among > 0
                 fits = scores.saw_exactly(generated, pool.code >= 0)
                 score[scores.listwise & ~fits] = np.nan
                 ranked = (scores.listwise & fits)[:, None] & mask.any(axis=1, keepdims=True)
@@ -99,7 +101,9 @@ class _Verifier(GateInput, source="verifier"):
             known = ~np.isnan(score)
             row, column = np.nonzero(known)
             value[row] = score[row, column]
-            calls[name, self.name] = certain(mask * (~np.isnan(scores.score)) * known.any(axis=1, keepdims=True))
+            calls[ScoreCalls(name, self.name)] = certain(
+                mask * (~np.isnan(scores.score)) * known.any(axis=1, keepdims=True)
+            )
         return Signal(value, calls)
 
 
@@ -236,8 +240,13 @@ def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     pool = trajectory.pool
     seen = trajectory.among_first(trajectory.place, trajectory.paid_traces(step))
     nulls, word = seen & trajectory.nulls, predicted(path.outcome)
-    voting = (seen & (pool.code >= 0)) | nulls
-    votes = (voting & (pool.word == word[:, None])).sum(axis=1)
+    voting, voted = (seen & (pool.code >= 0)) | nulls, pool.voting(walk.answers_as).word
+    if walk.answers_as is not None:
+        sample = _chosen_traces(path).sample
+        chosen = np.where(word >= 0, voted[np.arange(len(word)), sample], -1)
+    else:
+        chosen = word
+    votes = (voting & (voted == chosen[:, None])).sum(axis=1)
     total = voting.sum(axis=1)
     known = (total > 0) & ((word >= 0) | walk.nulls) & ~pool.incomparable
     return np.where(known, votes / np.maximum(total, 1), np.nan)

@@ -13,6 +13,7 @@ from replay.data.block import LoggedPool
 from replay.data.contents import Contents
 from replay.data.needs import Needs, revisions, slice_name
 from replay.engine.calls import ChosenTraces, PolicyPath, Realization, expected_tokens, one_trace
+from replay.engine.costs import TraceCalls
 from replay.engine.outcome import Against
 from replay.engine.revisions import mean_of, revision
 from replay.kinds.stages import TRACE_SCHEMA, trace_rows
@@ -92,7 +93,7 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
         )
         reason = self._reason(base, revised)
         outcome = mean_of(block, [(name, n) for n in numbers], realizations, reason, reasons)
-        tokens = expected_tokens(block, realizations, {(self.base, None): one_trace(base, 0)})
+        tokens = expected_tokens(block, realizations, {TraceCalls(self.base): one_trace(base, 0)})
         compared = Against(base.judgement[:, 0], outcome.correct, np.ones(examples), tokens)
         outcome = replace(outcome, against=compared)
         none = np.zeros(examples, dtype=np.int64)

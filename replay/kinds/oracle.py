@@ -24,7 +24,7 @@ from replay.engine.calls import (
     one_trace,
     with_draw,
 )
-from replay.engine.costs import COSTS
+from replay.engine.costs import COSTS, TraceCalls
 from replay.engine.expectation import outcome_of_chances
 from replay.engine.mixing import Columns, choose, gain, mixture, needs_both
 from replay.engine.outcome import Outcome
@@ -134,7 +134,7 @@ class _AnyRight(_OracleRule, single=True):
             rows=np.ones(examples, dtype=np.int64),
             ending=np.full(examples, ends.CAP, dtype=np.int8),
         )
-        calls = CallSegment({(name, None): certain(on.astype(float)) for name, on in paid.items()})
+        calls = CallSegment({TraceCalls(name): certain(on.astype(float)) for name, on in paid.items()})
         realization = Realization(np.ones(examples), (calls,))
         return PolicyPath(outcome, (realization,), ChosenTraces(names, slice_number[best], sample[best]), {})
 
@@ -264,7 +264,7 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
     for sample in samples:
         on = pool.size > sample
         if first_attempts:
-            segment = CallSegment({(name, None): one_trace(pool, sample)})
+            segment = CallSegment({TraceCalls(name): one_trace(pool, sample)})
         else:
             segment = revision(block, base, name, sample)
         realizations.append(Realization(on / np.maximum(count, 1), (segment,)))
@@ -397,6 +397,8 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
             for name in self.of:
                 known = contents.pools | contents.actions
                 require_known(name, known, f"the log has no pool or action `{name}`")
+                if self.expected and name in contents.positioned:
+                    contents.require_other_orders(name, "leave out `expected` and `max_traces`")
                 if name in contents.pools and name in contents.actions:
                     raise AmbiguousError(f"`{name}` is both a pool and an action of the log")
                 if self.expected and name not in contents.pools:
@@ -485,7 +487,7 @@ def _any_over_orders(pool: LoggedPool, drawn: int) -> PolicyPath:
     outcome = outcome_of_chances(
         pool, np.where(pool.code >= 0, chosen, 0.0), np.where(pool.code >= 0, 0.0, chosen), costs, reason, reasons
     )
-    segment = CallSegment({(pool.name, None): with_draw(pool.there, Draw(pool.there, count))})
+    segment = CallSegment({TraceCalls(pool.name): with_draw(pool.there, Draw(pool.there, count))})
     return PolicyPath(outcome, (Realization(np.ones(len(count)), (segment,)),), None, {})
 
 

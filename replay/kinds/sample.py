@@ -10,21 +10,23 @@ from typing import Any, Self
 import numpy as np
 
 from replay.data.abandoned import SECONDS, cut_name, seconds_column
-from replay.data.block import LogBlock, LoggedPool
+from replay.data.block import TRACE_COSTS, LogBlock, LoggedPool
 from replay.data.contents import Contents
+from replay.data.fitted_scores import read_later
 from replay.data.needs import Needs
 from replay.engine.calls import ChosenTraces, PolicyPath, Realization
 from replay.engine.cuts import Cut, cut, paid_segment, reasons
 from replay.engine.expectation import expected_outcome, mean_over_orders, paid_over_orders
 from replay.engine.fitting import fit_calibration, fit_prior
 from replay.engine.outcome import Outcome, RunSums
+from replay.engine.positions import PEOPLE, POSITION, POSITION_COLUMNS, ThresholdSteps, last_positions, with_positions
 from replay.engine.sets import SET_COLUMNS, fit_conformal, measure_sets
 from replay.engine.trajectory import Trajectory, Walk, abandonment_of, listwise_costs, walk_block
 from replay.kinds.stages import abandon_stage, pool_stages, set_stage, step_stages, why_ended
 from replay.policies.base import Evaluator, Fit, Policy, Stage, errors_of
 from replay.policies.remarks import Counts, Payable, Remark, RemarkKind
-from replay.sampling.abandon import NAMED_TOKENS, Abandon
-from replay.sampling.declared import EXAMPLE, FEATURE, Rule, columns_read
+from replay.sampling.abandon import Abandon
+from replay.sampling.declared import EXAMPLE, FEATURE, SIGNAL, Rule, columns_read
 from replay.sampling.known import STOP, order_given, order_of, select_given, select_of, with_order_keys
 from replay.sampling.learned import LEARNED, Calibration, Conformal, Learned, NullRows, Prior
 from replay.sampling.orders import Generation, Order
@@ -35,12 +37,26 @@ from replay.sampling.surrogate import LABEL_SCORES, MODES
 from replay.sampling.ties import EARLIEST, TIES
 from replay.sampling.unscored import PARTIAL, WAYS, Unscored
 from toolkit.columns import OutcomeColumn, find
-from toolkit.errors import InvalidError, LeakageError, UnsuitableError, argument, counted, listed, quote, suggest
+from toolkit.errors import (
+    InvalidError,
+    LeakageError,
+    RequiredError,
+    UnsuitableError,
+    argument,
+    counted,
+    listed,
+    quote,
+    suggest,
+)
 from toolkit.notes import Severity
 from toolkit.settings import MOST, from_table, of_kind, setting
 
 NEEDED = "needed"
 """The `width` of blocks of as many traces as the stop needs if all of them agree."""
+
+
+WHOLE_POOL = np.iinfo(np.int32).max
+"""A cap beyond every pool."""
 
 
 def _width(given: Any, place: str) -> int | str:
@@ -55,18 +71,18 @@ def _width(given: Any, place: str) -> int | str:
 class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders` and `expected`"):
     """Order x stop x select over one pool of traces.
 
-    `max_traces` is the cap on attempts; `verifier` names the scores used; `orders = K` averages over K seeded
-    permutations of the whole logged pool; `expected` gives the exact mean over all orders, of the pool or of verifying;
-    `width` generates that many traces at a time, with the rule looked at after each block, or (`needed`) as many as the
-    rule needs if all agree; `tie` says which answer wins a vote that ties, `nulls` whether no answer has votes;
-    `on_missing = "use_available"` lets the cap shrink to the pool; `on_unscored` says what becomes of a valid trace
-    without a score.
+    `max_traces` is the cap on attempts, which a pool with positions may leave out; `verifier` names the scores
+    used; `orders = K` averages over K seeded permutations of the whole logged pool; `expected` gives the exact mean
+    over all orders, of the pool or of verifying; `width` generates that many traces at a time, with the rule looked
+    at after each block, or (`needed`) as many as the rule needs if all agree; `tie` says which answer wins a vote
+    that ties, `nulls` whether no answer has votes; `on_missing = "use_available"` lets the cap shrink to the pool;
+    `on_unscored` says what becomes of a valid trace without a score.
     `abandon` abandons traces that score low after their first tokens.
     `features`, `mode`, `bootstrap`, `ridge`, `forgetting`, `bonus`, `unseen`, `label_score` and `prior` are the
     order `surrogate`'s; `calibration` is the stop `margin`'s; `conformal` makes prediction sets.
     """
 
-    max_traces: int = setting(low=1)
+    max_traces: int = setting(WHOLE_POOL, low=1)
     pool: str | None = setting(None, what="a name")
     verifier: str | None = setting(None, what="a name")
     order: str | Order = "generation"
@@ -76,6 +92,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     orders: int | None = setting(None, low=1, high=100_000)
     expected: bool = setting(False)
     width: int | str = setting(1, read=_width)
+    answers_as: str | None = setting(None, what="a name")
     tie: str = setting(EARLIEST.name, choices=TIES)
     nulls: str = setting("skip", choices=("skip", "vote"))
     on_missing: str = setting("partial", choices=("partial", "use_available"))
@@ -93,6 +110,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     conformal: Conformal | None = setting(None, read=partial(from_table, Conformal))
     abandon: Abandon | None = setting(None)
     lowest_score: float | None = setting(None, key=False)  # that traces without a score get, of its pool of the log
+    positioned: bool = setting(False, key=False)  # whether the traces of its pool of the log have positions
 
     # ---- settings ----
 
@@ -113,6 +131,8 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             object.__setattr__(self, "order", order_given(self.order, vars(self)))
             object.__setattr__(self, "stop", STOP.rule(self.stop))
             object.__setattr__(self, "select", select_given(self.select))
+        if self.verifier is None:
+            object.__setattr__(self, "verifier", self.stop.named_verifier)
         self._check_learned()
         for why in self._contradictions():
             raise self.refuse(why)
@@ -164,6 +184,11 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return self.expected and not self.ordering.verifies_later
 
     @property
+    def uncapped(self) -> bool:
+        """Whether it may draw its whole pool, however many traces that has."""
+        return self.max_traces == WHOLE_POOL
+
+    @property
     def mean_over(self) -> str:
         if self.over_orders:
             return "all orders"
@@ -181,7 +206,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     def over_all_orders(self) -> Self | None:
         if self.expected or self.orders is not None or self.width != 1 or self.stop.cuts or self.conformal is not None:
             return None
-        exact = not self.ordering.verifies_later and self.selector.over_orders is not None
+        exact = not self.ordering.verifies_later and self.selector.exact_mean_of() and not self.positioned
         return self.filled(expected=True) if exact else None
 
     def in_orders(self, contents: Contents, orders: int, seed: int) -> Self:
@@ -190,7 +215,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return self.filled(orders=orders, seed=seed, expected=False)
 
     def draws(self, contents: Contents) -> Mapping[str, int]:
-        return {} if self.pool in contents.whole else {str(self.pool): self.max_traces}
+        return {} if self.pool in contents.in_order else {str(self.pool): self.max_traces}
 
     @property
     def top_level_only(self) -> str:
@@ -198,18 +223,28 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return super().top_level_only or sets
 
     @property
+    def unfolding(self) -> Hashable:
+        plain = self.positioned and self.width == 1 and not self.ordering.verifies_later
+        statistic = self.stop.statistic if plain else None
+        return None if statistic is None else (statistic, self.filled(stop=Never()).cache_key)
+
+    @property
     def learns(self) -> tuple[Learned, ...]:
         return tuple(one for learned in LEARNED if (one := getattr(self, learned.key)) is not None)
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        return () if self.conformal is None else tuple(find(name) for name in SET_COLUMNS)
+        names = (*(SET_COLUMNS if self.conformal is not None else ()), *(POSITION_COLUMNS if self.positioned else ()))
+        return tuple(find(name) for name in names)
 
     def _contradictions(self) -> Iterator[str]:
         """Each way in which its keys contradict each other, in words."""
         order, select, stop = self.ordering, self.selector, self.stop
         if select.one_trace and self.max_traces != 1:
-            yield f'`select = "{self.select}"` needs `max_traces = 1`; it has {self.max_traces}'
+            most = "" if self.uncapped else f"; it has {self.max_traces}"
+            yield f'`select = "{self.select}"` needs `max_traces = 1`{most}'
+        if stop.named_verifier not in (None, self.verifier):
+            yield f"its stop reads verifier `{stop.named_verifier}`, and the policy `{self.verifier}`: give one of them"
         if self.verifies and self.verifier is None:
             reader = next(what for what, part in self.readers.items() if SCORES in part.reads)
             yield f"its {reader} reads scores, so it needs a `verifier`"
@@ -224,6 +259,9 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         if self.width == NEEDED and not (self.stop.plans and not order.verifies_later):
             why = "which says how many traces it needs, with the order `generation`"
             yield f'`width = "{NEEDED}"` needs stop `agreement` or `budget`, {why}; it has `{self.stop.name}`'
+        if self.answers_as is not None and (VOTES not in self.reads or order.predicts or self.conformal is not None):
+            why = "without the order `surrogate` and `conformal`"
+            yield f"`answers_as` needs a `select` or a `stop` that compares answers, such as `majority`, {why}"
         if self.tie != EARLIEST.name and VOTES not in select.reads:
             yield f'`tie = "{self.tie}"` needs a `select` that reads votes, such as `majority`; it has `{self.select}`'
         if self.nulls == "vote" and not (select.counts_votes or self.stop.counts_votes):
@@ -232,10 +270,11 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 f"it has `{self.select}` and `{self.stop.name}`"
             )
         means_best = order.drawn and select.by_score and stop.verification_budget is not None
-        means_pool = self.over_orders and not stop.cuts and select.over_orders is not None and self.width == 1
+        means_pool = self.over_orders and not stop.cuts and select.exact_mean_of(self.max_traces) and self.width == 1
         if self.expected and not (means_best or means_pool):
             yield (
-                "`expected` needs the order `generation` with `first`, `majority` or `best`, no stop and no `width`, "
+                "`expected` needs the order `generation` with `first`, `majority`, `best` or, of up to three traces, "
+                "`weighted`, no stop and no `width`, "
                 'or `order = "random"` with `best` and a budget of verifications; others take `orders = 20`'
             )
         if self.expected and self.orders is not None:
@@ -278,9 +317,20 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 contents.require_feature(name, f"the {self.order}")
             for part, rule in self.readers.items():
                 contents.require_columns(rule.reads, part)
+            if self.answers_as is not None:
+                contents.require_answers_as(self.answers_as)
             if self.abandon is not None:
                 _require_abandon(contents, self.abandon, self.pool)
+            if self.over_orders:
+                self.selector.check_sets(self.max_traces, contents.sizes[self.pool])
             lowest = contents.lowest_score(self.pool, str(self.verifier)) if self.unscored.fills else None
+            positioned = self.pool in contents.positioned
+            if positioned and (self.orders is not None or self.expected):
+                contents.require_other_orders(self.pool, "leave out `orders` and `expected`")
+            if self.uncapped and not positioned:
+                raise RequiredError(
+                    "`max_traces` is required: only a pool whose traces have positions may leave it out"
+                )
         if self.pool in contents.opaque and VOTES in self.reads:
             raise self.refuse(
                 f"pool `{self.pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean "
@@ -292,16 +342,19 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 f"pool `{self.pool}` has no prefixes (`prefix: false`): leave out `orders`, any `stop` that cuts "
                 "generation, and the lazy surrogate"
             )
-        return self.filled(lowest_score=lowest)
+        return self.filled(lowest_score=lowest, positioned=positioned)
 
     def needs(self, contents: Contents) -> Needs:
         pool = str(self.pool)
         abandoning = Needs() if self.abandon is None else _abandon_needs(contents, self.abandon, pool)
+        people = PEOPLE & contents.example_columns.keys() if self.positioned else frozenset()
         return abandoning | Needs(
             pools=frozenset([pool]),
             scores=frozenset([(pool, str(self.verifier))] if self.verifies else []),
             features=frozenset(self.ordering.features) | columns_read(self.reads, FEATURE),
-            example_columns=columns_read(self.reads, EXAMPLE),
+            trace_columns=columns_read(self.reads, SIGNAL).difference(TRACE_COSTS) | {*[POSITION] * self.positioned},
+            example_columns=columns_read(self.reads, EXAMPLE) | people,
+            answers_as=frozenset([self.answers_as] if self.answers_as is not None else []),
         )
 
     def slices(self, contents: Contents) -> frozenset[str]:
@@ -352,6 +405,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 abandon=self.abandon,
                 tie=TIES[self.tie],
                 nulls=self.nulls == "vote",
+                answers_as=self.answers_as,
                 needs=self.stop if self.width == NEEDED else None,
             )
             for repetition in range(self.orders or 1)
@@ -367,10 +421,12 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             shrinks=self.on_missing == "use_available",
             compares=VOTES in self.reads,
             over_orders=self.over_orders,
+            uncapped=self.uncapped,
         )
 
     def _reasons(self) -> tuple[str, ...]:
-        return reasons(self.pool, self.verifier, self.max_traces, self.ordering.features, self.abandon)
+        nulls = self.stop.null_reason, f"column `{self.answers_as}` is null for a trace with an answer"
+        return reasons(self.pool, self.verifier, self.max_traces, self.ordering.features, self.abandon, nulls)
 
     @classmethod
     def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
@@ -385,6 +441,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 users.setdefault(shared, []).append(key)
         sums = {key: RunSums(policy._reasons(), policy.orders or 1, key in on.traced) for key, policy in walked.items()}
         with_sets: dict[Hashable, Outcome] = {}
+        positions: dict[Hashable, np.ndarray] = {}
         for shared, keys in users.items():
             trajectory = walk_block(on.block, replace(shared, cap=caps[shared]))
             at_end = listwise_costs(trajectory) if trajectory.listwise.any() else None
@@ -396,8 +453,11 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 if policy.conformal is not None:
                     plain = sums[key].outcome()
                     with_sets[key] = measure_sets(on.block, trajectory, stops.step, policy.conformal, plain)
+                if policy.positioned:
+                    positions[key] = last_positions(trajectory, stops.step)
         for key, policy in walked.items():
-            on.keep(policy, with_sets.get(key) or sums[key].outcome())
+            outcome = with_sets.get(key) or sums[key].outcome()
+            on.keep(policy, with_positions(on.block, outcome, positions.get(key)))
 
     def outcome(self, on: Evaluator) -> Outcome:
         """The exact mean over all orders; other outcomes are kept when walks are prepared."""
@@ -434,13 +494,16 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             yield set_stage(block, trajectory, cut(trajectory, how).step, self.conformal, on.outcome(self))
 
     def ending(self, ending: str) -> str:
-        return why_ended(ending, self.max_traces, self.stop.cuts)
+        return why_ended(ending, None if self.uncapped else self.max_traces, self.stop.cuts)
 
     def rows_of(self, on: Evaluator, rows: int) -> str:
         if self.over_orders:
             return over_orders(rows)
         several = f"{rows} possible winners" if self.expected else super().rows_of(on, rows)
         return f"{rows} orders" if self.orders is not None else several
+
+    def at_thresholds(self, block: LogBlock) -> ThresholdSteps:
+        return ThresholdSteps.of(block, walk_block(block, self.walks()[0]), self.cutting(block), self.selector)
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """Scores that do not mean what the policy takes them for."""
@@ -486,9 +549,6 @@ def attempt(name: str, pool: str, against: str | None = None) -> Sample:
     """The first attempt of a pool."""
     return Sample(name=name, pool=pool, max_traces=1, select="first", against=against)
 
-
-WHOLE_POOL = np.iinfo(np.int32).max
-"""A cap beyond every pool."""
 
 EVERY = "every example"
 
@@ -576,14 +636,10 @@ def _left_out(policies: Counts, null_rows: NullRows) -> list[str]:
     return [f"prior of {listed(list(policies), MAX_NAMED)}: {traces} {verb} left out of the fit ({why})"]
 
 
-BEFORE = ("prompt_tokens", "temperature", "max_tokens", "sample_index", "position")
-"""Columns of traces that are known before a trace is written."""
-
-
 def _require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
     """Raise for what a log lacks, and on a pool whose traces depend on each other."""
     contents.require_verifier(abandon.verifier, " for `abandon`")
-    late = _later(contents, abandon.verifier, abandon.tokens)
+    late = read_later(contents.fitted, abandon.verifier, abandon.tokens)
     if late is not None:
         raise LeakageError(
             f"`abandon` scores traces after {counted(abandon.tokens, 'token')}, and `{abandon.verifier}` was fitted on "
@@ -597,32 +653,6 @@ def _require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
             f"pool `{pool}` has no prefixes (`prefix: false`), so none of its traces can be abandoned: leave out "
             "`abandon`"
         )
-
-
-def _later(contents: Contents, verifier: str, tokens: int) -> str | None:
-    """What a verifier that was fitted on the log reads that is not there after so many tokens; None where it is."""
-    record = contents.fitted.get(verifier)
-    if record is None:
-        return None
-    settings, places = record.settings, record.places
-    name = settings["name"]
-    verifier_places = [place for place in places if verifier == f"{name}:{place[0]}:{place[1]}"] or places
-    late = next((token for _, token in verifier_places if not 0 <= token < tokens), None)
-    if late is not None:
-        return f"states at token {late}"
-    for given in settings["inputs"]:
-        source, _, rest = given.partition(":")
-        if source == "verifier" and not _early(rest, tokens):
-            return _later(contents, rest, tokens) if rest in contents.fitted else f"`{given}`"
-        if source == "tokens" or (source == "trace" and rest not in BEFORE):
-            return f"`{given}`"
-    return None
-
-
-def _early(verifier: str, tokens: int) -> bool:
-    """Whether a verifier by its name scored traces after no more than so many tokens."""
-    match = NAMED_TOKENS.fullmatch(verifier)
-    return match is not None and int(match[1]) <= tokens
 
 
 def _abandon_needs(contents: Contents, abandon: Abandon, pool: str) -> Needs:

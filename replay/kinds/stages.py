@@ -14,6 +14,7 @@ from replay.engine.costs import by_name
 from replay.engine.cuts import Cut, cut
 from replay.engine.expectation import drawn_traces, winner_probabilities
 from replay.engine.outcome import ENDINGS, Outcome, Stopped
+from replay.engine.positions import POSITION
 from replay.engine.sets import by_label
 from replay.engine.trajectory import Trajectory, Walk, abandonment_of, listwise_costs, walk_block
 from replay.policies.base import Stage
@@ -75,9 +76,10 @@ def known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def why_ended(ending: str, cap: int, ruled: bool) -> str:
-    """What an ending means, of a policy with that cap; `ruled`: a stopping rule can end it earlier."""
-    generated = "the one trace of its cap is" if cap == 1 else f"the {cap:,} traces of its cap are"
+def why_ended(ending: str, cap: int | None, ruled: bool) -> str:
+    """What an ending means, of a policy with that cap, or with none; `ruled`: a stopping rule can end it earlier."""
+    several = "all traces of the pool are" if cap is None else f"the {cap:,} traces of its cap are"
+    generated = "the one trace of its cap is" if cap == 1 else several
     return {
         "rule": "the stopping rule held",
         "cap": f"{generated} generated" + (", and the stopping rule did not hold" if ruled else ""),
@@ -112,6 +114,12 @@ def _step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Selec
         "sample": sample,
         "answer": answers(block, np.where(revealing, _words(trajectory, at), -1)),
     }
+    if (column := walk.answers_as) is not None and steps:
+        votes_for = trajectory.pool.voting(column).word[0, trajectory.sample_index[0, at]]
+        columns[column] = answers(block, np.where(revealing, votes_for, -1))
+    if POSITION in trajectory.pool.signals and steps:
+        position = np.take_along_axis(trajectory.pool.signals[POSITION], trajectory.sample_index, axis=1)
+        columns[POSITION] = seen_by(position, revealing)
     if (picked := trajectory.walk.order.weighed(trajectory.traces).predicted) is not None:
         columns["predicted"] = seen_by(picked, revealing)
     columns["score"] = seen_by(trajectory.revealed.score, revealing)

@@ -23,6 +23,7 @@ from replay.data.contents import Contents
 from replay.data.needs import Needs, together
 from replay.engine.calls import PolicyPath, compare
 from replay.engine.outcome import Outcome
+from replay.engine.positions import ThresholdSteps
 from replay.policies.gate_file import GateFile
 from replay.policies.remarks import Payable, Remark, RemarkKind
 from replay.sampling.declared import ClassFacts, Rule, likeness
@@ -121,6 +122,10 @@ class Policy(ClassFacts, ABC):
     """
     single_by: ClassVar[str] = ""
     """How a policy of this kind comes to have one chosen trace; empty where no key of its own decides."""
+    answers: ClassVar[bool] = True
+    """Whether its outcomes have an answer that may be right; else they have quality columns of their own, and it
+    stands alone.
+    """
     last_step: ClassVar[bool] = False
     """Whether it ends in a step of a walk, of which signals tell."""
 
@@ -193,6 +198,8 @@ class Policy(ClassFacts, ABC):
     @property
     def top_level_only(self) -> str:
         """Why it can be no part of another policy; empty if it can."""
+        if not self.answers:
+            return f"kind `{self.kind}`, which has no answer: give it a `[[policy]]` of its own"
         keys = [key for key in ("against", "label") if getattr(self, key) is not None]
         return f"`{keys[0]}`, which belongs to the whole policy" if keys else ""
 
@@ -224,6 +231,11 @@ class Policy(ClassFacts, ABC):
     @property
     def swept_gate(self) -> SweptGate | None:
         """Its gate, where several thresholds stand in the place of one; None where they do not."""
+        return None
+
+    @property
+    def unfolding(self) -> Hashable:
+        """What policies share that answer while a question unfolds and differ in a threshold alone; None of others."""
         return None
 
     @property
@@ -275,6 +287,10 @@ class Policy(ClassFacts, ABC):
         """Needs of the policy itself, without its parts."""
         return Needs()
 
+    def explained(self, contents: Contents) -> Needs:
+        """What its explanation reads beside its needs."""
+        return Needs()
+
     def check_log(self, log: Log, contents: Contents) -> None:
         """Raise for what only a look into the log's tables shows that it lacks."""
 
@@ -320,6 +336,10 @@ class Policy(ClassFacts, ABC):
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """Remarks of the policy itself on a block."""
         yield from ()
+
+    def at_thresholds(self, block: LogBlock) -> ThresholdSteps:
+        """What it gives on a block at every threshold of its stop, where it is `unfolding`."""
+        raise NotImplementedError(f"`{self.name}` has no threshold at which it answers")
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:
         """The verifications of a block that it may pay by itself."""

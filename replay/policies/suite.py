@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from math import inf
 from typing import Any
 
 from replay.data.conditions import TEST, has_test
 from replay.data.contents import opened
-from replay.policies.suite_facts import Facts, Pool, ScoreRange, read_facts
+from replay.data.prices import GivenPrices, load_prices
+from replay.policies.suite_facts import LEVELS, Facts, Pool, RoundsPool, ScoreRange, read_facts
 from toolkit.arguments import checks_arguments
 from toolkit.log import AnyLog
 from toolkit.printable import printable
@@ -22,61 +24,79 @@ FEWEST_VOTES = 3
 """Traces of a pool from which on its answers are put to the vote."""
 CONFIDENCES = (0.8, 0.95)
 WINDOWS = (2, 4, 8)
+PATIENCE = (1, 2)
 ORDERS = 20
 """Seeded orders over which policies are means that have no exact mean over all."""
 MOST_GROUPS = 20
+MOST_CASCADES = 12
+"""Pairs of pools with a score; of more than one score each has one, where there would be more."""
 
 
 @dataclass(frozen=True)
 class Suite:
     """`text`: the policy file. `where`: the examples to report, where the log has a test split; `by`: the column of
-    examples that gets a table for each of its values. `left_out`: what the log cannot answer, and why.
+    examples that gets a table for each of its values. `left_out`: what the log cannot answer, and why; `skipped`:
+    answers without a score that policies go on without.
     """
 
     text: str
     where: str | None
     by: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         return listing(self.text)
 
 
 @checks_arguments()
-def suite(log: AnyLog, where: str | None = None) -> Suite:
+def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> Suite:
     """The standard policies that a log can answer, from what it holds: pools, verifiers, signals, actions.
 
     Self-consistency (Wang et al. 2023) at powers of two, adaptive consistency (Aggarwal et al. 2023), early-stopping
-    windows (Li et al. 2024), best-of-N and the weighted vote by each verifier, gates on logged signals, revisions, and
-    oracles. A pool counts with the number of traces that 95 % of its examples have; a verifier is used where it
-    scored all answers of 95 % of a pool's examples. The examples are those of the test split where there is one, or of
-    the SQL condition `where`, which the suite then has as its own.
+    windows (Li et al. 2024), best-of-N and the weighted vote by each verifier, guesses with a position that are sure
+    enough, cascades from one pool to another (Chen, Zaharia and Zou 2023), gates on logged signals, revisions, oracles,
+    and rankings of the documents of retrieval rounds. A pool counts with the number of traces, or of rounds, that 95 %
+    of its examples have; a verifier is used where it scored 95 % of a pool's answers, and the others are skipped. The
+    examples are those of the test split where there is one, or of the SQL condition `where`, which the suite then has
+    as its own; `prices` (a TOML file, or `Prices`) are written into its text.
     Raises ThinkbackError for a log that cannot be read.
     """
     opened_log, contents = opened(log)
-    facts = read_facts(opened_log, contents, where)
+    given = None if prices is None else load_prices(prices)
+    facts = read_facts(opened_log, contents, where, given)
+    left_out = [*facts.left_out]
     sections = {
         "One attempt": [*_singles(facts)],
         "Votes: self-consistency, adaptive consistency, early-stopping windows": [*_votes(facts)],
         "By a verifier: best-of-N, weighted votes, a margin at which to stop": [*_scored(facts)],
+        "Guesses while a question unfolds: when one is sure enough": [*_guessed(facts)],
+        "Cascades: another pool where a score of the first is low": [*_cascades(facts, left_out)],
         "A second step where the first answer is doubtful": [*_gated(facts)],
         "Revisions of every first attempt": [*_revised(facts)],
         "Oracles, which see the reference: the headroom": [*_oracles(facts)],
+        "Documents of retrieval rounds: their ranking, and when a hop ends": [*_ranked(facts)],
+        "When to act on a text that unfolds, and the best time in hindsight": [*_buzzes(facts)],
     }
     split = has_test(facts.columns.get("split"))
     where = TEST if where is None and split else where
     command = "thinkback replay LOG --policies FILE" + (f" --where {_quoted(where)}" if where else "")
     head = [f"The standard suite for the log `{opened_log.name}`: edit it, then `{command}`."]
-    head.append(f"Votes and best-of-N are means over all orders, stops and weighted votes over {ORDERS} orders.")
-    head += [f"Left out: {what}." for what in facts.left_out]
-    if where is None:
+    if facts.pools or not facts.rounds:
+        head.append(f"Votes and best-of-N are means over all orders, stops and weighted votes over {ORDERS} orders.")
+    head += [f"Left out: {what}." for what in left_out]
+    head += [f'Skipped (on_unscored = "skip"): {what}.' for what in facts.skipped]
+    if where is None and not facts.all_test and contents.verifiers | contents.pools:
         head.append("The log has no test split: a verifier may have been trained on these examples.")
     parts = ["\n".join(f"# {line}" for line in head)]
     for title, tables in sections.items():
         if tables:
             parts.append("\n\n".join([f"# {title}", *map(as_toml, tables)]))
+    if given is not None:
+        lines = (f"{_value(name)} = {_value(entry)}" for name, entry in given.record().items())
+        parts.append("\n".join(["[prices]", *lines]))
     by = ("dataset",) if 1 < facts.values("dataset") <= MOST_GROUPS else ()
-    return Suite("\n\n".join(parts) + "\n", where, by, facts.left_out)
+    return Suite("\n\n".join(parts) + "\n", where, by, tuple(left_out), facts.skipped)
 
 
 def _quoted(condition: str) -> str:
@@ -113,7 +133,7 @@ def _named(name: str, table: Mapping[str, Any]) -> Table:
 def _singles(facts: Facts) -> Iterator[Table]:
     """One attempt of each pool; of several that stand for each other, their exact mean."""
     for pool in facts.pools:
-        if pool.size == 1 or pool.whole:
+        if pool.size == 1 or pool.whole or pool.positioned:
             yield _named(facts.called(pool, "first"), _one(pool))
         else:
             yield _named(facts.called(pool, "one sample (mean)"), _one(pool) | {"expected": True})
@@ -136,21 +156,33 @@ def _votes(facts: Facts) -> Iterator[Table]:
 
 def _scored(facts: Facts) -> Iterator[Table]:
     for pool in facts.pools:
-        for scores in pool.scores if pool.size > 1 else ():
+        for scores in pool.scores if pool.size > 1 and not pool.positioned else ():
             yield from _by_verifier(facts, pool, scores)
+
+
+def _guessed(facts: Facts) -> Iterator[Table]:
+    """The last guess of each question, and the first that is sure enough, once and twice in a row."""
+    for pool in facts.pools:
+        if pool.positioned:
+            last = {"kind": "sample", "pool": pool.name, "select": "last"}
+            yield _named(facts.called(pool, "the whole question"), last)
+            for one in pool.guesses:
+                stop = {"rule": "at_least", one.key: one.name, "score": [*one.values], "patience": list(PATIENCE)}
+                yield _named(facts.called(pool, f"sure by {one.name}"), {**last, "stop": stop})
 
 
 def _by_verifier(facts: Facts, pool: Pool, scores: ScoreRange) -> Iterator[Table]:
     name, most = scores.verifier, pool.size
+    reads = {"verifier": name} | ({"on_unscored": "skip"} if scores.gaps else {})
     for traces in _powers(most):
-        yield _of(facts, pool, f"best of {traces} by {name}", traces, verifier=name, select="best", **_over_all(pool))
+        yield _of(facts, pool, f"best of {traces} by {name}", traces, **reads, select="best", **_over_all(pool))
     if pool.opaque or pool.size < FEWEST_VOTES:
         return
     if scores.lowest >= 0:
-        asks = {"verifier": name, "select": "weighted", **({} if pool.whole else {"orders": ORDERS})}
+        asks = {**reads, "select": "weighted", **({} if pool.whole else {"orders": ORDERS})}
         yield _of(facts, pool, f"weighted vote of {most} by {name}", most, **asks)
     if scores.lowest >= 0 and scores.highest <= 1 and not pool.whole:
-        asks = {"verifier": name, "stop": {"rule": "margin"}, "select": "best", "orders": ORDERS}
+        asks = {**reads, "stop": {"rule": "margin"}, "select": "best", "orders": ORDERS}
         yield _of(facts, pool, f"margin by {name}", most, **asks)
 
 
@@ -164,9 +196,37 @@ def _gated(facts: Facts) -> Iterator[Table]:
     ]
     steps += [(base, name, {"kind": "act", "base": base.name, **act}) for base, name, act in _acts(facts)]
     for base, then, table in steps:
-        for signal in base.signals:
+        other = table.get("pool", base.name) != base.name  # whose numbers are cascades
+        for signal in (one for one in base.signals if one.quantiles is None or not other):
             name = f"{facts.called(base, 'first')}, then {then} where {signal.label}"
             yield _named(name, {"kind": "when", "base": _one(base), "gate": signal.gate(), "then": table})
+
+
+def _cascades(facts: Facts, left_out: list[str]) -> Iterator[Table]:
+    """Policies from one attempt of a pool to another pool where a score or log-probability of the attempt is low.
+
+    The second pool votes where it can and the first has one trace, else it gives one attempt. Where tokens are one
+    currency, or there are prices, the second costs more. Many pairs have one signal each; what is left out is a line
+    of `left_out`.
+    """
+    voting = {pool.name for pool in facts.voting(FEWEST_VOTES)}
+    sweeps = []
+    for first, second in permutations([pool for pool in facts.pools if not pool.positioned], 2):
+        votes = first.size == 1 and second.name in voting
+        if facts.dearer(second, second.size if votes else 1, first) and (first.size == 1 or second.size > 1):
+            scores = (*first.doubts, *(one for one in first.signals if one.quantiles is not None))
+            sweeps.append([(first, second, votes, signal) for signal in scores])
+    if sum(map(len, sweeps)) > MOST_CASCADES:
+        sweeps = [signals[-1:] for signals in sweeps]
+    flat = [one for signals in sweeps for one in signals]
+    if len(flat) > MOST_CASCADES:
+        left_out.append(f"cascades of {len(flat) - MOST_CASCADES:,} more pairs of pools than {MOST_CASCADES}")
+    for first, second, votes, signal in flat[:MOST_CASCADES]:
+        then = facts.called(second, f"majority@{second.size}") if votes else facts.called(second, "first")
+        table = _vote(second, second.size) if votes else _one(second)
+        gate = signal.gate(LEVELS)
+        name = f"{facts.called(first, 'first')}, then {then} where {signal.label}"
+        yield _named(name, {"kind": "when", "base": _one(first), "gate": gate, "then": table})
 
 
 def _acts(facts: Facts) -> Iterator[tuple[Pool, str, Table]]:
@@ -200,6 +260,51 @@ def _oracles(facts: Facts) -> Iterator[Table]:
     for base, base_actions in actions.items():
         name = "the best action" if len(actions) == 1 else f"the best action on {base}"
         yield _named(name, {"kind": "oracle", "rule": "action", "base": base, "of": base_actions})
+
+
+STABLE = (2, 3)
+"""Rounds with one leader after which policies of the suite end a hop."""
+
+
+def _ranked(facts: Facts) -> Iterator[Table]:
+    """Rankings of the documents of rounds; of a pool that explored by rewarded scores its own alone."""
+    for pool in facts.rounds:
+        if pool.explored:
+            rankings: dict[str, Table] = {"as it explored": dict(pool.explored)}
+        else:
+            rankings = {"first-stage order": {"order": "retriever"}} if pool.ranked else {}
+            rankings |= {"plain re-ranking": {"multiplier": 1}}
+            rankings |= {f"frontier of each {one}": {"frontier_of": one} for one in ("hop", "round")}
+            rankings |= {"SUNAR's penalty": {"penalty": "sunar"}}
+        for name, keys in rankings.items():
+            yield _of_rounds(facts, pool, name, keys)
+        stable = pool.explored or {"frontier_of": "round"}
+        yield _of_rounds(facts, pool, "stable leader", {**stable, "stable": list(STABLE)})
+
+
+def _of_rounds(facts: Facts, pool: RoundsPool, name: str, keys: Table) -> Table:
+    alone = len(facts.rounds) == 1
+    return _named(
+        name if alone else f"{pool.name}: {name}", {"kind": "retrieve", "pool": pool.name, "rounds": pool.size, **keys}
+    )
+
+
+CONFIDENT = (0.5, 0.6, 0.7, 0.8, 0.9)
+"""Confidences from which policies of the suite count a refutation."""
+
+
+def _buzzes(facts: Facts) -> Iterator[Table]:
+    """When to act on the texts of a pool of checks: at the first refutation, at a sure one, at a second one."""
+    for pool, rounds in facts.checks.items():
+        before = "" if len(facts.checks) == 1 else f"{pool}: "
+        asks: Table = {"kind": "buzz", "pool": pool, "on_missing": "use_available"}
+        yield _named(f"{before}first refutation", asks)
+        yield _named(f"{before}sure refutation", {**asks, "confidence": list(CONFIDENT)})
+        yield _named(f"{before}second refutation", {**asks, "patience": 2})
+        yield _named(f"{before}the stream alone", {**asks, "revisions": 0})
+        if rounds > 1:
+            yield _named(f"{before}rounds", {**asks, "max_rounds": list(range(1, rounds))})
+        yield _named(f"{before}best in hindsight", {"kind": "best buzz", "pool": pool})
 
 
 def _powers(most: int) -> list[int]:

@@ -1,33 +1,41 @@
-"""What the standard suite asks of a log: how many traces pools have, who scored them, which signals tell them apart."""
+"""What the standard suite asks of a log: how many traces and rounds pools have, who scored them, which signals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import polars as pl
 
 from replay.data.conditions import has_test, matching
 from replay.data.contents import Contents
+from replay.data.prices import Prices
 from toolkit.errors import counted, listed
 from toolkit.log import Log, collect
 
+ROUNDS, CHECKS = "rounds", "checks"
 MIN_SHARE = 0.95
 """Share of a pool's examples that must have what a policy of the suite reads."""
 DIGITS = 3
 MOST_NAMED = 3
+LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
+"""Shares of the guesses below the scores at which a policy of the suite answers; of the examples on which its cascades
+go on to another pool.
+"""
 SHARES = (0.1, 0.25, 0.5)
 """Shares of the examples on which the gates of the suite fire."""
 
 
 @dataclass(frozen=True)
 class ScoreRange:
-    """A verifier that scored a pool, and the range of its scores."""
+    """A verifier that scored a pool, and the range of its scores; `gaps`: whether it did not score every answer."""
 
     verifier: str
     lowest: float
     highest: float
+    gaps: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,19 +51,32 @@ class _DoubtSignal:
         """The doubtful values, as a name of a policy says them."""
         return f"{self.name} is low" if self.quantiles is not None else self.name
 
-    def gate(self) -> dict[str, Any]:
-        """The gate's table: thresholds below which it fires on the suite's shares of the examples."""
+    def gate(self, shares: Sequence[float] = SHARES) -> dict[str, Any]:
+        """The gate's table: thresholds below which it fires on these shares of the examples."""
         if self.quantiles is None:
             return {self.source: self.name, "at_least": 1}
-        values = list(dict.fromkeys(float(f"{self.quantiles[share]:.{DIGITS}g}") for share in SHARES))
+        values = list(dict.fromkeys(float(f"{self.quantiles[share]:.{DIGITS}g}") for share in shares))
         return {self.source: self.name, "below": values if len(values) > 1 else values[0]}
+
+
+@dataclass(frozen=True)
+class GuessScores:
+    """Scores of guesses while a question unfolds: the key of the stop `at_least` that reads them, of what name, and
+    values of them at which a policy may answer.
+    """
+
+    key: str
+    name: str
+    values: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Pool:
     """A pool of first attempts: how many traces 95 % of its examples have, who scored them, and its signals.
 
-    `even`: whether every example has as many.
+    `even`: whether every example has as many. `positioned`: whether its traces are guesses while a question unfolds,
+    and `guesses` what their scores are. `doubts`: the scores of its first trace. `paid`: mean cost of a trace, None
+    where it is not known. `models`: those that wrote it.
     """
 
     name: str
@@ -63,22 +84,45 @@ class Pool:
     even: bool
     opaque: bool
     whole: bool
+    positioned: bool = False
     scores: tuple[ScoreRange, ...] = ()
+    guesses: tuple[GuessScores, ...] = ()
     signals: tuple[_DoubtSignal, ...] = ()
+    doubts: tuple[_DoubtSignal, ...] = ()
+    paid: float | None = None
+    models: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class RoundsPool:
+    """A pool of retrieval rounds: how many the hops of 95 % of the examples have, whether first-stage ranks are
+    logged, and the keys of the ranking by which it explored, if it was not by relevance.
+    """
+
+    name: str
+    size: int
+    ranked: bool
+    explored: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts of a log for the suite. `left_out`: what it leaves out, and why, for people."""
+    """Facts of a log for the suite. `left_out`: what it leaves out, and why, for people; `skipped`: what it goes on
+    without.
+    """
 
     pools: tuple[Pool, ...]
+    rounds: tuple[RoundsPool, ...]
+    checks: Mapping[str, int]  # pools of checks, with the most rounds of a claim
     revisions: frozenset[tuple[str, str, str]]
     columns: Mapping[str, pl.Series]
     left_out: tuple[str, ...]
+    skipped: tuple[str, ...] = ()
+    priced: bool = False
 
     def voting(self, fewest: int) -> list[Pool]:
-        """Pools whose answers can be put to the vote."""
-        return [pool for pool in self.pools if pool.size >= fewest and not pool.opaque]
+        """Pools whose answers can be put to the vote: guesses with a position are no samples of one question."""
+        return [pool for pool in self.pools if pool.size >= fewest and not (pool.opaque or pool.positioned)]
 
     def called(self, pool: Pool, what: str) -> str:
         """A policy's name: without the pool's where no other pool has as many traces to choose from."""
@@ -87,13 +131,25 @@ class Facts:
         alone = sum(one.size > 1 for one in self.pools) == 1
         return what if alone else f"{pool.name}: {what}"
 
+    def dearer(self, second: Pool, traces: int, first: Pool) -> bool:
+        """Whether so many traces of a pool may cost more than one of the first; tokens of other models may."""
+        known = first.paid is not None and second.paid is not None and (self.priced or first.models == second.models)
+        return not known or traces * (second.paid or 0.0) > (first.paid or 0.0)
+
+    @property
+    def all_test(self) -> bool:
+        """Whether every example is of the split `test`."""
+        return "split" in self.columns and bool((self.columns["split"] == "test").all())
+
     def values(self, column: str) -> int:
         """Number of values of a column of examples; 0 where there is none."""
         return self.columns[column].drop_nulls().n_unique() if column in self.columns else 0
 
 
-def read_facts(log: Log, contents: Contents, where: str | None = None) -> Facts:
+def read_facts(log: Log, contents: Contents, where: str | None = None, prices: Prices | None = None) -> Facts:
     """A few scans over counts, scores and signals of the examples to report; texts are not read.
+
+    With `prices` what a trace costs is money, else tokens.
 
     These are the ones of an SQL condition `where`, else those of a test split, else all.
     """
@@ -107,8 +163,11 @@ def read_facts(log: Log, contents: Contents, where: str | None = None) -> Facts:
         examples = examples.filter(pl.col("split") == "test")
     traces = traces.join(examples.lazy().select("example_id"), on="example_id", how="semi")
     sizes, uneven, short = _sizes(log, traces, examples)
-    scores, left_out = _scores(log, contents, traces, sizes)
+    scores, left_out, skipped = _scores(log, contents, traces, sizes)
     signals = _signals(log, contents, traces)
+    doubts, gaps = _doubts(log, contents, traces) if contents.verifiers and len(sizes) > 1 else ({}, [])
+    models, paid = _writers(log, traces, prices)
+    guesses = _guesses(log, contents, traces, scores)
     pools = tuple(
         Pool(
             name=name,
@@ -116,20 +175,62 @@ def read_facts(log: Log, contents: Contents, where: str | None = None) -> Facts:
             even=name not in uneven,
             opaque=name in contents.opaque,
             whole=name in contents.whole,
+            positioned=name in contents.positioned,
             scores=tuple(scores.get(name, ())),
+            guesses=tuple(guesses.get(name, ())),
             signals=tuple(signals.get(name, ())),
+            doubts=tuple(doubts.get(name, ())),
+            paid=paid.get(name),
+            models=models[name],
         )
-        for name, size in sorted(sizes.items(), key=lambda item: (item[1], item[0]))
+        for name, size in sorted(sizes.items(), key=lambda item: (item[1], paid.get(item[0], inf), item[0]))
     )
-    return Facts(pools, contents.revisions, columns, (*short, *left_out))
+    rounds, fewer = _rounds(log, contents, examples)
+    return Facts(
+        pools,
+        rounds,
+        _checks(log, contents),
+        contents.revisions,
+        columns,
+        (*short, *left_out, *gaps, *fewer),
+        tuple(skipped),
+        prices is not None,
+    )
 
 
-OF_TRACES = ("finish_reason", "finalizer_used", "sum_logprob")
+def _checks(log: Log, contents: Contents) -> dict[str, int]:
+    """The pools of checks, with the most rounds that a claim has."""
+    if not contents.rows(CHECKS):
+        return {}
+    rounds = log.scan(CHECKS, ["pool", "round"]).group_by("pool").agg(pl.col("round").max() + 1).sort("pool")
+    return dict(collect(rounds, log).iter_rows())
+
+
+def _rounds(log: Log, contents: Contents, examples: pl.DataFrame) -> tuple[tuple[RoundsPool, ...], list[str]]:
+    """The pools of rounds that 95 % of the examples have; a line for each other one."""
+    if not contents.rows(ROUNDS):
+        return (), []
+    rows = log.scan(ROUNDS, ["example_id", "pool", "hop"]).join(examples.lazy(), on="example_id", how="semi")
+    hops = rows.group_by("pool", "example_id", "hop").len().group_by("pool", "example_id").agg(pl.col("len").min())
+    least = pl.col("len").quantile(1 - MIN_SHARE, "lower").cast(pl.Int64)
+    sizes = collect(hops.group_by("pool").agg(least, examples=pl.len()).sort("pool"), log)
+    pools, lines = [], []
+    for name, size, count in sizes.iter_rows():
+        if count < MIN_SHARE * len(examples):
+            lines.append(f"pool `{name}` of rounds, which {count:,} of {len(examples):,} examples have")
+            continue
+        explored = contents.pool_setting(name, "explore")
+        ranked = contents.least(ROUNDS, name, "retrieval_rank") is not None
+        pools.append(RoundsPool(name, size, ranked, explored if isinstance(explored, Mapping) else {}))
+    return tuple(pools), lines
+
+
+OF_TRACES = ("finish_reason", "finalizer_used", "sum_logprob", "prompt_tokens", "completion_tokens")
 
 
 def _trace_columns(contents: Contents) -> list[str]:
     columns = [name for name in OF_TRACES if name in contents.trace_columns]
-    return ["trace_id", "example_id", "pool", "action", "sample_index", "answer", *columns]
+    return ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "model", *columns]
 
 
 def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict[str, int], frozenset[str], list[str]]:
@@ -174,10 +275,12 @@ def _longer(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame, sizes: pl.Da
 
 def _scores(
     log: Log, contents: Contents, traces: pl.LazyFrame, sizes: Mapping[str, int]
-) -> tuple[dict[str, list[ScoreRange]], list[str]]:
-    """Verifiers by pool that scored every answer of 95 % of its examples; a line for each other one."""
+) -> tuple[dict[str, list[ScoreRange]], list[str], list[str]]:
+    """Verifiers by pool that scored 95 % of its answers, or every answer of 95 % of its examples; a line for each other
+    one, and one for each that did not score all.
+    """
     if not contents.verifiers:
-        return {}, []
+        return {}, [], []
     verified = log.scan("verifications", ["trace_id", "verifier", "score"])
     first = pl.col("sample_index") < pl.col("pool").replace_strict(sizes, default=0)
     valid = traces.filter(first & (pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque))))
@@ -190,23 +293,55 @@ def _scores(
     )  # fmt: skip
     coverage = by_example.join(answers, on=["pool", "example_id"]).group_by("pool", "verifier").agg(
         served=(pl.col("scored") >= pl.col("asked")).sum(), lowest=pl.col("lowest").min(),
-        highest=pl.col("highest").max(),
+        highest=pl.col("highest").max(), scored=pl.col("scored").sum(),
     )  # fmt: skip
-    whole = answers.group_by("pool").agg(examples=pl.len())
+    whole = answers.group_by("pool").agg(examples=pl.len(), asked=pl.col("asked").sum())
     frame = collect(coverage.join(whole, on="pool").sort("pool", "verifier"), log)
     ranges: dict[str, list[ScoreRange]] = {}
-    left_out = []
-    for pool, verifier, count, lowest, highest, examples in frame.select(
-        "pool", "verifier", "served", "lowest", "highest", "examples"
+    places, skipped = dict[str, list[str]](), []
+    for pool, verifier, count, lowest, highest, scored, examples, total in frame.select(
+        "pool", "verifier", "served", "lowest", "highest", "scored", "examples", "asked"
     ).iter_rows():
-        if count >= MIN_SHARE * examples:
-            ranges.setdefault(pool, []).append(ScoreRange(verifier, lowest, highest))
+        if lowest is not None and (count >= MIN_SHARE * examples or scored >= MIN_SHARE * total):
+            ranges.setdefault(pool, []).append(ScoreRange(verifier, lowest, highest, scored < total))
+            if scored < total:
+                skipped.append(
+                    f"{total - scored:,} of {total:,} answers of pool `{pool}`, which `{verifier}` did not score"
+                )
         else:
-            left_out.append(
-                f"verifier `{verifier}`, which scored every answer on {count:,} of {examples:,} "
-                f"examples of pool `{pool}`"
-            )
-    return ranges, left_out
+            places.setdefault(verifier, []).append(f"{count:,} of {examples:,} examples of pool `{pool}`")
+    cure = 'a policy of your own with `on_unscored = "skip"` goes on without the rest'
+    left_out = [
+        f"verifier `{verifier}`, which scored every answer on {', '.join(parts)}: {cure}"
+        for verifier, parts in places.items()
+    ]
+    return ranges, left_out, skipped
+
+
+def _guesses(
+    log: Log, contents: Contents, traces: pl.LazyFrame, scores: Mapping[str, list[ScoreRange]]
+) -> dict[str, list[GuessScores]]:
+    """Scores of guesses by pool with positions: those of its verifiers, else their log-probabilities."""
+    guesses = traces.filter(pl.col("pool").is_in(sorted(contents.positioned)))
+    by_pool: dict[str, list[GuessScores]] = {}
+    for pool in sorted(contents.positioned):
+        mine = guesses.filter(pl.col("pool") == pool)
+        named = [one.verifier for one in scores.get(pool, ())]
+        for name in named:
+            scored = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(pl.col("verifier") == name)
+            rows = scored.join(mine, on="trace_id", how="semi")
+            by_pool.setdefault(pool, []).append(GuessScores("verifier", name, _levels(log, rows, "score")))
+        if not named and "sum_logprob" in contents.trace_columns:
+            values = _levels(log, mine, "sum_logprob")
+            by_pool.setdefault(pool, []).extend([GuessScores("signal", "sum_logprob", values)] if values else [])
+    return by_pool
+
+
+def _levels(log: Log, rows: pl.LazyFrame, column: str) -> tuple[float, ...]:
+    """Values of a column that these shares of its rows do not reach, each once; none where no row has one."""
+    named = [pl.col(column).quantile(share, "higher").alias(f"{share}") for share in LEVELS]
+    values = collect(rows.select(named), log).row(0)
+    return tuple(dict.fromkeys(float(f"{value:.{DIGITS}g}") for value in values if value is not None))
 
 
 def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, list[_DoubtSignal]]:
@@ -221,7 +356,7 @@ def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, li
     numbers = ["sum_logprob"] if "sum_logprob" in contents.trace_columns else []
     if not shares and not numbers:
         return {}
-    quantiles = [pl.col(name).quantile(share, "higher").alias(f"{name}{share}") for name in numbers for share in SHARES]
+    quantiles = [pl.col(name).quantile(share, "higher").alias(f"{name}{share}") for name in numbers for share in LEVELS]
     logged = [pl.col(name).is_not_null().mean().alias(name) for name in numbers]
     frame = collect(first.group_by("pool").agg(*shares, *quantiles, *logged), log)
     signals: dict[str, list[_DoubtSignal]] = {}
@@ -229,7 +364,40 @@ def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, li
         pool_signals = signals.setdefault(row["pool"], [])
         pool_signals += [_DoubtSignal("signal", name, None) for name in known if 0 < (row[name] or 0.0) < 1]
         for name in numbers:
-            values = {share: row[f"{name}{share}"] for share in SHARES}
-            if (row[name] or 0.0) >= MIN_SHARE and values[SHARES[0]] != values[SHARES[-1]]:
+            values = {share: row[f"{name}{share}"] for share in LEVELS}
+            if (row[name] or 0.0) >= MIN_SHARE and values[LEVELS[0]] != values[LEVELS[-1]]:
                 pool_signals.append(_DoubtSignal("signal", name, values))
     return signals
+
+
+def _doubts(log: Log, contents: Contents, traces: pl.LazyFrame) -> tuple[dict[str, list[_DoubtSignal]], list[str]]:
+    """Verifiers by pool whose scores of sample 0 differ, where every such answer has one; a line for each other one."""
+    valid = pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque))
+    first = traces.filter((pl.col("sample_index") == 0) & valid).select("trace_id", "pool")
+    scores = log.scan("verifications", ["trace_id", "verifier", "score"]).drop_nulls("score")
+    quantiles = [pl.col("score").quantile(share, "higher").alias(str(share)) for share in LEVELS]
+    by_verifier = first.join(scores, on="trace_id").group_by("pool", "verifier").agg(*quantiles, scored=pl.len())
+    frame = by_verifier.join(first.group_by("pool").agg(traces=pl.len()), on="pool").sort("pool", "verifier")
+    doubts: dict[str, list[_DoubtSignal]] = {}
+    lines = []
+    for row in collect(frame, log).iter_rows(named=True):
+        values = {share: row[str(share)] for share in LEVELS}
+        if MIN_SHARE * row["traces"] <= row["scored"] < row["traces"]:
+            what = f"{row['traces'] - row['scored']:,} of {row['traces']:,} first answers of pool `{row['pool']}`"
+            lines.append(f"cascades by `{row['verifier']}`, which did not score {what}")
+        elif row["scored"] == row["traces"] and values[LEVELS[0]] != values[LEVELS[-1]]:
+            doubts.setdefault(row["pool"], []).append(_DoubtSignal("verifier", row["verifier"], values))
+    return doubts, lines
+
+
+def _writers(
+    log: Log, traces: pl.LazyFrame, prices: Prices | None
+) -> tuple[dict[str, frozenset[str]], dict[str, float]]:
+    """Models by pool, and the mean cost of a trace where it is known: money with prices, else tokens."""
+    there = traces.collect_schema().names()
+    read, written = (pl.col(name) if name in there else pl.lit(None, pl.Int64) for name in OF_TRACES[-2:])
+    cost = pl.coalesce(read + written, written).cast(pl.Float64) if prices is None else prices.expr("model")
+    paid = pl.when(cost.is_null().any()).then(None).otherwise(cost.mean())
+    frame = collect(traces.group_by("pool").agg(pl.col("model").unique(), paid=paid), log)
+    models = {pool: frozenset(names) for pool, names in frame.select("pool", "model").iter_rows()}
+    return models, dict(frame.select("pool", "paid").drop_nulls().iter_rows())

@@ -19,8 +19,8 @@ from replay.sampling.user_rules import checked_fields
 from toolkit.errors import InvalidError, RuleError, UnknownError, errors_begin, quote, require_known, suggest, user_code
 from toolkit.settings import check
 
-FEATURE, EXAMPLE = "features:", "examples:"
-"""Prefixes of the names of columns of these tables in what a rule declares."""
+FEATURE, EXAMPLE, SIGNAL = "features:", "examples:", "signals:"
+"""Prefixes of the names of columns of these tables, and of signals of traces, in what a rule declares."""
 
 READS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("step", "traces", "valid", "tokens"), frozenset()),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import combinations
 
 import numpy as np
 
@@ -71,6 +72,45 @@ class DrawnTraces:
     def by_score(self) -> np.ndarray:
         """Probability (E, T) that each trace has the highest score of those drawn; equal scores share evenly."""
         return highest(self.score, self.verified, self.size, self.drawn)
+
+    def by_sum(self) -> np.ndarray:
+        """Probability (E, T) that each trace is the first with the answer whose drawn scores have the highest sum.
+
+        It goes over all sets of traces that may be drawn. Of answers that tie the one whose verified trace comes first
+        wins, which is more often the one with more of them; or the smallest, where answers are ranked. Where an answer
+        wins, each of its drawn traces is as likely to come first.
+        """
+        chance = np.zeros(self.code.shape)
+        sizes, of_size = np.unique(np.column_stack([self.size, self.drawn]), axis=0, return_inverse=True)
+        for number, (size, drawn) in enumerate(sizes.tolist()):
+            if not drawn:
+                continue
+            rows = np.flatnonzero(of_size.reshape(-1) == number)
+            chosen = np.array(list(combinations(range(size), drawn)), np.int64)
+            for some in np.array_split(rows, max(1, -(-len(rows) * chosen.size // CELLS))):
+                shares = self._shares_of_sums(some, chosen) / len(chosen)
+                flat = np.broadcast_to(chosen, shares.shape).reshape(len(some), -1)
+                np.add.at(chance, (some[:, None], flat), shares.reshape(len(some), -1))
+        return chance
+
+    def _shares_of_sums(self, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Probability (R, C, k) of each trace of C sets `chosen` (C, k) to be taken, of R examples."""
+        code, verified, score = (values[rows][:, chosen] for values in (self.code, self.verified, self.score))
+        weight = np.where(verified, score, 0.0)
+        same = (code[..., None] == code[..., None, :]) & (code >= 0)[..., None]
+        total = np.where(verified, (same * weight[..., None, :]).sum(axis=-1), -np.inf)
+        wins = verified & (total == total.max(axis=-1, keepdims=True, initial=-np.inf))
+        if self.ranks is not None and self.ranks.text is not None and self.ranks.number is not None:
+            text, value = (
+                np.take_along_axis(ranks[rows], np.maximum(code, 0).reshape(len(rows), -1), axis=1).reshape(code.shape)
+                for ranks in (self.ranks.text, self.ranks.number)
+            )
+            rank = np.where((~wins | (value > 0)).all(axis=-1, keepdims=True), value, text)
+            rank = np.where(wins, rank, np.iinfo(np.int64).max)
+            wins &= rank == rank.min(axis=-1, keepdims=True, initial=np.iinfo(np.int64).max)
+        first = wins / np.maximum(wins.sum(axis=-1, keepdims=True), 1)
+        by_answer = (same * first[..., None, :]).sum(axis=-1)
+        return np.asarray(by_answer / np.maximum(same.sum(axis=-1), 1))
 
     def by_place(self) -> np.ndarray:
         """Probability (E, T) that each trace comes first, where it has an answer."""

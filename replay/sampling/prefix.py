@@ -22,6 +22,11 @@ NONE = -1
 VOTES, SCORES, FEATURES = "votes", "scores", "features"
 """Names that a rule may read beside the counts that every policy knows."""
 
+TRACE_SIGNALS: Mapping[str, str] = {
+    name: name for name in ("sum_logprob", "completion_tokens", "prompt_tokens", "truncated")
+} | {"finalizer_used": "finalizers"}
+"""Signals of a single trace, each with what a pool of a block calls it."""
+
 
 class LazyArrays(Mapping[str, np.ndarray]):
     """Arrays by name, each made when it is first asked for and read-only."""
@@ -73,6 +78,8 @@ class Prefix:
     examples: LazyArrays = field(default_factory=LazyArrays, repr=False)
     """Columns of `examples`, (E,): numbers as float, NaN for null; texts as they are."""
     revealed: Revealed | None = field(default=None, repr=False)
+    signals: LazyArrays = field(default_factory=LazyArrays, repr=False)
+    """What is logged of the trace that each step reveals (E, S), by `TRACE_SIGNALS`; NaN where there is nothing."""
     by_code: bool = False
     """Whether the numbers of answers are their codes, which is quicker, and may tell what comes later."""
     _cache: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
@@ -108,13 +115,14 @@ class Prefix:
         """The same statistics of some examples alone."""
         revealed = None if self.revealed is None else self.revealed.rows(examples)
         tables = self.statistics.at(examples), self.features.at(examples), self.examples.at(examples)
-        return Prefix(*tables, revealed, self.by_code)
+        return Prefix(*tables, revealed, self.signals.at(examples), self.by_code)
 
     def first(self, steps: int) -> Prefix:
         """The same statistics cut off after `steps` steps."""
         revealed = None if self.revealed is None else self.revealed.first(steps)
         cut = slice(None), slice(steps)
-        return replace(self, statistics=self.statistics.at(cut), features=self.features.at(cut), revealed=revealed)
+        tables = {name: getattr(self, name).at(cut) for name in ("statistics", "features", "signals")}
+        return replace(self, **tables, revealed=revealed)
 
     def once(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
         """The result of rules that share a key, computed once."""

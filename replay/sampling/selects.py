@@ -1,4 +1,4 @@
-"""Which trace gives the answer: first, majority, best and weighted, at every step of a walk.
+"""Which trace gives the answer: first, last, majority, best and weighted, at every step of a walk.
 
 A select sees `Prefix`, the statistics of what has been revealed, and nothing else. It has one of two methods: `chooses`
 gives the number of an answer, whose earliest generated trace is taken, `takes` the step whose trace is taken. A frozen
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import comb
 from typing import ClassVar
 
 import numpy as np
@@ -16,9 +17,11 @@ import numpy as np
 from replay.sampling.declared import Rule, WrappedRule
 from replay.sampling.over_orders import DrawnTraces
 from replay.sampling.prefix import NONE, SCORES, VOTES, Prefix
-from toolkit.errors import RuleError, user_code
+from toolkit.errors import LimitError, RuleError, user_code
 
 METHODS = ("chooses", "takes")
+MOST_SETS = 200_000
+"""Sets of an example's traces that an exact mean goes over: of three of 100."""
 
 
 class Select(Rule, key="select", noun="select", says="choice"):
@@ -46,6 +49,22 @@ class Select(Rule, key="select", noun="select", says="choice"):
     @property
     def method(self) -> str:
         return next(name for name in METHODS if hasattr(self.implementation, name))
+
+    over_sets: ClassVar[int | None] = None
+    """The most traces of which `over_orders` goes over all sets; None where it is of any number."""
+
+    def exact_mean_of(self, drawn: int | None = None) -> bool:
+        """Whether it has an exact mean over all orders, of so many drawn traces or of any number."""
+        enough = self.over_sets is None or (drawn is not None and drawn <= self.over_sets)
+        return self.over_orders is not None and enough
+
+    def check_sets(self, drawn: int, size: int) -> None:
+        """Raise LimitError where it would go over too many sets of so many of an example's traces."""
+        if self.over_sets is not None and comb(size, drawn) > MOST_SETS:
+            raise LimitError(
+                f"`expected` of `{self}` goes over all sets of {drawn} of an example's {size:,} traces, at most "
+                f"{MOST_SETS:,}: use `orders`"
+            )
 
     @property
     def over_orders(self) -> Callable[[DrawnTraces], np.ndarray] | None:
@@ -97,6 +116,14 @@ class First(Select, name="first", reads=(), trusted=True, one_trace=True):
 
 
 @dataclass(frozen=True)
+class Last(Select, name="last", reads=(), trusted=True):
+    """The last trace drawn, such as the guess that has seen most of an unfolding question."""
+
+    def takes(self, seen: Prefix) -> np.ndarray:
+        return seen.step
+
+
+@dataclass(frozen=True)
 class Majority(Select, name="majority", reads={VOTES}, trusted=True):
     """Earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); tie: what `tie` says."""
 
@@ -127,8 +154,14 @@ class WeightedVote(Select, name="weighted", reads={VOTES, SCORES}, trusted=True,
     A tie goes to the answer with the verified trace that was generated first, unless `tie` says otherwise.
     """
 
+    over_sets: ClassVar[int | None] = 3
+
     def chooses(self, seen: Prefix) -> np.ndarray:
         return seen.sum_leader
+
+    @property
+    def over_orders(self) -> Callable[[DrawnTraces], np.ndarray]:
+        return DrawnTraces.by_sum
 
 
 class WrappedSelect(WrappedRule, Select):

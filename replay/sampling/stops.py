@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from replay.sampling.declared import DeclaredPrefix, Rule, WrappedRule
-from replay.sampling.prefix import SCORES, VOTES, Prefix
+from replay.sampling.declared import FEATURE, SIGNAL, DeclaredPrefix, Rule, WrappedRule
+from replay.sampling.prefix import SCORES, TRACE_SIGNALS, VOTES, Prefix
 from toolkit.errors import RequiredError, RuleError, user_code
 from toolkit.settings import setting
 
@@ -58,6 +58,25 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
         """The number of verifications that it stops at, where that is all it does."""
         return None
 
+    @property
+    def named_verifier(self) -> str | None:
+        """The verifier that it names by itself."""
+        return None
+
+    @property
+    def statistic(self) -> Hashable:
+        """Everything about a rule that compares a statistic with a threshold but the threshold; None of others."""
+        return None
+
+    @property
+    def null_reason(self) -> str:
+        """Why an example is partial on which what it reads is null, in words; empty where nothing is."""
+        return ""
+
+    def nulls(self, seen: Prefix) -> np.ndarray | None:
+        """The steps, bool (E, S), at which what it reads is null, so that the log cannot tell; None: nowhere."""
+        return None
+
     def compared(self, seen: Prefix) -> Compared | None:
         """The statistic and its threshold, for explanations; None where it compares no number."""
         return None
@@ -66,6 +85,10 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
     def plans(self) -> bool:
         """Whether it says how many traces it needs (`needed`)."""
         return False
+
+    def strength(self, seen: Prefix) -> np.ndarray:
+        """The statistic that is compared: float (E, S), -inf where the rule cannot hold. Of one with a `statistic`."""
+        raise NotImplementedError(f"{self.label} compares no statistic")
 
     def needed(self, seen: Prefix) -> np.ndarray:
         """After step 0 to S, the fewest traces after which it would hold if all of them gave the leading answer, or any
@@ -256,6 +279,59 @@ class Agreement(CrossingRule, name="agreement", trusted=True, reads={VOTES}, rea
         """The fewest votes for the first with which the rule would hold; one more than `most` where that is too few."""
         enough = (n for n in range(1, most + 1) if _lead_probability(first + n, second) >= self.confidence)
         return next(enough, most + 1)
+
+
+@dataclass(frozen=True)
+class AtLeast(CrossingRule, name="at_least", reached="score", trusted=True):
+    """`patience` traces in a row that each have at least `score`, by a verifier, a feature or a signal of the trace.
+
+    An invalid trace has no score by a verifier, and breaks the row.
+    """
+
+    score: float = setting(above=-np.inf, below=np.inf, what="a finite number")
+    verifier: str | None = setting(None, what="a name")
+    feature: str | None = setting(None, what="a name")
+    signal: str | None = setting(None, choices=tuple(TRACE_SIGNALS))
+    patience: int = setting(1, low=1)
+
+    def __post_init__(self) -> None:
+        if sum(name is not None for name in (self.verifier, self.feature, self.signal)) != 1:
+            raise RequiredError("stop `at_least` needs exactly one of `verifier`, `feature` and `signal`")
+        super().__post_init__()
+
+    @property
+    def reads(self) -> frozenset[str]:
+        if self.verifier is not None:
+            return frozenset({SCORES})
+        return frozenset({f"{FEATURE}{self.feature}" if self.signal is None else SIGNAL + TRACE_SIGNALS[self.signal]})
+
+    @property
+    def named_verifier(self) -> str | None:
+        return self.verifier
+
+    @property
+    def null_reason(self) -> str:
+        what = f"feature `{self.feature}`" if self.signal is None else f"signal `{self.signal}`"
+        return "" if self.verifier is not None else f"{what} is null for a trace that stop `at_least` reads"
+
+    def _value(self, seen: Prefix) -> np.ndarray:
+        """The value of each step's trace (E, S), NaN for null."""
+        if self.verifier is not None:
+            return np.asarray(seen.last_score)
+        return seen.features[str(self.feature)] if self.signal is None else seen.signals[TRACE_SIGNALS[self.signal]]
+
+    def nulls(self, seen: Prefix) -> np.ndarray | None:
+        return None if self.verifier is not None else np.isnan(self._value(seen))
+
+    def strength(self, seen: Prefix) -> np.ndarray:
+        """The least value of the last `patience` traces; -inf before there are as many, and where one has none."""
+        value = self._value(seen)
+        value = np.where(np.isnan(value), -np.inf, value)
+        least = value.copy()
+        for back in range(1, min(self.patience, value.shape[1] + 1)):
+            least[:, back:] = np.minimum(least[:, back:], value[:, :-back])
+        least[:, : self.patience - 1] = -np.inf
+        return least
 
 
 @dataclass(frozen=True)

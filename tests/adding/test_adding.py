@@ -15,9 +15,9 @@ from generate.annotating.annotation_run import _Added, add
 from generate.engines.base import Call, CallFailure
 from generate.signals.additions import load_additions
 from tests.adding.judges import Judge, in_json, right
-from tests.adding.makers import SOURCE, make_log, make_rows, write_recipe
 from tests.errors import refuses
 from tests.features.test_features import Letters
+from tests.logs import SOURCE, make_log, make_rows, write_recipe
 from toolkit.log import ADDING, collect, open_log, seal_log, validate_log, write_log
 
 ENGINE = '[engine]\nkind = "openai"\nmodel = "rule"\nbase_url = "http://127.0.0.1:9/v1"\n'

@@ -10,8 +10,8 @@ from generate.annotating.annotation_plan import make_add_plan
 from generate.signals import peers
 from generate.signals.additions import load_additions
 from generate.traces.block import READ, blocks
-from tests.adding.makers import make_log, write_recipe
 from tests.adding.test_adding import CHANCE
+from tests.logs import make_log, write_recipe
 
 
 @pytest.mark.parametrize("choice", [{"shard": (1, 10)}, {"limit": 100}, {"shard": (3, 7), "limit": 150}, {}])

@@ -16,10 +16,10 @@ from typer.testing import CliRunner, Result
 from generate.annotating.annotation_plan import make_add_plan
 from generate.annotating.annotation_run import add as add_planned
 from generate.signals.additions import load_additions
-from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.adding.test_adding import files
 from tests.adding.test_passes import LOGPROB, REWARD, STATES, models  # noqa: F401 (a fixture)
 from tests.errors import says
+from tests.logs import make_log, make_rows, write_recipe
 from thinkback.app import app
 from toolkit.log import ADDING, collect, open_log, validate_log
 

@@ -9,8 +9,8 @@ import pytest
 from generate.recipes.recipe import load_recipe
 from generate.signals.additions import load_additions
 from generate.signals.sequence_classifier import RewardModel
-from tests.adding.makers import write_recipe
 from tests.errors import refuses
+from tests.logs import write_recipe
 
 ENGINE = '[engine]\nkind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n'
 CHANCE = '[[verify]]\nname = "chance"\nkind = "random"\n'

@@ -8,8 +8,8 @@ import polars as pl
 
 from generate.engines.base import Call
 from generate.traces.block import _read_block
-from tests.adding.makers import SOURCE, make_log
 from tests.adding.test_adding import JUDGE, in_json, run
+from tests.logs import SOURCE, make_log
 
 JOINED = {**SOURCE, "pools": {**SOURCE["pools"], "verify": {"prompt": "check.txt", "sampling": {"joined": True}}}}
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.adding.makers import make_log, write_recipe
 from tests.adding.test_passes import LOGPROB, STATES, models  # noqa: F401 (a fixture)
+from tests.logs import make_log, write_recipe
 from toolkit.log import ADDING, collect, open_log, validate_log
 
 pytest.importorskip("torch")

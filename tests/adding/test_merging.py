@@ -6,9 +6,9 @@ from pathlib import Path
 
 import polars as pl
 
-from tests.adding.makers import make_log, make_rows
 from tests.adding.test_adding import CHANCE, SERVING, run, scores
 from tests.errors import refuses
+from tests.logs import make_log, make_rows
 from toolkit.log import collect, merge_logs
 
 

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from generate.signals.additions import KINDS
-from tests.adding.makers import make_log, write_recipe
 from tests.adding.toy_signals import Brevity, BrevityWorker, Vowels
 from tests.errors import refuses, says
+from tests.logs import make_log, write_recipe
 from thinkback.app import app
 from toolkit.errors import ThinkbackError
 from toolkit.log import ADDING, collect, open_log, validate_log

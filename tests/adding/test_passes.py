@@ -24,8 +24,8 @@ from generate.signals.sequence_classifier import _ClassifierWorker
 from generate.signals.signal import Work
 from generate.traces.block import _read_block
 from generate.traces.log_origins import chat_of
-from tests.adding.makers import PROMPTS, SOURCE, make_log, make_rows, write_recipe
 from tests.errors import refuses
+from tests.logs import PROMPTS, SOURCE, make_log, make_rows, write_recipe
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
 

@@ -16,9 +16,9 @@ from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
 from generate.signals.additions import load_additions
-from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.errors import refuses
 from tests.generate import toy
+from tests.logs import make_log, make_rows, write_recipe
 from toolkit.log import Log, collect, merge_logs, open_log, validate_log, write_log
 
 torch = pytest.importorskip("torch")

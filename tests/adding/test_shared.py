@@ -9,15 +9,15 @@ import polars as pl
 import pytest
 
 from generate.annotating.annotation_plan import estimate_additions, make_add_plan
-from generate.annotating.annotation_run import add
+from generate.annotating.annotation_run import LATE, add
 from generate.engines.base import Call, CallFailure
 from generate.signals.additions import load_additions
 from generate.signals.judge import _PromptedWorker
 from generate.signals.random_score import _RandomWorker
 from tests.adding.judges import Judge, in_json
-from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.adding.test_adding import CHANCE, ENGINE, JUDGE, run, scores
 from tests.errors import refuses
+from tests.logs import make_log, make_rows, write_recipe
 from toolkit.log import ADDING, merge_logs
 
 
@@ -213,7 +213,7 @@ def test_a_trace_that_came_after_the_choice_is_named(tmp_path: Path) -> None:
     done = run(tmp_path, BEST + 'pools = ["votes"]\n', lambda _: pytest.fail("asked"))
     said = done.log.manifest.source["verifiers"]["best"]["skipped"]
     assert [one["trace_id"] for one in said] == [f"s00{number}/votes/3" for number in range(6)]
-    assert {one["reason"] for one in said} == {"the choice in its group was made before it was there"}
+    assert {one["reason"] for one in said} == {LATE}
     assert run(tmp_path, BEST + 'pools = ["votes"]\n').steps == ()
 
 

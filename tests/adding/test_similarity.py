@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from generate.passes.embedding import MeanPooling
-from tests.adding.makers import make_log, make_rows
 from tests.adding.test_passes import models, run  # noqa: F401 (a fixture)
 from tests.errors import refuses
+from tests.logs import make_log, make_rows
 from toolkit.log import collect
 
 torch = pytest.importorskip("torch")

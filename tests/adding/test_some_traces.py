@@ -12,9 +12,9 @@ from generate.annotating.annotation_plan import make_add_plan
 from generate.annotating.annotation_run import _Added, add
 from generate.signals.additions import load_additions
 from generate.tasks import task_examples
-from tests.adding.makers import make_log, write_recipe
 from tests.adding.test_passes import read_alone
 from tests.errors import refuses
+from tests.logs import make_log, write_recipe
 from toolkit.log import collect, validate_log
 
 RANDOM = '[[verify]]\nname = "chance"\nkind = "random"\npools = ["votes"]\n'

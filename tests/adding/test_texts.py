@@ -6,14 +6,14 @@ from pathlib import Path
 
 import polars as pl
 
-from tests.adding.makers import make_log, make_rows
+from generate.traces.block import NO_TEXT, NO_TEXT_OF_ANOTHER
 from tests.adding.test_adding import CHANCE, ENGINE, JUDGE, SERVING, run, scores
 from tests.errors import refuses
+from tests.logs import make_log, make_rows
 from toolkit.log import collect
 
 BEST = ENGINE + '[[verify]]\nname = "best"\nkind = "listwise"\nprompt = "best.txt"\npools = ["votes"]\n'
 PEERS = '[embedding]\nmodel = "none"\n[[features]]\nkind = "peers"\npools = ["votes"]\n'
-NO_TEXT = "the log has no text of it"
 
 
 def silent(path: Path, text: pl.Expr | str = "text") -> None:
@@ -39,7 +39,7 @@ def test_a_choice_among_traces_of_which_one_has_no_text_is_not_made(tmp_path: Pa
     said = {one["trace_id"]: one["reason"] for one in done.log.manifest.source["verifiers"]["best"]["skipped"]}
     assert sorted(said) == [f"s001/votes/{index}" for index in range(4)]
     assert said["s001/votes/2"] == NO_TEXT
-    assert said["s001/votes/0"] == "the log has no text of another that it was to be chosen among"
+    assert said["s001/votes/0"] == NO_TEXT_OF_ANOTHER
 
 
 def test_features_of_a_text_that_is_not_there_are_null(tmp_path: Path) -> None:

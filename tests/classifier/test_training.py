@@ -15,8 +15,8 @@ from generate.annotating.annotation_run import add
 from generate.classifier.classifier_fitting import _held_out, labelled, training_rows
 from generate.classifier.classifier_recipe import load_training
 from generate.signals.additions import load_additions
-from tests.adding.makers import make_log, make_rows, write_recipe
 from tests.errors import refuses
+from tests.logs import make_log, make_rows, write_recipe
 from toolkit.log import collect, validate_log
 
 TINY = Path(__file__).resolve().parents[1] / "engines" / "tiny.py"

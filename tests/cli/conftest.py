@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from generate.simulation.grid import simulate
+from tests.logs import drawn
 from thinkback.app import app
 
 POLICIES = """
@@ -52,11 +53,7 @@ of = ["n4"]
 Run = Callable[..., Result]
 
 
-@pytest.fixture(scope="session")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("logs") / "small"
-    simulate(path, examples=120, traces=4, labels=3, seed=3, name="small")
-    return path
+log = drawn(simulate, examples=120, traces=4, labels=3, seed=3, name="small")
 
 
 @pytest.fixture

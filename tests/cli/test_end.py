@@ -69,3 +69,30 @@ def test_what_cannot_be_printed_at_the_end_is_no_success() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 120
     assert "No space left on device" in done.stderr
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+def trace(frame, event, argument):
+    if event == "line" and (counting or frame.f_code.co_name == "command"):
+        counting.append(1)
+        if len(counting) == {at}:
+            sys.settrace(None)
+            os.kill(os.getpid(), signal.SIGINT)
+    return trace
+
+counting = []
+sys.argv = ["thinkback", "--help"]
+from thinkback.__main__ import command
+sys.settrace(trace)
+command()
+"""
+
+
+@pytest.mark.parametrize("at", [3, 4, 5, 8, 13, 30, 100, 1_000, 20_000, 100_000])
+def test_ctrl_c_from_the_start_of_the_command_on_is_one_line(at: int) -> None:
+    """At so many lines of Python, imports among them. Before come Python's own start and the bodies of two files."""
+    command = [sys.executable, "-c", INTERRUPTED.format(at=at)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")

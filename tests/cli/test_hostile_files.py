@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from replay import load_policies
 from tests.errors import refuses, says
-from tests.replay.small import log
+from tests.logs import log
 from thinkback.app import app
 from toolkit.errors import ThinkbackError
 from toolkit.files import check_replaceable, replacing
@@ -214,9 +214,12 @@ def test_a_value_is_cut_and_a_path_keeps_its_end() -> None:
     assert path in str(ThinkbackError(f"`{path}` is missing"))
 
 
+@pytest.mark.parametrize("error", ["RuntimeError", "type('Panic', (BaseException,), {})"])
 @pytest.mark.parametrize(("sent", "code", "said"), [("SIGTERM", 143, ""), ("SIGINT", 130, "error: interrupted\n")])
-def test_a_signal_that_a_library_makes_an_error_of_is_still_a_signal(sent: str, code: int, said: str) -> None:
-    """As DuckDB does, within which a signal becomes a RuntimeError."""
+def test_a_signal_that_a_library_makes_an_error_of_is_still_a_signal(
+    sent: str, code: int, said: str, error: str
+) -> None:
+    """As in DuckDB, within which a signal becomes a RuntimeError, and in polars, which panics."""
     program = f"""
 import os, signal, time
 import thinkback.app
@@ -227,7 +230,7 @@ def interrupted():
         os.kill(os.getpid(), signal.{sent})
         time.sleep(9)
     except BaseException:
-        raise RuntimeError("Query interrupted") from None
+        raise {error}("Query interrupted") from None
 
 thinkback.app.main = interrupted
 main()

@@ -43,7 +43,7 @@ def given(words: tuple[str, ...], log: Path) -> list[object]:
 @pytest.mark.slow
 def test_the_study_writes_every_table_and_figure(recovery: Path, thinkback: Run, tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text("[prices]\nsimulated = { prompt = 0.2, completion = 0.8 }\n")
-    done = thinkback("study", "recovery", recovery, "--out", "o", "--resamples", "100", "--prices", "prices.toml")
+    done = thinkback("study", "recovery", recovery, "--out", "o", "--resamples", "100", *PRICED)
     assert done.exit_code == 0, done.output
     made = files(tmp_path / "o")
     assert {f"{name}.{kind}" for name in TABLES for kind in ("md", "tex", "csv")} <= made
@@ -79,6 +79,7 @@ def test_the_study_needs_no_more_than_recovery_rows(recovery: Path, thinkback: R
     assert "Recommendation" in (tmp_path / "o" / "report.md").read_text()
 
 
+PRICED = ("--prices", "prices.toml", "--published", "MATH500,MATH")
 PUBLISHED = {
     "paired": "published_p", "gates": "published_verify_pct", "subgroups": "published_accuracy_pct",
     "rules_and_headroom": "published_flips_pct", "screening": "published_fix_pct",

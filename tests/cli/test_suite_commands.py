@@ -32,7 +32,7 @@ def test_what_the_suite_shows_fits_two_screens(thinkback: Callable, log: Path, m
     rows = (Path("a") / "table.csv").read_text().count("\n") - 1
     assert rows > 20
     assert len(lines) < 60
-    assert f"{rows - 10} more rows are in table.csv and summary.parquet." in lines
+    assert f"{rows - 7} more rows are in table.csv and summary.parquet." in lines
     assert all(len(line) <= 80 for line in lines if not line.startswith("a/:"))
 
 

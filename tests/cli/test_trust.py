@@ -12,10 +12,10 @@ from generate.engines import read_settings, settings_of
 from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
-from tests.adding.makers import make_log
 from tests.engines.server import Server
 from tests.errors import refuses
 from tests.generate.toy import LOCAL, write_recipe
+from tests.logs import make_log
 from thinkback.app import app
 
 FOREIGN = 'base_url = "https://models.example/v1"\nkey_variable = "CLOUD_SECRET"\n'

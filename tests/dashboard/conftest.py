@@ -16,6 +16,7 @@ from generate.simulation.grid import simulate
 from replay import Result
 from replay.runs.saved.saved_folder import read_sealed, write_sealed
 from tests.browser import FLAGS, chromium_program
+from tests.logs import drawn
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -70,11 +71,7 @@ of = ["n8"]
 """
 
 
-@pytest.fixture(scope="session")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("logs") / "small"
-    simulate(path, examples=48, traces=8, labels=3, seed=3, name="small")
-    return path
+log = drawn(simulate, examples=48, traces=8, labels=3, seed=3, name="small")
 
 
 @pytest.fixture(scope="session")

@@ -235,7 +235,7 @@ def test_the_example_browser_walks(browse: Open, page_file: Path, saved: Path, r
     page = browse(page_file, address)
     told = result.compare(first, second).examples
     assert told is not None
-    for label, change in (("fixes: only the first is right", "fix"), ("flips: only the second is right", "flip")):
+    for label, change in (("fixes: the first does better", "fix"), ("flips: the second does better", "flip")):
         page.page.select_option("#show", label=label)
         ids = set(told.filter(change=change)["example_id"])
         assert page.text("#example-count").startswith(f"{len(ids)} example")
@@ -318,7 +318,7 @@ def test_what_is_unjudged_is_no_fix_and_what_sees_gold_is_not_looked_at_first(
     told = found.compare("vote", "first").examples
     assert told is not None
     page.page.select_option("#first", label="vote")
-    for show, change in (("fixes: only the first is right", "fix"), ("flips: only the second is right", "flip")):
+    for show, change in (("fixes: the first does better", "fix"), ("flips: the second does better", "flip")):
         page.page.select_option("#show", label=show)
         count = len(told.filter(change=change))
         assert page.text("#example-count").startswith(f"{count} example")

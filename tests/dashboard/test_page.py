@@ -180,6 +180,8 @@ def test_numbers_are_those_of_the_summary(result: Result, saved: Path) -> None:
     names = [one["name"] for one in told["policies"]]
     rows = pl.read_parquet(saved / "summary.parquet").drop_nulls("estimate")
     by = {(policy, metric): rest for policy, metric, *rest in rows.iter_rows()}
+    seconds = result.seconds.drop_nulls("p50")
+    by |= {(row["policy"], f"p{q}_s"): [row[f"p{q}"]] for row in seconds.iter_rows(named=True) for q in (50, 95, 99)}
     assert {
         (name, one["metric"])
         for one in told["metrics"]

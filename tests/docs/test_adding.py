@@ -74,7 +74,7 @@ def test_every_feature_says_what_it_is_its_range_and_its_source(name: str) -> No
 
 
 def test_every_recipe_that_adds_or_trains_is_named() -> None:
-    text = section("adding.md", "A first example")
+    text = section("recipes.md", "Recipes that ship")
     for name in shipped_recipes():
         if set(read_toml(name)[0]) & {"verify", "features", "states", "classifier"}:
             assert f"`{name}`" in text

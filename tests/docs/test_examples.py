@@ -25,7 +25,9 @@ from typer.testing import CliRunner
 
 import replay
 from generate.simulation.grid import simulate
+from tests.retrieval.makers import FOUR_ROUNDS, rounds_tables
 from thinkback.app import app
+from toolkit.log import write_log
 
 ROOT = Path(__file__).resolve().parents[2]
 OF_NOTEBOOKS = "<!-- made of notebooks/"
@@ -71,6 +73,7 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the examples may use."""
     folder = tmp_path_factory.mktemp("manual")
     simulate(folder / "log", examples=60, traces=16, labels=3, seed=7)
+    write_log(folder / "rounds", name="rounds", tables=rounds_tables(FOUR_ROUNDS, {"q": ["d4", "d5"]}))
     shutil.copytree(folder / "log", folder / "folder", ignore=shutil.ignore_patterns("manifest.json"))
     shutil.copy(ROOT / "docs" / "examples" / "policies.toml", folder / "policies.toml")
     shutil.copytree(ROOT / "docs" / "examples", folder / "docs" / "examples")
@@ -113,9 +116,10 @@ def run_console(block: Block, where: str) -> None:
 
 
 def run_policies(block: Block) -> None:
-    """Replay a policy file of the manual on the small log."""
+    """Replay a policy file of the manual on the small log, or on the one of rounds."""
     Path("_policies.toml").write_text(block.text, encoding="utf-8")
-    result = replay.run("log", "_policies.toml", resamples=200)
+    log = "rounds" if 'kind = "retrieve"' in block.text else "log"
+    result = replay.run(log, "_policies.toml", resamples=200)
     named = {policy["name"] for policy in tomllib.loads(block.text)["policy"]}
     assert {name.partition("[")[0] for name in result.outcomes.collect()["policy"].unique()} == named
 

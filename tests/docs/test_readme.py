@@ -20,7 +20,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def test_the_table_is_what_the_demo_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = subprocess.run(["make", "-n", "demo", "VENV=."], cwd=ROOT, capture_output=True, text=True, check=True)
     commands = re.findall(r"^\./bin/thinkback (.*)$", plan.stdout.replace("\\\n", " "), re.MULTILINE)
-    assert [command.split()[0] for command in commands] == ["replay"]
+    assert [command.split()[0] for command in commands] == ["tune", "replay", "figure"]
+    shown = [set(shlex.split(command)) for command in re.findall(r"^\$ thinkback (.*)$", README, re.MULTILINE)]
+    assert all(any(words <= set(shlex.split(command)) for words in shown) for command in commands)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").symlink_to(ROOT / "data")
     for command in commands:
@@ -37,6 +39,10 @@ def test_the_table_is_what_the_demo_prints(tmp_path: Path, monkeypatch: pytest.M
 def test_make_knows_its_targets(target: str) -> None:
     plan = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
     assert plan.returncode == 0, plan.stderr
+
+
+def test_it_is_short() -> None:
+    assert len(README.split()) <= 900
 
 
 def test_the_numbers_are_those_of_the_table() -> None:

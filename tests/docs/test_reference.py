@@ -40,7 +40,8 @@ from toolkit.log import SCHEMAS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TYPES = {"String": "string", "Boolean": "bool"}
-OWN = {"sweep", "sweep_size", "swept", "lowest_score"}  # of a policy: set by a sweep or from the log, not by a user
+# fields of a policy that a sweep or the log sets, not a user
+OWN = {"sweep", "sweep_size", "swept", "lowest_score", "positioned"}
 GATE_KEYS = [field.name for field in fields(Threshold)]
 
 
@@ -93,7 +94,14 @@ def test_policy_keys() -> None:
     assert set(listed) == {f.name for f in fields(replay.Sample)} - OWN | {"kind"}
     oracle = first_cells(section("policies.md", "Kind `oracle`"))
     assert set(oracle) == {f.name for f in fields(replay.Oracle)} - OWN | {"kind", *ORACLE_RULES}
-    assert set(POLICY_KINDS) == {"sample", "oracle", "act", "when", "graded", "route"}
+    retrieve = first_cells(section("policies.md", "Kind `retrieve`").partition("### ")[0])
+    assert set(retrieve) == {f.name for f in fields(POLICY_KINDS["retrieve"])} - {*OWN, "negative", "explored"} | {
+        "kind"
+    }
+    buzz = first_cells(section("policies.md", "Kind `buzz`").partition("**Partial**")[0])
+    assert set(buzz) == {f.name for f in fields(POLICY_KINDS["buzz"])} - {*OWN, "sees_verdicts"} | {"kind"}
+    kinds = {"sample", "oracle", "act", "when", "graded", "route", "retrieve", "buzz", "best buzz"}
+    assert set(POLICY_KINDS) == kinds
 
 
 def test_keys_of_policies_that_think_again() -> None:
@@ -141,7 +149,7 @@ def test_outcome_columns() -> None:
 
 def test_metrics() -> None:
     listed = set(first_cells(section("statistics.md", "Metrics"))) - {"reduction:METRIC"}
-    ends = {"f1:": "LABEL", "recall_": "K"}
+    ends = {"f1:": "LABEL", "hit_": "K", "recall_": "K"}
     assert listed == {f"{column.metric}{ends.get(column.name, '')}" for column in COLUMNS if column.metric}
     ranking = section("statistics.md", "The ranked table").partition("that the run has")[0]
     for column in COLUMNS:
@@ -150,7 +158,7 @@ def test_metrics() -> None:
             assert name in ranking
     few = section("statistics.md", "Few events")
     assert {f"`{column.metric}`" for column in COLUMNS if column.rate and not column.family} <= set(
-        re.findall("`[a-z_]+`", few)
+        re.findall("`[a-z_0-9]+`", few)
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 import thinkback as tb
 from generate.simulation.recovery import simulate_recovery
 from tests.errors import refuses
-from tests.replay.small import GOLDS, POOL, log, tables
+from tests.logs import GOLDS, POOL, log, tables
 from toolkit.arguments import checked_argument, checks_arguments
 from toolkit.stats import settings_of
 
@@ -70,6 +70,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "validate_log": (tb.validate_log, {"log": None}),
     "query_log": (tb.query_log, {"log": None, "sql": "SELECT 1"}),
     "import_table": (tb.import_table, {"sources": "samples.jsonl", "mapping": "map.toml", "out": "imported"}),
+    "import_any": (tb.import_any, {"sources": "samples.jsonl", "out": "imported"}),
+    "log": (tb.log, {"frame": {"gold": ["1"], "pred": ["1"]}}),
     "import_format": (tb.import_format, {"name": "auto", "sources": "samples.jsonl", "out": "imported"}),
     "simulate": (tb.simulate, {"out": "simulated", "examples": 2, "traces": 2}),
     "write_log": (tb.write_log, {"path": "written", "name": "n", "tables": {}}),
@@ -212,6 +214,7 @@ MADE: dict[str, tuple[type, dict[str, Any]]] = {
     "Margin": (tb.Margin, {}),
     "Budget": (tb.Budget, {"traces": 3}),
     "Agreement": (tb.Agreement, {}),
+    "AtLeast": (tb.AtLeast, {"score": 0.5, "verifier": "v"}),
     "Window": (tb.Window, {"size": 3}),
     "Prior": (tb.Prior, {"model": "linear", "on": "true"}),
     "Calibration": (tb.Calibration, {"method": "platt", "on": "true"}),

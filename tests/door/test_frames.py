@@ -14,7 +14,7 @@ import pytest
 
 import thinkback as tb
 from tests.errors import refuses
-from tests.replay.small import GOLDS, POOL, log, tables
+from tests.logs import GOLDS, POOL, log, tables
 from toolkit.work_places import scratch_folder
 
 FRAMES = tables({"pool": POOL}, GOLDS)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import thinkback as tb
-from tests.replay.small import GOLDS, POOL, tables
+from tests.logs import GOLDS, POOL, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 USE = "import thinkback as tb\nprint('imported')\ntb.run\n"

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from tests.errors import quotes
 from tests.formats.test_variants import traces, write
 from toolkit.imports import ImportReport, import_format
 
@@ -33,10 +34,8 @@ def test_one_prompt_under_several_ids(tmp_path: Path) -> None:
     join = ['join={file = "gold.json", on = "request_id"}', "examples.gold=gold"]
     report = import_format("vllm", [file], tmp_path / "log", settings=join)
     (note,) = told(report)
-    assert note == (
-        "1 example has the question of another, under an id of its own; to make samples of one example of them:"
-        " --set 'examples.example_id=COALESCE(prompt?, request_id)' --set 'traces.sample_index=row order'"
-    )
+    setting = "--set 'examples.example_id=COALESCE(prompt?, request_id)' --set 'traces.sample_index=row order'"
+    quotes(note, "1 example", setting)
     settings = [one for one in shlex.split(note.partition(": ")[2]) if one != "--set"]
     again = import_format("vllm", [file], tmp_path / "again", settings=[*join, *settings])
     assert traces(again).select("example_id", "sample_index", "answer", "correct").rows() == [
@@ -56,8 +55,8 @@ def test_a_batch_that_asks_twice(tmp_path: Path) -> None:
     given = [{"custom_id": f"q-{n}", "response": {"status_code": 200, "body": body}, "error": None} for n in range(3)]
     files = [write(tmp_path / "in" / "out.jsonl", given), write(tmp_path / "in" / "in.jsonl", asked)]
     (note,) = told(import_format("openai-batch", files, tmp_path / "log"))
-    assert note.startswith("2 examples have the question of another, under an id of their own;")
-    assert note.endswith("of them: --set 'examples.example_id=COALESCE(question, custom_id)'")
+    quotes(note, "2 examples")
+    assert note.endswith(": --set 'examples.example_id=COALESCE(question, custom_id)'")
 
 
 def test_distinct_prompts_are_no_matter(tmp_path: Path) -> None:

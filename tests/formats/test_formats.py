@@ -57,7 +57,7 @@ def test_a_plain_script_agrees(name: str, tmp_path: Path) -> None:
     found = collect(log.scan("traces", ["correct"]), log)["correct"]
     assert math.isclose(found.mean(), sum(map(bool, right)) / len(right))  # type: ignore[arg-type]
     assert report.readings.right == sum(map(bool, right))
-    assert f"{name} does not record: {FORMATS[name].lacks}" in report.notes
+    assert [note for note in report.notes if note.startswith(name) and note.endswith(FORMATS[name].lacks)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -135,7 +135,7 @@ def test_samples_that_ended_in_an_error_leave_no_trace(tmp_path: Path) -> None:
     whole.write_text(json.dumps(log))
     report = import_format("inspect", [str(whole)], tmp_path / "log")
     assert (report.traces, report.readings.judged, report.readings.right) == (5, 5, 1)
-    assert f"`{whole.name}`: 1 sample ended in an error and left no trace" in report.notes
+    assert [note for note in report.notes if note.startswith(f"`{whole.name}`: 1 sample") and "error" in note]
 
 
 def test_texts_that_inspect_keeps_apart_are_put_back(tmp_path: Path) -> None:

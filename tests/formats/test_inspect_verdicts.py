@@ -73,8 +73,8 @@ def test_texts_are_read_as_inspect_reads_them(tmp_path: Path) -> None:
 def test_what_was_not_scored_is_left_unjudged(tmp_path: Path, value: Any) -> None:
     report = imported(tmp_path, [value, "C", "I"])
     assert verdicts(report) == [None, True, False]
-    assert any(note.startswith("t: 1 sample without one value of the scorer `judge`") for note in report.notes)
-    assert not any("graded by comparing" in note for note in report.notes)
+    assert [note for note in report.notes if note.startswith("t: 1 sample") and "`judge`" in note]
+    assert not any("graded" in note for note in report.notes)
 
 
 def test_nor_does_it_take_the_verdict_of_an_equal_answer(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_folder_gives_the_logs_that_detection_finds(tmp_path: Path) -> None:
     (tmp_path / "in" / "notes.json").write_text('{"a": 1}')
     report = import_format("inspect", [str(tmp_path / "in")], tmp_path / "log")
     assert report.traces == 2
-    assert "`notes.json` is no log of Inspect: left out" in report.notes
+    assert [note for note in report.notes if note.startswith("`notes.json`") and "Inspect" in note]
     assert {file.name for file in detect_format([str(tmp_path / "in")]).files} >= {"mylog.json"}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.errors import refuses
+from tests.errors import quotes, refuses
 from tests.formats.test_variants import samples, traces, write
 from toolkit.imports import ImportReport, import_format
 from toolkit.log import collect, open_log
@@ -33,12 +33,9 @@ def test_a_filter_is_chosen(settings: tuple[str, ...], chosen: str, right: int, 
     first = write(tmp_path / "m" / "samples_t.jsonl", FILTERED)
     report = import_format("lm-eval", [first, other], tmp_path / "log", settings=settings)
     assert (report.traces, report.readings.right) == (3, right + 1)
-    (note,) = [note for note in report.notes if "read the same" in note]
+    (note,) = [note for note in report.notes if "filters" in note]
     unchosen = "flexible" if chosen == "strict" else "strict"
-    assert note == (
-        "t: the filters `strict`, `flexible` read the same responses; answers and verdicts are those of"
-        f" `{chosen}`; choose another with `--set filter={unchosen}`"
-    )
+    quotes(note, "t: ", "`strict`, `flexible`", f"of `{chosen}`", f"`--set filter={unchosen}`")
 
 
 def test_a_filter_that_no_file_has(tmp_path: Path) -> None:
@@ -55,7 +52,7 @@ def test_programs_are_opaque(replies: list[str], verdict: bool | None, tmp_path:
     assert found["opaque"].to_list() == [True] * 2 * len(replies)
     assert (found["correct"].to_list() if "correct" in found.columns else [None, None] * 2) == [verdict] * len(found)
     assert report.readings.judged == (2 if verdict else 0)
-    assert "t: programs can neither be compared nor vote: they are opaque" in report.notes
+    assert [note for note in report.notes if note.startswith("t: programs") and "opaque" in note]
 
 
 def test_a_metric_of_programs_on_numbers_is_one_of_answers(tmp_path: Path) -> None:
@@ -74,7 +71,7 @@ def test_the_likelihood_of_one_text_is_no_choice(tmp_path: Path) -> None:
     report = imported(rows, tmp_path)
     found = traces(report)
     assert found.select("opaque", "correct", "sum_logprob").rows() == [(True, True, -1.5)]
-    assert "t: likelihoods of one text can neither be compared nor vote: they are opaque" in (report.notes)
+    assert [note for note in report.notes if note.startswith("t: likelihoods") and "opaque" in note]
 
 
 @pytest.mark.parametrize(("target", "gold"), [("yes", "1"), ("no", "0"), ("1", "1"), ("maybe", "maybe")])
@@ -96,7 +93,7 @@ def test_choices_of_which_several_are_right_are_unjudged(values: tuple[float, ..
     log = open_log(report.log)
     assert traces(report)["correct"].to_list() == [None, None]
     assert collect(log.scan("traces", ["answer"]), log)["answer"].to_list() == ["1", "1"]
-    told = "t: no metric is a verdict (`acc`), and the target does not tell right choices: unjudged"
+    told = "t: no metric is a verdict (`acc`), and the target does not name the right choices: unjudged"
     assert told in report.notes
     assert report.unjudged_examples == 2
 
@@ -150,4 +147,4 @@ def test_a_metric_that_is_better_where_lower_is_no_verdict(
         (tmp_path / "m" / f"results_{TIME}.json").write_text(told)
     report = import_format("lm-eval", [path], tmp_path / "log")
     assert report.readings.judged == judged
-    assert (f"t: `{metric}`: lower is better, so it is no verdict" in report.notes) == (not judged)
+    assert any(note.startswith(f"t: `{metric}`: lower") for note in report.notes) == (not judged)

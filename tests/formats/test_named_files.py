@@ -174,10 +174,8 @@ def test_a_run_of_helm_that_is_named_by_its_state_has_the_files_beside_it(tmp_pa
     named = [str(folder / STATE)]
     report = import_format("helm", named, tmp_path / "log")
     assert read(report.log) == [("4", "5", True)]
-    assert "HELM's verdicts come from `final_number_exact_match`" in report.notes
+    assert [note for note in report.notes if "`final_number_exact_match`" in note]
     (folder / "per_instance_stats.json").unlink()
     report = import_format("auto", named, tmp_path / "alone")
     assert read(report.log) == [("4", "5", False)]
-    assert f"`{STATE}`: no per_instance_stats.json beside it, so HELM's verdicts and counts of tokens are missing" in (
-        report.notes
-    )
+    assert [note for note in report.notes if note.startswith(f"`{STATE}`: ") and "per_instance_stats.json" in note]

@@ -84,4 +84,4 @@ def test_targets_that_are_lists_of_texts(target: Any, told: bool, tmp_path: Path
 def test_a_verdict_of_the_source_needs_no_target(tmp_path: Path) -> None:
     row = samples(target=["Paris", "City of Paris"], resps=[["Paris"]], filtered_resps=["Paris"])
     report = import_format("lm-eval", [write(tmp_path / "m" / "samples_t.jsonl", [row])], tmp_path / "log")
-    assert not [note for note in report.notes if "the targets are lists" in note]
+    assert not [note for note in report.notes if "targets" in note]

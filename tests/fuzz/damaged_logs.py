@@ -186,7 +186,7 @@ class DamagedLogs:
         if found.get("pools") != sound.get("pools") or _listed(found) != _listed(sound):
             return True
         told = ("name", "simulated", "license", "source", "created")
-        return command == "describe" and any(found.get(key) != sound.get(key) for key in told)
+        return command in ("describe", "curves") and any(found.get(key) != sound.get(key) for key in told)
 
     def _questions(self) -> list[str]:
         return [f"select * from {table.replace('/', '_')} order by all" for table in self.sql]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ import polars as pl
 
 import replay
 from generate.simulation.grid import simulate
+from replay.runs.saved.saved_folder import RECORD, write_hashed
 from tests.fuzz.campaign import Case
 from tests.fuzz.commands import Commands
 from tests.fuzz.damage import damaged, damaged_json, replaced
 from tests.fuzz.damaged_logs import POLICIES
 from toolkit.errors import ThinkbackError
+from toolkit.log.read.footers import hash_file
 
 QUESTION = "select policy, count(*), avg(correct) from outcomes group by 1 order by 1"
 
@@ -50,20 +53,41 @@ class DamagedResults:
             case.count("fault")
             case.failures.append(f"{path.name}, {how}: {type(error).__name__}: {error!s:.300}")
             return
-        case.count("same result" if found == self.sound else "wrong result")
-        if found != self.sound:
+        kind = (
+            "same result" if found == self.sound else "another result" if how.startswith("signed") else "wrong result"
+        )
+        case.count(kind)
+        if kind == "wrong result":
             case.failures.append(f"{path.name}, {how}: another result, without a word")
 
     @staticmethod
     def _damage(case: Case, path: Path) -> str:
         if case.rng.random() < 0.1:
             return replaced(case.rng, path)
+        if path.suffix == ".json" and case.rng.random() < 0.4:
+            return _signed(case, path)
         if path.suffix == ".json" and case.rng.random() < 0.7:
             text, how = damaged_json(case.rng, path.read_text())
             path.write_text(text, "utf-8", "surrogatepass" if how != "bytes" else "surrogateescape")
             return how
         path.write_bytes(damaged(case.rng, path.read_bytes()))
         return "bytes"
+
+
+def _signed(case: Case, path: Path) -> str:
+    """Damage to what `result.json` or `run.json` says, with hashes that fit."""
+    record = json.loads((path.parent / RECORD).read_text())["record"]
+    own = path.name == RECORD
+    text, how = damaged_json(case.rng, json.dumps(record) if own else path.read_text())
+    try:
+        changed = json.loads(text)
+        if not own:
+            path.write_text(text, "utf-8")
+            record["files"][path.name] = hash_file(path)
+        write_hashed(path.parent, changed if own else record)
+    except (ValueError, RecursionError):  # no JSON, or no UTF-8: no reader gets beyond that
+        return how
+    return f"signed {how}"
 
 
 def said(folder: Path) -> list[Any]:

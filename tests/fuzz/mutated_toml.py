@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from generate.simulation.grid import simulate
-from tests.adding.makers import make_log
 from tests.fuzz.campaign import Case
 from tests.fuzz.commands import ROOT, Commands, Ran
 from tests.fuzz.damaged_toml import altered_toml, damaged_toml
 from tests.fuzz.documents import documents
 from tests.fuzz.endings import State, changes, faults, state
 from tests.generate.toy import write_recipe
+from tests.logs import make_log
 
 READERS = {
     "policies": "replay:load_policies",

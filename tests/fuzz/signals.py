@@ -15,13 +15,13 @@ from typing import Any
 
 import polars as pl
 
-from tests.adding.makers import make_log
 from tests.engines.server import Server
 from tests.fuzz.campaign import Case
 from tests.fuzz.commands import ROOT, Commands, Ran, ended
 from tests.fuzz.damaged_logs import POLICIES
 from tests.fuzz.endings import State, changes, faults, state
 from tests.generate.toy import RECIPE, URL, write_recipe
+from tests.logs import make_log
 from toolkit.log import open_log
 from toolkit.log.contract.manifest import MANIFEST
 
@@ -91,7 +91,7 @@ class Signals:
                 running.send_signal(sent)
             ran = ended(running, writing.words, begun)
         (case.folder / "what.txt").write_text(f"{name}: {sent.name} after {delay:.3f} s: {ran.code}\n{ran.err}")
-        found = [*_ending(ran, sent), *self._left(place, name, old, inputs, gone=ran.code != -signal.SIGKILL)]
+        found = [*ending(ran, sent), *self._left(place, name, old, inputs, gone=ran.code != -signal.SIGKILL)]
         if not found:
             found = list(self._again(place, name, inputs))
         case.failures += [f"{name}, {sent.name} after {delay:.3f} s: {fault}" for fault in found]
@@ -168,13 +168,13 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _ending(ran: Ran, sent: signal.Signals) -> Iterator[str]:
+def ending(ran: Ran, sent: signal.Signals) -> Iterator[str]:
     """What is wrong with the ending of a command that was sent a signal; before its first line Python ends it."""
     if ran.hung:
         yield f"hangs, ended after {ran.seconds:.0f} s"
         return
-    own = "File" in ran.err and any(f"{os.sep}{name}{os.sep}" in ran.err for name in ("thinkback", "toolkit", "replay"))
-    if ran.code in (-sent, 1) and not own and "thinkback" not in ran.err:
+    own = any(f'File "{ROOT / name}{os.sep}' in ran.err for name in ("thinkback", "toolkit", "replay", "generate"))
+    if ran.code in (-sent, 1) and not own:
         return
     if ran.code not in (0, SIGNALS[sent]):
         yield f"exit code {ran.code}: {ran.err[-300:]!r}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,6 +20,7 @@ from tests.fuzz.documents import documents
 from tests.fuzz.endings import changes, faults, state
 from tests.fuzz.hostile_words import hostile
 from tests.fuzz.shown_forms import csv_faults, latex_faults, markdown_faults, svg_faults
+from tests.fuzz.signals import ending
 
 
 @pytest.mark.slow
@@ -65,6 +67,7 @@ def test_endings_that_are_none() -> None:
         (markdown_faults, "| a |\n| --- |\n| <script>x</script> |\n"),
         (markdown_faults, "| a |\n| --- |\n| [x](http://y) |\n"),
         (latex_faults, "\\begin{tabular}{@{}l@{}}\n\\input{x} \\\\\n\\end{tabular}"),
+        (latex_faults, "\\begin{tabular}{@{}l@{}}\n\\end{tabular}\n\\begin{tabular}{@{}l@{}}\n\\end{tabular}"),
         (latex_faults, "\\begin{tabular}{@{}l@{}}\na & b \\\\\n\\end{tabular}"),
         (latex_faults, "\\input{x}\n\\begin{document}\n\\begin{tabular}{@{}l@{}}\na \\\\\n\\end{tabular}"),
         (svg_faults, '<svg xmlns="http://www.w3.org/2000/svg"><script>x</script></svg>'),
@@ -72,6 +75,17 @@ def test_endings_that_are_none() -> None:
 )
 def test_forms_that_are_not_harmless(check: object, text: str) -> None:
     assert list(check(text)) != []  # type: ignore[operator]
+
+
+def test_parts_of_a_float_stand_apart_and_python_itself_is_no_fault_of_ours() -> None:
+    part = "\\begin{tabular}{@{}l@{}}\n\\end{tabular}"
+    assert list(latex_faults(f"{part}\\par\n\\medskip\n{part}")) == []
+    before, within = (
+        ran(1, f'Traceback (most recent call last):\n  File "{path}", line 7, in <module>\nKeyboardInterrupt\n')
+        for path in (f"{ROOT}/.venv/site-packages/__editable___thinkback_finder.py", f"{ROOT}/thinkback/app.py")
+    )
+    assert list(ending(before, signal.SIGINT)) == []
+    assert [fault[:11] for fault in ending(within, signal.SIGINT)] == ["exit code 1"]
 
 
 def test_what_is_changed_or_left_is_seen(tmp_path: Path) -> None:

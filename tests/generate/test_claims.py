@@ -26,13 +26,11 @@ from replay.studies.factcheck.fidelity import (
 from replay.studies.factcheck.published import PublishedPool
 from replay.studies.factcheck.runs import SURROGATE, FactcheckSetting
 from tests.errors import refuses
+from tests.logs import drawn
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect, validate_log
 
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    return simulate_claims(tmp_path_factory.mktemp("claims") / "log", "claimdecomp", dev=20)
+small = drawn(simulate_claims, "claimdecomp", dev=20, opened=True)
 
 
 def test_the_log_is_valid_and_simulated(small: Log) -> None:
@@ -78,8 +76,10 @@ def test_the_validation_split_is_the_published_one_and_leaves_the_test_claims_as
         rows = collect(log.scan(table), log).filter(pl.col("example_id").str.contains("-test-"))
         of_tokens = ["token_entropies", "token_ranks"]
         later = {
-            "traces": ["completion_ids", *of_tokens], "verifications": ["fold", "token_logprobs", *of_tokens]
-        }.get(table, [])  # fmt: skip
+            "examples": ["golds", "human_positions", "human_corrects"],
+            "traces": ["completion_ids", "documents", "answer_cluster", *of_tokens],
+            "verifications": ["fold", "token_logprobs", *of_tokens],
+        }.get(table, [])
         rows = rows.drop(later)  # columns that logs did not have then
         for row in rows.rows():
             whole.update(json.dumps(row, default=str).encode())

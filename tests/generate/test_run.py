@@ -167,8 +167,10 @@ def test_samples_of_one_request_go_into_one_call_and_are_part_of_the_log(tmp_pat
     assert max(len(call.seeds) for call in engine.calls) == 3
     with refuses("exists", "`engine.samples_per_call`", "2"):
         go(recipe, out, settings=[*together, "engine.samples_per_call=2"])
+    (out / ".generate").mkdir()  # as an interrupt leaves it once the log is sealed
     with refuses("exists", "log`"):
         go(recipe, out, settings=together)
+    assert not (out / ".generate").exists()
 
 
 def test_shards_merged_are_the_whole(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_files_of_a_folder_that_do_not_fit_are_counted(bench: Bench) -> None:
     placed(bench.folder, "run/big/gsm.jsonl", "run/summary.jsonl", "run/big/notes.csv", "run/readme.txt")
     assert pools(bench.run(str(bench.folder / "run"), FOLDERS)) == [("big", "gsm")]
     assert bench.report is not None
-    assert "2 files do not fit the mapping's `path`: left out" in bench.report.notes
+    assert [note for note in bench.report.notes if note.startswith("2 files") and "`path`" in note]
 
 
 def test_a_folder_may_be_one_that_the_path_names(bench: Bench) -> None:

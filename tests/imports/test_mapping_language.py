@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import polars as pl
 import pytest
 
-from tests.errors import says
+from tests.errors import quotes, says
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from tests.imports.test_bad_input import refused
 
@@ -103,7 +103,7 @@ def test_gold_is_read_as_answers_are(bench: Bench) -> None:
     assert log.scan("examples").collect().sort("example_id")["gold"].to_list() == ["248", None]
     assert log.scan("traces").collect().sort("example_id")["correct"].to_list() == [True, None]
     assert bench.report is not None
-    assert bench.report.notes[0] == ("1 example has a gold in which `answers.read_gold` finds no answer: it has none")
+    quotes(bench.report.notes[0], "1 example", "`answers.read_gold`")
 
 
 def test_gold_is_read_by_the_same_pattern(bench: Bench) -> None:
@@ -155,3 +155,36 @@ def test_one_id_and_question_with_two_golds(bench: Bench) -> None:
     assert log.scan("traces").collect().filter(pl.col("correct")).height == 3
     assert bench.report is not None
     assert bench.report.ids_split == 1
+
+
+GOLDS = HEAD.replace('gold = "gold"\n', 'golds = "golds"\n')
+
+
+def test_every_right_answer_is_right_in_its_normal_form(bench: Bench) -> None:
+    """Of several gold answers the first is `gold`; `1,000` and `1000` are one."""
+    rows = [sample("e", answer, golds=["1,000", "7", "1000"]) for answer in ("7", "1000", "8")]
+    rows += [sample("f", "8", golds=None), sample("g", "3", golds=[])]
+    log = bench.run(rows, GOLDS + TRACES + '[answers]\nkind = "number"\n')
+    examples = log.scan("examples", ["example_id", "gold", "golds"]).collect().sort("example_id")
+    assert examples.rows() == [("e", "1000", ["1000", "7"]), ("f", None, None), ("g", None, None)]
+    traces = log.scan("traces", ["example_id", "answer", "correct"]).collect()
+    assert sorted(traces.rows(), key=str) == [
+        ("e", "1000", True), ("e", "7", True), ("e", "8", False), ("f", "8", None), ("g", "3", None),
+    ]  # fmt: skip
+
+
+def test_a_gold_that_is_mapped_comes_before_the_others(bench: Bench) -> None:
+    rows = [sample("e", answer, gold="5", golds=["4", "5"]) for answer in ("4", "5", "6")]
+    log = bench.run(rows, HEAD + 'golds = "golds"\n' + TRACES, rejudge=True)
+    assert log.scan("examples", ["gold", "golds"]).collect().rows() == [("5", ["5", "4"])]
+    assert log.scan("traces", ["answer", "correct"]).collect().rows() == [("4", True), ("5", True), ("6", False)]
+
+
+def test_people_documents_and_clusters_are_mapped(bench: Bench) -> None:
+    rows = [sample("e", "1", at=[3, 9], ok=[True, False], docs=["d2", "d1"], group="one", seen=4, words=9)]
+    head = HEAD + 'human_positions = "at"\nhuman_corrects = "ok"\nlength = "words"\n'
+    log = bench.run(rows, head + TRACES + 'documents = "docs"\nanswer_cluster = "group"\nposition = "seen"\n')
+    examples = log.scan("examples", ["human_positions", "human_corrects", "length"]).collect()
+    assert examples.rows() == [([3, 9], [True, False], 9)]
+    traces = log.scan("traces", ["documents", "answer_cluster", "position"]).collect()
+    assert traces.rows() == [(["d2", "d1"], "one", 4)]

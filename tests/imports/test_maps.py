@@ -7,8 +7,8 @@ import pytest
 
 from tests.errors import refuses
 from tests.imports.makers import Bench, Row
-from toolkit.imports import read_mapping, shipped_maps
-from toolkit.log import Log, validate_log
+from toolkit.imports import import_table, read_mapping, shipped_maps
+from toolkit.log import Log, open_log, validate_log
 
 
 def traces(log: Log, *columns: str) -> list[tuple]:
@@ -16,8 +16,8 @@ def traces(log: Log, *columns: str) -> list[tuple]:
     return frame.select(columns).rows()
 
 
-def test_the_eight_are_shipped_and_read() -> None:
-    assert len(shipped_maps()) == 8
+def test_the_nine_are_shipped_and_read() -> None:
+    assert len(shipped_maps()) == 9
     for name in shipped_maps():
         assert read_mapping(name).name == name
 
@@ -93,7 +93,7 @@ def test_qwen25_math_rm8(bench: Bench) -> None:
 
 
 def test_gpr_quizbowl(bench: Bench) -> None:
-    bench.rows([{"example_id": "q1", "question": "He wrote  this long poem", "category": "Lit", "tournament": "ACF",
+    bench.rows([{"example_id": "q1", "question": "He wrote  this long poem ", "category": "Lit", "tournament": "ACF",
                  "difficulty": "College", "page": "Dante"}], "questions.parquet")  # fmt: skip
     common = {
         "example_id": "q1",
@@ -108,19 +108,54 @@ def test_gpr_quizbowl(bench: Bench) -> None:
          "position_chars": 8, "position_frac": 0.33},
         {**common, "sample_index": 1, "answer": "Dante", "correct": 1.0, "score": -0.1, "completion_tokens": 2,
          "position_chars": 24, "position_frac": 1.0},
+        {**common, "sample_index": 2, "answer": "Dante", "correct": 1.0, "score": -0.2, "completion_tokens": 2,
+         "position_chars": 25, "position_frac": 1.0},
     ]  # fmt: skip
+    rows[1:1] = [
+        {**rows[0], "sample_index": 1, "position_chars": 13},
+        {**rows[0], "sample_index": 2, "position_chars": 16},
+    ]
+    rows[3:] = [{**row, "sample_index": number} for number, row in enumerate(rows[3:], 3)]
     log = bench.run(bench.rows(rows, "samples.parquet"), "gpr_quizbowl")
-    # "He wrote" is two words; the whole, with one blank doubled, is five.
+    # "He wrote" is two words, "He wrote  thi" as well, "He wrote  this l" three; the whole, with one blank doubled and
+    # one behind it, is five.
     assert traces(log, "position", "answer", "correct", "completion_tokens") == [
         (2, "Homer", False, 1),
+        (2, "Homer", False, 1),
+        (3, "Homer", False, 1),
+        (5, "Dante", True, 2),
         (5, "Dante", True, 2),
     ]
-    assert log.scan("examples").select("question", "length", "category").collect().rows() == [
-        ("He wrote  this long poem", 5, "Lit")
+    assert log.scan("examples").select("question", "length", "category", "human_positions").collect().rows() == [
+        ("He wrote  this long poem ", 5, "Lit", None)
     ]
+    assert validate_log(log).problems == ()
     free = log.scan("verifications").sort("trace_id").select("score", "prompt_tokens", "completion_tokens", "latency_s")
-    assert free.collect().rows() == [(-2.0, 0, 0, 0.0), (-0.1, 0, 0, 0.0)]
-    assert log.scan("features").select("min_logprob").collect().to_series().to_list() == [-1.0, -1.0]
+    assert free.collect().rows() == [*[(-2.0, 0, 0, 0.0)] * 3, (-0.1, 0, 0, 0.0), (-0.2, 0, 0, 0.0)]
+    assert log.scan("features").select("min_logprob").collect().to_series().to_list() == [-1.0] * 5
+
+
+def test_quizbowl_buzzes(bench: Bench) -> None:
+    common = {"question": "He wrote this long poem", "gold": "Dante", "model": "m"}
+    guesses: list[Row] = [
+        {"example_id": "q1", **common, "sample_index": 0, "position": 2, "answer": "Homer", "score": 0.25},
+        {"example_id": "q1", **common, "sample_index": 1, "position": 5, "answer": "dante", "score": 0.75},
+        {"example_id": "q2", **common, "sample_index": 0, "position": 1, "answer": None, "score": None},
+    ]
+    buzzes: list[Row] = [
+        {"example_id": "q1", "person": "Ann", "position": 3, "right": True},
+        {"example_id": "q1", "person": "Bo", "position": 2, "right": False},
+    ]
+    files = [bench.rows(guesses, "guesses.jsonl"), bench.rows(buzzes, "buzzes.jsonl")]
+    import_table(files, "quizbowl_buzzes", bench.folder / "log")
+    log = open_log(bench.folder / "log")
+    assert traces(log, "pool", "position", "answer", "correct") == [
+        ("guesses", 2, "Homer", False), ("guesses", 5, "dante", True), ("guesses", 1, None, False),
+    ]  # fmt: skip
+    people = log.scan("examples", ["example_id", "length", "human_positions", "human_corrects"]).collect()
+    assert sorted(people.rows()) == [("q1", 5, [3, 2], [True, False]), ("q2", 5, [], [])]
+    assert log.scan("verifications", ["score"]).collect()["score"].sort().to_list() == [0.25, 0.75]
+    assert validate_log(log).problems == ()
 
 
 def test_re2_pairs(bench: Bench) -> None:

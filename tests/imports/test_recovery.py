@@ -11,7 +11,7 @@ import pytest
 
 import replay
 from generate.simulation.recovery import RecoveryModel, _recovery_tables, simulate_recovery
-from tests.errors import refuses
+from tests.errors import quotes, refuses
 from toolkit.exports import export_recovery, export_replay
 from toolkit.imports import import_recovery, import_replay
 from toolkit.log import collect, open_log, validate_log, write_log
@@ -95,11 +95,11 @@ def test_rows_without_an_index_are_rollouts_unless_repeats_are_dropped(tmp_path:
     source = write(tmp_path / "rows.jsonl", [*bare, bare[1]])
     report = import_recovery([source], tmp_path / "log")
     assert report.traces == 6
-    assert "1 rows without a sample index are equal to one before (`a`): kept" in report.notes[0]
+    quotes(report.notes[0], "1 rows", "(`a`): kept")
     assert outcomes(tmp_path / "log", "always")[0]["correct"] == pytest.approx(2 / 3)
     dropped = import_recovery([source], tmp_path / "fewer", drop_repeats=True)
     assert dropped.traces == 5
-    assert "dropped 1 rows without a sample index" in dropped.notes[0]
+    quotes(dropped.notes[0], "dropped 1 rows")
     assert outcomes(tmp_path / "fewer", "always")[0]["correct"] == 0.5
 
 
@@ -134,18 +134,18 @@ def test_a_second_accept_row_is_dropped_and_counted(tmp_path: Path) -> None:
     """One with another sample index, and one without any; the example `a` has one base attempt all the same."""
     lines = [{**rows()[0], "sample_index": 0}, *rows()[1:], {**rows()[0], "sample_index": 1}, rows()[3]]
     report = import_recovery([write(tmp_path / "rows.jsonl", lines)], tmp_path / "log")
-    assert "dropped 2 accept rows: their examples have one before (`a`, `b`)" in report.notes
+    assert [note for note in report.notes if note.startswith("dropped 2 accept rows") and "(`a`, `b`)" in note]
     assert (report.examples, report.traces) == (2, 5)
 
 
 def test_rows_that_name_no_split_are_said_to_be_in_one(tmp_path: Path) -> None:
     source = write(tmp_path / "rows.jsonl", rows())
     told = import_recovery([source], tmp_path / "log").notes
-    assert any(note.startswith("2 of 2 examples name no split and are in `test`") for note in told)
+    assert [note for note in told if note.startswith("2 of 2 examples") and "`test`" in note]
     asked = import_recovery([source], tmp_path / "asked", split="dev").notes
     named = [{**one, "split": "dev"} for one in rows()]
     split = import_recovery([write(tmp_path / "named.jsonl", named)], tmp_path / "named").notes
-    assert not any("name no split" in note for note in (*asked, *split))
+    assert not any("`test`" in note for note in (*asked, *split))
 
 
 def test_the_pool_of_the_base_attempts_keeps_its_name(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_the_mark_of_a_simulated_log_goes_out_and_comes_back(tmp_path: Path) -> 
     export_recovery(open_log(tmp_path / "sim"), "short", tmp_path / "rows.jsonl")
     report = import_recovery([str(tmp_path / "rows.jsonl")], tmp_path / "back")
     assert open_log(tmp_path / "back").simulated
-    assert report.notes[0] == "the rows are simulated, and so is the log"
+    assert "simulated" in report.notes[0]
     import_recovery([write(tmp_path / "real.jsonl", rows())], tmp_path / "real")
     assert not open_log(tmp_path / "real").simulated
     line = {"base_correct": True, "verified_correct": True, "gate_score": 0.1, "verification_tokens": 4}
@@ -323,7 +323,7 @@ def test_replay_rows_in_and_out(tmp_path: Path) -> None:
         {"base_correct": True, "verified_correct": False, "gate_score": 0.6, "verification_tokens": 100},
     ]
     report = import_replay([write(tmp_path / "rows.jsonl", lines)], tmp_path / "log")
-    assert "named by line" in report.notes[0]
+    assert "by line" in report.notes[0]
     # A threshold of 1.0 still fires on a score of exactly 1.0, and only there.
     fired = [one["intervened"] for one in outcomes(tmp_path / "log", "gated", 'verifier = "gate", at_least = 1.0')]
     assert fired == [0.0, 1.0, 0.0]

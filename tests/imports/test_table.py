@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.errors import refuses
+from tests.errors import quotes, refuses
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from toolkit.imports import import_table
 from toolkit.log import Log, open_log, validate_log
@@ -38,10 +38,9 @@ def test_without_a_verdict_answers_are_judged_against_gold(bench: Bench) -> None
         1,
     )
     assert log.name == "map"
-    assert bench.report.notes == (
-        "1 trace has no readable answer (counted as wrong)",
-        "3 answers graded by comparing with gold",
-    )
+    first, second = bench.report.notes
+    quotes(first, "1 trace has", "readable")
+    quotes(second, "3 answers graded")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ def test_rejudging_replaces_it_and_counts(bench: Bench) -> None:
     assert rows_of(log, "answer", "correct") == [("2", False), ("1", True), (None, False)]
     assert bench.report is not None
     assert bench.report.judgements_changed == 1
-    assert bench.report.notes[-1] == "1 of the source's verdicts changed: `--rejudge` compares again"
+    quotes(bench.report.notes[-1], "1 of", "`--rejudge`")
 
 
 def test_a_null_answer_is_wrong_whatever_the_source_says(bench: Bench) -> None:
@@ -132,11 +131,8 @@ def test_contested_traces_can_keep_their_own_verdicts(bench: Bench) -> None:
     assert validate_log(log).problems == ()
     assert bench.report is not None
     assert (bench.report.judgements_changed, bench.report.opaque_answers) == (0, 0)
-    assert bench.report.notes[1:3] == (
-        "3 traces have answers that the source judged differently: `keep`",
-        "3 traces keep a verdict that an equal answer does not have: contested, so no votes and no margins on their"
-        " examples",
-    )
+    quotes(bench.report.notes[1], "3 traces have", "`keep`")
+    quotes(bench.report.notes[2], "3 traces keep", "contested", "their examples")
 
 
 def test_nothing_is_contested_where_nothing_disagrees(bench: Bench) -> None:
@@ -297,7 +293,7 @@ def test_indices_that_count_from_1_are_told_of(bench: Bench) -> None:
     bench.run([sample(i=1), sample(i=2), sample("f", i=0)], HEAD + TRACES.replace('"row order"', '"i"'))
     assert bench.report is not None
     assert bench.report.behind_gaps == 2
-    assert "2 traces come after a gap in their sample indices (from 0): not replayed" in bench.report.notes
+    assert [note for note in bench.report.notes if note.startswith("WARNING: 2 traces come") and "(from 0)" in note]
 
 
 def test_revisions_find_their_parent_by_pool_and_index(bench: Bench) -> None:

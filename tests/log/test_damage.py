@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.errors import refuses
-from tests.log.makers import examples, put_all
+from tests.logs import examples, put_all
 from toolkit.log import LogWriter, open_log, query_log, seal_log, validate_log
 
 COLUMNS = ["text", "token_logprobs"]

@@ -9,11 +9,12 @@ import polars as pl
 import pytest
 
 import replay
-from tests.errors import refuses
-from tests.log.makers import checks, examples, put_all, rounds, traces, verifications, whole
+from tests.errors import quotes, refuses
+from tests.logs import checks, examples, put_all, rounds, traces, unfolding, verifications, whole
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, describe_log, open_log, write_log
 from toolkit.log.describe import measuring
+from toolkit.log.describe.verifier_quality import quality_of_log
 
 
 def caps(folder: Path) -> dict[tuple[str, str, str], tuple[int | None, int | None, str]]:
@@ -88,13 +89,10 @@ def test_caps_of_samples(tmp_path: Path, block_rows: int, monkeypatch: pytest.Mo
     # 100 %: e19 has none. 95 % of 20 are 19 examples: 18 with 8 and one with 5.
     every, most, rest = found["sample", "n", "max_traces"]
     assert (every, most) == (0, 5)
-    assert rest == "for 8: 1 with no more traces (`e18`), 1 with no trace of it (`e19`)"
+    quotes(rest, "for 8: 1 ", "(`e18`), 1 ", "(`e19`)")
     every, most, rest = found["sample, verified", "n by v", "max_traces"]
     assert (every, most) == (0, 3)  # 17 with 8, e18 with 5, e07 with 3
-    assert rest == (
-        "for 8: 1 with a valid trace without a score (`e07`), 1 with no more traces (`e18`), "
-        "1 with no trace of the pool (`e19`)"
-    )
+    quotes(rest, "for 8: 1 ", "score (`e07`), 1 ", "(`e18`), 1 ", "(`e19`)")
 
 
 def test_caps_end_at_a_gap(tmp_path: Path) -> None:
@@ -103,7 +101,9 @@ def test_caps_end_at_a_gap(tmp_path: Path) -> None:
     tables["verifications"] = tables["verifications"].filter(pl.col("trace_id") != "e00-1")
     put_all(tmp_path, tables)
     found = caps(tmp_path)
-    assert found["sample", "n", "max_traces"] == (1, 1, "for 4: 1 with a gap in the sample indices (`e00`)")
+    every, most, rest = found["sample", "n", "max_traces"]
+    assert (every, most) == (1, 1)
+    quotes(rest, "for 4: 1 ", "a gap", "(`e00`)")
 
 
 def test_an_invalid_trace_needs_no_score(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_caps_of_a_listwise_verifier(tmp_path: Path) -> None:
     put_all(tmp_path, tables)
     every, most, rest = caps(tmp_path)["sample, listwise", "n by v", "max_traces"]
     assert (every, most) == (0, 4)
-    assert rest == "for 4: 1 ranked at another number of traces (`e19`)"
+    quotes(rest, "for 4: 1 ranked", "(`e19`)")
 
 
 def _ranked_first(seed: int) -> dict[str, pl.DataFrame]:
@@ -183,24 +183,23 @@ def test_why_an_example_has_no_choice_is_told(tmp_path: Path) -> None:
     own = tables["verifications"].filter(pl.col("example_id") == "e00")
     tables["verifications"] = own.with_columns(candidates=pl.lit(3, pl.Int32))
     *_, rest = _caps_of(write_log(tmp_path / "log", name="x", tables=tables))["sample, listwise"]
-    assert rest == "for 3: 1 with a valid trace without a score (`e01`), 1 with no more traces (`e02`)"
+    quotes(rest, "for 3: 1 ", "score (`e01`), 1 ", "(`e02`)")
 
 
 def test_caps_of_actions(tmp_path: Path) -> None:
     put_all(tmp_path, whole())
     # q1's sample 0 was continued once; q2's was not.
-    assert caps(tmp_path)["act", "continue of n (pool rev)", "rollouts"] == (
-        0,
-        0,
-        "for 1: 1 with no revision of sample 0 (`q2`)",
-    )
+    every, most, rest = caps(tmp_path)["act", "continue of n (pool rev)", "rollouts"]
+    assert (every, most) == (0, 0)
+    quotes(rest, "for 1: 1 ", "revision", "(`q2`)")
 
 
 def test_caps_of_retrieval_and_checks(tmp_path: Path) -> None:
     known = examples(gold_documents=[["d1"], None], gold_error=[True, None])
     put_all(tmp_path, {"examples": known, "rounds": rounds(), "checks": checks()})
     found = caps(tmp_path)
-    assert found["retrieve", "r", "rounds"] == (0, 0, "for 2: 1 with no gold_documents (`q2`)")
+    # without gold documents an example is unjudged, and replayed all the same
+    assert found["retrieve", "r", "rounds"] == (0, 0, "for 2: 1 with no round (`q2`)")
     # q1: claim 0 was refuted in its second round, and the stream ends with a `none` row: no cap is too large.
     assert found["buzz", "c", "max_rounds"] == (0, 0, "for any cap: 1 with no gold_error (`q2`)")
     put_all(tmp_path, {"examples": known[:1]})
@@ -215,13 +214,14 @@ def test_a_log_of_nothing_is_described(tmp_path: Path) -> None:
     found = describe_log(open_log(put_all(tmp_path, {"examples": examples()})))
     assert found.examples == 2
     assert found.pools.height == found.verifiers.height == found.caps.height == 0
-    assert "2 examples, 0 of them judged" in found.terminal()
+    assert found.judged == 0
+    quotes(found.terminal(), "2 examples, 0 of")
 
 
 def test_the_terminal_shows_all_of_it(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", name="small", tables=whole(), simulated=True)
     text = describe_log(log).terminal(200)
-    for words in ("small (sealed): 2 examples, 2 of them judged", "Simulated log", "Traces", "Verifiers", "n by v"):
+    for words in ("small (sealed): 2 examples, 2 of", "Simulated log", "Traces", "Verifiers", "n by v"):
         assert words in text
     assert verifications().height == 4
 
@@ -247,14 +247,13 @@ def test_a_pool_replayed_whole_with_one_size_a_gap_and_a_lost_score(tmp_path: Pa
     cut = tables | {"verifications": tables["verifications"].filter(pl.col("trace_id") != "e07-3")}
     every, most, rest = _caps_of(_whole_pool(tmp_path / "b", cut))["sample, whole, verified"]
     assert (every, most) == (0, 4)
-    assert rest.startswith("for 4: 1 with a valid trace without a score (`e07`); 4 covers 19 with")
+    quotes(rest, "for 4: 1 ", "score (`e07`); 4 covers 19 ")
     gap = {n: f.filter(pl.col("trace_id") != "e03-1") if n != "examples" else f for n, f in tables.items()}
     found = _caps_of(_whole_pool(tmp_path / "c", gap))
     for kind in ("sample, whole", "sample, whole, verified"):
         assert found[kind][:2] == (0, 4)
-        assert found[kind][2].startswith("for 4: 1 with a gap in the sample indices (`e03`); 4 covers 19 with")
-    text = describe_log(open_log(tmp_path / "c" / "log")).terminal(200)
-    assert "smaller caps may not be supported" in text
+        quotes(found[kind][2], "for 4: 1 ", "a gap", "(`e03`); 4 covers 19 ")
+    assert "smaller caps" in describe_log(open_log(tmp_path / "c" / "log")).terminal(200)
 
 
 @pytest.mark.parametrize("sizes", [[5, 3], [3, 3, 3], [1, 2], [4] * 19 + [2]])
@@ -309,3 +308,26 @@ def test_a_folder_without_tables_is_not_described(tmp_path: Path) -> None:
     (tmp_path / "log" / ".generate").mkdir(parents=True)
     with refuses("empty"):
         describe_log(open_log(tmp_path / "log"))
+
+
+def test_two_scores_of_a_trace_by_one_verifier_are_named(tmp_path: Path) -> None:
+    """As a copied shard of an unsealed log has them; what is measured of a verifier is of one score a trace."""
+    rows = verifications()
+    put_all(tmp_path, whole(verifications=pl.concat([rows, rows])))
+    with refuses("duplicate", "`verifications`", f"`{rows['trace_id'][0]}`"):
+        list(quality_of_log(open_log(tmp_path)))
+
+
+def test_columns_that_some_policies_read_are_counted(tmp_path: Path) -> None:
+    described = describe_log(open_log(put_all(tmp_path / "a", unfolding())))
+    rows = {(table, column): (n, share) for table, column, n, share in described.recorded.iter_rows()}
+    assert rows["examples", "golds"] == (1, 0.5)
+    assert rows["examples", "human_positions"] == (2, 1.0)
+    assert rows["traces", "position"] == (4, 0.8)
+    assert rows["checks", "matches_error"] == (2, 2 / 3)
+    assert rows["rounds", "contradictions"] == (2, 1.0)
+    assert ("examples", "human_position") not in rows
+    quotes(described.terminal(200), "human_positions", "contradictions")
+    plain = describe_log(open_log(put_all(tmp_path / "b", whole())))
+    assert plain.recorded.is_empty()
+    assert "contradictions" not in plain.terminal(200)

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.adding.makers import make_log, make_rows
 from tests.errors import refuses
+from tests.logs import make_log, make_rows
 from toolkit.errors import ThinkbackError
 from toolkit.log import ADDING, LogError, collect, extend_log, open_log, validate_log
 from toolkit.log.write.extending import _clear

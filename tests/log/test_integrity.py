@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.errors import refuses
-from tests.log.makers import examples, put_all, traces, whole
 from tests.log.test_damage import long_traces, overwrite
+from tests.logs import examples, put_all, traces, whole
 from toolkit.log import (
     Log,
     LogError,

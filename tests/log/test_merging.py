@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.errors import refuses
-from tests.log.makers import examples, put_all, traces, verifications, whole
+from tests.logs import checks, examples, put_all, rounds, traces, unfolding, verifications, whole
 from toolkit.log import MergeReport, collect, merge_logs, open_log, seal_log, validate_log, write_log
 
 
@@ -65,7 +65,7 @@ def test_within_a_log_the_file_name_then_the_row_decides(tmp_path: Path) -> None
     rows = verifications()[:1]
     frames = [rows.with_columns(score=pl.lit(value)) for value in (0.1, 0.2, 0.3)]
     folder = put_all(tmp_path / "a", {"examples": examples(), "traces": traces()})
-    from tests.log.makers import put
+    from tests.logs import put
 
     put(folder, "verifications", frames[0], "b.parquet")
     put(folder, "verifications", pl.concat(frames[1:]), "a.parquet")
@@ -341,3 +341,60 @@ def test_the_harder_it_is_compressed_the_smaller_it_is(tmp_path: Path) -> None:
     assert frames[0].equals(frames[2])
     with refuses("invalid", "`compression`", "23", "1", "22"):
         merge_logs([log.address], tmp_path / "more", compression=23)
+
+
+@pytest.mark.parametrize("scores_first", [False, True])
+def test_scores_of_a_trace_stay_where_the_other_log_says_less_of_it(tmp_path: Path, scores_first: bool) -> None:
+    """Answers and rewards of the same samples from two files: one has no texts and no tokens, in either order."""
+    bare = pl.concat([one("x", 0), one("y", 1, "5")]).drop("text", "completion_tokens", strict=False)
+    full = bare.with_columns(text=pl.lit("so 4"), completion_tokens=pl.lit(12, pl.Int32))
+    logs = [{"traces": full}, {"traces": bare, "verifications": pl.concat([of("x", 0.9), of("y", 0.1)])}]
+    report = merged(tmp_path, *(reversed(logs) if scores_first else logs))
+    assert values(report, "verifications", "trace_id", "score") == [("x", 0.9), ("y", 0.1)]
+    assert report.dropped["traces"] == 2
+    assert not any(report.strays.values())
+
+
+def test_the_reason_for_which_scores_go_is_counted(tmp_path: Path) -> None:
+    """y has another answer in the second log, so its score is of another trace; that of x comes a second time."""
+    first = {"traces": pl.concat([one("x", 0), one("y", 1)]), "verifications": of("x", 0.9)}
+    second = {
+        "traces": pl.concat([one("x", 0), one("y", 1, "5")]),
+        "verifications": pl.concat([of("x", 0.8), of("y", 0.1)]),
+    }
+    report = merged(tmp_path, first, second)
+    assert values(report, "verifications", "trace_id", "score") == [("x", 0.9)]
+    assert (report.dropped["verifications"], report.strays["verifications"]) == (2, 1)
+    assert (report.dropped["traces"], report.strays["traces"]) == (2, 1)
+
+
+def test_rounds_checks_and_people_are_merged_whole(tmp_path: Path) -> None:
+    """A log with every column beside one that has none of them: values stay, the others' are null."""
+    tables = unfolding()
+    more = {
+        "examples": examples(example_id=["q3", "q4"]),
+        "rounds": rounds(example_id=["q3", "q3"]),
+        "checks": checks(example_id=["q4"] * 3),
+    }
+    write_log(tmp_path / "one", name="one", tables=tables, pools={"r": {"explore": {"reward": "aligned"}}, "c": {}})
+    write_log(tmp_path / "two", name="two", tables=more, pools={"c": {"sees": "claims"}})
+    merged = merge_logs([tmp_path / "one", tmp_path / "two"], tmp_path / "out").log
+    assert validate_log(merged).problems == ()
+    for table, frame in tables.items():
+        both = merged.scan(table, frame.columns).collect()
+        assert both.head(frame.height).rows() == frame.rows()
+        others = both.tail(both.height - frame.height)
+        absent = set(frame.columns) - set(more.get(table, frame.clear()).columns)
+        assert all(others[name].null_count() == others.height for name in absent)
+    assert merged.manifest is not None
+    assert merged.manifest.pools == {"r": {"explore": {"reward": "aligned"}}, "c": {"sees": "claims"}}
+    assert merged.manifest.pool_setting("c", "sees") == "claims"
+    assert merged.manifest.pool_setting("r", "sees") is merged.manifest.pool_setting("none", "explore") is None
+
+
+def test_pools_that_explored_in_other_ways_are_not_merged(tmp_path: Path) -> None:
+    for name, seen in (("one", "claims"), ("two", "verdicts")):
+        write_log(tmp_path / name, name=name, tables=unfolding(), pools={"c": {"sees": seen}})
+    with refuses("mismatch", "`pools.c.sees`", "'claims'", "'verdicts'"):
+        merge_logs([tmp_path / "one", tmp_path / "two"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()

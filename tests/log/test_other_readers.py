@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from generate.simulation.claims import simulate_claims
 from generate.simulation.planted import simulate_planted
 from generate.simulation.recovery import simulate_recovery
-from tests.adding.makers import make_log, make_rows
+from tests.logs import make_log, make_rows
 from thinkback.app import app
 from toolkit.log import collect, extend_log, open_log, validate_log
 

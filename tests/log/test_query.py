@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.errors import refuses
-from tests.log.makers import examples, put, put_all, rounds, traces, whole
+from tests.logs import examples, put, put_all, rounds, traces, whole
 from toolkit.log import limited_memory, open_log, query_log, write_log
 from toolkit.log.read.places import Place
 from toolkit.log.read.query import _views_of

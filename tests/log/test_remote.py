@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.errors import refuses
-from tests.log.makers import examples, traces, whole
+from tests.logs import examples, traces, whole
 from toolkit.log import Log, LogError, collect, describe_log, open_log, validate_log, write_log
 
 FETCHED: Counter[str] = Counter()

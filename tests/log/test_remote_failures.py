@@ -12,9 +12,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from typer.testing import CliRunner
 
-from tests.log.makers import examples, whole
 from tests.log.s3_server import TROUBLES, ArrowS3, S3Server
 from tests.log.test_damage import long_traces
+from tests.logs import examples, whole
 from thinkback.app import app
 from toolkit.log import Log, LogError, Problem, collect, describe_log, open_log, query_log, validate_log, write_log
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.errors import refuses
-from tests.log.makers import checks, examples, put, put_all, rounds, traces, verifications, whole
+from tests.logs import checks, examples, put, put_all, rounds, traces, unfolding, verifications, whole
 from toolkit.log import Problem, check_log, open_log, validate_log, write_log
 from toolkit.log.check import relations
 from toolkit.log.check.values import first_fault
@@ -260,6 +260,101 @@ CASES: dict[str, tuple[Tables, Fault]] = {
         all_tables(checks=checks(verdict=["maybe", "refuted", "none"])),
         ("unknown", "checks", "verdict", 0, "`maybe`"),
     ),
+    "a hop left out": (
+        all_tables(rounds=rounds(hop=[0, 2], round=[0, 0])),
+        ("gap", "rounds", "hop", 1, "`2`", "hop 1", "`q1`", "`r`"),
+    ),
+    "scores of other answers": (
+        all_tables(rounds=rounds(answer_scores=[[0.5, 0.5], []])),
+        ("length", "rounds", "answer_scores", 1, "`answers`"),
+    ),
+    "people without a verdict": (
+        all_tables(examples=examples(human_positions=[[3, 4], None], human_corrects=[[True], None])),
+        ("length", "examples", "human_corrects", 0, "`human_positions`"),
+    ),
+    "a person before the first word": (
+        all_tables(examples=examples(human_positions=[None, [3, -1]])),
+        ("negative-item", "examples", "human_positions", 1),
+    ),
+    "a person beyond the text": (
+        all_tables(examples=examples(length=[None, 5], human_positions=[[9], [3, 6]])),
+        ("beyond-length", "examples", "human_positions", 1, "`[3, 6]`", "`5`"),
+    ),
+    "one person beyond the text": (
+        whole(examples=examples(length=[7, 5], human_position=[7, 6])),
+        ("beyond-length", "examples", "human_position", 1, "`6`", "`5`"),
+    ),
+    "an error beyond the text": (
+        whole(examples=examples(length=[7, None], gold_position=[8, 6])),
+        ("beyond-length", "examples", "gold_position", 0, "`8`", "`7`"),
+    ),
+    "gold among several, but not first": (
+        all_tables(examples=examples(golds=[["4", "IV"], ["no", "yes"]])),
+        ("gold-not-first", "examples", "golds", 1, "`yes`"),
+    ),
+    "a right answer twice": (
+        all_tables(examples=examples(golds=[["4", "IV", "IV"], []])),
+        ("gold-not-first", "examples", "golds", 0, "`4`"),
+    ),
+    "a guess beyond the question": (
+        all_tables(examples=examples(length=[None, 5]), traces=traces(position=[9, 9, 9, 5, 6])),
+        ("beyond-length", "traces", "position", 4, "`6`", "`q2`", "`5`"),
+    ),
+    "words of a question unseen": (
+        all_tables(traces=traces(position=[4, 4, 1, 3, 2])),
+        ("falls", "traces", "position", 4, "2", "3", "`n`", "sample_index 1"),
+    ),
+    "a check beyond the text": (
+        all_tables(examples=examples(length=[11, 1])),
+        ("beyond-length", "checks", "position", 2, "`12`", "`q1`", "`11`"),
+    ),
+    "words of a claim unseen": (
+        all_tables(checks=checks(position=[9, 5, 5])),
+        ("falls", "checks", "position", 1, "5", "9", "claim `0`", "round 1"),
+    ),
+    "a round after support": (
+        all_tables(checks=checks(verdict=["supported", "refuted", "none"])),
+        ("after-supported", "checks", "round", 1, "`1`", "`0`"),
+    ),
+    "no claim that is a claim": (
+        all_tables(checks=checks(verdict=["not_enough", "none", "none"], queries=[1, 0, 0])),
+        ("shared-claim", "checks", "verdict", 1, "claim `0`"),
+    ),
+    "an error matched where there is none": (
+        all_tables(
+            examples=examples(gold_error=[False, True]),
+            checks=checks(claim=[0, 2, 1], round=[0, 0, 0], matches_error=[False, True, None]),
+        ),
+        ("match-without-error", "checks", "matches_error", 1, "`q1`"),
+    ),
+    "a match that changes": (
+        all_tables(checks=checks(matches_error=[None, True, None])),
+        ("value-changes", "checks", "matches_error", 1, "`true`", "`none`", "claim `0`"),
+    ),
+    "a match of no claim": (
+        all_tables(checks=checks(matches_error=[False, False, False])),
+        ("value-without-claim", "checks", "matches_error", 2, "false"),
+    ),
+    "a label that changes": (
+        all_tables(checks=checks(gold_verdict=["refuted", "supported", None])),
+        ("value-changes", "checks", "gold_verdict", 1, "`supported`", "`refuted`"),
+    ),
+    "an unknown label": (
+        all_tables(checks=checks(gold_verdict=["false", "false", None])),
+        ("unknown", "checks", "gold_verdict", 0, "`false`", "2 rows"),
+    ),
+    "a claim in two units": (
+        all_tables(checks=checks(unit=[0, 1, 1])),
+        ("value-changes", "checks", "unit", 1, "`1`", "`0`", "claim `0`"),
+    ),
+    "a unit of two lengths": (
+        all_tables(checks=checks(unit=[3, 3, 3], unit_words=[7, 7, 8])),
+        ("value-changes", "checks", "unit_words", 2, "`8`", "`7`", "unit `3`"),
+    ),
+    "entities of half a unit": (
+        all_tables(checks=checks(unit=[3, 3, 3], unit_entities=[2, 2, None])),
+        ("value-changes", "checks", "unit_entities", 2, "`none`", "`2`", "unit `3`"),
+    ),
     "queries without a claim": (
         all_tables(checks=checks(queries=[1, 1, 1])),
         ("queries-without-verdict", "checks", "queries", 2, "`1`", "`none`"),
@@ -306,6 +401,17 @@ def test_a_valid_log_has_no_problems(tmp_path: Path) -> None:
     log = write_log(tmp_path / "b", name="b", tables=all_tables())
     assert validate_log(log).problems == ()
     assert validate_log(log).notes == ()
+
+
+def test_every_column_of_rounds_checks_and_people_may_be_there(tmp_path: Path) -> None:
+    tables = unfolding()
+    put_all(tmp_path / "a", tables)
+    assert problems(tmp_path / "a") == []
+    pools = {"r": {"explore": "relevance"}, "c": {"sees": "verdicts"}}
+    log = write_log(tmp_path / "b", name="b", tables=tables, pools=pools)
+    assert validate_log(log).problems == ()
+    for table, frame in tables.items():
+        assert log.scan(table, frame.columns).collect().rows() == frame.rows()
 
 
 def test_open_answers_may_be_judged_freely(tmp_path: Path) -> None:

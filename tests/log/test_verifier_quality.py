@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.errors import quotes
 from toolkit.log import Log, collect, write_log
 from toolkit.log.describe import verifier_quality
 from toolkit.log.describe.scored_traces import scored_traces
@@ -122,8 +123,7 @@ def test_suffixes_that_pick_worse_than_chance_are_named(tmp_path: Path) -> None:
     turned = pl.col("token_logprobs").list.eval(-pl.element())
     worth, _ = only(made(tmp_path / "turned", token_logprobs=turned))
     assert all(row.over_random.difference < 0 for row in worth.suffixes)
-    [told] = [one.text for one in worth.notes if "of the last" in one.text]
-    assert told.endswith("than a random pick by the log-probability of the last 1–3 tokens")
+    assert [one for one in worth.notes if one.code == BELOW_RANDOM and "1–3 tokens" in one.text]
     [_, table] = quality_tables(worth, "test")
     assert "Δ random" in table.markdown()
 
@@ -131,12 +131,12 @@ def test_suffixes_that_pick_worse_than_chance_are_named(tmp_path: Path) -> None:
 def test_without_training_rows_prior_and_honest_k_are_dashes_with_the_reason(tmp_path: Path) -> None:
     worth, rows = only(made(tmp_path / "log", splits=("test",)))
     assert rows[PRIOR].auc.estimate is None
-    assert rows[PRIOR].remark == "no example has the split `train`"
-    assert rows["last k tokens"].remark == "k: no example has the split `train`"
-    shown = quality_tables(worth, "all")[0].terminal(200)
-    assert "no example has the split `train`" in shown
+    reason = rows[PRIOR].remark
+    quotes(reason, "`train`")
+    assert rows["last k tokens"].remark == f"k: {reason}"
+    assert reason in quality_tables(worth, "all")[0].terminal(200)
     all_trained, rows = only(made(tmp_path / "all", splits=("train",)))
-    assert rows[PRIOR].remark == "all examples were fitted on"
+    assert rows[PRIOR].remark not in ("", reason)
     assert all_trained.traces == 480
 
 
@@ -157,7 +157,7 @@ def test_scores_out_of_fold_are_said_and_have_wider_intervals(tmp_path: Path) ->
     tables["verifications"] = tables["verifications"].with_columns(fold=pl.lit(1, pl.Int32))
     folded = write_log(tmp_path / "folded", name="worth", tables=tables)
     (_, plain), (_, wide) = only(log), only(folded)
-    assert wide["good"].remark == "100% of its scores are out of fold"
+    quotes(wide["good"].remark, "100%", "fold")
     for name in ("auc", "within", "best"):
         own, other = (getattr(found["good"], name) for found in (wide, plain))
         assert own.high - own.low > 1.3 * (other.high - other.low)
@@ -172,16 +172,14 @@ def test_a_reference_may_be_named_and_all_tables_can_be_written(tmp_path: Path) 
         assert table.markdown()
         assert table.latex()
         assert table.csv()
-    assert "less those of `good`" in main.terminal(200)
+    quotes(main.terminal(200), "of `good`")
 
 
 def test_what_is_beyond_the_most_traces_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolkit.log.describe.scored_traces.MOST_TRACES", 100)
     [(which, worth)] = quality_of_log(made(tmp_path / "log"))
     assert (worth.questions, worth.left_out) == (25, 35)
-    told = quality_tables(worth, which)[0].terminal(200)
-    assert "of the split `test`" in told
-    assert "35 more questions are left out" in told
+    quotes(quality_tables(worth, which)[0].terminal(200), "split `test`", "35 more")
 
 
 def test_a_verifier_that_keeps_more_tokens_tells_the_suffixes(tmp_path: Path) -> None:
@@ -195,4 +193,4 @@ def test_a_verifier_that_keeps_more_tokens_tells_the_suffixes(tmp_path: Path) ->
     assert [row.name for row in worth.suffixes] == ["1", "2", "3", "4", "5"]
     good = next(row for row in worth.signals if row.name == "good")
     assert worth.suffixes[0].auc.estimate == pytest.approx(good.auc.estimate, abs=1e-6)
-    assert "by the verifier `good`" in quality_tables(worth, "all")[1].terminal(200)
+    quotes(quality_tables(worth, "all")[1].terminal(200), "verifier `good`")

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.errors import refuses
-from tests.log.makers import examples, put, put_all, traces, verifications, whole
+from tests.logs import examples, put, put_all, traces, verifications, whole
 from toolkit.log import LogError, LogWriter, check_log, collect, merge_logs, open_log, seal_log, validate_log, write_log
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

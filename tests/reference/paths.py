@@ -105,9 +105,8 @@ def call_of(key: tuple[str, ...], rows: Sequence[Row]) -> Call:
 
 def verifies(policy: Row) -> bool:
     stop = policy.get("stop") or {}
-    return (
-        policy.get("select", "best") in ("best", "weighted") or stop.get("rule") == "margin" or "verifications" in stop
-    )
+    reads = stop.get("rule") == "margin" or "verifications" in stop or "verifier" in stop
+    return policy.get("select", "best") in ("best", "weighted") or reads
 
 
 def pool_name(log: PlainLog, policy: Row) -> str:
@@ -118,9 +117,9 @@ def pool_name(log: PlainLog, policy: Row) -> str:
 
 
 def sample_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
-    name, cap, order = pool_name(log, policy), policy["max_traces"], policy.get("order", "generation")
+    name, order = pool_name(log, policy), policy.get("order", "generation")
     pool, orders, seed = log.solves(example_id, name), policy.get("orders"), policy.get("seed", 0)
-    available = policy.get("on_missing") == "use_available"
+    cap, available = policy.get("max_traces", len(pool)), policy.get("on_missing") == "use_available"
     if not pool:
         raise Partial("empty pool")
     if len(pool) < cap and not available:
@@ -129,6 +128,8 @@ def sample_paths(log: PlainLog, policy: Row, example_id: str) -> list[Path]:
         raise Partial("the pool is replayed whole or not at all")
     if compares(policy) and not log.comparable(example_id, name):
         raise Partial("answers that cannot be compared")
+    if "answers_as" in policy and any(t[policy["answers_as"]] is None for t in pool if log.valid(t)):
+        raise Partial("a vote for nothing")
     ran_out = "exhausted" if len(pool) < cap else "cap"
     paths = []
     for j in range(orders or 1):

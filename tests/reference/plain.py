@@ -22,6 +22,7 @@ TOKENS = "prompt_tokens completion_tokens verification_tokens total_tokens actio
 SECONDS = "generation_s verification_s latency_s device_s"
 QUALITY = "correct credit base_correct intervened fix flip"
 NUMBERS = f"{QUALITY} {COUNTS} {TOKENS} {SECONDS}".split()
+POSITIONS = ("position", "position_share", "expected_win")
 COLUMNS = ("answer", "answers", "ending", *NUMBERS)
 
 
@@ -72,7 +73,24 @@ def of_path(log: PlainLog, path: Path) -> Row:
         "verification_s": verification_s,
         "latency_s": plus([waited, verification_s]),
         "device_s": plus([plus(t.get("device_s") for t in traces), sum(c.device_s for c in checks)]),
+        **guessed(log, traces[-1], correct),
     }
+
+
+def guessed(log: PlainLog, last: Row, correct: Any) -> Row:
+    """What a guess with a position is measured by; nulls of other traces."""
+    example, position = log.example[last["example_id"]], last.get("position")
+    at, right = example.get("human_positions"), example.get("human_corrects")
+    if at is None or right is None:
+        alone = example.get("human_position"), example.get("human_correct")
+        at, right = ([], []) if None in alone else ([alone[0]], [alone[1]])
+    win = None
+    if at and position is not None and correct is not None:
+        beaten = [not (rightly and place < position) for place, rightly in zip(at, right, strict=True)]
+        win = sum(beaten) / len(beaten) * correct
+    length = example.get("length")
+    share = position / length if position is not None and length else None
+    return {"position": position, "position_share": share, "expected_win": win}
 
 
 def mean(values: Sequence[Any], weights: Sequence[float] | None = None) -> float | None:
@@ -87,7 +105,7 @@ def mean(values: Sequence[Any], weights: Sequence[float] | None = None) -> float
 def outcome(log: PlainLog, policy: Row, paths: Sequence[Path]) -> Row:
     rows = [of_path(log, path) for path in paths]
     weights = [path.weight for path in paths]
-    out: Row = {key: mean([row[key] for row in rows], weights) for key in rows[0] if key in NUMBERS}
+    out: Row = {key: mean([row[key] for row in rows], weights) for key in rows[0] if key in (*NUMBERS, *POSITIONS)}
     endings = {row["ending"] for row in rows}
     out["ending"] = endings.pop() if len(endings) == 1 else None
     one = len({path.row or i for i, path in enumerate(paths)}) == 1
@@ -174,6 +192,8 @@ def is_partial(result: Any) -> bool:
 
 def replay(log: PlainLog, policies: Sequence[Row]) -> Run:
     """Raises Refused where the run must be an error."""
+    named = [(policy.get("stop") or {}).get("verifier") for policy in policies]
+    policies = [policy if v is None else {"verifier": v, **policy} for v, policy in zip(named, policies, strict=True)]
     for policy in policies:
         refuse(log, policy)
     by_name = {policy["name"]: policy for policy in policies}
@@ -247,8 +267,15 @@ def refuse(log: PlainLog, policy: Row) -> None:
     order, rule = policy.get("order", "generation"), stop.get("rule")
     late = rule is None or rule == "margin" or "verifications" in stop
     checks: list[tuple[Callable[[], bool], str]] = [
-        (lambda: select == "first" and policy["max_traces"] != 1, "`first` reads one trace"),
+        (lambda: select == "first" and policy.get("max_traces") != 1, "`first` reads one trace"),
+        (lambda: "max_traces" not in policy and not log.positioned(pool_name(log, policy)), "a cap is needed"),
+        (
+            lambda: log.positioned(pool_name(log, policy)) and ("orders" in policy or bool(policy.get("expected"))),
+            "a pool with positions keeps its order",
+        ),
+        (lambda: stop.get("verifier", policy.get("verifier")) != policy.get("verifier"), "two verifiers"),
         (lambda: verifies(policy) and "verifier" not in policy, "a verifier is needed"),
+        (lambda: "answers_as" in policy and (order == "surrogate" or not compares(policy)), "nothing is compared"),
         (lambda: order != "generation" and not (late and select in ("best", "weighted")), "order and rule"),
         (
             lambda: (

@@ -72,6 +72,10 @@ class PlainLog:
         pools = sorted({row["pool"] for row in rows})
         return [row for pool in pools for row in up_to_gap(row for row in rows if row["pool"] == pool)]
 
+    def positioned(self, pool: str) -> bool:
+        """Whether the first attempts of a pool are guesses with a position."""
+        return any(t["pool"] == pool and t["action"] == "solve" and t.get("position") is not None for t in self.traces)
+
     def valid(self, trace: Row) -> bool:
         if trace["answer"] is None:
             return False
@@ -117,31 +121,51 @@ def in_random_order(traces: Iterable[Row], seed: int, repetition: int) -> list[R
 
 def holds(log: PlainLog, policy: Row, seen: Sequence[Row], scored: Sequence[tuple[Row, float]]) -> bool:
     """Whether the rule holds after the traces `seen` and the verifications `scored`, in their order."""
-    stop, nulls = policy.get("stop"), policy.get("nulls") == "vote"
+    stop, nulls, voted = policy.get("stop"), policy.get("nulls") == "vote", policy.get("answers_as", "answer")
     if stop is None:
         return False
     rule = stop["rule"]
     if rule == "budget":
         return len(seen) >= stop["traces"] if "traces" in stop else len(scored) >= stop["verifications"]
     if rule == "margin":
-        return margin_holds(stop, scored)
+        return margin_holds(stop, scored, voted)
     if rule == "agreement":
-        counts = [*sorted(votes(log, seen, nulls).values(), reverse=True), 0]
+        counts = [*sorted(votes(log, seen, nulls, voted).values(), reverse=True), 0]
         return counts[0] > 0 and float(agreement(*counts[:2])) >= stop.get("confidence", 0.95)
     if rule == "window":
         size = stop["size"]
         block = seen[-size:]
         whole_block = len(seen) >= size and len(seen) % size == 0
-        return whole_block and list(votes(log, block, nulls).values()) == [size]
+        return whole_block and list(votes(log, block, nulls, voted).values()) == [size]
+    if rule == "at_least":
+        return at_least_holds(log, stop, seen, scored)
     raise Refused(f"no rule `{rule}`")
 
 
-def margin_holds(stop: Row, scored: Sequence[tuple[Row, float]]) -> bool:
+def at_least_holds(log: PlainLog, stop: Row, seen: Sequence[Row], scored: Sequence[tuple[Row, float]]) -> bool:
+    """Whether the last `patience` traces each have at least the score; a null that is no missing score is partial."""
+    score = {trace["trace_id"]: value for trace, value in scored}
+    if "verifier" in stop:
+        values = [score.get(trace["trace_id"]) for trace in seen]
+    elif "feature" in stop:
+        values = [log.features.get(trace["trace_id"], {}).get(stop["feature"]) for trace in seen]
+    elif stop["signal"] == "truncated":
+        ends = [trace.get("finish_reason") for trace in seen]
+        values = [None if end is None else float(end == "length") for end in ends]
+    else:
+        values = [trace.get(stop["signal"]) for trace in seen]
+    if "verifier" not in stop and None in values:
+        raise Partial("the stop reads a null")
+    row = values[-stop.get("patience", 1) :]
+    return len(row) == stop.get("patience", 1) and all(v is not None and v >= stop["score"] for v in row)
+
+
+def margin_holds(stop: Row, scored: Sequence[tuple[Row, float]], voted: str = "answer") -> bool:
     if len(scored) < stop.get("min_valid", 3):
         return False
     best: dict[str, float] = {}
     for trace, score in scored:
-        best[trace["answer"]] = max(score, best.get(trace["answer"], -math.inf))
+        best[trace[voted]] = max(score, best.get(trace[voted], -math.inf))
     if not best:
         return False
     if len(best) == 1:
@@ -156,12 +180,14 @@ def agreement(v1: int, v2: int) -> Fraction:
     return Fraction(sum(math.comb(n, i) for i in range(v1 + 1)), 2**n)
 
 
-def votes(log: PlainLog, seen: Iterable[Row], nulls: bool = False) -> dict[str | None, int]:
-    """Votes by answer, answers in the order in which they first came; with `nulls` also for none."""
+def votes(log: PlainLog, seen: Iterable[Row], nulls: bool = False, voted: str = "answer") -> dict[str | None, int]:
+    """Votes by answer, answers in the order in which they first came; with `nulls` also for none. `voted`: the column
+    that stands in place of valid answers.
+    """
     counts: dict[str | None, int] = {}
     for trace in seen:
         if log.valid(trace):
-            counts[trace["answer"]] = counts.get(trace["answer"], 0) + 1
+            counts[trace[voted]] = counts.get(trace[voted], 0) + 1
         elif nulls and not trace.get("given_up"):
             counts[None] = counts.get(None, 0) + 1
     return counts
@@ -172,7 +198,8 @@ def more_needed(log: PlainLog, policy: Row, seen: Sequence[Row], scored: Sequenc
     stop = policy["stop"]
     for n in range(1, most):
         if stop["rule"] == "agreement":
-            counts = [*sorted(votes(log, seen, policy.get("nulls") == "vote").values(), reverse=True), 0, 0]
+            voted = policy.get("answers_as", "answer")
+            counts = [*sorted(votes(log, seen, policy.get("nulls") == "vote", voted).values(), reverse=True), 0, 0]
             if float(agreement(counts[0] + n, counts[1])) >= stop.get("confidence", 0.95):
                 return n
         elif (len(seen) if "traces" in stop else len(scored)) + n >= stop.get("traces", stop.get("verifications")):
@@ -224,19 +251,23 @@ def choose(
         return (winner, winner["answer"]) if winner else (seen[0], None)
     if select == "first":
         return seen[0], seen[0]["answer"] if log.valid(seen[0]) else None
+    if select == "last":
+        return (seen[-1], seen[-1]["answer"]) if log.valid(seen[-1]) else (seen[0], None)
     total: dict[str | None, float] = {}
+    voted = policy.get("answers_as", "answer")
     if select == "majority":
         nulls = policy.get("nulls") == "vote"
-        total.update(votes(log, seen, nulls))
-        counted = [(t, t["answer"] if log.valid(t) else None) for t in seen if votes(log, [t], nulls)]
+        total.update(votes(log, seen, nulls, voted))
+        counted = [(t, t[voted] if log.valid(t) else None) for t in seen if votes(log, [t], nulls)]
     else:
         for trace, s in scored:
-            total[trace["answer"]] = total.get(trace["answer"], 0.0) + s
+            total[trace[voted]] = total.get(trace[voted], 0.0) + s
         verified = {trace["trace_id"] for trace, _ in scored}
-        counted = [(t, t["answer"]) for t in seen if t["trace_id"] in verified]
+        counted = [(t, t[voted]) for t in seen if t["trace_id"] in verified]
     tied = [answer for answer in total if total[answer] == max(total.values())]
     tie, seed = policy.get("tie", "earliest"), policy.get("seed", 0)
     answer = first_of(tied, tie, counted, seed, repetition) if tied else None
     if answer is None:
         return seen[0], None
-    return next(trace for trace in seen if trace["answer"] == answer), answer
+    winner = next(trace for trace in seen if log.valid(trace) and trace[voted] == answer)
+    return winner, winner["answer"]

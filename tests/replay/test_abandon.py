@@ -13,13 +13,13 @@ import pytest
 import replay
 from replay import Agreement, Budget, Sample, Threshold, When, explain, load
 from replay.sampling.abandon import Abandon
-from tests.errors import refuses, says
+from tests.errors import noted, quotes, refuses, says
+from tests.logs import GOLDS, tables
 from tests.reference.compare import assert_same, keyed
 from tests.reference.random_interventions import random_interventions
 from tests.reference.random_logs import RandomLog, float32, random_log
 from tests.reference.random_policies import random_policies, random_surrogate, to_toml
 from tests.reference.rules import PlainLog, Row
-from tests.replay.small import GOLDS, tables
 from tests.replay.test_parity import check_case
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, merge_logs, write_log
@@ -132,15 +132,15 @@ def test_a_missing_score_or_count_makes_an_example_partial(tmp_path: Path) -> No
     assert replay.run(log, policy, resamples=5).excluded == {}
     first = made["verifications"].filter(pl.col("trace_id") != "e1/n4/1")
     log = write_log(tmp_path / "unscored", name="small", tables={**made, "verifications": first})
-    assert replay.run(log, policy, resamples=5).excluded == {
-        "e1": "p: verifier `v` did not score a trace that may be abandoned"
-    }
+    excluded = replay.run(log, policy, resamples=5).excluded
+    assert list(excluded) == ["e1"]
+    quotes(excluded["e1"], "p: verifier `v`", "abandoned")
     assert replay.run(log, dataclasses.replace(policy, max_traces=1), resamples=5).excluded == {}
     null = pl.when(pl.col("trace_id") != "e2/n4/0").then("completion_tokens")
     log = write_log(tmp_path / "none", name="small", tables={**made, "traces": made["traces"].with_columns(null)})
-    assert replay.run(log, policy, resamples=5).excluded == {
-        "e2": "p: pool `n4` has no `completion_tokens` of a trace that may be abandoned"
-    }
+    excluded = replay.run(log, policy, resamples=5).excluded
+    assert list(excluded) == ["e2"]
+    quotes(excluded["e2"], "p: pool `n4`", "`completion_tokens`", "abandoned")
 
 
 def test_explained_trace_by_trace(small: Log) -> None:
@@ -161,8 +161,7 @@ def test_told_again_from_a_saved_result(small: Log, tmp_path: Path) -> None:
 
 
 def test_seconds_that_are_not_logged_are_named(small: Log, tmp_path: Path) -> None:
-    (told,) = (str(n) for n in replay.run(small, sample(), resamples=5).notes if n.code == "abandoned_seconds")
-    assert told.endswith("(columns of traces: `device_s@4`, `latency_s@4`): means of seconds are dashes")
+    noted(replay.run(small, sample(), resamples=5).notes, "abandoned_seconds", "`device_s@4`, `latency_s@4`")
     log = made_log(tmp_path / "other", **{"latency_s@4": 0.75, "device_s@4": 0.375})
     assert not [n for n in replay.run(log, sample(), resamples=5).notes if n.code == "abandoned_seconds"]
 

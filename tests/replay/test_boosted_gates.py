@@ -19,6 +19,7 @@ from replay.policies import gate_models
 from replay.policies.gate_file import content_hash, load_gate, write_text
 from replay.policies.gate_models import MODELS, fit_model
 from tests.errors import refuses
+from tests.logs import drawn
 
 xgboost = pytest.importorskip("xgboost", reason="the extra `xgboost-cpu` is not installed")
 
@@ -33,11 +34,7 @@ then = { kind = "act", action = "active_verify", base = "short" }
 """
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("boosted") / "log"
-    simulate_recovery(path, examples=400, seed=11)
-    return path
+log = drawn(simulate_recovery, examples=400, seed=11)
 
 
 def fit(log: Path) -> _FittedGate:

@@ -12,14 +12,13 @@ import replay
 from generate.simulation.claims import simulate_claims
 from replay.analyses.budgets.budgets import ORDERS, budgets
 from tests.errors import refuses
+from tests.logs import drawn
 from toolkit.log import Log, collect, open_log, write_log
 
 FEATURES = ("claim_similarity", "length")
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    return simulate_claims(tmp_path_factory.mktemp("budgets") / "log", "claimdecomp", traces=6)
+log = drawn(simulate_claims, "claimdecomp", traces=6, opened=True)
 
 
 def test_every_budget_is_the_policy_replayed_alone(log: Log) -> None:

@@ -13,8 +13,8 @@ from replay import Agreement, Budget, Margin, Oracle, Sample, When, Window
 from replay.gatefit.data import _available_features, parse_features, read_data, setting
 from replay.policies.gates import Threshold
 from replay.runs.compare.curves import curve_pairs, curves, curves_table, measured
-from tests.errors import refuses
-from tests.replay.small import FIRST, GOLDS, POOL, tables
+from tests.errors import noted, refuses
+from tests.logs import FIRST, GOLDS, POOL, tables
 from toolkit.log import Log, write_log
 from toolkit.stats import Settings
 
@@ -92,11 +92,7 @@ def test_beside_a_vote_the_others_lose_the_example_too_and_that_is_said(found: t
     """`best` is right on 19 of 20, as it is wrong on e00: 95.0 %, and 100.0 % of the 19."""
     _, made = found
     result = replay.run(made, [VOTES[0], OWN_VERDICTS[1]], baseline="best", resamples=5)
-    (told,) = (str(note) for note in result.notes if note.code == "baseline_set")
-    assert told == (
-        "the log covers 20 examples for the baseline `best`, and its numbers are of 19: on the rest other "
-        "policies lack calls or values (`majority`: 1); it is right on 95.0% of the first and on 100.0% of the second"
-    )
+    noted(result.notes, "baseline_set", "20 examples", "`best`", " 19", "(`majority`: 1)", "95.0%", "100.0%")
 
 
 @pytest.mark.parametrize(("signal", "base"), [("vote_share", VOTES[0]), ("margin", OWN_VERDICTS[1])])

@@ -9,7 +9,7 @@ import replay
 from replay import Sample
 from replay.runs.compare.curves import curve_pairs, curves, measured
 from tests.errors import refuses
-from tests.replay.small import log
+from tests.logs import log
 from toolkit.stats import Settings, paired_interval
 
 RNG = np.random.default_rng(5)

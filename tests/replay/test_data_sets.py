@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 import replay
 from replay import Sample
+from replay.analyses.recommend.recommend import weigh
+from replay.analyses.strategies.frontier import frontier
+from replay.runs.compare.curves import curves
 from tests.errors import refuses
-from tests.replay.small import tables
+from tests.logs import tables
 from toolkit.log import Log, open_log, write_log
+from toolkit.stats import Settings
+from toolkit.stats.metrics.strata import Strata
 
 ALGEBRA, CLAIMS = "algebra_linear_1d", "numeric_claims"
 POLICIES = [
@@ -107,6 +113,62 @@ def test_headroom_and_thresholds_are_weighed(log: Log) -> None:
     assert regret == pytest.approx(values(result)["any"] - values(result)["vote"])
     parts = room.filter(pl.col("measure").is_in(["generation", "stopping", "selection"]), policy="vote")
     assert parts["estimate"].sum() == pytest.approx(1 - values(result)["vote"])
+
+
+def test_a_single_stratum_has_a_note(log: Log, runs: dict[str, replay.Result]) -> None:
+    alone = replay.run(log, POLICIES, baseline="one", where=SOME, strata="split", resamples=300)
+    assert [one.code for one in alone.notes].count("one_stratum") == 1
+    assert_frame_equal(alone.summary, runs["plain"].summary, check_exact=True)
+    assert not any("one_stratum" in [one.code for one in result.notes] for result in runs.values())
+
+
+def test_weighed_tables_are_not_means_per_example(runs: dict[str, replay.Result]) -> None:
+    assert ["means per example" in str(runs[name].table()) for name in ("by", "equal")] == [True, False]
+
+
+def test_curves_take_strata_and_weights(log: Log, runs: dict[str, replay.Result]) -> None:
+    def lines(where: str = SOME, **given: object) -> pl.DataFrame:
+        frame = curves(log, pool="votes", max_traces=8, where=where, resamples=300, **given)
+        return frame.filter(pl.col("verifier").is_null()).drop("verifier")
+
+    plain, within, equal = lines(), lines(strata="dataset"), lines(weigh="equal")
+    assert_frame_equal(plain.drop("low", "high"), within.drop("low", "high"), check_exact=True)
+    votes = pl.col("metric") == "majority"
+    width = [frame.filter(votes).select(pl.col("high") - pl.col("low"))["high"] for frame in (plain, within)]
+    assert (width[1] < width[0]).all()  # the two data sets are of unlike accuracy
+    parts = [lines(f"({SOME}) AND dataset = '{name}'")["estimate"] for name in (ALGEBRA, CLAIMS)]
+    assert equal["estimate"].to_list() == pytest.approx(((parts[0] + parts[1]) / 2).to_list(), rel=1e-12)
+    carried = runs["three"].curves()
+    settings = {"where": SOME, "resamples": 300}
+    assert_frame_equal(carried, curves(log, weigh={ALGEBRA: 3.0, CLAIMS: 1.0}, **settings), check_exact=True)
+    with refuses("conflict", "weigh", "strata"):
+        lines(strata="none", weigh="equal")
+
+
+def test_the_front_is_resampled_within_strata(log: Log) -> None:
+    given = {"pool": "votes", "n": [1, 8], "where": SOME, "resamples": 300, "verifiers": []}
+    plain, within = frontier(log, **given), frontier(log, strata="dataset", **given)
+    assert ([one.code for one in plain.notes], [one.code for one in within.notes]) == ([], ["strata"])
+    limits = ["low", "high", "difference_low", "difference_high", "p_value", "coin_low", "coin_high", "coin_p_value"]
+    assert_frame_equal(plain.front.drop(limits), within.front.drop(limits), check_exact=True)
+    majority = [one.front.filter(strategy="majority", n=8).row(0, named=True) for one in (plain, within)]
+    assert majority[0]["low"] != majority[1]["low"]
+    with refuses("unknown", "nothing"):
+        frontier(log, strata="nothing", **given)
+
+
+def test_a_recommendation_weighs_data_sets() -> None:
+    """Half right in 20 of the one, none in 60 of the other: 12.5 % of all, 25 % where both count alike."""
+    right = np.concatenate([np.tile([0.0, 1.0], 10), np.zeros(60)])
+    base = dict.fromkeys(("correct", "fix", "flip", "total_tokens"), np.zeros(80))
+    number = np.repeat([0, 1], [20, 60])
+    both = Strata.of("dataset", number, ("a", "b"), np.arange(80), {"a": 1.0, "b": 1.0})
+    longer = {**base, "correct": right, "total_tokens": np.ones(80)}
+    tens = [
+        weigh(("base", base), {"longer": longer}, {}, {}, strata=strata, settings=Settings(resamples=300)).sentences[1]
+        for strata in (None, both)
+    ]
+    assert ["+12.50" in tens[0], "+25.00" in tens[1]] == [True, True]
 
 
 def test_what_is_refused(log: Log) -> None:

@@ -16,7 +16,7 @@ from replay.sampling.orders import GeneratedTraces, WalkSteps, _GenerateFirst, l
 from replay.sampling.selects import Select
 from replay.sampling.stops import StopRule
 from tests.errors import refuses, says
-from tests.replay.small import tables
+from tests.logs import tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log
 

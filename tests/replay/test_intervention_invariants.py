@@ -25,6 +25,7 @@ from replay.studies.recovery.published import (
     published_rule,
     published_state,
 )
+from tests.logs import drawn
 from toolkit.imports import import_table
 from toolkit.log import write_log
 
@@ -77,11 +78,7 @@ against = "base"
 GATES = ['feature = "difficulty", at_least', 'feature = "verification_need", below', 'signal = "truncated", at_least']
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("invariants") / "log"
-    simulate_recovery(path, examples=120, seed=2)
-    return path
+log = drawn(simulate_recovery, examples=120, seed=2)
 
 
 @given(

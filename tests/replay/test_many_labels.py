@@ -6,7 +6,7 @@ import polars as pl
 from polars.testing import assert_frame_equal
 
 import replay
-from tests.replay.small import BEST, FIRST, GOLDS, POOL, tables
+from tests.logs import BEST, FIRST, GOLDS, POOL, tables
 from toolkit.log import write_log
 
 

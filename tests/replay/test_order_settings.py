@@ -16,7 +16,7 @@ from replay import ORDERS, Sample
 from replay.sampling.orders import GeneratedTraces, RandomOrder, _GenerateFirst, later
 from replay.sampling.surrogate import Surrogate
 from tests.errors import refuses
-from tests.replay.small import GOLDS, POOL, log
+from tests.logs import GOLDS, POOL, log
 
 POLICY = '[[policy]]\nname = "p"\nkind = "sample"\nmax_traces = 3\nverifier = "v"\n'
 

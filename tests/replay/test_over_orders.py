@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import replay
+from generate.simulation.grid import simulate
 from replay import Oracle, Sample
 from replay.runs.passes.logged_order import gains_of_orders
 from replay.sampling.over_orders import DrawnTraces, highest, most_votes, smallest_of_most
 from replay.sampling.ties import Ranks, answer_ranks
 from tests.errors import refuses
-from tests.replay.small import log
+from tests.logs import log
 from thinkback.app import app
 
 CODES = st.lists(st.integers(-1, 3), min_size=1, max_size=6)
@@ -186,6 +187,38 @@ def test_any_of_k_is_pass_at_k_and_pays_the_mean(tmp_path: Path) -> None:
 def test_what_has_no_exact_mean_is_refused(keys: dict[str, Any]) -> None:
     with refuses("unsuitable", "`expected`"):
         Sample(name="vote", max_traces=4, expected=True, **keys)
+
+
+@pytest.mark.parametrize("drawn", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_weighted_votes_of_up_to_three_are_those_of_all_orders(drawn: int, seed: int) -> None:
+    """Beside a loop over every order: nulls, traces without a score, negative scores, ties of a pair with one."""
+    rng, traces = np.random.default_rng(seed), 6
+    size = rng.integers(0, traces + 1, 40)
+    code = np.where(np.arange(traces) < size[:, None], rng.integers(-1, 3, (40, traces)), -1)
+    score = rng.choice([-0.5, 0.1, 0.2, 0.25, 0.3, 0.5], code.shape)
+    verified = (code >= 0) & (rng.random(code.shape) < 0.85)
+    drawn_of = np.minimum(size, drawn)
+    chance = DrawnTraces(code, verified, np.where(verified, score, np.nan), size, drawn_of).by_sum()
+    for example in range(len(code)):
+        answers = np.zeros(3)
+        orders = list(permutations(range(size[example]), int(drawn_of[example])))
+        for order in orders:
+            sums: dict[int, float] = {}
+            for trace in order:
+                if verified[example, trace]:
+                    sums[code[example, trace]] = sums.get(code[example, trace], 0.0) + score[example, trace]
+            if sums:  # of equal sums the first in the order, as a dict keeps it
+                answers[max(sums, key=sums.__getitem__)] += 1 / len(orders)
+        shares = [chance[example, code[example] == answer].sum() for answer in range(3)]
+        np.testing.assert_allclose(shares, answers, atol=1e-12)
+
+
+def test_weighted_votes_over_too_many_sets_are_refused(tmp_path: Path) -> None:
+    vote = Sample(name="vote", pool="n110", max_traces=3, select="weighted", verifier="strong", expected=True)
+    made = simulate(tmp_path / "log", examples=2, traces=110, labels=2, seed=1, name="log")
+    with refuses("limit", "`expected`", "110", "200,000"):
+        replay.run(made, vote, resamples=5)
 
 
 def test_an_oracle_of_k_needs_both_keys_and_one_pool() -> None:

@@ -15,7 +15,7 @@ import replay
 from replay import Sample
 from replay.sampling.selects import BestOfN, Select
 from tests.errors import refuses, says
-from tests.replay.small import GOLDS, POOL, log
+from tests.logs import GOLDS, POOL, log
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log
 

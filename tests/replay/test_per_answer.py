@@ -15,8 +15,8 @@ from polars.testing import assert_frame_equal
 import replay
 from replay import Sample
 from replay.sampling.prefix import LazyArrays, Prefix, Revealed
+from tests.logs import log, tables
 from tests.reference.random_logs import random_log
-from tests.replay.small import log, tables
 from toolkit.log import write_log
 
 Steps = list[tuple[int, int, float, int, dict[int, int]]]

@@ -11,8 +11,9 @@ import pytest
 from replay import Sample
 from replay.analyses.plan.plan import AS_LOGGED, IN_ONE_ORDER, plan
 from replay.policies.base import Policy
+from replay.runs.passes.logged_order import gains_of_orders
 from tests.errors import refuses
-from tests.replay.small import Trace, log
+from tests.logs import Trace, log
 from toolkit.log import Log
 
 QUESTIONS, SAMPLES = 60, 4
@@ -93,9 +94,34 @@ def test_policies_over_all_orders_and_in_the_logged_one_are_planned_alike(made: 
 
 def test_policies_without_another_order_are_taken_as_logged(made: Log) -> None:
     found = plan(made, "first", "last", [FIRST, LAST])
-    assert [(one.orders, one.samples) for one in found.designs] == [(AS_LOGGED, 1)]
+    assert [(one.orders, one.samples) for one in found.designs] == [(AS_LOGGED, 2)]  # one of each pool
     moves = [float(rows[0][0] == "A") - float(rows[3][0] == "A") for rows in drawn().values()]
     assert found.designs[0].variance.value == pytest.approx(np.var(moves, ddof=1))
+
+
+def test_samples_are_those_of_all_pools_that_the_two_draw(made: Log) -> None:
+    """Three of one pool, and the only one of another: four a question, which are also what is paid."""
+    found = plan(made, "majority@3", "first", [THREE, FIRST])
+    assert [one.samples for one in found.designs] == [4, 4, 5]
+    assert [row["traces"] / row["questions"] for row in found.table.iter_rows(named=True)] == [4, 4, 5]
+
+
+def test_strata_and_weights(made: Log) -> None:
+    """A stratum a question set aside: V is that within, and of weighed questions that of the weighed."""
+    plain = plan(made, "majority@3", "majority@1", [ONE, THREE])
+    with refuses("unknown", "strata"):
+        plan(made, "majority@3", "majority@1", [ONE, THREE], strata="nothing")
+    alike = plan(made, "majority@3", "majority@1", [ONE, THREE], strata="dataset")
+    assert plain.table.equals(alike.table)  # one data set
+
+
+def test_describe_says_the_same(shipped: Log) -> None:
+    """In one order and over all, on all questions: what `describe` says of a pool is what a plan has."""
+    rows = plan(shipped, "majority@8", "majority@4", where="true").table
+    one, over = (f"{row['detectable']:#.2g} points" for row in (rows.row(0, named=True), rows.row(-1, named=True)))
+    (detectable,) = [gain for gain in gains_of_orders(shipped) if gain.code == "detectable"]
+    assert one in detectable.text
+    assert over in detectable.text
 
 
 def test_what_cannot_be_planned(made: Log, tmp_path: Path) -> None:

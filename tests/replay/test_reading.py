@@ -53,7 +53,6 @@ def test_run_wide_settings_stand_beside_the_policies():
         ('max_traces = 5\nselekt = "majority"\n', ("unknown", "`selekt`", "`select`")),
         ('max_traces = 5\nselect = "majorty"\n', ("unknown", "`majority`")),
         ('max_traces = 5\nselect = "majority"\norder = "rnd"\n', ("unknown", "`order`", "'rnd'")),
-        ('select = "majority"\n', ("required", "`max_traces`")),
         ("max_traces = 0\n", ("invalid", "`max_traces`", "0", "1")),
         ("max_traces = 2.5\n", ("invalid", "`max_traces`", "2.5")),
         ("max_traces = true\n", ("invalid", "`max_traces`")),

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay import Agreement, Budget, Margin, Window
+from replay import Agreement, AtLeast, Budget, Margin, Window
 from replay.sampling.prefix import NONE
-from replay.sampling.selects import BestOfN, First, Majority, Select, WeightedVote
+from replay.sampling.selects import BestOfN, First, Last, Majority, Select, WeightedVote
 from tests.reference import rules
 from tests.reference.rules import PlainLog, Row
 from tests.reference.test_plain import solve
@@ -32,6 +32,8 @@ STOPS: list[tuple[object, Row]] = [
     (Agreement(), {"rule": "agreement"}),
     (Window(size=2), {"rule": "window", "size": 2}),
     (Window(size=3), {"rule": "window", "size": 3}),
+    (AtLeast(0.4, verifier="v"), {"rule": "at_least", "verifier": "v", "score": 0.4}),
+    (AtLeast(0.25, verifier="v", patience=3), {"rule": "at_least", "verifier": "v", "score": 0.25, "patience": 3}),
 ]
 QUICK = settings(max_examples=40, deadline=None)
 
@@ -59,7 +61,7 @@ def test_a_stop_holds_where_its_twin_does(stop: Margin, row: Row, walk: list[tup
     assert np.asarray(stop.holds(seen(*arrays(walk)))).tolist() == [expected]
 
 
-@pytest.mark.parametrize("select", [First(), Majority(), BestOfN(), WeightedVote()], ids=lambda one: one.name)
+@pytest.mark.parametrize("select", [First(), Last(), Majority(), BestOfN(), WeightedVote()], ids=lambda one: one.name)
 @QUICK
 @given(WALKS, st.data())
 def test_a_select_takes_the_trace_that_its_twin_takes(

@@ -7,7 +7,7 @@ import pytest
 import replay
 from replay import Sample
 from tests.errors import refuses
-from tests.replay.small import log
+from tests.logs import log
 
 POOL = {f"e{i}": [("A", 0.1), ("A", 0.95), ("B", 0.3), ("A", 0.2)] for i in range(3)}
 GOLDS = dict.fromkeys(POOL, "A")

@@ -14,7 +14,7 @@ import replay
 from replay import Sample
 from replay.runs.compare.same_questions import SCHEMA
 from tests.errors import refuses
-from tests.replay.small import log
+from tests.logs import log
 from toolkit.log import Log
 
 POOLS = ("AABB", "AAAB", "ABBB", "ABCA", "CABA", "BBAC", "AAAA", "BAAA")

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import thinkback as tb
-from tests.errors import refuses
+from tests.errors import quotes, refuses
+from tests.logs import log, tables
 from tests.reference.random_logs import random_log
-from tests.replay.small import log, tables
 from toolkit.log import write_log
 
 POOL = {name: [("A", 0.4), ("B", 0.6), ("A", 0.5), (None, None)] for name in ("e1", "e2", "e3")}
@@ -33,7 +33,7 @@ def test_a_pool_and_a_verifier(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert policies_of(suite)["one sample (mean)"]["expected"]
     assert (suite.where, suite.by) == (None, ())
-    assert "The log has no test split" in suite.text
+    assert "no test split" not in suite.text  # all examples are of the split `test`
 
 
 def test_what_the_log_can_serve_is_kept_and_the_rest_is_told(tmp_path: Path) -> None:
@@ -44,10 +44,29 @@ def test_what_the_log_can_serve_is_kept_and_the_rest_is_told(tmp_path: Path) -> 
     assert not [name for name in policies_of(suite) if "by v" in name]
     assert "any of all traces" in policies_of(suite)  # two examples have a fourth
     assert "any of 3" not in policies_of(suite)
-    assert "# Left out: verifier `v`, which scored every answer on 1 of 3 examples of pool `n4`." in suite.text
+    (line,) = (line for line in suite.text.splitlines() if line.startswith("# Left out: verifier `v`"))
+    quotes(line, "1 of 3 examples", "`n4`", '`on_unscored = "skip"`')
     short = "policies of more than 3 samples of pool `n4`: 1 of 3 examples have 3 only"
     assert suite.left_out[0] == short
     assert f"# Left out: {short}." in suite.text
+
+
+def test_a_verifier_with_few_gaps_is_used_without_these(tmp_path: Path) -> None:
+    """Three of 80 scores are missing, on three of 20 examples: 85 % of these are whole, 96 % of the answers scored."""
+    pool = {
+        f"e{i:02d}": [("A", None if (i, k) in ((0, 1), (7, 3), (9, 0)) else 0.5) for k in range(4)] for i in range(20)
+    }
+    made = log(tmp_path, {"n4": pool}, dict.fromkeys(pool, "A"))
+    suite = tb.suite(made)
+    read = {name: policy for name, policy in policies_of(suite).items() if "verifier" in policy}
+    assert {"best of 4 by v", "margin by v"} <= set(read)
+    assert {policy["on_unscored"] for policy in read.values()} == {"skip"}
+    assert suite.left_out == ()
+    (line,) = suite.skipped
+    quotes(line, "3 of 80", "`n4`", "`v`")
+    result = tb.run(made, suite, resamples=20)
+    assert result.statistics.n == 20
+    assert "on_unscored" not in tb.suite(log(tmp_path / "whole", {"n4": POOL}, GOLDS)).text
 
 
 def test_two_pools_are_told_apart_by_name(tmp_path: Path) -> None:
@@ -72,8 +91,7 @@ def test_a_data_set_with_more_samples_has_a_suite_of_its_own(tmp_path: Path) -> 
     write_log(path, name="small", tables=made)
     suite = tb.suite(path)
     assert list(policies_of(suite)) == ["n4"]
-    own_suite = "but data set `it's` has more, with a suite of its own where `dataset = 'it''s'`"
-    assert suite.left_out[0].endswith(f"2 of 3 examples have one only, {own_suite}")
+    quotes(suite.left_out[0], "2 of 3 examples", "`it's`", "`dataset = 'it''s'`")
     own = tb.suite(path, "dataset = 'it''s'")
     assert "majority@4" in policies_of(own)
     assert own.where == "dataset = 'it''s'"
@@ -85,7 +103,7 @@ def test_the_test_split_alone_is_reported_and_looked_at(tmp_path: Path) -> None:
     made["verifications"] = made["verifications"].filter(pl.col("example_id") != "e1")
     suite = tb.suite(write_log(tmp_path / "log", name="small", tables=made))
     assert suite.where == "split = 'test'"
-    assert """thinkback replay LOG --policies FILE --where "split = 'test'"`.""" in suite.text
+    assert """--where "split = 'test'"`.""" in suite.text
     assert "best of 4 by v" in policies_of(suite)
 
 
@@ -97,8 +115,7 @@ def test_rows_outside_the_test_split_are_marked_where_a_policy_verifies(tmp_path
     write_log(path, name="small", tables=made)
     text = tb.suite(path).text
     (said,) = (one for one in tb.check_policies(text, path).notes if one.code == "training_rows")
-    assert said.text.startswith("1 of 3 examples are not of the test split")
-    assert str(said).endswith("The condition `split = 'test'` reports the test examples alone")
+    quotes(said, "1 of 3 examples", "`split = 'test'`")
     assert "best of 4 by v" in said.policies
     assert "majority@4" not in said.policies
     assert "training_rows" in {one.code for one in tb.run(path, text, resamples=20).notes}

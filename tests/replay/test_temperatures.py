@@ -8,7 +8,7 @@ import pytest
 from replay.runs.compare.curves import curves
 from replay.studies.latent.study import by_temperature, temperatures
 from tests.errors import refuses
-from tests.replay.small import GOLDS, tables
+from tests.logs import GOLDS, tables
 from toolkit.log import Log, write_log
 from toolkit.stats import Settings
 

@@ -16,6 +16,7 @@ import replay
 from generate.simulation.recovery import RecoveryModel, _recovery_tables, simulate_recovery
 from replay.runs.passes.gate_sweep import Branches, band_table, best_threshold, chosen_points, curve
 from tests.errors import refuses
+from tests.logs import drawn
 from toolkit.log import open_log, write_log
 from toolkit.stats import Settings
 
@@ -170,11 +171,7 @@ def test_wrong_quantiles_are_refused_in_one_line(log: Path, threshold: str, refu
         replay.run(log, policy)
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("recovery") / "log"
-    simulate_recovery(path, examples=60, seed=5)
-    return path
+log = drawn(simulate_recovery, examples=60, seed=5)
 
 
 @pytest.mark.parametrize("gate", ['feature = "difficulty", at_least', 'signal = "completion_tokens", below'])

@@ -15,12 +15,12 @@ import replay
 from replay import Budget, Margin, Sample, When
 from replay.policies.gates import Threshold
 from replay.runs.explain.explain import explain
-from tests.errors import refuses
+from tests.errors import noted, quotes, refuses
+from tests.logs import FIRST, log, tables
 from tests.reference.compare import Keyed, assert_same, keyed
 from tests.reference.random_logs import RandomLog, random_log
 from tests.reference.random_policies import random_policies, to_toml
 from tests.reference.rules import Row
-from tests.replay.small import FIRST, log, tables
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log
 
@@ -50,7 +50,8 @@ def outcome(of: Log, policy: Sample, example_id: str = "e1") -> dict[str, Any]:
 
 def test_by_default_the_example_is_left_out(small: Log) -> None:
     result = replay.run(small, sample("partial"), resamples=5)
-    assert result.excluded == {"e1": "p: verifier `v` did not score a trace that the policy verifies"}
+    assert list(result.excluded) == ["e1"]
+    quotes(result.excluded["e1"], "p: ", "verifier `v`")
     assert not [note for note in result.notes if note.code == "unscored"]
 
 
@@ -106,11 +107,7 @@ def test_where_every_trace_is_skipped_there_is_no_answer_by_score(tmp_path: Path
 def test_the_lowest_is_of_the_pool_in_the_whole_log(small: Log, tmp_path: Path) -> None:
     """.1 of e2, which is not replayed; neither the .01 of another pool nor the .2 of e1."""
     result = replay.run(small, sample("lowest"), where="example_id = 'e1'", resamples=5)
-    (told,) = (str(note) for note in result.notes if note.code == "unscored")
-    assert told == (
-        "verifier `v` did not score 1 valid trace of pool `n4` that `p` may verify: each counts as verified, at the "
-        "cost logged if any, with the verifier's lowest score in that pool of the log (0.1)"
-    )
+    noted(result.notes, "unscored", "`v`", "1 valid trace", "`n4`", "`p`", "(0.1)")
     other = log(tmp_path, {"n4": {"e1": [("A", 0.5)]}, "bare": {"e1": [("A", None)]}}, {"e1": "A"})
     with refuses("unsuitable", "`v`", "`bare`"):
         replay.run(other, sample("lowest", pool="bare", max_traces=1), resamples=5)
@@ -160,11 +157,7 @@ def test_what_the_examples_left_out_do_to_the_baseline_is_said(tmp_path: Path) -
     made = log(tmp_path, {"n2": pool}, dict.fromkeys(pool, "A"))
     best = sample("partial", name="best", pool="n2", max_traces=2)
     result = replay.run(made, [FIRST, best], baseline="first", resamples=5)
-    (told,) = (str(note) for note in result.notes if note.code == "baseline_set")
-    assert told == (
-        "the log covers 20 examples for the baseline `first`, and its numbers are of 19: on the rest other "
-        "policies lack calls or values (`best`: 1); it is right on 95.0% of the first and on 100.0% of the second"
-    )
+    noted(result.notes, "baseline_set", "20 examples", "`first`", " 19", "(`best`: 1)", "95.0%", "100.0%")
     skipping = dataclasses.replace(best, on_unscored="skip")
     result = replay.run(made, [FIRST, skipping], baseline="first", resamples=5)
     assert result.excluded == {}
@@ -273,9 +266,8 @@ def test_a_ranking_in_one_call_is_not_made_up(tmp_path: Path) -> None:
     address = write_log(tmp_path / "log", name="listwise", tables=made)
     for way in WAYS:
         result = replay.run(address, sample(way, max_traces=4), resamples=5)
-        assert result.excluded == {
-            "e1": "p: listwise verifier `v` did not see exactly the traces that the policy generates"
-        }
+        assert list(result.excluded) == ["e1"]
+        quotes(result.excluded["e1"], "p: listwise verifier `v`")
 
 
 def test_a_call_that_failed_is_paid_as_it_is_logged_where_it_counts(tmp_path: Path) -> None:

@@ -20,8 +20,11 @@ from polars.testing import assert_frame_equal
 import replay
 from generate.simulation.grid import simulate
 from replay import Result
+from replay.runs.saved.saved_folder import write_hashed
 from tests.errors import refuses
+from tests.logs import drawn
 from toolkit.errors import ThinkbackError
+from toolkit.log.read.footers import hash_file
 
 POLICIES = """
 [[policy]]
@@ -76,11 +79,7 @@ FRAMES = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("results") / "log"
-    simulate(folder, examples=60, traces=6, labels=3, seed=5)
-    return folder
+log = drawn(simulate, examples=60, traces=6, labels=3, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +254,50 @@ def test_what_is_no_result_is_one_line(
     damage(tmp_path / "copy")
     with refuses(*refusal):
         replay.load(tmp_path / "copy")
+
+
+Edit = Callable[[dict[str, Any]], Any]
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "refusal"),
+    [
+        ("result.json", lambda record: record.pop("metric"), ("required", "result.json`", "`metric`")),
+        ("result.json", lambda record: record.update(metric="accuraxy"), ("invalid", "accuraxy")),
+        ("result.json", lambda record: record.update(baseline="nobody"), ("invalid", "nobody")),
+        ("result.json", lambda record: record.update(cost=["tokens"]), ("invalid", "`cost`")),
+        ("result.json", lambda record: record.update(more=1), ("unknown", "`more`")),
+        ("result.json", lambda record: record.update(by=["no column"]), ("format", "result.json`")),
+        ("result.json", lambda record: record.update(strata="no column"), ("format", "result.json`")),
+        ("result.json", lambda record: record.update(weights={"a": 0}), ("invalid", "`weights`")),
+        ("result.json", lambda record: record["settings"].update(level=2), ("invalid", "`settings.level`")),
+        ("result.json", lambda record: record["statistics"].pop("n"), ("required", "`statistics.n`")),
+        ("result.json", lambda record: record["columns"][0].update(share={}), ("invalid", "`columns.1.share`")),
+        ("result.json", lambda record: record["columns"][0].update(ratio=["a"]), ("invalid", "`columns.1.ratio`")),
+        ("result.json", lambda record: record["policies"][0].update(swept=[["a"]]), ("invalid", "`policies.swept`")),
+        ("result.json", lambda record: record["policies"].pop(), ("format", "result.json`")),
+        ("result.json", lambda record: record["policies"].append(record["policies"][0]), ("invalid", "`policies`")),
+        ("result.json", lambda record: record["files"].update({"../x": "0"}), ("format", "`files`")),
+        ("result.json", lambda record: record["files"].pop("summary.parquet"), ("invalid", "`summary.parquet`")),
+        ("run.json", lambda run: run.pop("log"), ("required", "`run.json.log`")),
+        ("run.json", lambda run: run["log"].update(name=3), ("invalid", "`run.json.log.name`")),
+        ("run.json", lambda run: run.update(policies=3), ("invalid", "`run.json.policies`")),
+    ],
+)
+def test_a_record_that_was_changed_and_hashed_again_is_one_line(
+    saved: Path, tmp_path: Path, name: str, edit: Edit, refusal: tuple[str, ...]
+) -> None:
+    """Saved results are read by a schema: each of these ended in a KeyError, a TypeError, or later."""
+    folder = tmp_path / "copy"
+    shutil.copytree(saved, folder)
+    record = json.loads((folder / "result.json").read_text())["record"]
+    run = json.loads((folder / "run.json").read_text())
+    edit(record if name == "result.json" else run)
+    (folder / "run.json").write_text(json.dumps(run))
+    record["files"]["run.json"] = hash_file(folder / "run.json")
+    write_hashed(folder, record)
+    with refuses(*refusal):
+        replay.load(folder)
 
 
 def edited(folder: Path, **changed: Any) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from toolkit.notes import note
 from toolkit.show import PolicyRow, RankedInput
+from toolkit.show.ranking.ranking import WithinMargin
 from toolkit.stats.many.ranks import RANKS_SCHEMA
 
 NAMES = ("best of 4", "vote", "first", "stop[margin=0.1]", "stop[margin=0.2]", "any of 4")
@@ -69,6 +70,7 @@ def results() -> RankedInput:
         baseline="best of 4",
         leader="stop[margin=0.2]",
         margin=0.01,
+        within=lambda: WithinMargin(0.01, "stop[margin=0.2]", -0.006, None, None),
         seed=7,
         resamples=1_000,
         notes=(note("free", "verifications without logged tokens or seconds count as free: `lora`"),),

@@ -18,6 +18,7 @@ import thinkback as tb
 from generate.simulation.grid import simulate
 from replay.analyses.recommend.recommend import Recommendation
 from tests.errors import refuses
+from tests.logs import drawn
 from toolkit import progress as bars
 from toolkit.errors import ThinkbackError, user_code
 from toolkit.show import table_of
@@ -27,11 +28,7 @@ FEW = tb.Settings(resamples=20)
 HOSTILE = "<script>alert(1)</script>"
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("notebook") / "log"
-    simulate(folder, examples=40, traces=4, labels=3, seed=5, name=HOSTILE)
-    return folder
+log = drawn(simulate, examples=40, traces=4, labels=3, seed=5, name=HOSTILE)
 
 
 def test_values_show_themselves_and_nothing_of_a_log_is_markup(log: Path) -> None:

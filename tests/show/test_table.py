@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.errors import refuses
 from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn, Tick, Words, spark, table_of
-from toolkit.show.tables.table_content import binned
+from toolkit.show.tables.table_content import PValue, binned
 from toolkit.show.tables.terminal import folded
 
 WIDE = Table(
@@ -192,3 +192,9 @@ def test_a_column_that_is_none_is_told_all_there_are() -> None:
     assert "more" not in str(caught.value)
     with refuses("unknown", "`Δ points`"):
         table.only(["Δ points"])
+
+
+def test_a_small_p_value_is_no_zero() -> None:
+    assert [PValue().show(p) for p in (1e-9, 0.00007, 0.0001, 0.03125, 1.0)] == [
+        "< .0001", "< .0001", "0.0001", "0.0312", "1.0000",
+    ]  # fmt: skip

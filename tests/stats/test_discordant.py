@@ -171,7 +171,7 @@ def test_parts_of_an_example_count_as_parts() -> None:
     two = one.copy()
     two[:3], two[3] = 0.0, 1.0
     found = paired_interval(one, two)
-    assert found.method == "tango"
+    assert found.method == "graded_tango"
     # Differences of 1/2 on four examples are worth four: 2²/1. Tango's takes each as one, of twice as many examples.
     error = math.sqrt((4 * 0.25 / 60 - (1 / 60) ** 2) / 59)
     half, (low, high) = 2.0010 * error, tango(3, 1, 120)

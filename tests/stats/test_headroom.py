@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import t
@@ -107,3 +109,40 @@ def test_few_examples_of_the_oracle_alone_are_marked() -> None:
         assert found.method[1] == method
         plain = plain_fieller(policy - base, oracle - base)
         assert (found.low[1], found.high[1]) == pytest.approx(plain, abs=1e-3 if alone < 50 else 0.03)
+
+
+def test_shares_of_several_hold_at_once() -> None:
+    """Max-t of the linearised shares, by plain normal draws; copies of one policy are no more than one."""
+    rng = np.random.default_rng(5)
+    base, oracle = np.zeros(800), np.ones(800)
+    base[:300] = 1
+    oracle[750:] = 0
+    policies = (rng.random((6, 800)) < 0.35 + 0.4 * base).astype(float)
+    rows = np.stack([base, *policies, oracle])
+    alone = captured(store_of(rows), "correct", 0, 7, SETTINGS)
+    at_once = captured(store_of(rows), "correct", 0, 7, SETTINGS, range(1, 7))
+    assert at_once.share.tolist() == pytest.approx(alone.share.tolist())
+    room = oracle - base
+    moved = policies - base - alone.share[1:7, None] * room
+    spread = np.linalg.cholesky(np.corrcoef(moved))
+    largest = np.abs(spread @ rng.standard_normal((6, 40_000))).max(axis=0)
+    level = 2 * t.cdf(np.quantile(largest, 0.95), 799) - 1
+    plain = captured(store_of(rows), "correct", 0, 7, replace(SETTINGS, level=float(level)))
+    assert at_once.low[1:7] == pytest.approx(plain.low[1:7], abs=0.01)
+    assert at_once.high[1:7] == pytest.approx(plain.high[1:7], abs=0.01)
+    assert (at_once.low[1:7] < alone.low[1:7]).all()
+    copies = captured(store_of(np.stack([base, *[policies[0]] * 6, oracle])), "correct", 0, 7, SETTINGS, range(1, 7))
+    assert copies.low[1] == pytest.approx(alone.low[1], abs=0.005)
+
+
+def test_parts_of_examples_count_as_what_they_are_worth() -> None:
+    """Sixty examples on which the oracle is ahead by a half are worth sixty, thirty by a half and thirty by a twentieth
+    (15 + 1.5)²/(7.5 + 0.075), 36.
+    """
+    base = np.full(400, 0.5)
+    for parts, method in (([0.5] * 60, "percentile"), ([0.5] * 30 + [0.05] * 30, "headroom_few")):
+        oracle, policy = base.copy(), base.copy()
+        oracle[: len(parts)] += parts
+        policy[20:45] += 0.05
+        found = captured(store_of(np.stack([base, policy, oracle])), "correct", 0, 2, SETTINGS)
+        assert found.method[1] == method

@@ -209,7 +209,7 @@ def test_limits_of_few_examples_are_possible_and_marked() -> None:
     """Six examples with means over several replays: Bonferroni's limits would go beyond 100 points."""
     correct = np.array([[1, 0.9, 0.1, 1, 0.5, 0.2], [0, 1, 0.3, 0.1, 0.9, 0.1], [0.4, 0.2, 1, 0.3, 0, 0.9]])
     found = paired(store_of(correct))
-    assert set(found.method) == {"tango"}  # which are marked
+    assert set(found.method) == {"graded_tango"}  # which is marked
     assert (found.low.min(), found.high.max()) == (-1, 1)
 
 
@@ -219,7 +219,7 @@ def test_few_examples_that_differ_in_part_reach_as_far_as_tango() -> None:
     more = base.copy()
     more[:8] = 1
     pair = paired(store_of(np.stack([more, base])))
-    assert pair.method.tolist() == ["tango"]
+    assert pair.method.tolist() == ["graded_tango"]
     low, high = tango(8, 0, 600, float(1 - 2 * stdtr(299, -1.96794)))
     assert pair.low[0] <= low + 1e-3
     assert pair.high[0] >= high - 1e-3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.limits.planning import DifferenceVariance, difference_variance
+from toolkit.stats.metrics.strata import Strata
 
 MOVES, CHANCE = [-1.0, 0.0, 1.0], [0.03, 0.9, 0.07]
 SETTLED = DifferenceVariance(value=0.09, error=0.003, questions=1_000, units=1_000, differing=90)
@@ -86,6 +88,33 @@ def test_variances_by_hand() -> None:
     assert difference_variance(np.array([1.0])).value == 0
 
 
+def test_variances_of_strata_by_hand() -> None:
+    """Data sets (0, 0) and (1, 1) vary by nothing; (0, 1) and (2, 2, 2, 5) by .5 · 2 / 1 and 6.75 · 4 / 3 over 6."""
+
+    def of(name: list[int], weights: dict[str, float] | None = None) -> Strata:
+        found = Strata.of("dataset", np.array(name), ("a", "b"), np.arange(len(name)), weights)
+        assert found is not None
+        return replace(found, number=np.array(name))  # small ones are drawn together elsewhere
+
+    assert difference_variance(np.array([0.0, 0, 1, 1]), strata=of([0, 0, 1, 1])).value == 0
+    moves, sets = np.array([0.0, 1, 2, 2, 2, 5]), [0, 0, 1, 1, 1, 1]
+    assert difference_variance(moves, strata=of(sets)).value == pytest.approx((0.5 * 2 + 6.75 * 4 / 3) / 6)
+    # with equal weights each of the two counts 6 / 2 / 2 = 1.5, each of the four 6 / 2 / 4 = .75
+    weighed = difference_variance(moves, strata=of(sets, {"a": 1.0, "b": 1.0}))
+    assert weighed.value == pytest.approx((1.5**2 * 0.5 * 2 + 0.75**2 * 6.75 * 4 / 3) / 6)
+
+
+def test_a_large_difference_is_one_of_other_questions() -> None:
+    """One of 100 moves by 1: V is about .01. A difference of .2 by moves of 1 has V of at least .2 − .04 = .16, and
+    takes (1.959964 · √.2 + .841621 · √.16)² / .04 + 1.920729 questions.
+    """
+    rare = difference_variance(np.array([1.0] * 10 + [0.0] * 990))
+    assert rare.move == 1
+    needed = rare.needed(0.2)
+    assert needed is not None
+    assert needed.number == math.ceil((1.959964 * math.sqrt(0.2) + 0.841621 * 0.4) ** 2 / 0.04 + 1.920729) == 39
+
+
 def test_what_carries_a_difference() -> None:
     """Of 0, ±1: as many as differ. Of ±1/2 and 1: (1/2 + 1/2 + 1)² / (1/4 + 1/4 + 1) = 8/3."""
     assert difference_variance(np.array([0.0, 1, -1, 1, 0])).differing == pytest.approx(3)
@@ -93,8 +122,8 @@ def test_what_carries_a_difference() -> None:
 
 
 VARIANCES = st.builds(
-    lambda value, share, n: DifferenceVariance(value, value * share, n, n, n / 2),
-    st.floats(1e-4, 1.0), st.floats(0.0, 0.5), st.integers(10, 5_000),
+    lambda value, share, n, move: DifferenceVariance(value, value * share, n, n, n / 2, move),
+    st.floats(1e-4, 1.0), st.floats(0.0, 0.5), st.integers(10, 5_000), st.floats(0.0, 1.0),
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from scipy.stats import t
 from tests.errors import refuses
 from toolkit.stats import Settings, auc, auc_intervals, auc_within, aucs_by_group
 from toolkit.stats.curves import roc
+from toolkit.stats.curves.roc import Influenced
 from toolkit.stats.metrics.resamples import Resamples
 
 
@@ -136,3 +137,35 @@ def test_clusters_widen_intervals():
     together = auc_intervals(scores, correct, group, cluster=cluster, settings=settings).auc
     assert together.n == alone.n == 60
     assert together.high - together.low > alone.high - alone.low
+
+
+def test_the_variance_within_strata_by_hand():
+    """Two strata of two: influences less their means, 0 and 1, are ±1; 2/(2 − 1) · 4 squares of 1 are 8."""
+    within = Influenced(0.5, np.array([1.0, -1.0, 2.0, 0.0]), 4).within(np.array([0, 0, 1, 1]))
+    assert 4 / 3 * (within.influence**2).sum() == pytest.approx(8, rel=1e-12)
+
+
+@pytest.mark.parametrize("examples", [60, 400])
+def test_areas_are_resampled_within_data_sets(examples):
+    """As plain draws of half of the examples from each half; one stratum changes no digit."""
+    rng = np.random.default_rng(0)
+    stratum = np.arange(examples) % 2
+    right = rng.random(examples) < np.where(stratum == 1, 0.9, 0.4)
+    scores = 2 * stratum + rng.normal(0, 0.3, examples)
+    plain, within, single = (
+        auc_intervals(scores, right, np.arange(examples), stratum=one, settings=Settings(resamples=2000))
+        for one in (None, stratum, np.zeros(examples))
+    )
+    assert plain == single
+    assert within.auc.estimate == plain.auc.estimate
+    drawn = [
+        auc(scores[rows], right[rows])
+        for _ in range(2000)
+        for rows in [np.concatenate([rng.choice(np.flatnonzero(stratum == one), examples // 2) for one in (0, 1)])]
+    ]
+    few = examples == 60
+    assert within.auc.method == ("logit" if few else "percentile")
+    assert [within.auc.low, within.auc.high] == pytest.approx(
+        np.quantile(drawn, [0.025, 0.975]), abs=0.04 if few else 0.01
+    )
+    assert within.auc.low != plain.auc.low

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from generate.simulation.claims import simulate_claims
+from tests.logs import drawn
 from thinkback.app import app
 
 QUICK = ("--resamples", "50", "--orders", "2", "--force")
@@ -41,8 +42,4 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resu
     return run
 
 
-@pytest.fixture(scope="module")
-def claims(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("study") / "claims"
-    simulate_claims(path, "claimdecomp", dev=60)
-    return path
+claims = drawn(simulate_claims, "claimdecomp", dev=60)

@@ -237,7 +237,7 @@ def test_published_totals_of_other_claims_have_no_difference(study: Run, tmp_pat
     text = (tmp_path / "out" / "table_5_3.md").read_text()
     assert "published totals cover 2,495 claims, these of 40: no differences" in text
     assert "published: with 15 traces a claim at most, here with 14" in text
-    assert "published: of QuanTemp, which `small`" in text
+    assert "published: of QuanTemp; here: of `small`" in text
     quality = (tmp_path / "out" / "table_5_8.md").read_text()
     assert "published totals" not in quality
     assert "published: of a prompted verifier of 7B parameters; here: of `weak`" in quality

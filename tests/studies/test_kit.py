@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from replay.studies.kit.published import PublishedDataset, PublishedWork
+from replay.studies.kit.published import PublishedDataset, PublishedWork, published_beside, published_datasets
 from replay.studies.kit.report import StudyFigure, StudyReport, by_dataset, drawable, undrawn
 from replay.studies.kit.sheet import (
     Captions,
@@ -73,6 +73,21 @@ SHEET = Sheet[Part](
     ("one", "two"),
     number="2",
 )
+
+
+def test_published_numbers_stand_beside_the_same_name_or_beside_the_only_data_set() -> None:
+    """One meaning of `published` in all studies."""
+    both = published_datasets(SEVRA, ["math500", "GSM8K"])
+    assert [one.dataset for one in both] == ["MATH500", "GSM8K"]
+    assert published_datasets(SEVRA, "math500") == both[:1]
+    assert published_datasets(SEVRA, ()) == ()
+    for alone in (True, False):
+        assert published_beside(both, "MATH-500", alone) == both[0]
+        assert published_beside(both, "sums", alone) is None
+        assert published_beside((), "math500", alone) is None
+    assert (published_beside(both[1:], "sums", True), published_beside(both[1:], "sums", False)) == (both[1], None)
+    with refuses("unknown", "`math5000`", "`math500`"):
+        published_datasets(SEVRA, "math5000")
 
 
 def test_a_row_of_a_published_table_is_found_by_what_a_log_calls_its_data_set() -> None:

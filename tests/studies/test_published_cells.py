@@ -306,9 +306,12 @@ def paper_log(folder: Path, verified_alone: bool) -> Path:
     return folder
 
 
+SEVRA_NAMES = "MATH500,GSM8K,CommonsenseQA,MATH"
+
+
 def studied(folder: Path, verified_alone: bool, where: str = "split = 'test'") -> set[Place]:
     log = paper_log(folder / "log", verified_alone)
-    words = ("--action", "active_verify", "--where", where, "--resamples", 20)
+    words = ("--action", "active_verify", "--where", where, "--resamples", 20, "--published", SEVRA_NAMES)
     run("study", "recovery", log, *words, "--out", folder / "out")
     return traced(folder / "out", verified_alone)
 
@@ -366,7 +369,7 @@ def test_every_published_number_of_latent_verifiers(tmp_path: Path) -> None:
     tables = {table: collect(drawn.scan(table), drawn) for table in drawn.shards}
     names = pl.Series("dataset", [BENCHMARKS[number // 2 % 5] for number in range(100)])
     log = write_log(tmp_path / "log", name="log", tables=tables | {"examples": tables["examples"].with_columns(names)})
-    words = ("--verifier", "projection", "--published", "--without-ablations", "--resamples", 20)
+    words = ("--verifier", "projection", "--published", ",".join(BENCHMARKS), "--without-ablations", "--resamples", 20)
     run("study", "latent", log.address, *words, "--out", tmp_path / "out")
     source = Source(LILAVE)
     for table in ("1", "2", "3", "4"):

@@ -10,6 +10,7 @@ import polars as pl
 from replay.data.contents import Contents
 from replay.data.needs import Needs
 from replay.engine.calls import CallSegment, ChosenTraces, PolicyPath, Realization, certain
+from replay.engine.costs import TraceCalls
 from replay.engine.revisions import mean_of
 from replay.policies.base import KINDS, Evaluator, Policy, Stage
 from replay.policies.remarks import Remark, RemarkKind
@@ -46,7 +47,7 @@ class Nth(Policy):
         there = pool.size > self.number
         own = np.zeros(pool.code.shape)
         own[:, min(self.number, own.shape[1] - 1)] = there
-        made = Realization(there.astype(float), (CallSegment({(self.pool, None): certain(own)}),))
+        made = Realization(there.astype(float), (CallSegment({TraceCalls(self.pool): certain(own)}),))
         reasons = ("served", f"pool `{self.pool}` has no trace {self.number}")
         outcome = mean_of(on.block, [(self.pool, self.number)], [made], (~there).astype(np.int16), reasons)
         skipped = {"skipped": np.full(len(there), float(self.number))}

@@ -27,6 +27,8 @@ def curves(
     verifier: str | None = None,
     out: Path | None = None,
     where: str | None = None,
+    strata: str | None = None,
+    weigh: str | None = None,
     *,
     seed: int = 0,
     resamples: int = 10_000,
@@ -54,9 +56,9 @@ def curves(
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
     opened, settings = open_log(log), settings_of(None, resamples=resamples, level=level, seed=seed)
-    pools = measured(opened, settings, pool=pool, verifier=verifier, where=where)
+    pools = measured(opened, settings, pool=pool, verifier=verifier, where=where, strata=strata, weigh=weigh)
     frame, pairs = pl.concat([curves_table(one, settings) for one in pools]), curve_pairs(pools, settings)
-    notes = [str(note) for one in pools for note in one.notes()]
+    notes = [*dict.fromkeys(str(note) for one in pools for note in one.notes())]
     table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level, notes)
     tables = {"curves": paper.of(table), "curves-paired": _paired_table(pairs, opened.name, opened.simulated, level)}
     if not pairs.height:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def frontier(
     log: str,
     on: str | None = None,
+    strata: str | None = None,
     out: Path | None = None,
     *,
     resamples: int = 10_000,
@@ -43,7 +44,7 @@ def frontier(
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
     opened = open_log(log)
-    fronts = compute(opened, on=on, resamples=resamples, level=level, **given)
+    fronts = compute(opened, on=on, strata=strata, resamples=resamples, level=level, **given)
     table = paper.of(_table(fronts, opened.name, opened.simulated, level))
     if out is not None:
         look: dict[str, Any] = {**paper.figure, "level": level, "simulated": opened.simulated}
@@ -124,6 +125,7 @@ def _table(fronts: Frontier, name: str, simulated: bool, level: float) -> Table:
             "Shown: majority voting, and what nothing beat where it was chosen. − majority: points beyond majority "
             "voting at as many samples in the mean, paired. − coin: beyond the same probe with the same numbers of "
             "samples for questions drawn at random, which is what the score adds.",
+            *map(str, fronts.notes),
             *(f"left out: {what}: {why}" for what, why in fronts.left_out.items()),
         ),
     )

@@ -58,23 +58,42 @@ def _format(
 
 def table(
     sources: list[str],
-    mapping: str,
-    out: Path,
+    mapping: str | None = None,
+    out: Path | None = None,
     name: str | None = None,
     rejudge: bool = False,
     settings: list[str] | None = None,
+    guess: bool = False,
     force: bool = False,
 ) -> None:
     """Import JSONL, CSV or Parquet tables.
 
-    They hold one row per sample, or list columns with all samples of a question.
+    They hold one row per sample, or list columns with all samples of a question. Without --map, what the columns mean
+    is guessed from their names and contents; the mapping is printed.
     """
-    from toolkit.imports import import_table
+    from thinkback import console
+    from toolkit.errors import RequiredError, argument
+    from toolkit.imports import guess_mapping, import_any
+
+    if guess:
+        for line in guess_mapping(sources, settings or ()).text.splitlines():
+            console.say(line)
+        return
+    if out is None:
+        raise RequiredError(
+            f"{argument('out')} is missing: name the folder of the log; `--guess` prints a mapping alone"
+        )
 
     def write(folder: Path) -> ImportReport:
-        return import_table(sources, mapping, folder, rejudge=rejudge, name=name, settings=settings or ())
+        done = import_any(
+            sources, folder, mapping=mapping, name=name, rejudge=rejudge, settings=settings or (), formats=False
+        )
+        if done.mapping is not None:
+            for line in done.mapping.splitlines():
+                console.say(line)
+        return done.report
 
-    _import((*sources, mapping), out, force, write, "examples", "traces", "verifications")
+    _import((*sources, *([mapping] if mapping else [])), out, force, write, "examples", "traces", "verifications")
 
 
 def recovery(

@@ -11,6 +11,7 @@ def merge(logs: list[str], out: Path, name: str | None = None, compression: int 
     Of rows with the same key the first is kept, in the order of the logs given; the others are counted.
     """
     from thinkback import console
+    from toolkit.errors import counted
     from toolkit.files import check_replaceable, hoist, replacing
     from toolkit.log import merge_logs, open_log
 
@@ -19,9 +20,16 @@ def merge(logs: list[str], out: Path, name: str | None = None, compression: int 
         report = merge_logs(logs, folder / "log", name=name or out.resolve().name, compression=compression)
         hoist(folder / "log")
     for table, dropped in report.dropped.items():
-        if dropped:
-            rows = "row" if dropped == 1 else "rows"
-            console.say(f"{table}: {dropped:,} {rows} dropped: an earlier log has their keys")
+        if not dropped:
+            continue
+        strays, total = report.strays[table], f"{table}: {counted(dropped, 'row')} dropped"
+        keys = "an earlier log has their keys"
+        other = (
+            "an earlier log has another trace under their trace's id or in its place (example, pool, index), with"
+            " another answer, verdict, text, model or number of tokens"
+        )
+        why = other if strays == dropped else f"{dropped - strays:,} for {keys}, {strays:,} for {other}"
+        console.say(f"warning: {total}: {why}" if strays else f"{total}: {keys}")
     for verifier in report.differing:
         console.say(
             f"warning: `{verifier}` is not the same verifier in all of these logs, and one in the merged log: policies "

@@ -55,7 +55,7 @@ def replay(
     paper = Paper.from_arguments(given)
     for path in (out, paper.tex):
         if path is not None:
-            check_replaceable(path, force, inputs=(log, policies, rules))
+            check_replaceable(path, force, inputs=(log, policies, rules, given.get("prices")))
     result = run(log, policies, baseline=baseline, rules=rules, **given)
     require_known(questions, QUESTIONS, f"{argument('questions')} is `{questions}`")
     parts = {"traces": traces, "texts": texts, "curves": with_curves, "headroom": headroom}
@@ -66,7 +66,7 @@ def replay(
 def _write_and_show(
     result: Result,
     margin: float | None,
-    parts: dict[str, bool],
+    parts: dict[str, Any],
     paper: Paper,
     rows: int | None,
     out: Path,

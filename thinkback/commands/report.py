@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from toolkit.errors import ConflictError, ThinkbackError, argument
 
 
 def report(
-    log: str,
+    log: list[str],
     out: Path,
+    mapping: str | None = None,
+    settings: list[str] | None = None,
     policies: Path | None = None,
     baseline: str | None = None,
     where: str | None = None,
     rules: Path | None = None,
     strata: str | None = None,
     weigh: str | None = None,
+    metric: str | None = None,
+    measure: str | None = None,
+    cost: str | None = None,
+    prices: Path | None = None,
     width: str = "6.75in",
     seed: int = 0,
     resamples: int = 10_000,
     level: float = 0.95,
     force: bool = False,
 ) -> None:
-    """Write a report on a log.
+    """Write a report on a log, or on any file.
 
-    Looks at the log, replays the standard suite (or --policies), and writes one page of findings as Markdown and as
-    LaTeX that compiles, with the tables, the figures and the saved result beside it.
+    A file is imported first: in its format where that is known, else by --map, else by a guess that is printed and kept
+    as map.toml beside the report. Looks at the log, replays the standard suite (or --policies), and writes one page of
+    findings as Markdown and as LaTeX that compiles, with the tables, the figures and the saved result beside it.
     """
     from replay.analyses.report.report import report as make
     from thinkback import console
@@ -31,12 +42,14 @@ def report(
     from toolkit.show import inches
 
     size = inches(width)
-    check_replaceable(out, force, inputs=(log, policies, rules))
+    check_replaceable(out, force, inputs=(*log, policies, rules, prices))
+    address, text = _imported(log, mapping, settings or (), out)
     page = make(
-        log, policies, where=where, baseline=baseline, rules=rules, strata=strata, weigh=weigh, seed=seed,
-        resamples=resamples, level=level,
+        address, policies, where=where, baseline=baseline, rules=rules, strata=strata, weigh=weigh, metric=metric,
+        measure=measure, cost=cost, prices=prices, seed=seed, resamples=resamples, level=level,
     )  # fmt: skip
     page.save(out, width=size, force=force)
+    files = _keep(out, address, text) if address != log[0] else ""
     for sentence in page.lead:
         _say(sentence)
     for section in page.sections:
@@ -45,7 +58,57 @@ def report(
         for sentence in section.sentences:
             _say(f"- {sentence}")
     console.say()
-    console.say(f"{out}/: report.md, report.tex, tables/, figures/, result/")
+    console.say(f"{out}/: report.md, report.tex, tables/, figures/, result/{files}")
+
+
+def _imported(
+    sources: Sequence[str], mapping: str | None, settings: Sequence[str], out: Path
+) -> tuple[str, str | None]:
+    """The log that is meant, made of files where they are none; and the mapping that was guessed."""
+    from thinkback import console
+    from toolkit.imports import import_any
+    from toolkit.imports.guessing.anything import CORRECTION, MAPPING
+    from toolkit.work_places import scratch_folder
+
+    options = [argument(name) for name, given in (("mapping", mapping), ("settings", settings)) if given]
+    if _is_log(sources):
+        if options:
+            raise ConflictError(f"{options[0]} is for files, and `{sources[0]}` is a log: leave it out")
+        return sources[0], None
+    done = import_any(sources, Path(scratch_folder()) / "log", mapping=mapping, settings=settings, judged=True)
+    if done.mapping is not None:
+        for line in done.mapping.splitlines():
+            console.say(line)
+        console.say(CORRECTION.format(file=out / MAPPING))
+    for note in done.report.lines():
+        console.say(note)
+    console.say()
+    return str(done.report.log), done.mapping
+
+
+def _is_log(sources: Sequence[str]) -> bool:
+    """Whether what is named is a log, if a damaged one, and not files to import."""
+    from toolkit.log import TABLES, open_log
+
+    folder = Path(sources[0])
+    if len(sources) == 1 and folder.is_dir():
+        return any((folder / name).exists() for name in ("manifest.json", *TABLES))
+    with suppress(ThinkbackError):
+        return len(sources) == 1 and bool(open_log(sources[0]).shards)
+    return False
+
+
+def _keep(out: Path, log: str, mapping: str | None) -> str:
+    """Lay the log, and the mapping by which it was made, beside the report; the names of what was laid there."""
+    import shutil
+
+    from toolkit.imports.guessing.anything import MAPPING
+
+    shutil.copytree(log, out / "log")
+    if mapping is None:
+        return ", log/"
+    (out / MAPPING).write_text(mapping, encoding="utf-8")
+    return f", log/, {MAPPING}"
 
 
 def _say(sentence: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ def simulate(
     difficulty: float | None = None,
     logprob: float | None = None,
     probe: bool = False,
+    settings: list[str] | None = None,
     name: str | None = None,
     force: bool = False,
 ) -> None:
@@ -47,6 +48,8 @@ def simulate(
 
     With --states, traces have hidden states that are noise, plus a signal of whether the trace is right, plus one of
     the question's difficulty; how well a verifier can do on them at best is known, and printed.
+
+    `rounds` are those of a retrieval, `checks` those of texts that unfold word by word; --set changes their worlds.
 
     With --check, --out may be left out. The numbers that the simulation was fitted to are checked in this log; exit
     code 2 says that one is further off than it should be, and than it is known to be. The numbers that it was not
@@ -69,6 +72,18 @@ def simulate(
         raise ConflictError("`--recovery` has pools and answers of its own: leave out `--traces` and `--labels`")
     if out is None and not check:
         raise RequiredError("`--out` is missing: name the log to write")
+    if settings and dataset not in WORLDS:
+        raise ConflictError(f"`--set` goes with one of {', '.join(f'`{one}`' for one in WORLDS)}")
+    if dataset in WORLDS:
+        others = {
+            "traces": traces, "labels": labels, "dev": dev or None, "check": check or None,
+            "recovery": recovery or None,
+        }  # fmt: skip
+        other = next((key for key, value in others.items() if value is not None), None)
+        if other is not None or out is None:
+            raise ConflictError(f"`{dataset}` does not go with {argument(other)}" if other else "`--out` is missing")
+        _say(out, WORLDS[dataset](out, EXAMPLES if examples is None else examples, seed, name, force, settings or ()))
+        return
     if dataset is None:
         if check or dev:
             raise ConflictError("`--check` and `--dev` go with a data set: `thinkback simulate quantemp`")
@@ -141,6 +156,25 @@ def _planted(
         console.say(f"log-probabilities: AUC {logprob.auc():.4f}, within questions {logprob.auc_within():.4f}")
 
 
+def _rounds(out: Path, examples: int, seed: int, name: str | None, force: bool, settings: Sequence[str]) -> Log:
+    from generate.simulation.rounds import simulate_rounds
+    from generate.simulation.settings import rounds_model
+
+    return simulate_rounds(out, examples=examples, seed=seed, name=name, force=force, model=rounds_model(settings))
+
+
+def _checks(out: Path, examples: int, seed: int, name: str | None, force: bool, settings: Sequence[str]) -> Log:
+    from generate.simulation.checks import simulate_checks
+    from generate.simulation.settings import checks_models
+
+    texts, pools = checks_models(settings)
+    return simulate_checks(out, examples=examples, seed=seed, name=name, force=force, texts=texts, pools=pools)
+
+
+WORLDS: dict[str, Callable[..., Log]] = {"rounds": _rounds, "checks": _checks}
+"""Worlds of other tables than traces."""
+
+
 def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
     from replay.studies.factcheck.fidelity import (
         ONE_ORDER,
@@ -185,4 +219,5 @@ def _logs(dataset: str, first: int) -> Iterator[Log]:
 def _say(out: Path, log: Log) -> None:
     from thinkback import console
 
-    console.say(f"wrote {out}: {log.rows('examples'):,} examples, {log.rows('traces'):,} traces (simulated)")
+    rows = ", ".join(f"{log.rows(table):,} {table}" for table in ("traces", "rounds", "checks") if log.has(table))
+    console.say(f"wrote {out}: {log.rows('examples'):,} examples, {rows} (simulated)")

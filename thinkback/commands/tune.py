@@ -30,6 +30,10 @@ def tune(
     rules: Path | None = None,
     strata: str | None = None,
     weigh: str | None = None,
+    metric: str | None = None,
+    measure: str | None = None,
+    cost: str | None = None,
+    prices: Path | None = None,
     force: bool = False,
 ) -> None:
     """Choose settings on development rows; report them on others.
@@ -41,6 +45,7 @@ def tune(
     from replay.analyses.tune.goals import read_goal
     from replay.analyses.tune.tuned import answer
     from replay.analyses.tune.tuning import tune as compute
+    from replay.data.prices import columns_with, load_prices
     from replay.policies.suite import suite
     from replay.policies.toml import load_policies
     from thinkback import console
@@ -48,14 +53,14 @@ def tune(
     from toolkit.show import table_of
 
     if out is not None:
-        check_replaceable(out, force, inputs=(log, policies, rules))
-    wanted = read_goal(goal)
-    file = load_policies(suite(log).text if policies is None else policies, rules)
+        check_replaceable(out, force, inputs=(log, policies, rules, prices))
+    file = load_policies(suite(log, prices=prices).text if policies is None else policies, rules)
+    wanted = read_goal(goal, columns_with(file.prices if prices is None else load_prices(prices)))
     if baseline is None and wanted.baseline is None and any(limit.relative for limit in wanted.limits):
         baseline = next((p.name for p in file.policies if p.sweep_size == 1 and not p.diagnostic), None)
     tuned = compute(
-        log, file, on=on, report=report, goal=wanted, baseline=baseline, strata=strata, weigh=weigh, seed=seed,
-        resamples=resamples, level=level,
+        log, file, on=on, report=report, goal=wanted, baseline=baseline, strata=strata, weigh=weigh, metric=metric,
+        measure=measure, cost=cost, prices=prices, seed=seed, resamples=resamples, level=level,
     )  # fmt: skip
     table = _table(tuned, goal)
     if out is not None:

@@ -1,7 +1,7 @@
 """Answers: read them out of a text, bring them into one normal form, judge them against a reference.
 
-Two answers are the same vote exactly when their normal forms are equal strings, so a normal form is the
-whole meaning of "the same answer". An empty answer is no answer: null. Each rule is in the file of its name.
+Two answers are the same vote exactly when their normal forms are equal strings. An empty answer counts as no answer:
+null.
 """
 
 from toolkit.answers.forms import KINDS, normalise

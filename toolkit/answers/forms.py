@@ -5,8 +5,8 @@
 `choice`  the letter, upper case: `(B)`, `B.`, `b)`, `B. Paris`, `answer: b`, `The answer is (B).`, `\\text{(B)}`.
           A text that names two bracketed letters, or none, keeps its text: it is not a choice.
 `label`   the label of the label space that the text spells, without regard to case, spaces, underscores, hyphens
-          and surrounding quotes or punctuation; `aliases` spell further ones. Another text is kept, and so is
-          outside the label space, an invalid answer.
+          and surrounding quotes or punctuation; `aliases` give further spellings. Any other text stays as it is: an
+          invalid answer.
 `text`    the normal form of SQuAD's evaluation script (Rajpurkar et al. 2016, arXiv:1606.05250): lower case,
           ASCII punctuation removed, the words a, an, the removed, white space single. A text that is made of
           nothing else (`The`) keeps its lower-case text, for an answer must not vanish.
@@ -40,8 +40,8 @@ def normalise(
 ) -> pl.Series:
     """Normal forms of a column of strings. `labels` and `aliases` (alias to label) are for kind `label`.
 
-    Raises ThinkbackError for an unknown `kind`, for labels that one spelling cannot tell apart, and for an
-    alias of a label that is not in `labels`.
+    Raises ThinkbackError for an unknown `kind`, for two labels with one normal form, and for an alias of a label that
+    is not in `labels`.
     """
     if kind not in KINDS:
         raise UnknownError(f"unknown kind of answer `{kind}`; {suggest(kind, KINDS)}")

@@ -1,9 +1,9 @@
 """Judging mathematical answers with the package `math-verify`, under a time limit that holds, with a cache.
 
 Equivalence of expressions has no bound on time or memory, and the package limits itself by signals, which work neither
-in threads nor inside one long multiplication. So comparisons run in processes of their own: one that overruns is
-killed and another takes its place. It counts as *timed out*, one that breaks as *failed*; both count as "not the same"
-and are reported, since an example must be judged for all of its answers or for none.
+in threads nor inside one long multiplication. So comparisons run in processes of their own: one that overruns is killed
+and another takes its place. Its comparison is *timed out*; one that raises an error is *failed*. Both count as "not the
+same" and are reported, since an example must be judged for all of its answers or for none.
 
 The rules, each decided once:
 
@@ -39,7 +39,7 @@ from toolkit.errors import FormatError, InvalidError, MismatchError, PackageErro
 LIMIT_S = 5.0
 START_LIMIT_S = 120.0
 LONGEST = 2_000
-"""Texts beyond this many characters are not answers: they equal only themselves."""
+"""Most characters of an answer; a longer text equals only itself."""
 SAME, DIFFERENT, TIMED_OUT, FAILED = "same", "different", "timed out", "failed"
 
 _WORKER = Path(__file__).with_name("mathematics_worker.py")
@@ -52,7 +52,8 @@ class _JudgedAnswers:
     """The rows with `answer` (one string for equivalent answers) and `correct`, and what it took.
 
     `merged` counts the distinct answers of an example that took the string of another, `rewritten` the rows.
-    `comparisons` were computed, `cached` ones remembered; `timed_out` and `failed` count those of both without an end.
+    `comparisons` were computed and `cached` ones read from the cache; `timed_out` and `failed` count those of both that
+    gave no verdict.
     """
 
     frame: pl.DataFrame
@@ -104,7 +105,7 @@ class Mathematics:
             self._cache.close()
 
     def compare(self, pairs: Iterable[Pair]) -> dict[Pair, str]:
-        """(reference, answer) -> `same`, `different`, `timed out` or `failed`, for all of `pairs`."""
+        """The verdict on each pair (reference, answer): `same`, `different`, `timed out` or `failed`."""
         wanted = list(dict.fromkeys(pairs))
         verdicts = {pair: known for pair in wanted if (known := _plainly(*pair) or self._memory.get(pair)) is not None}
         open_ = [pair for pair in wanted if pair not in verdicts]
@@ -131,7 +132,7 @@ class Mathematics:
 
 
 def tally(cache: str | Path) -> dict[str, int]:
-    """Verdict -> how many comparisons a cache holds, none where there is no such file yet."""
+    """The number of comparisons in a cache file by verdict; empty where the file does not exist yet."""
     verdicts = dict.fromkeys((SAME, DIFFERENT, TIMED_OUT, FAILED), 0)
     if not Path(cache).exists():
         return verdicts
@@ -206,7 +207,7 @@ def _group(examples: Sequence[Sequence[str]], judge: Mathematics, verdicts: dict
 
 
 def _plainly(reference: str, answer: str) -> str | None:
-    """What can be said without computing: equal strings, integers, and texts too long to be answers."""
+    """The verdict that needs no computing, on equal strings, integers and texts too long to be answers; else None."""
     if reference == answer:
         return SAME
     if _WHOLE.fullmatch(reference) and _WHOLE.fullmatch(answer):
@@ -215,7 +216,7 @@ def _plainly(reference: str, answer: str) -> str | None:
 
 
 class _Worker:
-    """One process, started when first asked, and again after it was killed or died."""
+    """One worker process. It starts at its first comparison, and again after it was killed or died."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -285,7 +286,7 @@ class _Worker:
 
 
 class _Cache:
-    """Comparisons on disk."""
+    """A file of comparisons and their verdicts."""
 
     def __init__(self, path: Path, limit_s: float) -> None:
         self._path = path

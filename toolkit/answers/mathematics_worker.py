@@ -1,7 +1,7 @@
 """The process that compares two mathematical expressions; mathematics.py starts, times and kills it.
 
 It reads one JSON list a line, [number, reference, answer, seconds], and writes one, [number, same or null]: null where
-the comparison failed. It imports nothing of this project, for it runs as a file of its own.
+the comparison failed. It imports nothing of this project, because it runs as a script.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _reply(replies: TextIO, message: list) -> None:
 
 
 def _last_resort(seconds: float | None) -> None:
-    """An alarm without a handler ends the process: one whose parent is gone must not compute for ever."""
+    """Set an alarm that ends this process, so that it does not compute for ever after its parent died."""
     if hasattr(signal, "alarm"):
         signal.alarm(int(3 * seconds) + 5 if seconds is not None else 0)
 

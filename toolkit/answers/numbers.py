@@ -72,11 +72,15 @@ _SPELLINGS = tuple(
 )
 
 
+FULL_WIDTH = {0xFEE0 + code: chr(code) for code in (*range(0x30, 0x3A), *map(ord, "+-.,/%"))}
+"""Digits and signs as Chinese and Japanese texts set them, by their plain ones."""
+
+
 def number_form(text: str) -> str | None:
     """The normal form of one number, or None where `text` is not one number."""
     if len(text) > LONGEST:
         return None
-    spelled = text.strip()
+    spelled = (text if text.isascii() else text.translate(FULL_WIDTH)).strip()
     for pattern, by in _SPELLINGS:
         spelled = pattern.sub(by, spelled).strip()
     match = _NUMBER.fullmatch(spelled)
@@ -123,7 +127,7 @@ def _write(value: Fraction) -> str:
 
 
 def numbers(answers: pl.Series) -> pl.Series:
-    """Normal forms of a column of trimmed answers; plain integers, the bulk of real logs, need no work."""
+    """Normal forms of a column of trimmed answers. Plain integers, most answers of real logs, are passed through."""
     odd = answers.filter(answers.str.contains(_PLAIN).not_()).drop_nulls().unique(maintain_order=True)
     forms = {text: form for text in odd.to_list() if (form := number_form(text)) is not None and form != text}
     return answers.replace(list(forms), list(forms.values())) if forms else answers

@@ -1,8 +1,8 @@
-"""A user's own regular expression, run in linear time.
+"""Regular expressions of users, run in linear time.
 
-A pattern is written in Python's syntax and run by polars (Rust's `regex`), which never goes back over a text: no
-pattern can hang a run. So look-around, back-references and possessive repeats, which need that, are refused. Where the
-two engines read the same signs differently, the pattern is rewritten.
+A pattern has Python's syntax. Polars (Rust's `regex`) runs it and never goes back over a text, so no pattern can hang a
+run; look-around, back-references and possessive repeats are refused. Where the two engines read a sign differently, the
+pattern is rewritten.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ _BEGIN, _GROUP_END, _END = "\ufdd0", "\ufdd1", "\ufdd2"
 
 
 def check_pattern(pattern: str) -> int:
-    """The number of groups of a pattern. Raises ThinkbackError where it is none, or can't be run in linear time."""
+    """The number of groups of a pattern. Raises ThinkbackError where it is no regular expression, or cannot run in
+    linear time.
+    """
     return _compiled(pattern)[1]
 
 
 def last_matches(texts: pl.Series, pattern: str) -> pl.DataFrame:
     """The last match in each text: its first group (the whole where the pattern has none) as `taken`, `at_end`.
 
-    `taken` is null without a match, and empty where the group has no part in it. `at_end`: nothing follows the group.
-    Raises ThinkbackError as `check_pattern` does.
+    `taken` is null without a match, and empty where the match does not use the group. `at_end`: nothing follows the
+    group. Raises ThinkbackError as `check_pattern` does.
     """
     spelled, groups = _compiled(pattern)
     marks = f"{_BEGIN}${{{min(groups, 1)}}}{_GROUP_END}${{0}}{_END}"

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from toolkit.answers.forms import text_forms
+from toolkit.answers.numbers import FULL_WIDTH
 from toolkit.answers.patterns import last_matches
 from toolkit.answers.values import same_values
 from toolkit.errors import RequiredError, UnknownError, suggest
@@ -31,7 +32,7 @@ _LAST_LINE = r"([^\n]+)\s*$"
 _OPERATOR = r"([0-9A-Za-z)\]}])[-−]([$0-9.])"
 _UNSIGNED = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
 _CUT = "\x00"
-"""Stands at the end of a text that its limit cut off, so that what reaches this end is known by it."""
+"""Mark put at the end of a text that its token limit cut off; an answer that contains it was cut off, too."""
 
 _EXPONENT = r"([0-9.][eE])[-−]([0-9])"
 _MINUS = "\ufdd0"  # a noncharacter in the place of an exponent's minus, which is no operator
@@ -39,7 +40,7 @@ _LAST_NUMBER = rf"[-−]?\$?(?:{_UNSIGNED})(?:[eE][-+]?[0-9]+|/(?:{_UNSIGNED}))?
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
 _SPACES = "".join(map(chr, (*range(9, 14), *range(28, 33), 133, 160, 5760, *range(8192, 8203), 8232, 8233, 8239,
                            8287, 12288)))  # fmt: skip
-"""What Python takes for white space."""
+"""The characters that Python counts as white space."""
 _INSIDE = r"^\{((?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*)\}"  # braces up to three deep
 _BARE = rf"^([^{{{_SPACES}$][^{_SPACES}$]*)"
 _BRACE = re.compile(r"[{}]")
@@ -51,8 +52,8 @@ def read_answers(
 ) -> pl.Series:
     """Answers of a column of texts, null where no way finds one. `pattern` is for the way of that name.
 
-    `cut`: which of the texts were cut off by their limit (boolean, null for not known); none where it is not given.
-    Raises ThinkbackError for an unknown way, a missing or invalid `pattern`.
+    `cut`: whether the token limit cut each text off (Boolean, null for not known); by default it cut none. Raises
+    ThinkbackError for an unknown way, a missing or invalid `pattern`.
     """
     if cut is not None:
         ends = pl.when(pl.col("cut").fill_null(False) & ~pl.col("text").str.ends_with("\n"))
@@ -89,7 +90,7 @@ def boxed(text: str) -> str | None:
 
 
 def _closing(text: str) -> dict[int, int]:
-    """Where each brace that is closed has its other half."""
+    """The index of the closing brace for the index of each opening brace that is closed."""
     places: dict[int, int] = {}
     opened: list[int] = []
     for brace in _BRACE.finditer(text):
@@ -101,7 +102,10 @@ def _closing(text: str) -> dict[int, int]:
 
 
 def _boxes(texts: pl.Series) -> pl.Series:
-    """Only texts whose last box does not close, or nests deeply, are looked at one by one."""
+    """The inside of the last closed box of each text.
+
+    Only texts whose last box does not close, or nests deeply, are read one by one.
+    """
     parts = texts.str.replace_all("\\fbox", "\\boxed", literal=True).str.split("\\boxed")
     last = parts.list.last().zip_with(parts.list.len() > 1, pl.Series([None], dtype=pl.String))
     last = last.str.strip_chars_start(_SPACES)
@@ -115,7 +119,7 @@ def _boxes(texts: pl.Series) -> pl.Series:
 
 
 def _behind_hashes(texts: pl.Series) -> pl.Series:
-    """Only where nothing stands behind the last of them is an earlier one sought."""
+    """The text behind the last `####` of each text; behind an earlier one where nothing follows the last."""
     parts = texts.str.split("####")
     last = parts.list.last().str.strip_chars_start("#").str.extract(r"^[ \t]*([^\n]+)", 1)
     odd = (parts.list.len() > 1) & last.is_null()
@@ -124,6 +128,8 @@ def _behind_hashes(texts: pl.Series) -> pl.Series:
 
 
 def _last_number(texts: pl.Series) -> pl.Series:
+    if texts.str.contains("[０-９]").any():
+        texts = texts.str.replace_many(list(map(chr, FULL_WIDTH)), list(FULL_WIDTH.values()))
     # Twice: in `1-2-3` the first pass takes the 2 and so passes over the second minus.
     plain = texts.str.replace_all(_EXPONENT, f"${{1}}{_MINUS}${{2}}")
     apart = plain.str.replace_all(_OPERATOR, "${1} ${2}").str.replace_all(_OPERATOR, "${1} ${2}")
@@ -166,7 +172,7 @@ JUDGES = tuple(_JUDGES)
 
 
 def judge(answers: pl.Series, gold: pl.Series, how: str = "equal") -> pl.Series:
-    """Verdicts, Boolean, of `answers` against `gold`, two columns of strings of one length."""
+    """Verdicts (Boolean) on `answers` by `gold`, two string columns of equal length."""
     if how not in JUDGES:
         raise UnknownError(f"unknown judge `{how}`; {suggest(how, JUDGES)}")
     right = _JUDGES[how](answers, gold).fill_null(False).alias("correct")

@@ -18,11 +18,11 @@ _WORDS = r"\\(?:text|textbf|mathrm|mbox)\s*\{[^{}]*\}|(?<=[0-9.}])\s*[A-Za-z][A-
 _UNIT = re.compile(rf"(?:{_WORDS})(?:\^\{{?[23]\}}?)?\s*$")
 _PERCENT = re.compile(r"%|percent")
 _ANY = r"\\(?:text|mathrm|mbox)|_\{?[0-9]|%|percent|[0-9.}]\s*[A-Za-z]"
-"""What a text has that may be in such a form."""
+"""Pattern of the signs that such a form has."""
 
 
 def same_values(answers: pl.Series, gold: pl.Series) -> pl.Series:
-    """Which texts of two columns are one number in two forms: Boolean, false where one is null."""
+    """Whether an answer and its gold are one number in two forms (Boolean by row), false where one is null."""
     pairs = pl.DataFrame({"answer": answers, "gold": gold})
     odd = pl.any_horizontal(pl.col("answer", "gold").str.contains(_ANY)) & (pl.col("answer") != pl.col("gold"))
     rows = pairs.select(odd.fill_null(False)).to_series().arg_true()

@@ -1,4 +1,4 @@
-"""Logs go out again: as one flat table, and in the formats of other tools."""
+"""Exports of logs: one flat table, and the formats of other tools."""
 
 from toolkit.exports.recovery import export_recovery, export_replay
 from toolkit.exports.table import export_table

@@ -29,8 +29,8 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
     where the log is. Traces without a verdict, other pools, verifications, log-probabilities of single tokens and
     other columns do not go out.
 
-    Of an action with several pools of revisions, those of `pool`. Returns the number of rows. ThinkbackError where
-    the log has no judged revision of the base, or several pools of them and none is named.
+    Where an action has several pools of revisions, `pool` names the one that goes out. Returns the number of rows.
+    ThinkbackError where the log has no judged revision of the base, or several pools of them and none is named.
     """
     attempts, revisions = _pairs(log, base, pool)
     features = collect(log.scan("features"), log).rows_by_key("trace_id", named=True, unique=True)
@@ -105,7 +105,7 @@ def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, 
 
 
 def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
-    """The revisions, one pool an action: rows name no pool, and rollouts of a second would pass as repeats."""
+    """The revisions of one pool for each action: rows name no pool, so rollouts of a second one would be repeats."""
     if pool is not None and pool not in revisions["pool"]:
         raise UnknownError(f"no pool of revisions is called `{pool}`; {suggest(pool, revisions['pool'].unique())}")
     if pool is not None:
@@ -145,17 +145,17 @@ def _usage(trace: dict[str, Any]) -> dict[str, Any]:
 
 
 def _call(whose: str, trace: dict[str, Any]) -> dict[str, Any]:
-    """What is logged of a trace's call beside its tokens."""
+    """The logged columns of a trace's call, without its tokens."""
     return {f"{whose}_{name}": trace[name] for name in OF_CALL if trace[name] is not None}
 
 
 def _answer(name: str, trace: dict[str, Any]) -> dict[str, Any]:
-    """The trace's answer under a name, where it has one to show."""
+    """`{name: answer}` of a trace; empty for an opaque one."""
     return {} if trace["opaque"] else {name: trace["answer"]}
 
 
 def _marks(log: Log) -> dict[str, bool]:
-    """What every row of a simulated log says of itself."""
+    """The column `simulated` of every row of a simulated log; nothing for a real log."""
     return {"simulated": True} if log.simulated else {}
 
 

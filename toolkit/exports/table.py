@@ -1,8 +1,8 @@
 """A log as one flat table with a row for each trace, for tools that know nothing of logs.
 
 The columns are those of the trace's example, of the trace, `score.VERIFIER` for each verifier and `feature.NAME` for
-each feature. A further column of the examples that is called as one of the traces is `example.NAME`. Cells are data and
-stay as they are. The rows are made and written block by block, so memory does not grow with the log.
+each feature. A further column of the examples becomes `example.NAME` where the traces have a column of its name. Cells
+are data and stay as they are. The rows are made and written block by block, so memory does not grow with the log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from toolkit.log import Log, collect
 from toolkit.log.read.example_blocks import example_blocks
 
 ROWS = 100_000
-"""Traces that are held at once; an example's are never apart."""
+"""Traces in memory at one time; those of an example stay together."""
 _ORDER = ("example_id", "pool", "action", "parent_id", "sample_index", "trace_id")
 _KEYS = ("trace_id", "example_id")
 
@@ -73,7 +73,7 @@ def _flat(log: Log, block: pl.Expr, verifiers: list[str]) -> pl.DataFrame:
 
 
 def _rows(log: Log, table: str, block: pl.Expr) -> pl.DataFrame:
-    """The columns that the log holds of a table, and those that the rows are sorted by."""
+    """The columns of a table that go out, and those that its rows are sorted by."""
     order = _ORDER if table == "traces" else ()
     return collect(log.scan(table, list(dict.fromkeys([*log.columns(table), *order]))).filter(block), log)
 
@@ -105,7 +105,7 @@ def _jsonl(out: Path) -> Iterator[Write]:
 
 @contextmanager
 def _csv(out: Path) -> Iterator[Write]:
-    """Lists are cells of JSON; an empty text is `""`, and null is nothing."""
+    """Write CSV: lists as JSON, an empty text as `""`, null as an empty cell."""
     with out.open("wb") as file:
 
         def write(table: pl.DataFrame) -> None:

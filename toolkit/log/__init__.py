@@ -1,4 +1,4 @@
-"""The log of log.md: what generation writes once and replay reads as often as needed."""
+"""The log: the tables that generation writes once and replay reads (docs/log.md)."""
 
 from toolkit.log.check.validating import check_log
 from toolkit.log.contract.left_out import LEFT_OUT, calls_left_out, source_parts

@@ -1,4 +1,4 @@
-"""Opening and asking a log, whatever it is given as: its address, frames in memory by table, or a log that is open."""
+"""Opening, querying and describing a log, given as an address, as frames by table, or as an open log."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from toolkit.log.write.writer import Frame, write_log
 from toolkit.work_places import remove, scratch_folder
 
 AnyLog = Log | str | Path | Mapping[str, Any]
-"""What stands for a log: one that is open, its address, or its tables as frames of polars, pandas or Arrow."""
+"""A log as an argument: an open one, its address, or its tables as frames of polars, pandas or Arrow."""
 IN_MEMORY = "frames in memory"
-"""The name and the address of a log that was made of frames."""
+"""The name and the address of a log of frames."""
 GIVEN_ROW = "__given_row"
 
 
 class _FolderOwner:
-    """What logs and their shards refer to as long as they need their temporary folder."""
+    """The owner of a temporary folder, which is removed when no log and no shard refers to the owner."""
 
 
 @checks_arguments(name="a name")
@@ -82,30 +82,30 @@ def _of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
     return Log(IN_MEMORY, log.manifest, shards, log.warnings)
 
 
-def _frame(table: str, given: Any) -> Frame:
-    """A table in the form of polars, its columns in an order that depends on their names alone."""
+def _frame(table: str, data: Any) -> Frame:
+    """A table as a polars frame, with its columns in an order that depends only on their names."""
     check_table(str(table))
-    if isinstance(given, pl.LazyFrame):
+    if isinstance(data, pl.LazyFrame):
         try:
-            return given.select(sorted(given.collect_schema().names()))
+            return data.select(sorted(data.collect_schema().names()))
         except FAILURES as error:
             raise LogError(f"`{table}`: the lazy frame can't be read: {one_line(error)}", code="read") from None
-    if not isinstance(given, pl.DataFrame):
+    if not isinstance(data, pl.DataFrame):
         try:
-            if not hasattr(given, "__arrow_c_stream__") or isinstance(given, pl.Series):
+            if not hasattr(data, "__arrow_c_stream__") or isinstance(data, pl.Series):
                 raise TypeError
-            given = pl.DataFrame(given, nan_to_null=True)  # pandas has no other missing number
+            data = pl.DataFrame(data, nan_to_null=True)  # pandas has no other missing number
         except (TypeError, ValueError, pl.exceptions.PolarsError):
             raise LogError(
-                f"`{table}` is {quote(given)}; it takes a frame of polars, pandas or Arrow", code="invalid"
+                f"`{table}` is {quote(data)}; it takes a frame of polars, pandas or Arrow", code="invalid"
             ) from None
-        empty = [column.name for column in given if column.null_count() == len(column)]
-        given = given.with_columns(pl.lit(None, pl.Null).alias(name) for name in empty)  # nor a type of nothing
-    return given.select(sorted(given.columns))
+        empty = [column.name for column in data if column.null_count() == len(column)]
+        data = data.with_columns(pl.lit(None, pl.Null).alias(name) for name in empty)  # nor a type of nothing
+    return data.select(sorted(data.columns))
 
 
 def _in_frames(problem: Problem, log: Log, frames: Mapping[str, Frame]) -> Problem:
-    """A problem of a shard by table and by the row that was given."""
+    """A problem of a shard, with the table and the row of the user's frame."""
     table, start = problem.file, 0
     for shards in log.shards.values():
         files = [shard.file for shard in shards]
@@ -119,7 +119,7 @@ def _in_frames(problem: Problem, log: Log, frames: Mapping[str, Frame]) -> Probl
 
 
 def _clean_up(folder: Path, process: int) -> None:
-    """Remove a folder of this very process: a fork has the same objects."""
+    """Remove a folder that this process made; a forked process must not."""
     if os.getpid() == process:
         remove(folder)
 

@@ -1,4 +1,4 @@
-"""Tables and figures from finished numbers. Nothing here knows how they were computed."""
+"""Tables and figures of computed numbers."""
 
 from toolkit.show.document import save_formats, write_latex, write_report
 from toolkit.show.drawing.page import WIDTH, inches, warned

@@ -22,9 +22,9 @@ from replay.policies.base import Evaluator, Policy, needs_of
 from replay.policies.suite import ORDERS, suite
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.passes.covered import check_rules
-from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.learning import fit_policies, resolved
 from replay.runs.passes.passes import ReplayPlan, blocks, correctness, first_traces
+from replay.runs.passes.strata import Weights, strata_column, with_strata
 from replay.runs.passes.versions import policy_named
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
@@ -32,7 +32,6 @@ from toolkit.errors import ConflictError, EmptyError, InvalidError, UnsuitableEr
 from toolkit.log import AnyLog, open_log
 from toolkit.show import SIMULATED, IntervalCell, Number, NumberWithInterval, Table, TableColumn
 from toolkit.show.tables.html import marked, paragraph
-from toolkit.stats import unit_numbers
 from toolkit.stats.limits.planning import POWER, DifferenceVariance, NeededQuestions, difference_variance
 from toolkit.stats.metrics.resamples import check_level
 
@@ -193,9 +192,7 @@ CURVE_SCHEMA = {
 
 def _number(design: PlannedDesign) -> str:
     needed = design.needed
-    return (
-        "more than ten million questions" if needed is None else f"about {needed.number:,} questions ({needed.range})"
-    )
+    return "more than ten million questions" if needed is None else needed.words
 
 
 @checks_arguments(detect="percentage points, such as 1", power="a number from 0.5 to 1, such as 0.8")
@@ -209,14 +206,19 @@ def plan(
     power: float = POWER,
     level: float = 0.95,
     where: str | None = None,
+    strata: str | None = None,
+    weigh: Weights | None = None,
+    measure: str | None = None,
     rules: GivenRules = None,
 ) -> QuestionPlan:
     """Numbers of questions that show a difference of `detect` percentage points between two policies.
 
     The log is the pilot. `first` and `second` name policies of the file, by default of the standard suite; `where` is
-    an SQL condition on the columns of `examples`. Designs are one order of as few samples as the policies draw, and all
-    orders of that many, of twice as many and so on up to those that the log has. `detect` is the difference worth
-    knowing, not the one that the log shows, which is chance, too.
+    an SQL condition on the columns of `examples`. `strata` names the column of `examples` whose values keep their
+    shares (data sets of fixed size), by default none, with `weigh` `dataset`; `weigh` is how much each of them counts:
+    `equal`, or weights by value. `measure` names another column of success. Designs are one order of as few samples as
+    the policies draw, and all orders of that many, of twice as many and so on up to those that the log has. `detect` is
+    the difference worth knowing, not the one that the log shows, which is chance, too.
     Raises ThinkbackError for a name that no policy has, where fewer than 20 questions have both, or where the two never
     differ.
     """
@@ -228,14 +230,19 @@ def plan(
     where = file.where if where is None else where
     opened_log, contents = opened(log)
     named = tuple(replace(policy_named(file.policies, name), against=None) for name in (first, second))
-    pair, examples, _ = resolved(opened_log, contents, replace(file, policies=named), file.measure, where)
-    pair = fit_policies(opened_log, contents, pair, examples.frame["example_id"], file.measure)
+    measure = measure or file.measure
+    column = strata_column(contents, strata, weigh, ())
+    columns = () if column is None else (column,)
+    pair, examples, _ = resolved(opened_log, contents, replace(file, policies=named), measure, where, columns=columns)
+    examples, _ = with_strata(examples, column, weigh, wanted=True)
+    pair = fit_policies(opened_log, contents, pair, examples.frame["example_id"], measure)
     for one in pair:
         if one.ranking is not None:
             raise UnsuitableError(
                 f"policy `{one.name}` ranks all examples of a run, so that no difference is of one question alone"
             )
-    replay_plan = ReplayPlan(opened_log, contents, examples, file.measure, file.prices, None)
+    replay_plan = ReplayPlan(opened_log, contents, examples, measure, file.prices, None)
+    unit, parts = examples.units(examples.frame)
     designs = []
     for orders, samples, difference, within, costs in _pilots(replay_plan, pair):
         known = ~np.isnan(difference)
@@ -244,8 +251,7 @@ def plan(
                 f"{opened_log.address} has {counted(int(known.sum()), 'question')} on which both `{first}` and "
                 f"`{second}` can be replayed; a pilot takes {FEWEST}"
             )
-        unit = unit_numbers(resampling_units(examples.frame))
-        variance = difference_variance(difference, within=within, cluster=unit)
+        variance = difference_variance(difference, within=within, cluster=unit, strata=parts)
         if variance.value > 0:
             needed = variance.needed(detect * POINT, level=level, power=power)
             designs.append(PlannedDesign(orders, samples, variance, needed, costs))
@@ -297,12 +303,13 @@ def _pilots(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Iterator[Pilot]:
     whole = values[sizes[-1]]
     single = whole[2::2] - whole[3::2]
     moves = movable and bool(np.nanmax(single.std(axis=0), initial=0.0) > 0)
+    samples = {size: _samples(drawn, size, contents) for size in sizes}
     if moves:
-        yield IN_ONE_ORDER, sizes[0] or None, single.mean(axis=0), single.var(axis=0), paid[sizes[0]]
+        yield IN_ONE_ORDER, samples[sizes[0]], single.mean(axis=0), single.var(axis=0), paid[sizes[0]]
     means_over = sorted({policy.mean_over for policy in means if policy.mean_over})
     orders = f"over {means_over[0]}" if moves and means_over else AS_LOGGED
     for size in sizes:
-        yield orders, size or None, values[size][0] - values[size][1], None, paid[size]
+        yield orders, samples[size], values[size][0] - values[size][1], None, paid[size]
 
 
 def _over_orders(policy: Policy, contents: Contents) -> Policy:
@@ -328,6 +335,11 @@ def _sizes(drawn: Mapping[str, int], contents: Contents) -> list[int]:
         return [0]
     least, most = max(drawn.values()), max(contents.sizes[pool] for pool in drawn)
     return sorted({least * 2**i for i in range(20) if least * 2**i < most} | {max(least, most)})
+
+
+def _samples(drawn: Mapping[str, int], size: int, contents: Contents) -> int | None:
+    """Samples of a question over all pools, with so many of each at least, as far as it has them; None: as logged."""
+    return sum(min(max(most, size), contents.sizes[pool]) for pool, most in drawn.items()) or None
 
 
 def _generation(block: LogBlock, needs: Needs) -> np.ndarray:

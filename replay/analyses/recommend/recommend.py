@@ -5,12 +5,14 @@ base attempt, and costs fewer tokens than the intervention. *Intervene* when a s
 accuracy, or halves its flips at no loss. *Vote* when self-consistency beats the best intervention and the best budget,
 for no more tokens than the intervention; an intervention that such a vote beats is none. *Change* when none of these is
 shown, but some longer pool, vote, gated policy or action is more accurate than the base attempt: which one to serve is
-then among those that are not shown to be less accurate than the best, and those that beat the base for less. *Disable*
+then the cheapest that is shown to be within the margin of the best; beside it stand those that are not shown to be less
+accurate, which promises nothing, and those that beat the base for less. *Disable*
 when an action's flips exceed its fixes. *Undecided* otherwise. *Change* and *undecided* say about how many examples
-would decide. The initial budget comes first, then votes. Where several policies could decide for a verdict, the limits
-are those that hold for all of them at once, so that looking at more policies finds no more by chance. Outcomes that are
-counted in examples, or in clusters of them, also need McNemar's exact p-value to vote, to intervene, to change or to
-disable: the limits of a handful of fixes and flips claim a little too much.
+would decide. The initial budget comes first, then votes. Longer pools, and what is within the margin, are shown in a
+fixed sequence from the dearest to the cheapest (`replay.runs.saved.promise`). Else, where several policies could decide
+for a verdict, the limits are those that hold for all of them at once, so that looking at more policies finds no more by
+chance. Outcomes that are counted in examples, or in clusters of them, also need McNemar's exact p-value to vote, to
+intervene, to change or to disable: the limits of a handful of fixes and flips claim a little too much.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
+from replay.runs.saved.promise import ERROR, dearest_first, first_of
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableError, argument, suggest
@@ -46,6 +49,7 @@ from toolkit.stats import (
 from toolkit.stats.limits.discordant import FEW_PAIRS, exact_p
 from toolkit.stats.limits.planning import POWER, DifferenceVariance, NeededQuestions, difference_variance
 from toolkit.stats.metrics.resamples import fewest_examples
+from toolkit.stats.metrics.strata import Strata
 
 Outcomes = Mapping[str, np.ndarray]
 """Columns of one policy's outcomes (N,), on the same examples for all: correct, fix, flip, total_tokens."""
@@ -97,6 +101,13 @@ class _PairedEvidence:
     margin: float
     cluster: np.ndarray | None
     settings: Settings
+    strata: Strata | None = None
+
+    def mean(self, values: np.ndarray) -> float:
+        """The mean that a strategy is judged by, NaN left out: of correctness, tokens, fixes or flips (N,)."""
+        known = ~np.isnan(values)
+        weight = None if self.strata is None or self.strata.weight is None else self.strata.weight[known]
+        return float(np.average(values[known], weights=weight)) if known.any() else math.nan
 
     def differences(
         self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], alone: bool, family: Sequence[np.ndarray] = ()
@@ -109,13 +120,13 @@ class _PairedEvidence:
         known = [column for column in columns if np.isfinite(column).any()]
         level = self.settings.level
         if known and not alone:
-            level = simultaneous_level(known, cluster=self.cluster, settings=self.settings)
-        settings = replace(self.settings, level=level)
+            level = simultaneous_level(known, cluster=self.cluster, settings=self.settings, strata=self.strata)
+        settings, cluster, strata = replace(self.settings, level=level), self.cluster, self.strata
         units = None if self.cluster is None else unit_numbers(self.cluster)
         return [
             _Difference(
-                **vars(paired_interval(first, second, cluster=self.cluster, settings=settings)),
-                variance=difference_variance(first - second, cluster=units), level=level,
+                **vars(paired_interval(first, second, cluster=cluster, settings=settings, strata=strata)),
+                variance=difference_variance(first - second, cluster=units, strata=strata), level=level,
             )
             for first, second in pairs
         ]  # fmt: skip
@@ -165,7 +176,12 @@ class _PairedEvidence:
     def tuning(
         self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes
     ) -> Iterator[_ComparisonEvidence]:
-        """Each longer pool against the best intervention and the base attempt."""
+        """Each longer pool against the best intervention and the base attempt: from the dearest that costs fewer tokens
+        than the intervention to the cheapest, until one fails.
+        """
+        spent = {name: self.mean(pool["total_tokens"]) for name, pool in budgets.items()}
+        budgets = {name: budgets[name] for name in sorted(budgets, key=lambda name: -spent[name])}
+        tested, failed = self.mean(rival["total_tokens"]), ""
         pairs = [
             pair
             for pool in budgets.values()
@@ -174,7 +190,7 @@ class _PairedEvidence:
                 (pool["correct"], base[1]["correct"]),
             )
         ]  # fmt: skip
-        intervals = iter(self.differences(pairs, alone=len(budgets) < 2))  # of one pool, all three must hold
+        intervals = iter(self.differences(pairs, alone=True))  # of one pool, all three must hold
         for name in budgets:
             gained, saved, to_base = next(intervals), next(intervals), next(intervals)
             not_worse, no_loss = self._not_worse(gained), self._not_worse(to_base)
@@ -190,8 +206,12 @@ class _PairedEvidence:
                 self.needed(gained, -self.margin, above=True), self.needed(saved, 0.0, above=False),
                 self.needed(to_base, -self.margin, above=True),
             ]  # fmt: skip
-            holds = not_worse and cheaper and no_loss
-            yield _ComparisonEvidence(TUNE, name, f"{sentence}{_together(len(budgets))}.", holds, _all_of(needs))
+            holds = not_worse and cheaper and no_loss and not failed
+            if failed:
+                sentence += f". A cheaper budget is shown only where dearer ones are, and `{failed}` is not"
+            yield _ComparisonEvidence(TUNE, name, f"{sentence}.", holds, _all_of(needs))
+            if not holds and spent[name] < tested:
+                failed = failed or name
 
     def intervening(
         self, selective: Mapping[str, Outcomes], budget: tuple[str, Outcomes], longer: bool
@@ -215,7 +235,7 @@ class _PairedEvidence:
                 if flips.gained is not None and flips.lost is not None:
                     flips = replace(flips, exact_p=float(exact_p(flips.gained, flips.lost, HALVED)))
                 fewer = flips.high is not None and flips.high < 0 and self.certain(flips)
-                policy_flips, pool_flips = (100 * float(np.nanmean(one["flip"])) for one in (policy, pool))
+                policy_flips, pool_flips = (100 * self.mean(one["flip"]) for one in (policy, pool))
                 halved = f"{_points(flips, exact=True)} from half of these"
                 sentence += f"; flips {policy_flips:.2f} % to {whose} {pool_flips:.2f} %, {halved}"
                 both = [
@@ -246,8 +266,8 @@ class _PairedEvidence:
 
         Only a vote that beats the `best` of them and the best budget decides.
         """
-        tokens = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
-        paid = {name: float(policy["total_tokens"].mean()) for name, policy in acting.items()}
+        tokens = {name: self.mean(vote["total_tokens"]) for name, vote in votes.items()}
+        paid = {name: self.mean(policy["total_tokens"]) for name, policy in acting.items()}
         rivals = {name: vote for name, most in paid.items() if (vote := equal_vote(tokens, most)) is not None}
         pairs = [(votes[rival]["correct"], acting[name]["correct"]) for name, rival in rivals.items()]
         pairs += [(votes[rivals[best]]["correct"], longest[1]["correct"])] if best in rivals else []
@@ -277,8 +297,8 @@ class _PairedEvidence:
 
     def most_votes(self, votes: Mapping[str, Outcomes], best: str, rival: Outcomes) -> tuple[str, ...]:
         """A sentence on what the largest vote gains over the best intervention, where it costs more."""
-        tokens_by_vote = {name: float(vote["total_tokens"].mean()) for name, vote in votes.items()}
-        known = [name for name, tokens in tokens_by_vote.items() if tokens > float(rival["total_tokens"].mean())]
+        tokens_by_vote = {name: self.mean(vote["total_tokens"]) for name, vote in votes.items()}
+        known = [name for name, tokens in tokens_by_vote.items() if tokens > self.mean(rival["total_tokens"])]
         if not known:
             return ()
         name = max(known, key=lambda vote: tokens_by_vote[vote])
@@ -302,21 +322,59 @@ class _PairedEvidence:
             )
             yield _ComparisonEvidence(CHANGE, name, sentence, beats, self.needed_to_claim(gained, above=True))
 
+    def within(
+        self, families: Mapping[str, Mapping[str, Outcomes]], better: Sequence[str], best: str
+    ) -> tuple[str | None, str]:
+        """The cheapest of the `better` policies that is shown to be within the margin of the best of them, and a
+        sentence: in a fixed sequence within each family, the parts that policies play, which share the error.
+        """
+        policies = {name: policy for members in families.values() for name, policy in members.items()}
+        spent = {name: self.mean(policies[name]["total_tokens"]) for name in better}
+        cost = {name: tokens for name, tokens in spent.items() if name == best or tokens < spent[best]}
+        if len(cost) < 2:
+            return None, ""
+        tested, shares = dearest_first({role: [*members] for role, members in families.items()}, cost, best)
+        settings = replace(self.settings, level=1 - 2 * ERROR / shares)
+        right = {name: policies[name]["correct"] for name in cost}
+        limits = {
+            name: paired_interval(right[name], right[best], cluster=self.cluster, settings=settings, strata=self.strata)
+            for name in cost
+            if name != best
+        }
+        passed = first_of(tested, {best, *(name for name, limit in limits.items() if self._not_worse(limit))})
+        near = [name for members in passed.values() for name in members if name != best]
+        likely = min((name for name, one in limits.items() if (one.difference or 0.0) >= -self.margin),
+                     key=lambda name: cost[name], default=None)  # fmt: skip
+        cheapest, text = min(near, key=lambda name: cost[name], default=None), ""
+        if cheapest is not None:
+            gain, low = (100 * (getattr(limits[cheapest], part) or 0.0) for part in ("difference", "low"))
+            text = f"The cheapest of them that is shown to be within {self._margin()} of the best, `{best}`, is "
+            text += f"`{cheapest}` ({cost[cheapest]:,.0f} tokens): {_signed(gain)} points, at least {_signed(low)}."
+        else:
+            text = f"No cheaper one of them is shown to be within {self._margin()} of the best, `{best}`."
+        if likely is not None and likely != cheapest:
+            text += (
+                f" By estimates alone it would be `{likely}` ({cost[likely]:,.0f} tokens), which is not shown to be."
+            )
+        return cheapest, text
+
     def candidates(
-        self, policies: Mapping[str, Outcomes], better: Sequence[str]
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Those of the `better` policies not shown less accurate than the best, fewest tokens first, and sentences.
+        self, families: Mapping[str, Mapping[str, Outcomes]], better: Sequence[str]
+    ) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
+        """Those of the `better` policies not shown less accurate than the best, fewest tokens first; the cheapest that
+        is shown to be within the margin of it; and sentences.
 
         The limits hold for all pairs at once, because the same examples show which policy is the best.
         """
         if not better:
-            return (), ()
+            return (), None, ()
+        policies = {name: policy for members in families.values() for name, policy in members.items()}
         right = {name: policy["correct"] for name, policy in policies.items()}
-        best = max(better, key=lambda name: float(np.nanmean(right[name])))
+        best = max(better, key=lambda name: self.mean(right[name]))
         pairs = [one - other for one, other in combinations(right.values(), 2)]
         against = [(right[best], right[name]) for name in better]
         behind = self.differences(against, alone=False, family=pairs)
-        spent = {name: float(policies[name]["total_tokens"].mean()) for name in better}
+        spent = {name: self.mean(policies[name]["total_tokens"]) for name in better}
         cheapest = sorted(better, key=lambda name: (math.isnan(spent[name]), spent[name], name))
         worse = {name for name, gap in zip(better, behind, strict=True) if name != best and self._above(gap)}
         candidates = tuple(name for name in cheapest if name not in worse)
@@ -327,14 +385,15 @@ class _PairedEvidence:
             return ", ".join(f"`{name}` ({one} tokens)" for name, one in zip(names, tokens, strict=True))
 
         count = f"{len(better)} of {len(policies)} policies are" if len(policies) > 1 else f"`{best}` is"
+        within, text = self.within(families, better, best)
         sentences = [
-            f"{count} shown to be more accurate than the base attempt. Not shown to be less accurate than the best of "
-            f"them, `{best}`, cheapest first: {costs(candidates)}{_together(len(pairs))}."
+            f"{count} shown to be more accurate than the base attempt. {text}{' ' * bool(text)}Not shown to be less "
+            f"accurate than the best of them, `{best}`, cheapest first: {costs(candidates)}{_together(len(pairs))}."
         ]
         sentences += [f"More accurate than the base attempt for fewer tokens than these: {costs(cheaper)}."] * bool(
             cheaper
         )
-        return candidates, tuple(sentences)
+        return candidates, within, tuple(sentences)
 
     def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
         """Each action's flips against its fixes."""
@@ -342,7 +401,7 @@ class _PairedEvidence:
         for (name, policy), worse in zip(actions.items(), intervals, strict=True):
             holds, helps = self._above(worse), worse.high is not None and worse.high < 0 and self.certain(worse)
             finding = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
-            fix, flip = (100 * float(np.nanmean(policy[key])) for key in ("fix", "flip"))
+            fix, flip = (100 * self.mean(policy[key]) for key in ("fix", "flip"))
             sentence = (
                 f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse, exact=True)}: "
                 f"its {finding}{_together(len(actions))}."
@@ -361,6 +420,10 @@ class _PairedEvidence:
 
     def _not_worse(self, interval: PairedInterval) -> bool:
         return interval.low is not None and not_worse(interval.low, self.margin, self.units(interval.n))
+
+
+def _signed(points: float) -> str:
+    return NumberWithInterval(2, 1, signed=True).show(IntervalCell(points))
 
 
 def _together(count: int) -> str:
@@ -399,8 +462,9 @@ class Recommendation:
     """The verdict, the sentences behind it, the actions to disable, and about how many examples would decide.
 
     `candidates` are the policies shown to be more accurate than the base attempt and not shown to be less accurate than
-    the best of these, those of fewest tokens first. `examples_needed` is of `undecided` and `change`, and
-    `examples_range` the ends of that number's range; no high end where no number may do.
+    the best of these, those of fewest tokens first; `within`: the cheapest that is shown to be within the margin of the
+    best. `examples_needed` is of `undecided` and `change`, and `examples_range` the ends of that number's range; no
+    high end where no number may do.
     """
 
     verdict: str
@@ -410,6 +474,7 @@ class Recommendation:
     examples_range: tuple[int, int | None] | None
     evidence: tuple[_ComparisonEvidence, ...]
     candidates: tuple[str, ...] = ()
+    within: str | None = None
     simulated: bool = field(default=False, compare=False)
 
     def _repr_html_(self) -> str:
@@ -436,7 +501,7 @@ def recommend(
     """Replay policies and decide between longer pools (`budgets`), `votes`, gated ones (`selective`), always acting.
 
     `base` names the short attempt; the others name policies, or sweeps, by the part that they play. `margin` is the
-    loss of accuracy that is tolerated. Other `options` (where, settings, resamples …) go to `replay.run`. Raises
+    loss of accuracy that is tolerated. Other `options` (where, strata, weigh, settings …) go to `replay.run`. Raises
     ThinkbackError for a name that no policy has, and for one that the log cannot serve.
     """
     roles = {"budgets": budgets, "selective": selective, "actions": actions, "votes": votes}
@@ -455,10 +520,11 @@ def recommend(
     result = run(log, replace(file, policies=compared), baseline=base, **options)
     outcomes = {role: _outcomes(result, role, names) for role, names in parts.items()}
     of_base = _outcomes(result, "base", (base,))[base]
-    cluster = resampling_units(result.examples).to_numpy()
+    examples = result.examples.sort("example_id")
     recommendation = weigh(
-        (base, of_base), **outcomes, margin=margin, cluster=cluster, settings=result.summariser.settings
-    )
+        (base, of_base), **outcomes, margin=margin, cluster=resampling_units(examples).to_numpy(),
+        strata=result.summariser.outcomes.examples.units(examples)[1], settings=result.summariser.settings,
+    )  # fmt: skip
     return replace(recommendation, simulated=result.simulated)
 
 
@@ -487,6 +553,7 @@ def weigh(
     votes: Mapping[str, Outcomes] | None = None,
     margin: float = 0.01,
     cluster: np.ndarray | None = None,
+    strata: Strata | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
 ) -> Recommendation:
     """Decide from the outcomes of longer pools (`budgets`), gated policies (`selective`) and always acting (`actions`).
@@ -498,11 +565,11 @@ def weigh(
     check_margin(margin)
     if not len(base[1]["correct"]):
         raise EmptyError("there is no example to decide by")
-    judge = _PairedEvidence(margin, cluster, settings)
+    judge = _PairedEvidence(margin, cluster, settings, strata)
     rivals = {**selective, **actions} or dict([base])
-    best = max(rivals, key=lambda name: float(np.nanmean(rivals[name]["correct"])))
+    best = max(rivals, key=lambda name: judge.mean(rivals[name]["correct"]))
     evidence = list(judge.tuning(budgets, base, best, rivals[best]))
-    longest = max({**budgets, base[0]: base[1]}.items(), key=lambda item: float(np.nanmean(item[1]["correct"])))
+    longest = max({**budgets, base[0]: base[1]}.items(), key=lambda item: judge.mean(item[1]["correct"]))
     voted, beaten = judge.voting(votes or {}, {**selective, **actions}, best, longest)
     evidence += voted
     evidence += [
@@ -514,7 +581,8 @@ def weigh(
     order = (TUNE, VOTE, INTERVENE, CHANGE, DISABLE)
     by_verdict = {verdict: [e for e in evidence if e.verdict == verdict and e.holds] for verdict in order}
     disable = tuple(e.policy for e in by_verdict[DISABLE])
-    candidates, level_with = judge.candidates(others, [e.policy for e in by_verdict[CHANGE]])
+    roles = {"budgets": budgets, "votes": votes or {}, "selective": selective, "actions": actions}
+    candidates, within, level_with = judge.candidates(roles, [e.policy for e in by_verdict[CHANGE]])
     unjudged = (
         *((EQUAL_VOTES,) if voted else ()), *judge.most_votes(votes or {}, best, rivals[best]),
         *(() if budgets else (NO_BUDGET,)),
@@ -525,8 +593,8 @@ def weigh(
         reasons += [e.sentence for e in voted] if verdict in (TUNE, INTERVENE) else []
         reasons += [e.sentence for e in by_verdict[DISABLE]] if verdict != DISABLE else []
         sentences = [*reasons, *level_with, *unjudged]
-        return Recommendation(verdict, tuple(sentences), disable, None, None, tuple(evidence), candidates)
-    most = max(others, key=lambda name: float(np.nanmean(others[name]["correct"])))
+        return Recommendation(verdict, tuple(sentences), disable, None, None, tuple(evidence), candidates, within)
+    most = max(others, key=lambda name: judge.mean(others[name]["correct"]))
     before = order[: order.index(verdict)] if verdict in order else order
     open_ = [(e.needed, e.verdict) for e in evidence if e.needed is not None and e.verdict in before]
     needed, for_what = min(open_, key=lambda one: one[0].number, default=(None, ""))
@@ -537,10 +605,10 @@ def weigh(
     do = ("example does" if n == 1 else "examples do") + " not decide" + (" which" if candidates else "")
     if needed is not None:
         sentences.append(
-            f"{n:,} {do}; if the differences stay as they are, about {needed.number:,} would, with "
-            f"{100 * POWER:g} % power ({for_what}; {needed.range})."
+            f"{n:,} {do}; if the differences stay as they are, {needed.words} would, with "
+            f"{100 * POWER:g} % power ({for_what})."
         )
     else:
         sentences.append(f"{n:,} {do}, and no difference points to a decision that more would make.")
     number, ends = (None, None) if needed is None else (needed.number, (needed.low, needed.high))
-    return Recommendation(verdict, tuple(sentences), disable, number, ends, tuple(evidence), candidates)
+    return Recommendation(verdict, tuple(sentences), disable, number, ends, tuple(evidence), candidates, within)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,17 +20,18 @@ from replay.runs.compare.same_questions import SameQuestions
 from replay.runs.figures.figure_data import RATE, FigureData
 from replay.runs.figures.figures import FIGURES
 from replay.runs.figures.score_data import scores_of_log
-from replay.runs.passes.example_set import resampling_units
-from replay.runs.passes.logged_order import any_detectable
+from replay.runs.passes.example_set import resampling_units, stratum_names
+from replay.runs.passes.logged_order import any_detectable, detectable_points
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.runs.saved.display import group_inputs, ranked_input
-from replay.runs.saved.provenance import PolicyRecord, largest_majority, policy_record
+from replay.runs.saved.display import group_inputs, ranked_input, whole_csv
+from replay.runs.saved.provenance import PolicyRecord, one_attempt, policy_record, usual_baseline
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, first_line, listed
 from toolkit.files import replacing
-from toolkit.log import AnyLog, Description, Log, describe_log, open_log
+from toolkit.imports.guessing.anything import as_log
+from toolkit.log import AnyLog, Description, Log, collect, describe_log
 from toolkit.log.describe.assumptions import SURE
 from toolkit.notes import Severity
 from toolkit.printable import printable
@@ -49,10 +51,11 @@ from toolkit.show import (
     table_of,
 )
 from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
-from toolkit.show.ranking.ranking import cell_of
-from toolkit.show.ranking.results import percent, takeaway
+from toolkit.show.drawing.style import save_figure
+from toolkit.show.ranking.ranking import UNLIKE, cell_of
+from toolkit.show.ranking.results import best_policy, cheapest_within, percent, takeaway
 from toolkit.show.tables.html import bullets, paragraph
-from toolkit.stats.curves.arrays import Interval, unit_numbers
+from toolkit.stats.curves.arrays import Interval
 from toolkit.stats.curves.roc import auc_intervals
 from toolkit.stats.limits.planning import POWER, difference_variance
 
@@ -74,6 +77,9 @@ def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
     """
     scores = scores_of_log(log, result.examples["example_id"]).filter(pl.col("score").is_finite())
     units = result.examples.select("example_id", unit=resampling_units(result.examples))
+    column = result.summariser.outcomes.examples.strata
+    if column is not None:
+        units = units.with_columns(stratum=stratum_names(result.examples, column))
     scores = scores.join(units, on="example_id").sort("example_id")
     pairs_read = frozenset(pair for policy in result.policies for pair in _read(policy.settings))
     best: dict[str, tuple[bool, int, str]] = {}
@@ -85,8 +91,9 @@ def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
     for verifier, (*_, pool) in best.items():
         rows = groups[verifier, pool]
         intervals = auc_intervals(
-            rows["score"], rows["correct"], rows["example_id"], cluster=rows["unit"], settings=settings
-        )
+            rows["score"], rows["correct"], rows["example_id"], cluster=rows["unit"],
+            stratum=None if column is None else rows["stratum"], settings=settings,
+        )  # fmt: skip
         if intervals.auc.estimate is not None:
             areas.append(_VerifierArea(verifier, pool, intervals.auc, intervals.auc_within))
     return tuple(sorted(areas, key=lambda area: (-(area.auc.estimate or 0.0), area.verifier)))
@@ -102,7 +109,10 @@ def _read(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield from _read(inner)
 
 
-POINT = 0.01
+SEQUENCE = (
+    "lower limits of differences, within each family of policies from the dearest on until one fails; all families "
+    "together are wrong with a probability of 5 % at most"
+)
 MOST, STOPS = 3, 6
 """Gates and reasons, and policies that may stop, that are named one by one; the tables have all."""
 SIGNED, PERCENT = NumberWithInterval(1, 100.0, True), NumberWithInterval(1, 100.0)
@@ -116,56 +126,50 @@ PARTS = {
 
 def _sections(
     result: Result, description: Description, room: Headroom | None, areas: Sequence[_VerifierArea],
-    left_out: Sequence[str], same: SameQuestions | None = None,
+    left_out: Sequence[str], not_drawn: Sequence[str] = (), same: SameQuestions | None = None,
 ) -> tuple[Section, ...]:  # fmt: skip
-    """The findings by what they are about; what there is nothing to say of has no section.
+    """The findings by what they are about, first what they are not about; what there is nothing to say of has no
+    section.
 
-    `room`: None where there is no oracle; `left_out`: further lines of that; `same`: what other samples would show.
+    `room`: None where there is no oracle; `left_out`: further lines of that; `not_drawn`: figures, with the reason;
+    `same`: what other samples would show.
     """
     results, ordered = ranked_input(result), [*_ordered(description, result)]
     sections = {
-        "Best policy": [*_best(result, results), *_again(same, result.leader)],
-        "Against one attempt": [*_gain(result, results), *_again(same, result.baseline, _attempt_of(result))],
-        f"Cheapest within a point of {result.baseline}": [*_cheapest(results), *ordered],
+        "Left out": [*_left_out(result, left_out)],
+        "Best policy": [*_best(result, results), *_again(result, same, result.leader)],
+        "Against one attempt": [*_gain(result, results), *_same_gain(result, same)],
+        f"Cheapest within a point of {result.baseline}": [*_cheapest(result, results), *ordered],
         "What this log can tell apart": [*_detectable(result, results)],
         "Stopping early": [*_stops(result, results), *ordered],
         "Headroom": [*_headroom(result, room, results)],
         "Gates and second steps": [*_gates(result, results)],
         "Verifiers": [*_verifiers(areas, results.n)],
         "Assumptions": [*_assumptions(description, result)],
-        "Left out": [*_left_out(result, left_out)],
+        "Not drawn": [f"{_sentence('; '.join(not_drawn))}."] if not_drawn else [],
     }
     return tuple(Section(heading, tuple(sentences)) for heading, sentences in sections.items() if sentences)
 
 
-def _first_attempt(policies: Iterable[PolicyRecord], description: Description) -> str | None:
-    """The first policy of one attempt, of a pool that nearly all examples have; None where it would be alone."""
+def _first_attempt(policies: Iterable[PolicyRecord], description: Description, log: Log) -> str | None:
+    """The policy of one attempt of a pool that nearly all examples have; None where it would be alone.
+
+    Of several budgets it is the cheapest, which the suite has first; of several models the dearest, which a router is
+    to do without.
+    """
     real = [policy for policy in policies if not policy.diagnostic]
-    sizes = description.pools.filter(action="solve").select("pool", "examples")
+    sizes = description.pools.filter(action="solve")
     whole = set(sizes.filter(pl.col("examples") >= MIN_SHARE * pl.col("examples").max())["pool"])
     plain = [one.name for one in real if one.settings.get("max_traces") == 1 and one.settings.get("pool") in whole]
-    return plain[0] if plain and len(real) > 1 else None
-
-
-def _one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
-    """The policy of one attempt at what the baseline draws from, the exact mean if there is one; None without."""
-    pools = {policy.name: policy.settings.get("pool") for policy in policies}
-    plain = [
-        (not one.settings.get("expected"), number, one.name)
-        for number, one in enumerate(policies)
-        if one.name != baseline
-        and not one.diagnostic
-        and one.settings.get("max_traces") == 1
-        and pools[one.name] is not None
-        and pools[one.name] == pools.get(str(baseline))
-    ]
-    return min(plain)[2] if plain else None
+    traces = log.scan("traces", ["pool", "model"]).filter(pl.col("pool").is_in(sorted(whole)))
+    models = collect(traces.group_by("pool").agg(pl.col("model").unique().sort()), log)["model"]
+    return plain[-1 if models.n_unique() > 1 else 0] if plain and len(real) > 1 else None
 
 
 def _best(result: Result, results: RankedInput) -> Iterator[str]:
-    sentence = takeaway(results)
-    if sentence is not None:
-        yield sentence
+    sentences = [*best_policy(results)]
+    if sentences:
+        yield " ".join(sentences)
     else:
         for row in rank(results):
             if row.place == 1 and row.quality is not None:
@@ -179,9 +183,7 @@ def _best(result: Result, results: RankedInput) -> Iterator[str]:
 def _gain(result: Result, results: RankedInput) -> Iterator[str]:
     """Sentences on the gain of the baseline over one attempt, and on its cost."""
     rows = {row.policy.name: row for row in rank(results)}
-    one, baseline = (
-        rows.get(str(name)) for name in (_one_attempt(result.policies, results.baseline), results.baseline)
-    )
+    one, baseline = (rows.get(str(name)) for name in (one_attempt(result.policies, results.baseline), results.baseline))
     if one is None or baseline is None or one.quality is None or baseline.quality is None or one.difference is None:
         return
     if not results.quality.share or results.quality.cost:
@@ -195,19 +197,56 @@ def _gain(result: Result, results: RankedInput) -> Iterator[str]:
     yield f"{text}{_paid(results, baseline, one)}." if costs else f"{text}."
 
 
-def _again(same: SameQuestions | None, policy: str | None, other: str | None = "") -> Iterator[str]:
-    """What another run on the same questions might show of a policy, or of its difference to another."""
-    if same is None or policy is None or other is None:
+def _again(result: Result, same: SameQuestions | None, policy: str | None, other: str | None = None) -> Iterator[str]:
+    """What another run on the same questions might show of a policy, or of its difference to another; where the log
+    can't say that, as of a vote over all traces, of the largest vote over fewer.
+    """
+    if same is None or policy is None:
         return
-    value = same.of(policy, other or None)
-    cell = "–" if value.cell is None else SIGNED.show(value.cell) if other else percent(value.cell)
-    what = f"`{policy}` less `{other}`" if other else f"`{policy}`"
-    unit = " points" if other and value.cell is not None else ""
-    yield f"These questions, other samples: {what} {cell}{unit}{f' ({value.why})' * bool(value.why)}."
+    phrases, fewer = [same.phrase(policy, other)], _fewer(result, result.baseline)
+    known = [name for name in fewer if same.of(name, other).cell is not None and name != other]
+    if same.of(policy, other).cell is None and known:
+        phrases = [same.phrase(known[0], other), *phrases]
+    yield same.sentence(*phrases)
+
+
+def _fewer(result: Result, name: str | None) -> list[str]:
+    """Votes over fewer traces of the pool of a vote, the largest first."""
+    votes = {one.name: one.settings for one in result.policies if one.settings.get("select") == "majority"}
+    if name not in votes:
+        return []
+    pool, most = (votes[name].get(key) for key in ("pool", "max_traces"))
+    fewer = [
+        (-int(of["max_traces"]), one)
+        for one, of in votes.items()
+        if of.get("pool") == pool and of.get("stop") == {"rule": "none"} and 1 < of["max_traces"] < (most or 0)
+    ]
+    return [one for _, one in sorted(fewer)]
+
+
+def _other_samples(result: Result) -> SameQuestions | None:
+    """What other samples show of the leader, the baseline and one attempt, and of a vote over fewer traces; None where
+    no policy gives an answer.
+    """
+    if not any(policy.answers for policy in result.policies):
+        return None
+    names = {name for name in (result.leader, result.baseline, _attempt_of(result)) if name is not None}
+    fewer = _fewer(result, result.baseline)
+    for name in fewer:
+        same = result.same_questions(*sorted({*names, name}))
+        if same.of(name).cell is not None:
+            return same
+    return result.same_questions(*sorted(names))
+
+
+def _same_gain(result: Result, same: SameQuestions | None) -> Iterator[str]:
+    attempt = _attempt_of(result)
+    if attempt is not None:
+        yield from _again(result, same, result.baseline, attempt)
 
 
 def _attempt_of(result: Result) -> str | None:
-    return _one_attempt(result.policies, result.baseline)
+    return one_attempt(result.policies, result.baseline)
 
 
 def _ordered(description: Description, result: Result) -> Iterator[str]:
@@ -223,32 +262,20 @@ def _ordered(description: Description, result: Result) -> Iterator[str]:
         )
 
 
-def _cheapest(results: RankedInput) -> Iterator[str]:
-    """The cheapest policy that limits for all policies at once keep within a point of the baseline."""
-    rows = [row for row in rank(results) if not row.policy.diagnostic and row.cost is not None]
-    baseline = next((row for row in rows if row.baseline), None)
-    if baseline is None or baseline.cost is None or not results.quality.share or results.quality.cost or len(rows) < 2:
+def _cheapest(result: Result, results: RankedInput) -> Iterator[str]:
+    """The cheapest policy that is shown to be within the margin of the baseline."""
+    rows = {row.policy.name: row for row in rank(results) if not row.policy.diagnostic and row.cost is not None}
+    baseline = rows.get(str(results.baseline))
+    if baseline is None or len(rows) < 2 or not results.quality.share or results.quality.cost:
         return
+    sentences = [*cheapest_within(results)]
     if not results.same_calls:
-        yield (
-            f"The cost counts {results.cost.called} of several pools, which need not cost the same: log tokens to tell."
-        )
-        return
-    others = [row for row in rows if row.difference is not None and not row.baseline and _costs(row) < _costs(baseline)]
-    name = baseline.policy.name
-    level = f"{100 * results.level:g} % limits that hold for all policies at once"
-    sure = [row for row in others if row.difference.low is not None and row.difference.low >= -POINT]  # type: ignore[union-attr]
-    likely = [row for row in others if row.difference.estimate >= -POINT]  # type: ignore[union-attr]
-    if sure:
-        best = min(sure, key=_costs)
-        yield f"`{best.policy.name}` is the cheapest that stays within a point of `{name}` by {level}: " + _against(
-            results, best, baseline
-        )
-    else:
-        yield f"No cheaper policy stays within a point of `{name}` by {level}."
-    if likely and (not sure or min(likely, key=_costs) is not min(sure, key=_costs)):
-        best = min(likely, key=_costs)
-        yield f"By its estimate alone it would be `{best.policy.name}`: {_against(results, best, baseline)}"
+        yield from (f"{_sentence(note.text)}." for note in result.notes if note.code in UNLIKE)
+    elif sentences:
+        yield from sentences
+        yield f"Shown: {SEQUENCE}."
+    elif min(map(_costs, rows.values())) >= _costs(baseline):
+        yield f"`{baseline.policy.name}` has the fewest {results.cost.called}: no policy is cheaper."
 
 
 def _quality(results: RankedInput, cell: IntervalCell) -> str:
@@ -266,37 +293,27 @@ def _costs(row: Ranked) -> float:
 
 def _paid(results: RankedInput, row: Ranked, other: Ranked) -> str:
     paid, instead = (NumberWithInterval.of(results.cost).show(IntervalCell(_costs(one))) for one in (row, other))
-    return f", for {paid} {results.cost.called} instead of {instead}"
-
-
-def _against(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
-    """A policy's difference and costs beside the baseline's."""
-    assert row.difference is not None
-    text = f"{SIGNED.show(row.difference)} points{_paid(results, row, baseline)}"
-    metric, pair = f"reduction:{results.cost.metric}", {"policy": row.policy.name, "baseline": baseline.policy.name}
-    less = results.comparisons.filter(metric=metric, **pair).select("difference", "low", "high").rows()
-    cell = IntervalCell.of(less[0]) if less else None
-    return f"{text} ({NumberWithInterval(0, 100.0).show(cell)} % less)." if cell is not None else f"{text}."
+    return f", for {paid} {results.cost.label} instead of {instead}"
 
 
 def _detectable(result: Result, results: RankedInput) -> Iterator[str]:
     """Sentence on the differences to the baseline that the examples show, of the policies as they are."""
     real = [one.name for one in result.policies if not one.diagnostic and one.name != results.baseline]
-    ids = result.examples.select("example_id", unit=unit_numbers(resampling_units(result.examples)))
     rows = result.outcomes.select("policy", "example_id", "correct").filter(
         pl.col("policy").is_in([*real, str(results.baseline)])
     )
-    by_policy = rows.collect().pivot("policy", index="example_id", values="correct").join(ids, on="example_id")
-    shares = {}
+    by_policy = rows.collect().pivot("policy", index="example_id", values="correct").sort("example_id")
+    shares, texts = {}, {}
+    unit, strata = result.summariser.outcomes.examples.units(result.examples.sort("example_id"))
     for name in real if results.baseline in by_policy.columns else ():
         difference = (by_policy[name] - by_policy[str(results.baseline)]).cast(pl.Float64).to_numpy()
-        variance = difference_variance(difference, cluster=by_policy["unit"].to_numpy())
+        variance = difference_variance(difference, cluster=unit, strata=strata)
         share = variance.detectable(variance.questions, level=results.level) if variance.value > 0 else None
         if share is not None:
-            shares[name] = share
+            shares[name], texts[name] = share, detectable_points(variance, variance.questions, results.level)
     if shares:
         ends = dict.fromkeys(end(shares, key=lambda name: shares[name]) for end in (min, max))
-        each = " to ".join(f"{100 * shares[name]:.2g} points (`{name}`)" for name in ends)
+        each = " to ".join(f"{texts[name]} of `{name}`" for name in ends)
         half = f", half of them from {100 * float(np.median([*shares.values()])):.2g} points on" * (len(shares) > 2)
         yield (
             f"With {100 * POWER:g} % power these {counted(results.n, 'example')} show differences to "
@@ -347,28 +364,29 @@ def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> It
     top, leader = best.get(room.oracle), result.leader
     if top is not None:
         yield f"`{room.oracle}`, which sees gold, is right on {percent(top)}: no choice among its traces does better."
-    if leader is None:
+    if leader is None or room.baseline is None:
         return
-    share = cells.get((leader, SHARE))
-    if share is not None and leader != room.baseline:
+    shares = {name: cells.get((name, SHARE)) for name in (leader, str(result.baseline)) if name != room.baseline}
+    known_shares = [
+        f"`{name}` {NumberWithInterval(0, 100.0).show(share)} %" for name, share in shares.items() if share is not None
+    ]
+    if known_shares:
         yield (
-            f"`{leader}` goes {NumberWithInterval(0, 100.0).show(share)} % of the way from `{room.baseline}` to "
-            f"`{room.oracle}`."
+            f"Of the way from `{room.baseline}` to `{room.oracle}` (limits for all policies at once): "
+            f"{'; '.join(known_shares)}."
         )
-    elif room.baseline is not None and share is None and leader != room.baseline:
+    elif shares:
         yield f"`{room.baseline}` and `{room.oracle}` are not told apart, so there are no shares of the headroom."
-    for name in dict.fromkeys([leader, *([room.baseline] if room.baseline else [])]):
-        parts = {part: cells.get((name, part)) for part in PARTS}
-        known = {part: cell for part, cell in parts.items() if cell is not None}
-        gap = sum(cell.estimate for cell in known.values())
-        if len(known) == len(PARTS) and gap > 0:
-            what = {part: PARTS[part][0] if name == leader else f"in {part}" for part in known}  # explained once
-            listed = ", ".join(f"{PERCENT.show(cell)} {what[part]}" for part, cell in known.items())
-            most = max(known, key=lambda part: known[part].estimate)
-            yield (
-                f"`{name}` lacks {100 * gap:.1f} points to always right: {listed}. Most would come from "
-                f"{PARTS[most][1]}."
-            )
+    name = str(result.baseline)  # which no number here has chosen
+    parts = {part: cells.get((name, part)) for part in PARTS}
+    known = {part: cell for part, cell in parts.items() if cell is not None}
+    right = best.get(name)
+    if right is not None and len(known) == len(PARTS) and right.estimate < 1:
+        low, high = (None if end is None else 1 - end for end in (right.high, right.low))
+        lacking = PERCENT.show(IntervalCell(1 - right.estimate, low, high, right.mark))
+        listed_parts = ", ".join(f"{PERCENT.show(cell)} {PARTS[part][0]}" for part, cell in known.items())
+        most = max(known, key=lambda part: known[part].estimate)
+        yield f"`{name}` lacks {lacking} points to always right: {listed_parts}. Most would come from {PARTS[most][1]}."
 
 
 def _gates(result: Result, results: RankedInput) -> Iterator[str]:
@@ -428,15 +446,17 @@ def _assumptions(description: Description, result: Result) -> Iterator[str]:
 
 
 def _left_out(result: Result, lines: Sequence[str]) -> Iterator[str]:
-    if lines:
-        yield f"{_sentence('; '.join(lines))}."
+    yield from (f"{_sentence(line)}." for line in lines)
     for name, reason in [*result.dropped.items()][:MOST]:
         yield f"Policy `{name}`: {reason}."
     if len(result.dropped) > MOST:
         yield f"{counted(len(result.dropped) - MOST, 'more policy', 'more policies')}: see `result/run.json`."
     if result.excluded:
         why = Counter(result.excluded.values()).most_common(1)[0][0]
-        yield f"{counted(len(result.excluded), 'example')} that some policy cannot serve; most often {why}."
+        yield (
+            f"{counted(len(result.excluded), 'example')} that some policy cannot serve; most often {why}. Log what "
+            "they lack, or name policies that do without it."
+        )
 
 
 def _sentence(text: str) -> str:
@@ -456,7 +476,8 @@ FOLDERS = RESULT, TABLES, FIGURE_FILES = "result", "tables", "figures"
 class LogReport:
     """The report on a log: `sections` of findings, the `result` that they are taken from, and the log's `description`.
 
-    `room` is None where there is no oracle. `figures` are those that apply, by name.
+    `room` is None where there is no oracle. `figures` are those that apply, by name; `same` is what other samples of
+    the same questions would show of a few policies.
     """
 
     result: Result
@@ -465,6 +486,7 @@ class LogReport:
     sections: tuple[Section, ...]
     lead: tuple[str, ...]
     figures: dict[str, FigureData]
+    same: SameQuestions | None
 
     def __repr__(self) -> str:
         return "\n".join(printable(sentence) for section in self.sections for sentence in section.sentences)
@@ -473,7 +495,16 @@ class LogReport:
         html = "".join(map(paragraph, self.lead)) + "".join(
             bullets(section.heading, section.sentences) for section in self.sections
         )
-        return html + "".join(short.html() for _, short, _ in self._tables())
+        return html + "".join(short.html() for _, short, _ in self._tables()) + self._front()
+
+    def _front(self) -> str:
+        """The front as a picture that a page holds; empty where there is none."""
+        data, file = self.figures.get("frontier"), io.BytesIO()
+        if data is None:
+            return ""
+        save_figure(data.draw(width=inches(WIDTH), title=""), file, ".svg")
+        text = file.getvalue().decode()
+        return text[text.index("<svg") :]
 
     def document(self) -> Document:
         """The findings, the tables and the figures as one document."""
@@ -485,16 +516,16 @@ class LogReport:
         )
         return Document(f"Report on {self.result.log_name}", self.lead, self.sections, tables, tuple(placed))
 
-    def _tables(self) -> Iterator[tuple[str, Table, Table]]:
-        """Tables by name: as the report shows them, and whole."""
+    def _tables(self) -> Iterator[tuple[str, Table, str]]:
+        """Tables by name: as the report shows them, and whole as CSV."""
         results = ranked_input(self.result)
         tables = {"policies": results}
         tables |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
         for name, one in tables.items():
-            whole = ranked_table(one)
-            yield name, _short(whole, one, _one_attempt(self.result.policies, one.baseline)), whole
+            short = _short(ranked_table(one), one, one_attempt(self.result.policies, one.baseline))
+            yield name, short, whole_csv(one)
         if self.room is not None:
-            yield "headroom", self.room.table(ROWS), self.room.table()
+            yield "headroom", self.room.table(ROWS), self.room.table().csv()
 
     @checks_arguments()
     def save(self, directory: str | Path, *, width: str | float = WIDTH, force: bool = False) -> None:
@@ -510,13 +541,15 @@ class LogReport:
             for name, short, whole in self._tables():
                 (folder / TABLES / f"{name}.md").write_text(short.markdown(), encoding="utf-8")
                 (folder / TABLES / f"{name}.tex").write_text(short.latex(f"tab:{name}", size), encoding="utf-8")
-                (folder / TABLES / f"{name}.csv").write_text(whole.csv(), encoding="utf-8")
+                (folder / TABLES / f"{name}.csv").write_text(whole, encoding="utf-8")
             described = "\n".join(table.markdown() for table in self.description.as_tables())
             (folder / TABLES / "log.md").write_text(described, encoding="utf-8")
             for name, data in self.figures.items():
                 save_formats(data.draw(width=size, title=""), folder / FIGURE_FILES, name)
                 (folder / FIGURE_FILES / f"{name}.csv").write_text(table_of(data.frame).csv(marks), encoding="utf-8")
-            self.result.write(folder / RESULT, headroom=self.room is not None)
+            self.result.write(
+                folder / RESULT, headroom=self.room is not None, same=None if self.same is None else self.same.frame
+            )
             document = self.document()
             (folder / "report.md").write_text(as_markdown(document), encoding="utf-8")
             (folder / "report.tex").write_text(as_latex(document), encoding="utf-8")
@@ -524,7 +557,7 @@ class LogReport:
 
 @checks_arguments()
 def report(
-    log: AnyLog,
+    log: AnyLog | Any,
     policies: GivenPolicies | None = None,
     *,
     where: str | None = None,
@@ -534,25 +567,28 @@ def report(
 ) -> LogReport:
     """Look at a log, replay policies on it, by default the standard suite, and say what was found.
 
+    A data frame stands for the log that `tb.log` makes of it.
+
     Without `policies` the test examples are reported where the log has a test split, unless `where` says otherwise. The
     baseline is by default the plain vote over most traces; of a suite without votes its first attempt. What else is
     `options` (settings, resamples, measure …) goes to `replay.run`. Raises ThinkbackError for anything wrong with the
     log, the policies or the settings.
     """
-    opened_log = open_log(log)
+    opened_log = as_log(log)
     description = describe_log(opened_log)
-    standard, missing = None, []
+    standard, missing, not_drawn = None, list[str](), list[str]()
     if policies is None:
-        standard = suite(opened_log, where)
-        policies, missing = standard.text, [*standard.left_out]
+        standard = suite(opened_log, where, options.get("prices"))
+        policies = standard.text
+        missing = [*standard.left_out, *(f'{what}: skipped (`on_unscored = "skip"`)' for what in standard.skipped)]
         if where is None:
             where, options = standard.where, {"by": standard.by} | options
     file = load_policies(policies, rules)
     if baseline is None:
         records = [*map(policy_record, file.policies)]
-        baseline = largest_majority(records)
+        baseline = usual_baseline(records)
         if baseline is None and standard is not None:
-            baseline = _first_attempt(records, description)
+            baseline = _first_attempt(records, description, opened_log)
     result = run(opened_log, file, baseline=baseline, where=where, **options)
     room = result.headroom() if any(policy.diagnostic for policy in result.policies) else None
     figures = {}
@@ -561,13 +597,12 @@ def report(
             figures[name] = result.figure_data(name)
         except ThinkbackError as error:
             if room is not None or name != "headroom":  # its own section says so
-                missing.append(f"figure `{name}`: {first_line(error)}")
+                not_drawn.append(f"figure `{name}`: {first_line(error)}")
     areas = _verifier_areas(opened_log, result) if description.verifiers.height else ()
-    named = {name for name in (result.leader, result.baseline, _attempt_of(result)) if name is not None}
-    same = result.same_questions(*sorted(named))
-    sections = _sections(result, description, room, areas, missing, same)
+    same = _other_samples(result)
+    sections = _sections(result, description, room, areas, missing, not_drawn, same)
     lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
-    return LogReport(result, description, room, sections, lead, figures)
+    return LogReport(result, description, room, sections, lead, figures, same)
 
 
 def _short(table: Table, results: RankedInput, attempt: str | None) -> Table:

@@ -21,7 +21,6 @@ from replay.analyses.strategies.strategies import (
     CORRECTED,
     CORRECTED_WHEN,
     MAJORITY,
-    OF_TWO,
     PROBE,
     WEIGHTED,
     Source,
@@ -32,15 +31,21 @@ from replay.analyses.strategies.strategies import (
 from replay.analyses.strategies.strategy_grids import Conditional, VotesByScore, fit_votes, grid, on_front
 from replay.data.choice import Choice, Rows
 from replay.data.conditions import matching
+from replay.data.contents import read_contents
 from replay.policies.suite import as_toml
-from replay.runs.passes.example_set import resampling_units
+from replay.runs.passes.example_set import ExampleSet, resampling_units
+from replay.runs.passes.strata import strata_column, with_strata
 from replay.sampling.orders import example_hashes, mix
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, argument
-from toolkit.log import AnyLog, open_log
+from toolkit.log import AnyLog, collect, open_log
+from toolkit.notes import Note
 from toolkit.show import table_of
 from toolkit.show.tables.html import marked
 from toolkit.stats import OutcomeBlock, Settings, paired_interval, settings_of, summarise
+from toolkit.stats.many.summary_notes import notes_on_strata
+from toolkit.stats.metrics.outcomes import Store
+from toolkit.stats.metrics.strata import Strata
 
 PRICES = (*np.geomspace(0.3, 1e-5, 40), 0.0)
 """Prices of a sample, in correct answers, at which numbers of votes are fitted."""
@@ -77,7 +82,7 @@ class Frontier:
     what the score adds; examples reported.
 
     `choice`: the examples of either half. `source`: what was read of the log.
-    `left_out`: reasons by what was left out.
+    `left_out`: reasons by what was left out; `notes`: on the strata.
     """
 
     front: pl.DataFrame
@@ -85,6 +90,7 @@ class Frontier:
     source: Source
     left_out: Mapping[str, str]
     simulated: bool = False
+    notes: tuple[Note, ...] = ()
 
     @property
     def chosen(self) -> int:
@@ -135,13 +141,16 @@ def _conditional(strategy: Strategy, on: Strategies, scores: Mapping[str, np.nda
 
 
 @checks_arguments()
-def frontier(log: AnyLog, *, on: str | None = None, settings: Settings | None = None, **options: Any) -> Frontier:
+def frontier(
+    log: AnyLog, *, on: str | None = None, strata: str | None = None, settings: Settings | None = None, **options: Any
+) -> Frontier:
     """Fronts of accuracy against mean samples, chosen on one half of the examples and reported on the other.
 
     `on`: a condition on the examples to choose on; all others are reported. Without it two halves are drawn by the
-    seed, clusters undivided. Scores of several verifiers make an `ensemble`, too, fitted on the half that the front is
-    chosen on. Other `options` (pool, probe, verifiers, action, n, samples, orders, where) go to `strategies`;
-    `settings` are those of the intervals, or some of them by keyword.
+    seed, clusters undivided. `strata`: the column of examples within whose values these are resampled. Scores of
+    several verifiers make an `ensemble`, too, fitted on the half that the front is chosen on. Other `options` (pool,
+    probe, verifiers, action, n, samples, orders, where) go to `strategies`; `settings` are those of the intervals, or
+    some of them by keyword.
     Raises ThinkbackError for names that the log lacks, and where either half has no example.
     """
     of_intervals = {name: options.pop(name) for name in [*options] if name in INTERVALS}
@@ -153,7 +162,15 @@ def frontier(log: AnyLog, *, on: str | None = None, settings: Settings | None = 
         chosen = pool_strategies.examples["example_id"].is_in(matching(opened_log, on, "on").implode()).to_numpy()
     if not chosen.any() or chosen.all():
         raise EmptyError(f"{argument('on')} leaves {'no' if chosen.all() else 'every'} example to be reported")
-    return replace(front_of(pool_strategies, chosen, settings), simulated=opened_log.simulated)
+    drawn, crossed = ExampleSet(pool_strategies.examples, None), tuple[Note, ...]()
+    column = None if strata is None else strata_column(read_contents(opened_log), strata, None, ())
+    if column is not None:
+        names = collect(opened_log.scan("examples", list({"example_id", column})), opened_log)
+        if column not in drawn.frame.columns:
+            drawn = replace(drawn, frame=drawn.frame.join(names, on="example_id", how="left", maintain_order="left"))
+        drawn, crossed = with_strata(drawn, column, None, wanted=True)
+    front = front_of(pool_strategies, chosen, settings, drawn)
+    return replace(front, simulated=opened_log.simulated, notes=(*crossed, *front.notes))
 
 
 def halved(examples: pl.DataFrame, seed: int) -> np.ndarray:
@@ -165,8 +182,12 @@ def halved(examples: pl.DataFrame, seed: int) -> np.ndarray:
     return unit.is_in(half.implode()).to_numpy()
 
 
-def front_of(pool_strategies: Strategies, chosen: np.ndarray, settings: Settings) -> Frontier:
-    """The front of some strategies, chosen where `chosen` (E,) and reported elsewhere."""
+def front_of(
+    pool_strategies: Strategies, chosen: np.ndarray, settings: Settings, drawn: ExampleSet | None = None
+) -> Frontier:
+    """The front of some strategies, chosen where `chosen` (E,) and reported elsewhere; `drawn`: their examples with
+    strata.
+    """
     first, second = pool_strategies.among(chosen), pool_strategies.among(~chosen)
     scores = dict(pool_strategies.scores or {})
     left_out = dict(pool_strategies.left_out or {})
@@ -175,9 +196,11 @@ def front_of(pool_strategies: Strategies, chosen: np.ndarray, settings: Settings
     early, late = ({name: one[on] for name, one in scores.items()} for on in (chosen, ~chosen))
     points = [point for family in _families(first, early) for point in family]
     best = _best(points)
-    rows = _report(points, best, second, late, settings)
+    strata = None if drawn is None else drawn.units(drawn.frame.filter(pl.Series(~chosen)))[1]
+    rows = _report(points, best, second, late, settings, strata)
     choice = Choice(Rows(examples=len(first.unit)), Rows(examples=len(second.unit)), tried=len(points))
-    return Frontier(pl.DataFrame(rows, schema=SCHEMA, orient="row"), choice, pool_strategies.source, left_out)
+    front = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    return Frontier(front, choice, pool_strategies.source, left_out, notes=tuple(notes_on_strata(strata)))
 
 
 def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[_Point]]:
@@ -239,14 +262,20 @@ def _best(points: Sequence[_Point]) -> np.ndarray:
 
 
 def _report(
-    points: Sequence[_Point], best: np.ndarray, on: Strategies, scores: Mapping[str, np.ndarray], settings: Settings
+    points: Sequence[_Point],
+    best: np.ndarray,
+    on: Strategies,
+    scores: Mapping[str, np.ndarray],
+    settings: Settings,
+    strata: Strata | None,
 ) -> Iterator[tuple[object, ...]]:
     """Rows of the front on the examples that it was not chosen on."""
     outcomes = [point.outcomes(on, scores) for point in points]
     names = [str(number) for number in range(len(points))]
     ids = on.examples["example_id"].to_numpy()
     block = OutcomeBlock(ids, on.unit, {"correct": np.stack([right for right, _ in outcomes])})
-    summary = summarise(partial(iter, [block]), names, ranked=False, settings=settings).summary
+    store = Store.of_blocks(partial(iter, [block]), len(names), None, strata)
+    summary = summarise(store, names, ranked=False, settings=settings).summary
     summary = summary.filter(pl.col("metric") == "accuracy")
     limits = {row["policy"]: row for row in summary.iter_rows(named=True)}
     for number, (point, (right, paid)) in enumerate(zip(points, outcomes, strict=True)):
@@ -254,10 +283,10 @@ def _report(
         against, coin = EMPTY, EMPTY
         at_random: float | None = None
         if point.strategy != Strategy(MAJORITY):
-            against = _difference(right, plain, on.unit, settings)
+            against = _difference(right, plain, on.unit, settings, strata)
         if point.rungs is not None and point.strategy.verifier is not None:
             by_coin = point.rungs.by_coin(_conditional(point.strategy, on, scores))
-            at_random, coin = float(by_coin.mean()), _difference(right, by_coin, on.unit, settings)
+            at_random, coin = float(by_coin.mean()), _difference(right, by_coin, on.unit, settings, strata)
         rungs, row = point.rungs, limits[names[number]]
         below, votes = (None, None) if rungs is None else (list(rungs.below), list(rungs.votes))
         yield (
@@ -267,8 +296,10 @@ def _report(
         )  # fmt: skip
 
 
-def _difference(first: np.ndarray, second: np.ndarray, unit: np.ndarray, settings: Settings) -> PairedNumbers:
-    interval = paired_interval(first, second, cluster=unit, settings=settings)
+def _difference(
+    first: np.ndarray, second: np.ndarray, unit: np.ndarray, settings: Settings, strata: Strata | None
+) -> PairedNumbers:
+    interval = paired_interval(first, second, cluster=unit, settings=settings, strata=strata)
     return interval.difference, interval.low, interval.high, interval.p_value
 
 
@@ -329,13 +360,13 @@ def _policy(row: Mapping[str, Any], source: Source) -> Table | None:
     act = {"kind": "act", "action": source.action, "base": source.probe}
 
     def sample(traces: int, select: str) -> Table:
-        mean = {"orders": source.orders, "seed": source.seed} if select == SELECTS[WEIGHTED] else {"expected": True}
+        drawn = select == SELECTS[WEIGHTED] and traces > source.exact
+        mean = {"orders": source.orders, "seed": source.seed} if drawn else {"expected": True}
         verify = asks if select != SELECTS[MAJORITY] else {}
         return {"kind": "sample", "pool": source.pool, "max_traces": traces, **mean, **verify, "select": select}
 
     if strategy in SELECTS:
-        of_two = strategy == WEIGHTED and row["n"] <= OF_TWO
-        return sample(row["n"], SELECTS[BEST if of_two else strategy])
+        return sample(row["n"], SELECTS[strategy])
     if strategy == CORRECTED:
         return act
     if strategy == PROBE or (strategy == BY_SCORE and not votes):  # where all are believed

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from replay.kinds.sample import Sample, attempt
 from replay.policies.base import Evaluator, Policy
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.passes import correctness, evaluators
+from replay.sampling.selects import MOST_SETS, WeightedVote
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
     ConflictError,
@@ -40,8 +42,8 @@ from toolkit.errors import (
 from toolkit.log import AnyLog
 from toolkit.stats import unit_numbers
 
-OF_TWO = 2
-"""Up to so many samples a vote weighted by scores is their best one, which has an exact mean over all orders."""
+OF_SETS = WeightedVote.over_sets or 1
+"""Weighted votes of up to so many samples have an exact mean over all orders."""
 MAJORITY, WEIGHTED, BEST, ORACLE = "majority", "weighted majority", "best of n", "oracle"
 CONDITIONAL, BY_SCORE = "conditional majority", "votes by score"
 PROBE, CORRECTED, CORRECTED_WHEN = "probe", "self-correction", "conditional self-correction"
@@ -69,7 +71,7 @@ class Strategy:
 @dataclass(frozen=True)
 class Source:
     """The source of strategies: the pool that is sampled, the probe's pool, the action that revises it, and the
-    orders over which votes are means.
+    orders over which weighted votes are means; those of up to `exact` samples are over all orders.
     """
 
     pool: str
@@ -77,6 +79,7 @@ class Source:
     action: str | None
     orders: int
     seed: int
+    exact: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +168,7 @@ def strategies(
     strategies begin with (default: `probe`, or the only other pool). `verifiers`: by default all that scored enough.
     `action`: the revision of the probe (default: `self_correct`, where the log has one). `n`: numbers of samples, by
     default 1, 2, 4 … `samples`: of each example only the first so many of the pool are drawn from. All are policies
-    that are replayed: exact means over all orders of the pool, but weighted votes of more than two samples, which
+    that are replayed: exact means over all orders of the pool, but weighted votes of more than three samples, which
     have none and are means over so many seeded `orders`. `where` is a condition on examples.
 
     Examples that lack a trace, a judgement or a score that is asked for are left out.
@@ -181,8 +184,7 @@ def strategies(
             raise InvalidError(f"{name} is {least}; it takes integers, at least 1")
     if numbers[-1] > size:
         raise LimitError(f"`n` asks for {numbers[-1]} samples; pool `{pool}` has {size} at most")
-    if pool in contents.whole:
-        raise UnsuitableError(f"pool `{pool}` has no prefixes (`prefix: false`), so no smaller number can be drawn")
+    contents.require_other_orders(pool, "no smaller number can be drawn")
     probe = _probe(contents, pool) if probe is None else probe
     if probe is not None:
         contents.require_pool(probe)
@@ -195,14 +197,16 @@ def strategies(
     revised = _revised(contents, probe, action)
     frame = examples_where(log, where, "labels", "gold", "cluster", "dataset", "split")
     summed = frozenset(name for name in names if (contents.lowest(pool, name) or 0.0) >= 0)
-    plan = _plan(pool, probe, revised, names, summed, numbers, orders, seed)
+    exact = max(n for n in range(1, OF_SETS + 1) if comb(contents.sizes[pool], n) <= MOST_SETS)
+    source = Source(pool, probe, revised, orders, seed, exact)
+    plan = _plan(source, names, summed, numbers)
     policies = {strategy: [member.resolve(contents) for member in members] for strategy, members in plan.items()}
     score_needs = together(scores_on([probe], name) for name in names if probe is not None)
     reader = _Reader(pool, probe, tuple(names), policies, summed, numbers)
     every = [member for members in policies.values() for member in members]
     blocks = evaluators(log, contents, every, frame, "strategies", needs=score_needs, first={pool: size})
     parts = [reader.read(on) for on in blocks]
-    return _joined(Source(pool, probe, revised, orders, seed), parts, frame, reader, verifier_names is not None)
+    return _joined(source, parts, frame, reader, verifier_names is not None)
 
 
 def doubling(most: int) -> tuple[int, ...]:
@@ -219,30 +223,29 @@ def every_number(most: int) -> tuple[int, ...]:
 
 
 def _plan(
-    pool: str, probe: str | None, action: str | None, verifiers: Sequence[str], summed: frozenset[str],
-    numbers: Sequence[int], orders: int, seed: int,
-) -> dict[Strategy, list[Policy]]:  # fmt: skip
+    source: Source, verifiers: Sequence[str], summed: frozenset[str], numbers: Sequence[int]
+) -> dict[Strategy, list[Policy]]:
     """The policies that each strategy is, one for each number of samples, or one alone."""
 
     def samples(what: str, at: Sequence[int] = numbers, **keys: Any) -> list[Policy]:
-        return [Sample(name=f"{what}, {n}", pool=pool, max_traces=n, **keys) for n in at]
+        return [Sample(name=f"{what}, {n}", pool=source.pool, max_traces=n, **keys) for n in at]
 
     plan: dict[Strategy, list[Policy]] = {
         Strategy(MAJORITY): samples(MAJORITY, select="majority", expected=True),
         Strategy(EVERY_VOTE): samples(MAJORITY, every_number(numbers[-1]), select="majority", expected=True),
-        Strategy(ORACLE): [Oracle(name=f"any of {n}", of=(pool,), max_traces=n, expected=True) for n in numbers],
+        Strategy(ORACLE): [Oracle(name=f"any of {n}", of=(source.pool,), max_traces=n, expected=True) for n in numbers],
     }
     for name in verifiers:
         plan[Strategy(BEST, name)] = samples(f"best by {name}", verifier=name, select="best", expected=True)
         if name in summed:
-            keys: dict[str, Any] = {"verifier": name, "select": "weighted", "orders": orders, "seed": seed}
-            few, more = ([n for n in numbers if (n <= OF_TWO) is small] for small in (True, False))
-            exact = samples(f"by {name}", few, verifier=name, select="best", expected=True)
-            plan[Strategy(WEIGHTED, name)] = [*exact, *samples(f"by {name}", more, **keys)]
-    if probe is not None:
-        plan[Strategy(PROBE)] = [attempt(PROBE, probe)]
-        if action is not None:
-            plan[Strategy(CORRECTED)] = [Act(name=CORRECTED, action=action, base=probe)]
+            keys: dict[str, Any] = {"verifier": name, "select": "weighted"}
+            few, more = ([n for n in numbers if (n <= source.exact) is small] for small in (True, False))
+            votes = samples(f"by {name}", more, **keys, orders=source.orders, seed=source.seed)
+            plan[Strategy(WEIGHTED, name)] = [*samples(f"by {name}", few, **keys, expected=True), *votes]
+    if source.probe is not None:
+        plan[Strategy(PROBE)] = [attempt(PROBE, source.probe)]
+        if source.action is not None:
+            plan[Strategy(CORRECTED)] = [Act(name=CORRECTED, action=source.action, base=source.probe)]
     return plan
 
 

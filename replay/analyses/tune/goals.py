@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
-from toolkit.columns import COLUMNS, cost_named
-from toolkit.errors import EmptyError, InvalidError, argument
+from replay.runs.saved.promise import Limit
+from toolkit.columns import COLUMNS, OutcomeColumn, cost_named
+from toolkit.errors import InvalidError, UnknownError, argument
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _GOAL = re.compile(r'^\s*(min|max)\s+("[^"]+"|[^\s"]+)(?:\s+subject\s+to\s+(.+?))?\s*$', re.IGNORECASE)
@@ -20,31 +22,6 @@ EXAMPLE = "min total_tokens subject to accuracy >= baseline - 0.01"
 CHEAPEST = "cheapest within 1 point of majority@16"
 _CHEAPEST = re.compile(rf"^\s*cheapest\s+within\s+({_NUMBER})\s*(?:percentage\s+)?points?\s+of\s+(.+?)\s*$", re.I)
 _MOST = re.compile(rf"^\s*most\s+accurate\s+within\s+({_NUMBER})\s+(\S.*?)\s*$", re.I)
-CLOSE = 1e-12
-
-
-@dataclass(frozen=True)
-class Limit:
-    """`metric` at least (`>=`) or at most (`<=`) a number, or the baseline's own value plus or times one."""
-
-    metric: str
-    sign: str
-    number: float
-    relative: str = ""  # "", "+" or "*" of the baseline
-
-    def bound(self, baseline: float | None) -> float:
-        """The number to keep to; `baseline` is the metric of the baseline, where the limit is relative to it."""
-        if not self.relative:
-            return self.number
-        if baseline is None:
-            raise EmptyError(f"`{self.metric}` of the baseline has no value on the development rows")
-        return baseline + self.number if self.relative == "+" else baseline * self.number
-
-    def holds(self, value: float | None, bound: float) -> bool:
-        """Whether a value keeps to it; one that is not known does not."""
-        if value is None:
-            return False
-        return value >= bound - CLOSE if self.sign == ">=" else value <= bound + CLOSE
 
 
 @dataclass(frozen=True)
@@ -62,15 +39,17 @@ class Goal:
     in_words: bool = False
 
 
-def read_goal(text: str) -> Goal:
+def read_goal(text: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> Goal:
     """Parse a goal such as `cheapest within 1 point of majority@16`, `most accurate within 2,000 tokens`, or
     `min total_tokens subject to accuracy >= baseline - 0.01 and traces <= 8`.
+
+    `columns` name the costs.
     """
     if (cheapest := _CHEAPEST.match(text)) is not None:
         limit = Limit("accuracy", ">=", -float(cheapest[1]) / 100, "+")
         return Goal(None, True, (limit,), cheapest[2].strip('"'), in_words=True)
     if (most := _MOST.match(re.sub(r"(?<=\d),(?=\d{3})", "", text))) is not None:
-        limit = Limit(str(cost_named(most[2], COLUMNS).metric), "<=", float(most[1]))
+        limit = Limit(str(cost_named(most[2], columns).metric), "<=", float(most[1]))
         return Goal("accuracy", False, (limit,), in_words=True)
     match = _GOAL.match(text)
     if match is None:
@@ -78,6 +57,19 @@ def read_goal(text: str) -> Goal:
     direction, metric, limits = match.groups()
     parts = _BETWEEN.split(limits) if limits else []
     return Goal(metric.strip('"'), direction.lower() == "min", tuple(_limit(part, text) for part in parts))
+
+
+def with_metrics(goal: Goal, columns: Sequence[OutcomeColumn], known: Collection[str]) -> Goal:
+    """The goal by the metrics that a run has: a cost may go by its name, such as `price`, and by what stands for it."""
+
+    def metric(name: str) -> str:
+        try:
+            return name if name in known else str(cost_named(name, columns, known.__contains__).metric)
+        except UnknownError:
+            return name
+
+    limits = tuple(replace(limit, metric=metric(limit.metric)) for limit in goal.limits)
+    return replace(goal, metric=None if goal.metric is None else metric(goal.metric), limits=limits)
 
 
 def _limit(part: str, text: str) -> Limit:

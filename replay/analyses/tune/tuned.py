@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from replay.analyses.tune.goals import Goal, Limit
+from replay.analyses.tune.goals import Goal
 from replay.data.choice import Choice
 from replay.runs.result.result import Result
 from replay.runs.saved.display import ranked_input
+from replay.runs.saved.promise import Limit
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.show import IntervalCell, NumberWithInterval, table_of
 from toolkit.show.tables.html import marked, paragraph
@@ -66,11 +67,12 @@ def answer(tuned: Tuned) -> str:
     text = f"Of {tuned.tried:,} settings, `{name}` is chosen on {tuned.development.statistics.n:,} examples{how}. "
     if name in result.dropped:
         return f"{text}On the others it is not known: {result.dropped[name]}."
-    accuracy = _interval(result, name, ACCURACY)
+    metric = _ranking(result)
+    accuracy = _interval(result, name, metric)
     if accuracy is None:
-        return f"{text}On {result.statistics.n:,} others its accuracy is not known: none of them is judged."
-    form = NumberWithInterval.of(metric_column(ACCURACY, result.columns))
-    text += f"On {result.statistics.n:,} others its accuracy is {form.show(accuracy)} %"
+        return f"{text}On {result.statistics.n:,} others its {metric} is not known: none of them is judged."
+    form = NumberWithInterval.of(metric_column(metric, result.columns))
+    text += f"On {result.statistics.n:,} others its {metric} is {form.show(accuracy)} %"
     baseline = result.baseline
     if baseline is not None and baseline != name:
         text += f", {_difference(result, name, baseline)} against `{baseline}`"
@@ -87,9 +89,13 @@ def _by_estimates(tuned: Tuned) -> str | None:
         return None
     text = f"By estimates alone it would be `{tuned.estimated.policy}`, which is not shown to keep to it"
     questions = tuned.estimated.questions
-    return (
-        f"{text}." if questions is None else f"{text}; about {questions.number:,} questions would ({questions.range})."
-    )
+    return f"{text}." if questions is None else f"{text}; {questions.words} would."
+
+
+def _ranking(result: Result) -> str:
+    """The metric by which the choice is told: accuracy, or what ranks where no policy gives an answer."""
+    known = result.summary.drop_nulls("estimate")["metric"]
+    return result.statistics.metric if ACCURACY not in known and result.statistics.judged else ACCURACY
 
 
 def _interval(result: Result, policy: str, metric: str) -> IntervalCell | None:
@@ -104,10 +110,11 @@ def _compared(result: Result, policy: str, baseline: str, metric: str) -> Interv
 
 
 def _difference(result: Result, policy: str, baseline: str) -> str:
-    interval = _compared(result, policy, baseline, ACCURACY)
+    metric = _ranking(result)
+    interval = _compared(result, policy, baseline, metric)
     if interval is None:
         return "not compared"
-    form = NumberWithInterval.of(metric_column(ACCURACY, result.columns), signed=True)
+    form = NumberWithInterval.of(metric_column(metric, result.columns), signed=True)
     points = form.show(IntervalCell(interval.estimate))
     return form.show(interval).replace(points, f"{points} points", 1)
 
@@ -117,7 +124,7 @@ def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
     known = dict(result.summary.filter(metric=metric).drop_nulls("estimate").select("policy", "estimate").rows())
     if policy not in known:
         return ""
-    text = f", for {form.show(IntervalCell(known[policy]))} {cost.called}"
+    text = f", for {form.show(IntervalCell(known[policy]))} {cost.label}"
     if baseline is None or baseline == policy or baseline not in known:
         return text
     text += f" instead of {form.show(IntervalCell(known[baseline]))}"

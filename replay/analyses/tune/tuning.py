@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
-from replay.analyses.tune.goals import EXAMPLE, Goal, read_goal
-from replay.analyses.tune.promise import Promise
+from replay.analyses.tune.goals import EXAMPLE, Goal, read_goal, with_metrics
 from replay.analyses.tune.tuned import Estimated, Tuned
 from replay.data.choice import Choice, Rows
 from replay.data.conditions import examples_of, matching, refuse_overlap
 from replay.data.contents import opened
+from replay.data.prices import columns_with, load_prices
 from replay.policies.base import Policy, errors_of
 from replay.policies.suite import suite
 from replay.policies.toml import GivenPolicies, PolicyFile, load_policies
@@ -22,6 +22,7 @@ from replay.runs.passes.reuse import first_ids, gate_files, seen_by
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.runs.saved.display import ranked_input
+from replay.runs.saved.promise import Promise, families_of
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
@@ -66,13 +67,15 @@ def tune(
             f"{argument('on')} and {argument('report')} name the examples: leave out {argument('where')}"
         )
     log, _ = opened(log)
-    parsed_goal = read_goal(goal) if isinstance(goal, str) else goal
     if (on is None) != (report is None):
         raise RequiredError(f"{argument('on')} and {argument('report')} go together: name both, or neither")
     halves = on is None or report is None
     if on is None or report is None:
         on, report = _two_sets(log, settings_of(options.get("settings"), seed=options.get("seed")).seed)
-    file = load_policies(suite(log).text if policies is None else policies, rules)
+    prices = options.get("prices")
+    file = load_policies(suite(log, prices=prices).text if policies is None else policies, rules)
+    columns = columns_with(file.prices if prices is None else load_prices(prices))
+    parsed_goal = read_goal(goal, columns) if isinstance(goal, str) else goal
     baseline = parsed_goal.baseline if baseline is None else baseline
     if baseline is None and any(limit.relative for limit in parsed_goal.limits):
         raise RequiredError(f"{argument('goal')} refers to the baseline: name a policy as {argument('baseline')}")
@@ -82,9 +85,11 @@ def tune(
     development = run(log, file, baseline=baseline, where=on, **options)
     if parsed_goal.metric is None:
         parsed_goal = replace(parsed_goal, metric=str(ranked_input(development).cost.metric))
+    valued = set(development.summary.drop_nulls("estimate")["metric"])
+    parsed_goal = with_metrics(parsed_goal, development.columns, valued)
     _known_metrics(parsed_goal, development)
-    promise = Promise.of(parsed_goal, development)
-    chosen = _choose(parsed_goal, development, baseline, promise)
+    promise = Promise.of(parsed_goal.limits if parsed_goal.smallest else (), development)
+    chosen, families = _choose(parsed_goal, development, baseline, promise)
     names = chosen["policy"].drop_nulls().to_list()
     if not names:
         raise EmptyError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
@@ -98,7 +103,7 @@ def tune(
         Rows(on, development.statistics.n), Rows(report, reported.statistics.n), best=best,
         tried=int(chosen["tried"].sum()),
     )  # fmt: skip
-    estimated = _unpromised(parsed_goal, development, promise, best)
+    estimated = None if promise is None else _unpromised(parsed_goal, development, promise, best, families)
     return Tuned(parsed_goal, chosen, choice, development, reported, promise is not None, estimated)
 
 
@@ -179,50 +184,38 @@ def _best(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
     return str(order["policy"][0])
 
 
-ONE_KNOB = frozenset({"name", "label", "sweep", "max_traces"})
-"""Settings in which the policies of a family may differ."""
-
-
-def _families(result: Result) -> dict[str, list[str]]:
-    """The settings of each sweep, and policies that differ in `max_traces` alone; diagnostics left out."""
-    families: dict[tuple[str, str], list[str]] = {}
-    for policy in result.policies:
-        if not policy.diagnostic:
-            settings = {key: value for key, value in policy.settings.items() if key not in ONE_KNOB}
-            swept = policy.sweep != policy.name
-            families.setdefault((policy.sweep, "") if swept else ("", repr(settings)), []).append(policy.name)
-    return {sweep or " … ".join(dict.fromkeys((names[0], names[-1]))): names for (sweep, _), names in families.items()}
-
-
-def _choose(goal: Goal, result: Result, baseline: str | None, promise: Promise | None = None) -> pl.DataFrame:
-    """The best feasible setting of every family: of those shown to keep to the goal, where that is promised."""
+def _choose(
+    goal: Goal, result: Result, baseline: str | None, promise: Promise | None = None
+) -> tuple[pl.DataFrame, int]:
+    """The best feasible setting of every family: of those shown to keep to the goal, where that is promised, and of
+    how many families some setting was tested for that.
+    """
     estimates = result.summary.select("policy", "metric", "estimate").drop_nulls("estimate")
     value = {(p, m): e for p, m, e in estimates.iter_rows()}
     limits = [limit for limit in goal.limits if promise is None or limit not in promise.limits]
     bounds = [(limit, limit.bound(value.get((baseline or "", limit.metric)))) for limit in limits]
-    feasible = {
+    feasible: Mapping[str, Sequence[str]] = {
         family: [
             name
             for name in members
             if (name, goal.metric) in value
             and all(limit.holds(value.get((name, limit.metric)), bound) for limit, bound in bounds)
         ]
-        for family, members in _families(result).items()
+        for family, members in families_of(result).items()
     }
+    tested = 1
     if promise is not None:
-        feasible = promise.passing(feasible, {name: e for (name, metric), e in value.items() if metric == goal.metric})
+        passed = promise.passing(feasible, {name: e for (name, metric), e in value.items() if metric == goal.metric})
+        feasible, tested = passed.by_family, passed.families
     rows, sign = [], 1 if goal.smallest else -1
-    for family, members in _families(result).items():
+    for family, members in families_of(result).items():
         best = min(feasible[family], key=lambda name: sign * value[name, goal.metric], default=None)
         rows.append((family, len(members), len(feasible[family]), best, value.get((best, goal.metric))))
     schema = {"family": pl.String, "tried": pl.Int64, "feasible": pl.Int64, "policy": pl.String, "value": pl.Float64}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return pl.DataFrame(rows, schema=schema, orient="row"), tested
 
 
-def _unpromised(goal: Goal, development: Result, promise: Promise | None, best: str) -> Estimated | None:
+def _unpromised(goal: Goal, development: Result, promise: Promise, best: str, families: int) -> Estimated | None:
     """The choice by estimates alone, where it is another one."""
-    if promise is None:
-        return None
-    other = _best(goal, _choose(goal, development, promise.baseline), development)
-    shares = promise.families(_families(development))
-    return None if other == best else Estimated(other, promise.questions(other, shares))
+    other = _best(goal, _choose(goal, development, promise.baseline)[0], development)
+    return None if other == best else Estimated(other, promise.questions(other, families))

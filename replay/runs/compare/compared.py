@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from replay.runs.compare.same_questions import SameQuestions
+from replay.runs.compare.same_questions import OTHER_SAMPLES, SameQuestions
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.notes import Note, Severity
 from toolkit.show import (
@@ -37,7 +37,9 @@ EXAMPLES = ("example_id", "change", "gold", "answer_first", "answer_second", "co
 GIVING_WAY = {"gold": 1, "correct_second": 2, "correct_first": 3}
 """Columns of the examples that a narrow terminal does without; the change says who is right."""
 FEW = {
-    "tango": "†: examples on which the two differ are worth fewer than twenty, so Tango's at the shared level.",
+    "tango": "†: fewer than twenty examples on which the two differ, so Tango's at the shared level.",
+    "graded_tango": "†: means of several outcomes that differ by no more than on twenty whole examples, so at least "
+    "Tango's at the shared level.",
     "max-t_few": "†: fewer than 100 examples, or means of fewer than 500 examples, whose tail they may not have seen.",
 }
 """Methods of the limits of all pairs that are marked."""
@@ -46,7 +48,6 @@ FEW_CLUSTERS = {
     "max-t_few": "†: clusters worth fewer than ten of equal size, or means of costs of fewer than 500.",
 }
 """Mark of intervals where the examples are clustered."""
-SAME_LINE = "These questions, other samples"
 AGAIN = "In brackets where {:g} % of other runs on these questions, with other samples, would be."
 IDENTICAL = "Identical: the same answers and costs on every example; other examples may tell them apart."
 
@@ -56,7 +57,7 @@ class ComparedPolicies:
     """Policies against each other, always first minus second.
 
     `pairs`: differences by `metric`, with limits and p-values that hold for all `compared` pairs at once; fixes and
-    flips: examples on which only the first, only the second is right. Of two that are named (`names`) it has their row
+    flips: examples on which the first, the second does better. Of two that are named (`names`) it has their row
     alone (none where limits for all pairs are not known), and there are `metrics`: every metric of both, with limits
     for this pair by itself, and `examples`: those on which the two differ. `n`: examples compared; `left_out`: those
     that only one of two results has; `diagnostics`: whether policies that see gold are in no pair; `identical`: whether
@@ -103,7 +104,7 @@ class ComparedPolicies:
         counts = {change: self.examples.filter(change=change).height for change in (FIX, FLIP, OTHER)}
         first, second = self.names
         notes = [
-            f"{FIX}: only `{first}` is right, {counts[FIX]:,}; {FLIP}: only `{second}` is right, {counts[FLIP]:,}; "
+            f"{FIX}: `{first}` does better, {counts[FIX]:,}; {FLIP}: `{second}` does better, {counts[FLIP]:,}; "
             f"{OTHER}: {counts[OTHER]:,}.",
             *self._cut(self.examples.height, limit, "examples"),
         ]
@@ -140,7 +141,7 @@ class ComparedPolicies:
             *self._scope(column),
             ColumnNote("p: two-sided and adjusted for all pairs, step by step, so it may tell apart where Δ does not.",
                        ("p_adjusted",)),
-            ColumnNote("fixes, flips: examples on which only the first, only the second is right.", ("fixes", "flips")),
+            ColumnNote("fixes, flips: examples on which the first, the second does better.", ("fixes", "flips")),
         ]  # fmt: skip
         below += [why for method, why in self._few().items() if method in set(rows["method"])]
         if rows["low"].null_count():
@@ -209,14 +210,14 @@ class ComparedPolicies:
             return
         first, second = self.names
         if self.same is None:
-            yield f"{SAME_LINE}: – (policies of two results)."
+            yield f"{OTHER_SAMPLES}: – (policies of two results)."
             return
         parts = []
         for one, other in ((first, None), (second, None), (first, second)):
             value = self.same.of(one, other)
             cell = "–" if value.cell is None else NumberWithInterval(1, 100, other is not None).show(value.cell)
             parts.append(f"{'Δ' if other is not None else one} {cell}{f' ({value.why})' * bool(value.why)}")
-        yield f"{SAME_LINE}: accuracy % {'; '.join(parts)}. {AGAIN.format(100 * self.level)}"
+        yield f"{OTHER_SAMPLES}: accuracy % {'; '.join(parts)}. {AGAIN.format(100 * self.level)}"
 
     def _few(self) -> dict[str, str]:
         return FEW | FEW_CLUSTERS if self.clustered else FEW

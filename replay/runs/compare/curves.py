@@ -21,13 +21,16 @@ from replay.data.contents import Contents, opened
 from replay.kinds.oracle import Oracle
 from replay.kinds.sample import Sample
 from replay.policies.base import Policy
-from replay.runs.passes.example_set import resampling_units
+from replay.runs.passes.example_set import ExampleSet
 from replay.runs.passes.passes import correctness, evaluators
+from replay.runs.passes.strata import Weights, strata_column, with_strata
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, InvalidError, UnsuitableError, counted
 from toolkit.log import AnyLog, Log, collect
 from toolkit.notes import Note, note
-from toolkit.stats import OutcomeBlock, Settings, differences, settings_of, summarise, unit_numbers
+from toolkit.stats import OutcomeBlock, Settings, differences, settings_of, summarise
+from toolkit.stats.many.summary_notes import notes_on_strata
+from toolkit.stats.metrics.outcomes import Store
 
 MIN_SHARE = 0.95
 VOTES = "majority"
@@ -48,7 +51,8 @@ class _Curve:
 
 @dataclass(frozen=True, eq=False)
 class _PoolCurves:
-    """Every curve's value on every example of a pool: `values` (curves, E) of `plan`, on `examples` in their order.
+    """Every curve's value on every example of a pool: `values` (curves, E) of `plan`, on `examples` in their order,
+    which have the strata of `drawn`.
 
     Votes have NaN on examples with contested verdicts or opaque answers, of which there are `incomparable`.
     """
@@ -57,12 +61,15 @@ class _PoolCurves:
     plan: tuple[_Curve, ...]
     values: np.ndarray
     examples: pl.DataFrame
+    drawn: ExampleSet
     incomparable: int = 0
+    crossed: tuple[Note, ...] = ()
 
-    def outcomes(self) -> OutcomeBlock:
+    def outcomes(self) -> Store:
         """The values as outcomes of policies."""
-        unit = unit_numbers(resampling_units(self.examples))
-        return OutcomeBlock(self.examples["example_id"].to_numpy(), unit, {"correct": self.values})
+        unit, strata = self.drawn.units(self.examples)
+        block = OutcomeBlock(self.examples["example_id"].to_numpy(), unit, {"correct": self.values})
+        return Store.of_blocks(partial(iter, [block]), len(self.plan), None, strata)
 
     def parts(self) -> Iterator[_PoolCurves]:
         """The curves that every example has, and those that some lack, on the examples that have them all."""
@@ -71,10 +78,13 @@ class _PoolCurves:
         for mask, on in ((~partial, np.ones_like(whole)), (partial, whole)):
             if mask.any():
                 plan = tuple(curve for curve, member in zip(self.plan, mask, strict=True) if member)
-                yield _PoolCurves(self.pool, plan, self.values[mask][:, on], self.examples.filter(pl.Series(on)))
+                values, examples = self.values[mask][:, on], self.examples.filter(pl.Series(on))
+                yield replace(self, plan=plan, values=values, examples=examples)
 
     def notes(self) -> Iterator[Note]:
-        """Notes on the examples that the votes leave out, or that all are."""
+        """Notes on strata and weights, and on the examples that the votes leave out, or that all are."""
+        yield from self.crossed
+        yield from notes_on_strata(self.drawn.units(self.examples)[1])
         if not self.incomparable:
             return
         judged = "contested verdicts (equal answers judged differently) or opaque answers"
@@ -94,6 +104,8 @@ def curves(
     verifier: str | None = None,
     max_traces: int | None = None,
     where: str | None = None,
+    strata: str | None = None,
+    weigh: Weights | None = None,
     settings: Settings | None = None,
     seed: int | None = None,
     resamples: int | None = None,
@@ -104,13 +116,15 @@ def curves(
     N is `max_traces`, or the largest number that 95 % of the pool's judged examples have; examples with
     fewer traces are left out, and those with contested verdicts or opaque answers are left out of `majority`
     alone. `best` is given for `verifier`, or for every verifier that scored all valid traces of enough examples;
-    `where` is an SQL condition on the columns of `examples`. `settings`
+    `where` is an SQL condition on the columns of `examples`, and `strata` and `weigh` are as for `run`. `settings`
     are those of the intervals, or some of them by keyword.
     Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
     Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
     """
     settings = settings_of(settings, resamples=resamples, level=level, seed=seed)
-    pools = measured(log, settings, pool=pool, verifier=verifier, max_traces=max_traces, where=where)
+    pools = measured(
+        log, settings, pool=pool, verifier=verifier, max_traces=max_traces, where=where, strata=strata, weigh=weigh
+    )
     return pl.concat([curves_table(one, settings) for one in pools])
 
 
@@ -122,6 +136,8 @@ def measured(
     verifier: str | None = None,
     max_traces: int | None = None,
     where: str | None = None,
+    strata: str | None = None,
+    weigh: Weights | None = None,
 ) -> list[_PoolCurves]:
     """The curves of each pool, example by example, for `curves` and what compares them."""
     if max_traces is not None and max_traces < 1:
@@ -129,16 +145,21 @@ def measured(
     log, contents = opened(log)
     if pool is not None:
         contents.require_pool(pool)
-    if pool in contents.whole:
-        raise UnsuitableError(f"pool `{pool}` has no prefixes (`prefix: false`), so its subsets cannot be compared")
+        contents.require_other_orders(pool, "its subsets cannot be compared")
     if verifier is not None:
         contents.require_verifier(verifier)
     sizes = _sizes(log)
     if where is not None:
         sizes = sizes.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+    column = strata_column(contents, strata, weigh, ())
+    columns = list(dict.fromkeys(["example_id", "labels", "gold", "cluster", *([] if column is None else [column])]))
+    frame = collect(log.scan("examples", columns), log).sort("example_id")
+    frame = frame.filter(pl.col("example_id").is_in(sizes["example_id"].unique().implode()))
+    drawn, crossed = with_strata(ExampleSet(frame, None), column, weigh, wanted=True)
     names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
-    options = verifier, max_traces, sizes, pool is None
+    options = verifier, max_traces, sizes, drawn, pool is None
     pools = [one for name in names if (one := _pool_curves(log, contents, name, *options)) is not None]
+    pools = [replace(one, crossed=crossed) for one in pools]
     if not pools:
         raise UnsuitableError(f"{log.address} has no judged pool with more than one trace, so it has no curves")
     return pools
@@ -160,6 +181,7 @@ def _pool_curves(
     verifier: str | None,
     max_traces: int | None,
     sizes: pl.DataFrame,
+    drawn: ExampleSet,
     optional: bool,
 ) -> _PoolCurves | None:
     """Curves of one pool; None where `optional` and there is nothing to draw."""
@@ -167,15 +189,13 @@ def _pool_curves(
     ordered = pool_sizes["size"].sort()
     most = max_traces or (int(ordered[int((1 - MIN_SHARE) * len(ordered))]) if len(ordered) else 0)
     members = pool_sizes.filter(pl.col("size") >= most)["example_id"]
-    if optional and (most < 2 or members.is_empty() or pool in contents.whole):
+    if optional and (most < 2 or members.is_empty() or pool in contents.in_order):
         return None
     if members.is_empty():
         raise EmptyError(
             f"no judged example of pool `{pool}` has {counted(most, 'trace')}; give a smaller `max_traces`"
         )
-    columns = ["example_id", "labels", "gold", "cluster"]
-    scan = log.scan("examples", columns).filter(pl.col("example_id").is_in(members.implode()))
-    examples = collect(scan, log).sort("example_id")
+    examples = drawn.of(members).frame
     verifiers = [verifier] if verifier is not None else sorted(contents.verifiers)
     steps = sorted({2**i for i in range(most.bit_length())} | {most})
     plan = [_Curve(m, k) for m in ("avg", "pass") for k in steps]
@@ -195,7 +215,8 @@ def _pool_curves(
             f"verifier `{verifier}` did not score all valid traces of 95 % of pool `{pool}`'s examples"
         )
     pool_plan, pool_values = tuple(plan[number] for number in numbers), values[numbers][:, whole]
-    return _PoolCurves(pool, pool_plan, pool_values, examples.filter(pl.Series(whole)), int(contested[whole].sum()))
+    examples = examples.filter(pl.Series(whole))
+    return _PoolCurves(pool, pool_plan, pool_values, examples, drawn, int(contested[whole].sum()))
 
 
 def _policy(pool: str, curve: _Curve) -> Policy:
@@ -218,7 +239,7 @@ def curves_table(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
 def _table(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
     plan, pool = pool_curves.plan, pool_curves.pool
     names = [_policy(pool, curve).name for curve in plan]
-    summary = summarise(partial(iter, [pool_curves.outcomes()]), names, settings=settings).summary
+    summary = summarise(pool_curves.outcomes(), names, settings=settings).summary
     accuracy = summary.filter(pl.col("metric") == "accuracy")
     keys = pl.DataFrame(
         [(name, pool, curve.verifier, curve.metric, curve.k) for name, curve in zip(names, plan, strict=True)],
@@ -270,7 +291,7 @@ def _between(one: _PoolCurves, other: _PoolCurves, settings: Settings) -> pl.Dat
     places = {curve: len(one.plan) + i for i, curve in enumerate(other.plan)}
     pairs = [(i, places[curve]) for i, curve in enumerate(one.plan) if curve in places and _counts(curve)]
     owners = [(side.pool, curve) for side in (one, other) for curve in side.plan]
-    both = _PoolCurves(one.pool, one.plan + other.plan, values, examples)
+    both = _PoolCurves(one.pool, one.plan + other.plan, values, examples, one.drawn)
     return _compared(both, owners, pairs, pairs, settings)
 
 
@@ -313,11 +334,11 @@ def _on_their_examples(
     whole = ~np.isnan(values).any(axis=0)
     if not whole.any():
         return pl.DataFrame(schema=PAIR_SCHEMA)
-    block = replace(
-        pool_curves, values=values[:, whole], examples=pool_curves.examples.filter(pl.Series(whole))
-    ).outcomes()
+    plan = tuple(owners[place][1] for place in lines)
+    examples = pool_curves.examples.filter(pl.Series(whole))
+    outcomes = replace(pool_curves, plan=plan, values=values[:, whole], examples=examples).outcomes()
     group_names = [[str(place) for place in group] for group in groups]
-    frame = differences(partial(iter, [block]), list(map(str, lines)), "accuracy", group_names, settings=settings)
+    frame = differences(outcomes, list(map(str, lines)), "accuracy", group_names, settings=settings)
     rows = {(int(row["policy"]), int(row["baseline"])): row for row in frame.iter_rows(named=True)}
     return pl.DataFrame(list(_rows(rows, owners, pairs)), schema=PAIR_SCHEMA, orient="row")
 

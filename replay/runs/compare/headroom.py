@@ -22,6 +22,7 @@ from replay.engine.calls import Draw, PolicyPath, Realization
 from replay.runs.passes.passes import paths
 from replay.runs.saved.display import policy_row
 from replay.runs.saved.findings import Findings, RunSource
+from replay.runs.saved.provenance import one_attempt
 from replay.sampling.over_orders import highest
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import RequiredError, require_known
@@ -111,7 +112,7 @@ class Headroom:
         if self.baseline is not None:
             yield (
                 f"of headroom: how far from `{self.baseline}` (0) to `{self.oracle}` (100), a ratio of differences. "
-                "A dash where the two are not told apart."
+                "Its intervals hold for all policies at once. A dash where the two are not told apart."
             )
         if self.parts:
             yield (
@@ -175,12 +176,14 @@ def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: n
         counts = on & (realization.weight > 0)
         paid = {name: np.zeros(block.pools[name].there.shape) for name in names}  # probability of each trace
         for segment in realization.segments:
-            for (name, verifier), mask in segment.calls.items():
-                if verifier is None:
-                    likely = block.pools[name].there * mask.probability
-                    paid[name] = np.maximum(paid[name], likely) if name in paid else likely
+            for key, mask in segment.calls.items():
+                if key.of_traces:
+                    likely = block.pools[key.slice].there * mask.probability
+                    paid[key.slice] = np.maximum(paid[key.slice], likely) if key.slice in paid else likely
         left |= any((block.pools[name].there & (paid[name] < 1))[counts].any() for name in names)
-        several |= bool((sum(likely.sum(axis=1) for likely in paid.values())[counts] > 1 + ROUNDING).any())
+        several |= bool(
+            (sum((likely.sum(axis=1) for likely in paid.values()), np.zeros(len(on)))[counts] > 1 + ROUNDING).any()
+        )
     return np.array([True, left, several])
 
 
@@ -189,10 +192,11 @@ def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
     best = np.zeros(len(block.examples))
     drawn: dict[Draw, np.ndarray] = {}
     for segment in realization.segments:
-        for (name, verifier), mask in segment.calls.items():
-            if verifier is not None:
+        for key, mask in segment.calls.items():
+            if not key.of_traces:
                 continue
-            judgement, among = block.pools[name].judgement, block.pools[name].there & (mask.among > 0)
+            pool = block.pools[key.slice]
+            judgement, among = pool.judgement, pool.there & (mask.among > 0)
             if mask.draw is None:
                 best = np.maximum(best, _best(judgement, among))
             else:
@@ -238,10 +242,13 @@ def headroom(
     """Headroom of each policy: its share, its regret and the parts of its gap.
 
     `gaps` is `gap_frame`'s, None where it is not known. The oracle is by default the best diagnostic policy, the
-    baseline that of the result; without one there are no shares. ThinkbackError where there is no oracle.
+    baseline one attempt at what that of the result draws from, or that itself; without one there are no shares. These
+    hold at once for all policies. ThinkbackError where there is no oracle.
     """
     summariser, names = result.summariser, result.summariser.names
-    oracle, baseline = _oracle_of(result, oracle), summariser.baseline if baseline is None else baseline
+    oracle = _oracle_of(result, oracle)
+    if baseline is None:
+        baseline = one_attempt(result.policies, summariser.baseline) or summariser.baseline
     if baseline is not None:
         require_known(baseline, names, f"no policy is named `{baseline}`")
     settings, store = summariser.settings, summariser.outcomes.statistics().only([CORRECT])
@@ -255,7 +262,8 @@ def headroom(
     begins = baseline if baseline != oracle else None
     on_units = tuple(note for note in summary.notes if note.code in ON_CLUSTERS | ON_STRATA)
     if begins is not None:
-        share = captured(store, CORRECT, names.index(begins), names.index(oracle), settings)
+        among = [number for number, policy in enumerate(result.policies) if not policy.diagnostic]
+        share = captured(store, CORRECT, names.index(begins), names.index(oracle), settings, among)
         values = {"policy": names, "estimate": share.share, "low": share.low, "high": share.high}
         shares = pl.DataFrame(values, nan_to_null=True).with_columns(measure=pl.lit(SHARE), n=pl.lit(summary.judged))
         frames.append(

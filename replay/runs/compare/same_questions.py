@@ -34,10 +34,12 @@ SCHEMA = {
     "policy": pl.String, "other": pl.String, "estimate": pl.Float64, "error": pl.Float64, "varied": pl.Int64,
     "unknown": pl.String,
 }  # fmt: skip
+OTHER_SAMPLES = "These questions, other samples"
 FEW_VARIED = 20
 """With fewer questions whose samples make a difference limits are marked."""
 FEWEST_VARIED, ROUNDING = 2, 1e-12
 ONE_ORDER = "it takes the logged order: give it `expected = true` or `orders`"
+NO_ANSWER = "it gives no answer"
 FEW_TRACES = "some question has no trace more than it takes"
 WHOLE = "its pool depends on how many traces there were"
 ALIKE = "hardly any question's samples make a difference"
@@ -100,6 +102,18 @@ class SameQuestions:
         half, least = NORMAL.inv_cdf((1 + self.level) / 2) * error, 0.0 if other is None else -1.0
         return OtherSamples(estimate, max(estimate - half, least), min(estimate + half, 1.0), varied < FEW_VARIED)
 
+    def phrase(self, policy: str, other: str | None = None) -> str:
+        """A policy's accuracy in per cent, or its difference to another's in points, or a dash and why."""
+        value, what = self.of(policy, other), f"`{policy}`" + ("" if other is None else f" less `{other}`")
+        if value.cell is None:
+            return f"{what} – ({value.why})"
+        number, bracket, rest = NumberWithInterval(1, 100, other is not None).show(value.cell).partition(" [")
+        return f"{what} {number}{' %' if other is None else ''}{bracket}{rest}{'' if other is None else ' points'}"
+
+    def sentence(self, *phrases: str) -> str:
+        """What other samples show of some policies."""
+        return f"{OTHER_SAMPLES}: {'; '.join(phrases)}."
+
     def table(self, baseline: str | None = None, limit: int | None = None) -> Table:
         """Accuracies, the best first, and with a `baseline` the differences to it; at most `limit` policies."""
         alone = self.frame.filter(pl.col("other").is_null()).sort(
@@ -122,7 +136,7 @@ class SameQuestions:
         ]
         if baseline:
             below.insert(0, f"Δ: to {self.called.get(baseline, baseline)}.")
-        title = f"These questions, other samples: {self.log_name}"
+        title = f"{OTHER_SAMPLES}: {self.log_name}"
         above, marks = ((SIMULATED,), (("simulated", "true"),)) if self.simulated else ((), ())
         return Table(title, tuple(columns), tuple(rows), above=above, below=tuple(below), marks=marks)
 
@@ -130,7 +144,10 @@ class SameQuestions:
 def same_questions(source: RunSource, policies: Sequence[Policy]) -> pl.DataFrame:
     """The rows of `SameQuestions` of some policies of a run and of all pairs of them, from one pass over the log."""
     whole = source.plan.contents.whole
-    why = [ONE_ORDER if not one.drawn_from else WHOLE if one.drawn_from in whole else "" for one in policies]
+    why = [
+        NO_ANSWER if not one.answers else ONE_ORDER if not one.drawn_from else WHOLE if one.drawn_from in whole else ""
+        for one in policies
+    ]
     known = [one for one, reason in zip(policies, why, strict=True) if not reason]
     if len(known) > MOST_PAIRED:
         known, why = [], [reason or MANY for reason in why]

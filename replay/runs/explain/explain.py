@@ -33,6 +33,7 @@ from replay.runs.saved.saved_folder import SavedFolder
 from replay.sampling.unscored import LOWEST, SKIP
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
+from toolkit.columns import OutcomeColumn
 from toolkit.errors import EmptyError, argument, counted, require_known
 from toolkit.log import AnyLog, Log, collect
 from toolkit.printable import printable
@@ -200,7 +201,7 @@ def explain_fitted(
     """Explain a policy that is resolved and fitted; `acts`: whether one that ranks all examples acts on this one,
     where that is known.
     """
-    needs = needs_of([chosen], contents)
+    needs = needs_of([chosen], contents) | chosen.explained(contents)
     columns = list(dict.fromkeys(["example_id", "labels", "question", "gold", *sorted(needs.example_columns)]))
     row = collect(log.scan("examples", columns).filter(pl.col("example_id") == example), log)
     if row.is_empty():
@@ -237,11 +238,10 @@ def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tupl
     row = frame.row(0, named=True)
     rows = int(outcome.rows[0])
     if rows > 1:
-        return _ending_of(row, f"mean over {policy.rows_of(evaluator, rows)}: "), frame
+        return _ending_of(row, f"mean over {policy.rows_of(evaluator, rows)}: ", policy.columns), frame
     why = "" if policy.ranking is not None else policy.why(evaluator, row["ending"])
-    return _ending_of(
-        row, "" if not why else f"{why}; " if why == row["ending"] else f"{row['ending']}: {why}; "
-    ), frame
+    text = "" if not why else f"{why}; " if why == row["ending"] else f"{row['ending']}: {why}; "
+    return _ending_of(row, text, policy.columns), frame
 
 
 def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, complete: bool) -> pl.DataFrame:
@@ -254,8 +254,14 @@ def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, comple
     return pl.concat([pl.DataFrame(schema=outcomes.schema), *outcomes.frames()])
 
 
-def _ending_of(row: Mapping[str, Any], why: str) -> str:
-    """An ending in words, from a row of outcomes, behind `why` it ended or what it is a mean over."""
+def _ending_of(row: Mapping[str, Any], why: str, columns: Iterable[OutcomeColumn]) -> str:
+    """An ending in words, from a row of outcomes, behind `why` it ended or what it is a mean over. `columns`: those
+    that say how good an outcome without an answer is.
+    """
+    others = [c for c in columns if c.name in row and c.quality and c.name not in ("correct", "credit")]
+    if any(c.judges for c in others) and row["correct"] is row["answer"] is row["answers"] is None:
+        values = [f"{column.label} {row[column.name]:.3g}" for column in others if row[column.name] is not None]
+        return f"{why}{', '.join(values) or 'unjudged'}; {_paid(row)}"
     if row["answers"] is not None:
         return f"{why}{_judged(row)}; {_answers(row['answers'])}; {_paid(row)}"
     return f"{why}answer {_answer(row['answer'])} ({_judged(row)}); {_paid(row)}"
@@ -276,7 +282,8 @@ def _answers(answers: list[dict[str, Any]]) -> str:
 
 
 def _paid(row: Mapping[str, Any]) -> str:
-    counts = ", ".join(_count(row[name], name.removesuffix("s")) for name in ("traces", "verifications"))
+    units = ("traces", "verifications") if row.get("rounds") is None else ("rounds", "calls")
+    counts = ", ".join(_count(row[name], name.removesuffix("s")) for name in units if row[name] is not None)
     if row["total_tokens"] is not None:
         return f"{counts}, {_count(row['total_tokens'], 'token', ',.0f')}"
     written = row["completion_tokens"]
@@ -303,6 +310,7 @@ _STEPS = {
     "abandoned": pl.Boolean, "score": pl.Float64, "unscored": pl.String, "tokens": pl.Float64, "chosen": pl.Boolean,
 }  # fmt: skip
 SEVERAL = "no single path was saved: the outcome is a mean over several"
+IN_LOG = "the rows that it paid are in the log: explain it from there"
 
 Trace = tuple[str, int]
 """A slice, and a sample index in it."""
@@ -326,11 +334,11 @@ def explain_saved(result: Findings, folder: SavedFolder, policy: str, row: pl.Da
     example_row = result.examples.filter(pl.col("example_id") == example).row(0, named=True)
     outcome = row.row(0, named=True)
     why = "mean" if outcome["answers"] is not None else outcome["ending"]
-    ending = _ending_of(outcome, "" if why is None else f"{why}: ")
+    ending = _ending_of(outcome, "" if why is None else f"{why}: ", result.columns)
     return Explanation(
         _header_of(example, example_row.get("question"), example_row["gold"], record, result.simulated),
         stages,
-        ending if stages else f"{SEVERAL}; {ending}",
+        ending if stages else f"{SEVERAL if outcome.get('rounds') is None else IN_LOG}; {ending}",
         row,
         _texts_of(stages, traces.select("slice", "sample", "trace_id", "text")) if texts else None,
     )

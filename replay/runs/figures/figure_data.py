@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ROWS, PANELS = 24, 12
 """The most rows and panels of a figure where no policies are named."""
-RATE = "intervention_rate"
+RATE, SEEN = "intervention_rate", "position_share"
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,3 +428,28 @@ def _bases(result: Findings, names: Sequence[str]) -> dict[str, tuple[float, flo
         name: (value, low, high)
         for name, value, low, high in rows.select("policy", "estimate", "low", "high").iter_rows()
     }
+
+
+def positions_data(request: FigureRequest) -> FigureData:
+    """Accuracy over the share of a text that was seen, at every threshold of policies that answer while it unfolds."""
+    result, curves = request.result, list[GateCurve]()
+    frame = pl.DataFrame() if result.positions is None else result.positions
+    names = [*dict.fromkeys(frame["policy"])] if frame.height else []
+    for name in request.policies:
+        require_known(name, names, f"no policy with thresholds on an unfolding text is named `{name}`")
+    for name in names if not request.policies else request.policies:
+        rows = frame.filter(policy=name).drop_nulls([SEEN, ACCURACY]).reverse()  # from the first words on
+        if rows.height > 1:
+            nothing = (None,) * rows.height
+            curves.append(GateCurve(name, tuple(rows[SEEN]), tuple(rows[ACCURACY]), nothing, nothing, whole=True))
+    if not curves:
+        raise EmptyError(
+            "no policy of the result answers while a text unfolds, by a threshold and on questions that have a "
+            "`length`: use the stop `at_least` on a pool with positions"
+        )
+    panels = curves if request.policies else curves[:PANELS]
+    draw = fitting(
+        gates_figure, panels, (), ["every threshold"], len(curves) - len(panels), ("more policy", "more policies"),
+        simulated=result.simulated, across="text seen, %",
+    )  # fmt: skip
+    return FigureData(frame, draw)

@@ -14,6 +14,7 @@ from replay.runs.figures.figure_data import (
     frontier_data,
     gates_data,
     headroom_data,
+    positions_data,
     stopping_data,
 )
 from replay.runs.figures.score_data import scores_data
@@ -43,6 +44,7 @@ FIGURES = {
     "stopping": _FigureKind("histograms of the traces paid for", stopping_data, ("policies",)),
     "scores": _FigureKind("scores of right and of wrong traces by verifier", scores_data, ("policies", "log")),
     "gates": _FigureKind("accuracy against intervention rate of each gate", gates_data, ("policies",)),
+    "positions": _FigureKind("accuracy against the share of a text that was seen", positions_data, ("policies",)),
 }
 
 

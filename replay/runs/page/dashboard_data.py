@@ -14,6 +14,7 @@ import polars as pl
 
 from replay.runs.compare.comparing import against, compare
 from replay.runs.compare.headroom import GAPS, headroom
+from replay.runs.compare.same_questions import SAME_QUESTIONS, SameQuestions
 from replay.runs.saved.display import ranked_input
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.saved_folder import SavedFolder
@@ -25,6 +26,8 @@ from toolkit.show.ranking.ranking import Ranked, rank
 from toolkit.show.ranking.results import no_frontier, takeaway
 from toolkit.show.tables.table_content import DASH, TableColumn
 
+BEST = 3
+"""Policies of which a line says what other samples would show."""
 BASELINES, DIFFERENCES = 24, 3_000
 """Policies that others can be compared with on a page, and the most differences that it has room for."""
 DIGITS = 7
@@ -62,9 +65,20 @@ def described(result: Findings, folder: SavedFolder, name: str) -> Json:
         "headroom": _headroom(result, folder, number),
         "curves": None if curves is None else _curves(curves),
         "warnings": [*[SIMULATED] * result.simulated, *_in_plain_texts(above, but=SIMULATED)],
-        "notes": [*_in_plain_texts(below, but=sentence)],
+        "notes": [*_in_plain_texts([*below, *_other_samples(result, folder)], but=sentence)],
         "leftOut": [*_left_out(result)],
     }
+
+
+def _other_samples(result: Findings, folder: SavedFolder) -> Iterator[str]:
+    """What other samples of the same questions would show of the best policies of which that is saved."""
+    if folder.has(SAME_QUESTIONS):
+        frame = pl.read_parquet(folder.file(SAME_QUESTIONS))
+        same = SameQuestions(frame, result.summariser.settings.level, result.log_name, result.simulated, {})
+        alone = frame.filter(pl.col("other").is_null(), pl.col("error").is_not_null())
+        names = alone.sort("estimate", descending=True, maintain_order=True)["policy"].head(BEST)
+        if len(names):
+            yield same.sentence(*map(same.phrase, names))
 
 
 def number_of(value: Any) -> float | int | None:

@@ -19,7 +19,7 @@ from replay.sampling.unscored import Unscored
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import EmptyError, counted, listed
 from toolkit.notes import Note, note, warning
-from toolkit.show.ranking.ranking import UNLIKE_CALLS
+from toolkit.show.ranking.ranking import UNLIKE_CALLS, UNLIKE_TOKENS
 
 MIN_COVERED = (9, 10)
 """A policy stays when it can serve at least this share of the examples that some policy can serve."""
@@ -358,6 +358,16 @@ def unlike_calls(pools: Collection[str], cost: OutcomeColumn) -> Iterator[Note]:
             UNLIKE_CALLS,
             f"the cost counts {cost.called}, and those of {listed(sorted(pools), MAX_NAMED)} need not cost the same: "
             "log tokens, or name another cost, to compare what policies cost",
+        )
+
+
+def unlike_tokens(models: Collection[str], cost: OutcomeColumn) -> Iterator[Note]:
+    """The warning that the cost counts tokens of several models as equal."""
+    if len(models) > 1:
+        yield warning(
+            UNLIKE_TOKENS,
+            f"the cost counts {cost.called} of {listed(sorted(models), MAX_NAMED)}, and tokens of unlike models are "
+            "not one currency: give `--prices`, or `[prices]` in the policy file, to compare what policies cost",
         )
 
 

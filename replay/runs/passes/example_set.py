@@ -12,6 +12,7 @@ from replay.data.conditions import matching
 from replay.data.contents import Contents
 from toolkit.errors import ConflictError, EmptyError, argument
 from toolkit.log import Log, collect
+from toolkit.log.contract.schema import TEXT_LABELS
 from toolkit.stats import unit_numbers
 from toolkit.stats.many.compare import COMPARISONS_SCHEMA, SUMMARY_SCHEMA
 from toolkit.stats.metrics.spill import Ints
@@ -80,6 +81,15 @@ def groups_of(examples: pl.DataFrame, by: Sequence[str]) -> Iterator[Group]:
         yield values, texts, frame["example_id"].sort()
 
 
+def _of_texts(examples: pl.DataFrame) -> pl.DataFrame:
+    """Examples of which `gold_error` says what they are, with the gold and the labels of texts where they have none."""
+    if "gold_error" not in examples.columns or examples["labels"].null_count() < len(examples):
+        return examples
+    supported, refuted = TEXT_LABELS
+    gold = pl.when("gold_error").then(pl.lit(refuted)).when(~pl.col("gold_error")).then(pl.lit(supported))
+    return examples.with_columns(gold=gold, labels=pl.lit(pl.Series([list(TEXT_LABELS)])).first())
+
+
 def select_examples(
     log: Log,
     contents: Contents,
@@ -100,7 +110,7 @@ def select_examples(
                 f"{argument('by')} names `{column}`, which is also a column of the result's tables: rename it"
             )
     names = list(dict.fromkeys(["example_id", "dataset", "labels", "gold", "cluster", *by, *columns]))
-    examples = collect(log.scan("examples", names), log).sort("example_id")
+    examples = _of_texts(collect(log.scan("examples", names), log).sort("example_id"))
     if where is not None:
         examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     if examples.is_empty():

@@ -13,17 +13,20 @@ import polars as pl
 from replay.data.contents import Contents, opened
 from replay.kinds.sample import Sample
 from replay.policies.base import Policy
+from replay.policies.suite import ORDERS
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.passes.passes import correctness, evaluators
 from toolkit.errors import counted, listed
 from toolkit.log import AnyLog, Log, collect
 from toolkit.notes import Note, note
 from toolkit.stats import unit_numbers
-from toolkit.stats.limits.planning import POWER, DifferenceVariance, difference_variance
+from toolkit.stats.limits.planning import POWER, RANGE, DifferenceVariance, difference_variance
 
 MOST_NAMED = 3
 MOST_COMPARED, FEWEST_COMPARED = 1000, 20
-"""Examples on which the logged order is compared with all orders, at most and at least."""
+"""Examples on which the logged order of a run is compared with all orders, at most and at least."""
+MOST_DESCRIBED = 10_000
+"""Examples of a log, of more so many drawn by a seed."""
 MOST_POLICIES = 20
 """Policies of which that is done, the first of a run."""
 LEAST_TIMES = 1.1
@@ -57,7 +60,7 @@ def _narrower(
     """Variances of differences between policies as they are, and between their exact means."""
     in_order = ((policy.name, one) for policy in policies if (one := policy.over_all_orders()) is not None)
     exact = dict(itertools.islice(in_order, MOST_POLICIES))
-    some = examples.head(MOST_COMPARED)
+    some = examples.gather_every(max(len(examples) // MOST_COMPARED, 1)).head(MOST_COMPARED)
     if not exact or len(some) < FEWEST_COMPARED:
         return _Narrower()
     logged = {policy.name: policy for policy in policies if policy.name in exact or policy.name == baseline}
@@ -104,33 +107,72 @@ def gains_of_orders(log: AnyLog) -> Iterator[Note]:
     """
     log, contents = opened(log)
     examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster"]), log).sort("example_id")
+    some = examples
+    if len(examples) > MOST_DESCRIBED:
+        places = np.random.default_rng(0).choice(len(examples), MOST_DESCRIBED, replace=False)
+        some = examples[np.sort(places)]
     shows = False
-    for pool in sorted(contents.pools - contents.whole - contents.opaque):
+    for pool in sorted(contents.pools - contents.in_order - contents.opaque):
         size = contents.sizes[pool]
-        if size < FEWEST_TRACES:
+        if size < FEWEST_TRACES or len(some) < FEWEST_COMPARED:
             continue
         few, many = (
             Sample(name=f"majority@{n}", pool=pool, max_traces=n, select="majority").resolve(contents)
             for n in (size // 4, size // 2)
         )
-        narrower = _narrower(log, contents, [few, many], examples, few.name)
-        if narrower:
-            text = f"the interval of {many.name} − {few.name} is {narrower} narrower than in the logged one"
+        pair = _in_one_and_over_all_orders(log, contents, (few, many), some)
+        if pair is None:
+            continue
+        gain = _Narrower(few.name, {many.name: pair})
+        if gain:
+            text = f"the interval of {many.name} − {few.name} is {gain} narrower than in one order"
             where = f"pool `{pool}`: over all orders (`expected = true`)"
             yield note("logged_order", f"{where} {text}", [many.name])
-        for pair in narrower.variances.values():
-            n = len(examples) * pair[0].questions // min(len(examples), MOST_COMPARED)
-            differences = zip((one.detectable(n) for one in pair), IN_ORDERS, strict=True)
-            known = [f"from {100 * one:.2g} points on {of}" for one, of in differences if one is not None]
-            if known:
-                shows = True
-                text = f"show {many.name} − {few.name} with {100 * POWER:g} % power {', '.join(known)}"
-                yield note("detectable", f"pool `{pool}`: {counted(n, 'question')} {text}")
+        n = len(examples) * pair[0].questions // len(some)
+        ends = [(detectable_points(variance, n), orders) for variance, orders in zip(pair, IN_ORDERS, strict=True)]
+        known = [f"{points} {orders}" for points, orders in ends if points is not None]
+        if known:
+            shows = True
+            text = f"show {many.name} − {few.name} with {100 * POWER:g} % power from {', '.join(known)}"
+            yield note("detectable", f"pool `{pool}`: {counted(n, 'question')} {text}")
     if not shows and len(examples) >= FEWEST_COMPARED and (text := any_detectable(len(examples))):
         yield note("detectable", text)
 
 
-IN_ORDERS = "in the logged order", "over all orders"
+def _in_one_and_over_all_orders(
+    log: Log, contents: Contents, pair: Sequence[Sample], examples: pl.DataFrame
+) -> tuple[DifferenceVariance, DifferenceVariance] | None:
+    """Variances of the difference of two policies in one order of the traces, as `thinkback plan` takes it from seeded
+    ones, and over all; None where too few questions are judged, or the order makes no difference.
+    """
+    exact = [policy.over_all_orders() or policy for policy in pair]
+    seeded = [policy.in_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair]
+    named = [policy.filled(name=str(number), against=None) for number, policy in enumerate([*exact, *seeded])]
+    parts = [correctness(on) for on in evaluators(log, contents, named, examples, "orders")]
+    values, units = np.concatenate(parts, axis=1), unit_numbers(resampling_units(examples))
+    over, single = values[1] - values[0], values[3::2] - values[2::2]
+    if (~np.isnan(over)).sum() < FEWEST_COMPARED:
+        return None
+    one = difference_variance(single.mean(axis=0), within=single.var(axis=0), cluster=units)
+    variance = difference_variance(over, cluster=units)
+    return (one, variance) if variance.value > 0 else None
+
+
+def detectable_points(variance: DifferenceVariance, questions: float, level: float = 0.95) -> str | None:
+    """The difference that so many questions show, with its range, in words; None where there is none."""
+    difference = variance.detectable(questions, level=level)
+    if difference is None:
+        return None
+    low, high = (variance.detectable(questions, level=level, end=end) for end in (-1, 1))
+    ends = f" ({100 * RANGE:g} % range {_short(low)} to {_short(high)})" if low is not None and high is not None else ""
+    return f"{_short(difference)} points{ends}"
+
+
+def _short(share: float) -> str:
+    return f"{100 * share:#.2g}".rstrip(".")
+
+
+IN_ORDERS = "in one order", "over all orders"
 TENTH = 0.1
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from replay.data.read import BlockRequest, read_block
 from replay.engine.calls import PolicyPath
 from replay.engine.costs import by_name
 from replay.engine.outcome import COVERED, Outcome
+from replay.engine.positions import threshold_curve
 from replay.policies.base import Evaluator, Policy, columns_of, needs_of
 from replay.runs.passes.example_set import ExampleSet
 from toolkit.columns import COLUMNS, with_columns
@@ -26,6 +27,8 @@ from toolkit.progress import progress
 BLOCK_CELLS = 2**19
 """Cells (examples x traces) read at once: bounds memory, changes no result."""
 EXAMPLES_AT_ONCE = 2048
+ROW_CELLS = 8
+"""Cells of a row of a further table, which holds lists."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,23 @@ def evaluators(
             advance(len(block.examples))
 
 
+def threshold_curves(plan: ReplayPlan, policies: Sequence[Policy]) -> pl.DataFrame | None:
+    """Means at every threshold of the policies (resolved) that answer while a text unfolds, those that differ in the
+    threshold alone as one: policy, then the columns of `threshold_curve`. None where there is no such policy.
+    """
+    first: dict[Hashable, Policy] = {}
+    for policy in policies:
+        if policy.unfolding is not None:
+            first.setdefault(policy.unfolding, policy)
+    frames = []
+    for policy in first.values():
+        others = ", ".join(f"{key}={value}" for key, value in policy.swept if key != "stop.score")
+        name = policy.name if not policy.swept else f"{policy.sweep}[{others}]" if others else policy.sweep
+        curve = threshold_curve([policy.at_thresholds(block) for block in blocks(plan, [policy])])
+        frames.append(curve.rename({"correct": "accuracy"}).select(pl.lit(name).alias("policy"), pl.all()))
+    return pl.concat(frames) if frames else None
+
+
 def first_traces(block: LogBlock, first: Mapping[str, int]) -> LogBlock:
     """The block with the first so many traces alone of some pools."""
     fewer = {name: block.pools[name].first(count) for name, count in first.items()}
@@ -125,8 +145,11 @@ def correctness(on: Evaluator) -> np.ndarray:
 
 
 def _widest(contents: Contents, policies: Sequence[Policy]) -> int:
-    """Traces per example that the policies read at most, over all their pools."""
-    return max(sum(contents.sizes.get(pool, 1) for pool in needs_of(policies, contents).pools), 1)
+    """Cells per example that the policies read at most: traces, and rows of further tables."""
+    needs = needs_of(policies, contents)
+    traces = sum(contents.sizes.get(pool, 1) for pool in needs.pools)
+    rows = sum(contents.rows(table)[pool] for table, pool in {(table, pool) for table, pool, _ in needs.tables})
+    return max(traces + ROW_CELLS * rows, 1)
 
 
 def chunk_size(policies: int, traces: int) -> int:

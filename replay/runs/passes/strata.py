@@ -36,9 +36,9 @@ def strata_column(contents: Contents, strata: str | None, weigh: Weights | None,
 def with_strata(
     examples: ExampleSet, column: str | None, weigh: Weights | None, wanted: bool
 ) -> tuple[ExampleSet, tuple[Note, ...]]:
-    """The examples with their strata, and a note where these have none for clusters lie in several.
+    """The examples with their strata, and a note where these have none for clusters lie in several, or are but one.
 
-    `wanted`: whether strata were asked for; then that is an error.
+    `wanted`: whether strata were asked for; then clusters in several are an error, and a single stratum has its note.
     """
     if column is None:
         return examples, ()
@@ -51,7 +51,11 @@ def with_strata(
         if wanted:
             raise ConflictError(f"{text}, so these are no {argument('strata')}: give it another column, or `{NONE}`")
         return examples, (note("no_strata", f"{text}: examples are resampled as if all were of one"),)
-    return replace(examples, strata=column, weights=_weights(weigh, column, sorted(names.unique().to_list()))), ()
+    single = names.n_unique() == 1 and wanted
+    text = f"all examples have one {argument('strata')}, `{column}` {names[0]}: it changes nothing" if single else ""
+    return replace(examples, strata=column, weights=_weights(weigh, column, sorted(names.unique().to_list()))), (
+        (note("one_stratum", text),) if text else ()
+    )
 
 
 def _weights(weigh: Weights | None, column: str, names: Sequence[str]) -> Mapping[str, float] | None:

@@ -124,7 +124,7 @@ class Result(Findings):
 
     @checks_arguments(name="the name of a figure")
     def figure(self, name: str, *, width: str | float = WIDTH, title: str = "", **options: Any) -> Figure:
-        """A figure by its name: `frontier`, `forest`, `headroom`, `stopping`, `scores` or `gates`.
+        """A figure by its name: `frontier`, `forest`, `headroom`, `stopping`, `scores`, `gates` or `positions`.
 
         docs/results.md says what each shows and is `options`, as in `figure_data`.
         Raises ThinkbackError for other names, and where the result lacks what a figure is drawn from.
@@ -300,16 +300,18 @@ class Result(Findings):
             raise ExistsError(f"`{directory}` holds something else than a saved result: name another folder")
         try:
             with replacing(target, force=True) as folder:
-                parts = {"curves": curves, "headroom": headroom, "questions": questions}
-                self.write(folder, traces=traces, texts=texts, **parts)
+                self.write(folder, traces=traces, texts=texts, curves=curves, headroom=headroom, questions=questions)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise WriteError(f"cannot write `{directory}`: {first_line(error)}") from None
 
     def write(
         self, folder: Path, *, traces: bool = False, texts: bool = False, curves: bool = False, headroom: bool = False,
-        questions: bool = False,
+        questions: bool = False, same: pl.DataFrame | None = None,
     ) -> None:  # fmt: skip
-        """Write the files of a saved result into a folder that may hold others, as `save` does into one of its own."""
+        """Write the files of a saved result into a folder that may hold others, as `save` does into one of its own.
+
+        `same`: the rows of `questions` of some policies, where those of all are not asked for.
+        """
         by_trace, saved = traces or texts, None
         if self.source is None:
             parts = {"curves": curves, "headroom": headroom, "questions": questions}
@@ -329,7 +331,9 @@ class Result(Findings):
         if headroom and self._gaps is not None:
             self._gaps.write_parquet(folder / GAPS)
         if questions:
-            self._same_questions.write_parquet(folder / SAME_QUESTIONS)
+            same = self._same_questions
+        if same is not None:
+            same.write_parquet(folder / SAME_QUESTIONS)
         seal_findings(self, folder)
 
     def curves(self) -> pl.DataFrame:
@@ -339,7 +343,9 @@ class Result(Findings):
         """
         if self.source is None:
             return pl.read_parquet(self._saved(curves=True).file(f"{CURVES}.parquet"))
-        return curves(self._source().plan.log, where=self.provenance["where"], settings=self.summariser.settings)
+        examples, settings = self.summariser.outcomes.examples, self.summariser.settings
+        log, where = self._source().plan.log, self.provenance["where"]
+        return curves(log, where=where, strata=examples.strata, weigh=examples.weights, settings=settings)
 
     def _saved(self, **parts: bool) -> SavedFolder:
         """The folder of a loaded result. Raises where it lacks a part that is asked for."""

@@ -9,21 +9,22 @@ from typing import Any
 import polars as pl
 
 from replay.data.contents import Contents, opened
+from replay.data.prices import GivenPrices, columns_with, load_prices
 from replay.policies.base import Policy, columns_of
 from replay.policies.suite import suite
 from replay.policies.toml import GivenPolicies, load_policies
-from replay.runs.passes.coverage import Coverage, calls_failed, of_suite, unlike_calls
+from replay.runs.passes.coverage import Coverage, calls_failed, of_suite, unlike_calls, unlike_tokens
 from replay.runs.passes.covered import Covered, replay_covered
 from replay.runs.passes.example_set import groups_of
 from replay.runs.passes.gate_sweep import sweep_tables
 from replay.runs.passes.learning import fit_policies, resolved
 from replay.runs.passes.logged_order import order_notes
-from replay.runs.passes.passes import ReplayPlan
+from replay.runs.passes.passes import ReplayPlan, threshold_curves
 from replay.runs.passes.strata import strata_column, with_strata
 from replay.runs.passes.user_metrics import Metric, check_labels, check_ranking, user_columns, user_metrics
 from replay.runs.result.result import Result
 from replay.runs.saved.findings import RunSource, Summariser
-from replay.runs.saved.provenance import PolicyRecord, largest_majority, policy_record, versions
+from replay.runs.saved.provenance import PolicyRecord, policy_record, usual_baseline, versions
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.columns import OutcomeColumn, cost_named, costs_called, metric_column, with_columns
@@ -37,7 +38,7 @@ from toolkit.errors import (
     require_known,
     suggest,
 )
-from toolkit.log import AnyLog, Log, calls_left_out, open_log
+from toolkit.log import AnyLog, Log, calls_left_out, collect, open_log
 from toolkit.notes import Note, note
 from toolkit.stats import Settings, Summary, settings_of
 from toolkit.stats.many.compare import ACCURACY
@@ -66,6 +67,7 @@ def run(
     metric: str | None = None,
     metrics: Metric | Iterable[Metric] = (),
     cost: str | None = None,
+    prices: GivenPrices = None,
     measure: str | None = None,
     rules: GivenRules = None,
     kw: float | None = None,
@@ -81,8 +83,9 @@ def run(
     whose groups are summarised too; `strata` names the column of `examples` within whose values they are resampled, by
     default `dataset` where `by` has it (`none`: all together); `weigh` how much each of these values counts in means:
     `equal`, or weights by value, in place of how many examples each has; `metric` is what ranks, by default accuracy,
-    or the first quality that the run has where nothing is judged; among equals the `cost` does, by default tokens where
-    they are logged; `metrics` are metrics of one's own; `measure` is another column of traces (0 to 1) in place of
+    or the first quality that the run has where nothing is judged; among equals the `cost` does, by default money where
+    there are prices, else tokens where they are logged; `prices` (a TOML file, or `Prices`) take the place of those of
+    the policy file; `metrics` are metrics of one's own; `measure` is another column of traces (0 to 1) in place of
     `correct`; `rules` a file or classes with stopping rules and selects of one's own.
     `settings` are those of the intervals, or some of them are given by keyword (`seed`, `resamples`, `level`,
     `method`, `kw`, `eur_per_kwh`; by default those of `Settings()`). `block_examples` is how many examples are read
@@ -97,8 +100,9 @@ def run(
         raise InvalidError(f"`block_examples` is {block_examples}; it takes an integer, at least 1")
     if policies is None:
         log = open_log(log)
-        policies = suite(log, where)
+        policies = suite(log, where, prices)
     file, metrics = load_policies(policies, rules), user_metrics(metrics)
+    priced = file.prices if prices is None else load_prices(prices)
     log, contents = opened(log)
     suite_notes = tuple(of_suite(file.left_out, file.where if where is None else None))
     if where is None:
@@ -111,15 +115,15 @@ def run(
     check_labels(metrics, examples.labels)
     chosen = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
     if file.standard and baseline is None:
-        baseline = largest_majority(map(policy_record, chosen))
+        baseline = usual_baseline([*map(policy_record, chosen)])
+    plain = with_columns(columns_of(chosen), columns_with(priced))
     if cost is not None:
-        plain = with_columns(columns_of(chosen))
         cost = cost_named(cost, with_columns(user_columns(metrics, plain), plain)).called
-    plan = ReplayPlan(log, contents, examples, measure, file.prices, block_examples)
+    plan = ReplayPlan(log, contents, examples, measure, priced, block_examples)
     replay = _replay(plan, chosen, strict, baseline)
     coverage = replay.coverage
     records = tuple(map(policy_record, replay.policies))
-    columns = with_columns(columns_of(replay.policies))
+    columns = with_columns(columns_of(replay.policies), plain)
     columns = with_columns(user_columns(metrics, columns), columns)
     summariser = Summariser(replay.outcomes, records, metric or ACCURACY, cost, baseline, columns, settings)
     check_ranking(summariser.metric, replay.outcomes.schema.names(), examples.labels, columns, settings)
@@ -129,7 +133,7 @@ def run(
         statistics = summariser.summary()
         suite_notes = (
             *suite_notes,
-            note("unjudged", f"no example is judged, so policies are ranked by `{qualities[0]}`"),
+            note("unjudged", f"{_without_accuracy(chosen)}, so policies are ranked by `{qualities[0]}`"),
         )
     _check_ranked(statistics, summariser, measure, log.address)
     frame = examples.frame.filter(coverage.keep)
@@ -138,7 +142,7 @@ def run(
     thresholds, bands = sweep_tables(replay.sweeps, coverage.excluded, settings)
     warned = tuple(note("log", text) for text in log.warnings)
     failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
-    unlike = _unlike(replay.policies, contents, statistics, summariser)
+    unlike = _unlike(log, replay.policies, contents, statistics, summariser)
     orders = order_notes(log, contents, replay.policies, frame, baseline)
     notes = (
         *suite_notes, *warned, *failed, *reused, *crossed, *coverage.notes(len(examples.frame)), *unlike, *orders,
@@ -146,6 +150,7 @@ def run(
     )  # fmt: skip
     ranked: dict[str, Any] = {"metric": summariser.metric, "cost": cost, "measure": plan.measure or "correct"}
     ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
+    ranked |= {"prices": priced.record()} if priced is not None else {}
     drawn = {"strata": examples.strata, "weights": examples.weights}
     request = {"baseline": baseline, "where": where, "by": list(by), **drawn, **ranked}
     return Result(
@@ -160,18 +165,32 @@ def run(
         provenance=_provenance(log, coverage, records, statistics, settings, request, notes),
         thresholds=thresholds,
         bands=bands,
+        positions=threshold_curves(plan.among(frame["example_id"]), replay.policies),
         examples=frame,
         source=RunSource(plan.among(frame["example_id"]), replay.policies, replay.acting),
     )
 
 
 def _unlike(
-    policies: Sequence[Policy], contents: Contents, statistics: Summary, summariser: Summariser
+    log: Log, policies: Sequence[Policy], contents: Contents, statistics: Summary, summariser: Summariser
 ) -> Iterator[Note]:
-    """The warning that the cost of the front counts calls of several pools, or revisions, as equal."""
+    """The warning that the cost of the front counts calls of several pools, or revisions, or tokens of several models
+    as equal.
+    """
     pools = {name for policy in policies if not policy.diagnostic for name in policy.slices(contents)}
-    for cost in statistics.ranks.filter(pl.col("metric") != summariser.metric)["metric"].unique():
-        yield from unlike_calls(pools, metric_column(cost, summariser.columns))
+    for name in statistics.ranks.filter(pl.col("metric") != summariser.metric)["metric"].unique():
+        cost = metric_column(name, summariser.columns)
+        yield from unlike_calls(pools, cost)
+        if len(pools) > 1 and cost.unit == "tokens":
+            traces = log.scan("traces", ["example_id", "pool", "model"]).filter(pl.col("pool").is_in(sorted(pools)))
+            models = traces.group_by("example_id").agg(pl.col("model").unique()).filter(pl.col("model").list.len() > 1)
+            names = collect(models.select(pl.col("model").explode().unique()), log)["model"]
+            yield from unlike_tokens(names.to_list(), cost)
+
+
+def _without_accuracy(policies: Sequence[Policy]) -> str:
+    """Why no policy has an accuracy."""
+    return "no example is judged" if any(policy.answers for policy in policies) else "no policy gives an answer"
 
 
 def _qualities(statistics: Summary, columns: Sequence[OutcomeColumn]) -> list[str]:
@@ -192,9 +211,14 @@ def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | No
             "can be ranked by accuracy; import the log with gold answers, or set `measure` (of `replay` or of the "
             "policy file) to another column"
         )
+        if not any(policy.answers for policy in summariser.policies):
+            measures = listed([one.name for one in columns if one.judges and one.name != "correct" and not one.family])
+            unjudged = (
+                f"no policy gives an answer, and {measures} are null on all examples; log what they count as right"
+            )
         lacking = unjudged if metric == ACCURACY else f"no policy has a value of `{metric}`"
         raise UnknownError(f"{address}: {lacking}{others}")
-    if cost is not None and cost_named(cost, columns).metric not in known:
+    if cost is not None and cost_named(cost, columns, known.to_list().__contains__).metric not in known:
         there = [column for column in columns if column.metric in known]
         raise UnknownError(f"{address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from replay.runs.saved.findings import Findings
+from replay.runs.saved.promise import within_margin
 from replay.runs.saved.provenance import PolicyRecord
-from toolkit.columns import cost_named, metric_column
-from toolkit.errors import counted
+from toolkit.columns import PERCENTILES, OutcomeColumn, cost_named, metric_column
+from toolkit.errors import UnknownError, counted
 from toolkit.show import (
     WIDTH,
     NumberWithInterval,
@@ -37,7 +38,7 @@ ROWS = 40
 """Rows that a printed table shows where sweeps are long; `table.csv` has all."""
 OF_SWEEP = 10
 """Rows of each sweep that a terminal shows."""
-OF_SUITE, OF_SUITE_GROUP = 10, 5
+OF_SUITE, OF_SUITE_GROUP = 7, 4
 """Rows that a terminal shows of the standard suite, and of a group of it."""
 SUITE_ON_PAPER = 16
 """Rows of the standard suite in LaTeX."""
@@ -51,8 +52,8 @@ def ranked_input(result: Findings, margin: float | None = None, cost: str | None
     """Input of the ranked table and the figure from a result; `cost` in place of the one that it was ranked by."""
     summariser = result.summariser
     cost_name = summariser.cost if cost is None else cost_named(cost, summariser.columns).called
-    return RankedInput(
-        summary=result.summary,
+    results = RankedInput(
+        summary=pl.concat([result.summary, _percentiles(result)]),
         comparisons=result.comparisons,
         policies=tuple(policy_row(p) for p in result.policies),
         n=result.statistics.n,
@@ -71,6 +72,21 @@ def ranked_input(result: Findings, margin: float | None = None, cost: str | None
         ranks=result.ranks,
         columns=summariser.columns,
     )
+    return replace(results, within=lambda: within_margin(result, margin, str(results.cost.metric)))
+
+
+def _percentiles(result: Findings) -> pl.DataFrame:
+    """Rows as of `summary` with the percentiles of each policy's seconds, where some are logged."""
+    if not result.summary.filter(metric="latency_s").drop_nulls("estimate").height:
+        return result.summary.clear()
+    parts = []
+    for column in PERCENTILES:
+        share, name = column.name.partition("_")[0], pl.lit(column.metric)
+        ends = pl.col(share), pl.col(f"{share}_low"), pl.col(f"{share}_high")
+        cells = [end.alias(to) for end, to in zip(ends, ("estimate", "low", "high"), strict=True)]
+        parts.append(result.seconds.select("policy", *cells, metric=name, n=pl.col("examples"), method=pl.lit(None)))
+    schema = result.summary.schema
+    return pl.concat(parts).select(pl.col(name).cast(dtype) for name, dtype in schema.items())
 
 
 def policy_row(policy: PolicyRecord) -> PolicyRow:
@@ -91,6 +107,7 @@ def group_inputs(result: Findings, whole: RankedInput) -> list[RankedInput]:
             n=statistics.n,
             leader=statistics.leader,
             notes=statistics.notes,
+            within=None,
             title=", ".join(f"{column} = {value}" for column, value in zip(result.by, group, strict=True)),
         )
         for group, statistics in result.groups.items()
@@ -129,7 +146,7 @@ def write_display(
     on_paper = RowLimits(ROWS, most=most)
     printed = chosen(ranked, columns, on_paper)
     (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
-    (folder / "table.csv").write_text(chosen(ranked, columns).csv(), encoding="utf-8")
+    (folder / "table.csv").write_text(whole_csv(ranked, columns), encoding="utf-8")
     write_latex(folder / "table.tex", {"policies": printed}, width)
     if groups:
         tables = [chosen(group, columns, RowLimits(ROWS, rest="summary_by.parquet")) for group in groups]
@@ -159,8 +176,27 @@ def as_frame(rows: Sequence[Any], kind: type) -> pl.DataFrame:
 
 def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | RowLimits | None = None) -> Table:
     """The ranked table with the columns asked for, by default all."""
-    table = ranked_table(ranked, limit)
-    return table.only(columns) if columns else table
+    if not columns:
+        return ranked_table(ranked, limit)
+    known = set(ranked.summary.drop_nulls("estimate")["metric"])
+    names = [_as_metric(name, ranked.columns, known) for name in columns]
+    return ranked_table(ranked, limit, names).only(names)
+
+
+def whole_csv(ranked: RankedInput, columns: Sequence[str] = ()) -> str:
+    """The ranked table as CSV: all rows, and the percentiles of seconds unless columns are named."""
+    also = [str(column.metric) for column in PERCENTILES]
+    return (chosen(ranked, columns) if columns else ranked_table(ranked, also=also)).csv()
+
+
+def _as_metric(name: str, columns: Sequence[OutcomeColumn], known: Collection[str]) -> str:
+    """The metric of a cost that is named by its heading (`tokens` names those that are logged); else the name."""
+    short = name.strip().casefold()
+    names = [str(one.metric) for one in PERCENTILES if short == one.header.partition(" ")[0]]
+    try:
+        return names[0] if names else str(cost_named(name, columns, known.__contains__).metric)
+    except UnknownError:
+        return name
 
 
 def in_short(result: Findings) -> Iterator[str]:

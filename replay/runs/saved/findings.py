@@ -133,6 +133,7 @@ class Summariser:
             labels=self.outcomes.labels,
             baseline=self.baseline,
             leaders=[policy.name for policy in self.policies if not policy.diagnostic],
+            also=[policy.base for policy in self.policies if policy.base and not policy.answers],
             metric=self.metric,
             cost=self.cost,
             sweeps=[policy.sweep or policy.name for policy in self.policies],
@@ -197,6 +198,8 @@ class Findings:
     notes: tuple[Note, ...]
     simulated: bool
     provenance: Mapping[str, Any]
+    positions: pl.DataFrame | None
+    """Means at every threshold of policies that answer while a text unfolds."""
     thresholds: pl.DataFrame | None
     """Every distinct threshold of each gate with the threshold `all`, one row each: exact means."""
     bands: pl.DataFrame | None

@@ -17,6 +17,7 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.engine.calls import GENERATION, CallSegment, Cutting, Realization, Reveals
+from replay.engine.costs import CallKey, ScoreCalls, TraceCalls
 from replay.policies.base import Policy
 from replay.runs.passes.passes import PathPart, ReplayPlan, paths
 from replay.runs.passes.store import FrameWriter, words_of
@@ -135,7 +136,7 @@ def _frames(
     block: LogBlock, parts: Sequence[PathPart], names: Sequence[str], orders: _Orders
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """The four tables of a block."""
-    paid: dict[tuple[str, str | None], np.ndarray] = {}
+    paid: dict[CallKey, np.ndarray] = {}
     stops: list[pl.DataFrame] = []
     for one in parts:
         for realization in one.path.realizations:
@@ -148,8 +149,12 @@ def _frames(
                 if certain.any():
                     paid_parts = _parts(segment.where(certain), orders)
                     stops += (_stops(block, each, one, part, names[one.number]) for each in paid_parts)
-    yield TRACES, pl.concat([_traces(block, name, on) for (name, by), on in paid.items() if by is None])
-    yield SCORES, pl.concat([_scores(block, name, by, on) for (name, by), on in paid.items() if by is not None] or [
+    yield TRACES, pl.concat([_traces(block, key.slice, on) for key, on in paid.items() if key.of_traces] or [
+        pl.DataFrame(schema=_TRACES)
+    ])  # fmt: skip
+    yield SCORES, pl.concat([
+        _scores(block, key.slice, key.verifier, on) for key, on in paid.items() if key.verifier is not None
+    ] or [
         pl.DataFrame(schema=_SCORES)
     ])  # fmt: skip
     yield ORDERS, pl.concat([_order(block, number, orders) for number in orders.walked] or [
@@ -158,6 +163,10 @@ def _frames(
     yield STOPS, pl.concat(stops or [pl.DataFrame(schema=_STOPS)])
 
 
+_TRACES: Schema = {
+    "example_id": pl.String, "slice": pl.String, "sample": pl.Int32, "trace_id": pl.String, "answer": pl.String,
+    "valid": pl.Boolean, "correct": pl.Float64, **dict.fromkeys(COSTS[:-1], pl.Float64),
+}  # fmt: skip
 _SCORES: Schema = {
     "example_id": pl.String, "slice": pl.String, "sample": pl.Int32, "verifier": pl.String, "score": pl.Float64,
     **dict.fromkeys(CHECK_COSTS, pl.Float64),
@@ -219,10 +228,12 @@ def _parts(segment: CallSegment, orders: _Orders) -> Iterator[_PaidPart]:
     if segment.reveals is not None:
         yield _walked_part(segment, segment.reveals, orders)
         return
-    for name in dict.fromkeys(name for name, _ in segment.calls):
-        traces = segment.calls.get((name, None))
+    for name in dict.fromkeys(key.slice for key in segment.calls if key.slice):
+        traces = segment.calls.get(TraceCalls(name))
         masks: list[tuple[str | None, np.ndarray | None]] = [
-            (by, mask.among > 0) for (of, by), mask in segment.calls.items() if of == name and by is not None
+            (key.verifier, mask.among > 0)
+            for key, mask in segment.calls.items()
+            if key.slice == name and key.verifier is not None
         ]
         none = np.zeros(len(next(iter(segment.calls.values())).count), dtype=np.int64)
         generation, generated = none - 1, none
@@ -256,7 +267,7 @@ def _walked_part(segment: CallSegment, reveals: Reveals, orders: _Orders) -> _Pa
     verifier = lowest = None
     if (by := reveals.verifying) is not None:
         verifier, lowest = by.verifier, by.lowest
-        on = segment.calls[reveals.slice, verifier].among > 0
+        on = segment.calls[ScoreCalls(reveals.slice, verifier)].among > 0
         samples, verified = _among(reveals.samples, reveals.steps, on)
         how = np.where(by.together, TOGETHER, VERIFIED).astype(object)
         same = by.order == reveals.order

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,8 +19,8 @@ PACKAGES = ("thinkback", "polars", "numpy", "pyarrow", "duckdb")
 @dataclass(frozen=True)
 class PolicyRecord:
     """A policy of a result: its name and kind, what it sees that no policy in service could, its sweep's name, size and
-    its own values of the sweep's keys, what its flips are counted against, what tables call it if not by its name, and
-    all of its settings as plain data.
+    its own values of the sweep's keys, what it is compared with by itself, what tables call it if not by its name,
+    all of its settings as plain data, and whether it answers, so that its flips can be counted.
     """
 
     name: str
@@ -32,18 +32,19 @@ class PolicyRecord:
     base: str = ""
     label: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    answers: bool = True
 
 
 def policy_record(policy: Policy) -> PolicyRecord:
     """A policy as data."""
     return PolicyRecord(
         policy.name, policy.kind, policy.diagnostic, policy.sweep, policy.sweep_size, policy.swept,
-        policy.flips_against, policy.label, _describe_policy(policy),
+        policy.flips_against, policy.label, _describe_policy(policy), policy.answers,
     )  # fmt: skip
 
 
-def largest_majority(policies: Iterable[PolicyRecord]) -> str | None:
-    """The plain vote over most traces, by the settings of policies; None where none votes."""
+def usual_baseline(policies: Sequence[PolicyRecord]) -> str | None:
+    """The plain vote over most traces, by the settings of policies, else a plain ranking; None where there is none."""
     votes = [
         (int(one.settings["max_traces"]), -number, one.name)
         for number, one in enumerate(policies)
@@ -52,7 +53,25 @@ def largest_majority(policies: Iterable[PolicyRecord]) -> str | None:
         and not one.diagnostic
         and isinstance(one.settings.get("max_traces"), int)
     ]
-    return max(votes)[2] if votes else None
+    plain = (one.name for one in policies if one.settings.get("multiplier") == 1)
+    return max(votes)[2] if votes else next(plain, None)
+
+
+def one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
+    """The policy of one attempt at what the baseline draws from, the exact mean if there is one; None without, and
+    where the baseline is one itself.
+    """
+    known = {policy.name: policy for policy in policies}
+    settings = known[baseline].settings if baseline in known else {}
+    plain = [
+        (not one.settings.get("expected"), number, one.name)
+        for number, one in enumerate(known.values())
+        if not one.diagnostic
+        and one.settings.get("max_traces") == 1
+        and one.settings.get("pool") == settings.get("pool")
+    ]
+    few = settings.get("pool") is None or settings.get("max_traces") == 1
+    return None if few or not plain else min(plain)[2]
 
 
 def _describe_policy(policy: Policy) -> dict[str, Any]:

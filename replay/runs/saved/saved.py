@@ -9,9 +9,9 @@ import io
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -20,11 +20,13 @@ from replay.runs.passes.example_set import ExampleSet, groups_of, label_codes
 from replay.runs.passes.store import KEYS
 from replay.runs.saved.findings import OUTCOMES, Findings, Scratch, Summariser
 from replay.runs.saved.provenance import PolicyRecord, write_record
-from replay.runs.saved.saved_folder import RUN, SavedFolder, read_sealed, write_sealed
+from replay.runs.saved.saved_folder import RECORD, RUN, SavedFolder, read_sealed, write_sealed
 from toolkit import documents
-from toolkit.columns import OutcomeColumn
-from toolkit.errors import FormatError, WriteError, first_line
+from toolkit.columns import OutcomeColumn, metric_column
+from toolkit.errors import FormatError, InvalidError, ThinkbackError, WriteError, first_line, listed, quote
+from toolkit.models import numbers, of_hints, of_schema, several
 from toolkit.notes import Note, Severity
+from toolkit.settings import Checked, check, from_table, setting
 from toolkit.stats import Settings, Summary
 from toolkit.stats.metrics.outcomes import ANSWER, Key, Part, Store
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
@@ -34,7 +36,10 @@ if TYPE_CHECKING:
 
 
 FRAMES = {
-    **{name: name for name in ("summary", "comparisons", "ranks", "seconds", "thresholds", "bands", "examples")},
+    **{
+        name: name
+        for name in ("summary", "comparisons", "ranks", "seconds", "thresholds", "bands", "positions", "examples")
+    },
     **{f"{name}_by": f"by_{name}" for name in ("summary", "comparisons", "ranks")},
 }
 """Frames of a result by the names of their files."""
@@ -192,80 +197,186 @@ def read_findings(address: str | Path, owner: object = None) -> dict[str, Any]:
         raise FormatError(f"the result in `{folder.path}` can't be read: {first_line(error)}") from None
 
 
+def _notes(given: Any, place: str) -> tuple[Note, ...]:
+    """A field's reader: notes as `Note.record` writes them, policies and metrics as lists, or none."""
+    records = [] if given == [] else several(of_hints(_NoteRecord))(given, place)
+    return tuple(Note(one.code, one.text, Severity(one.severity), one.policies, one.metrics) for one in records)
+
+
+@dataclass(frozen=True)
+class _NoteRecord:
+    code: str
+    severity: Literal["warning", "note"]
+    text: str
+    policies: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+
+def _swept(given: Any, place: str) -> tuple[tuple[str, Any], ...]:
+    """A field's reader: pairs of a sweep's key and the policy's value, infinities among these."""
+    if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 2 for one in given):
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of pairs")
+    return tuple((str(key), INFINITE.get(value, value) if isinstance(value, str) else value) for key, value in given)
+
+
+def _policies(given: Any, place: str) -> tuple[PolicyRecord, ...]:
+    """A field's reader: policies by their records but for their settings, which run.json has."""
+    tables = several(lambda one, place: dict(_table(one, place)))(given, place)
+    swept = [_swept(one.pop("swept", []), f"{place}.swept") for one in tables]
+    records = [
+        of_hints(PolicyRecord)({key: value for key, value in one.items() if key != "settings"}, place) for one in tables
+    ]
+    if len({one.name for one in records}) < len(records):
+        raise InvalidError(f"`{place}` has a name twice")
+    return tuple(replace(one, swept=pairs) for one, pairs in zip(records, swept, strict=True))
+
+
+def _table(given: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidError(f"`{place}` is {quote(given)}; it takes a table")
+    return given
+
+
+def _weights(given: Any, place: str) -> dict[str, float] | None:
+    """A field's reader: weights by stratum, above 0; or null."""
+    if given is None:
+        return None
+    table = _table(given, place)
+    numbers(float, np.nextafter(0.0, 1.0))(list(table.values()), place)
+    return dict(table)
+
+
+@dataclass(frozen=True)
+class _Statistics(Checked):
+    """What a summary has beside its frames."""
+
+    leader: str | None = setting()
+    n: int = setting(low=0)
+    judged: int = setting(low=0)
+    seconds: str | None = setting()
+    notes: tuple[Note, ...] = setting(read=_notes)
+
+
+@dataclass(frozen=True)
+class _SavedRecord(Checked):
+    """What is no frame, as `seal_findings` writes it."""
+
+    metric: str = setting()
+    cost: str | None = setting()
+    baseline: str | None = setting()
+    by: tuple[str, ...] = setting()
+    simulated: bool = setting()
+    settings: Settings = setting()
+    labels: tuple[str, ...] | None = setting()
+    strata: str | None = setting()
+    weights: Mapping[str, float] | None = setting(read=_weights)
+    statistics: _Statistics = setting()
+    groups: tuple[_Statistics, ...] = setting()
+    notes: tuple[Note, ...] = setting(read=_notes)
+    dropped: Mapping[str, str] = setting()
+    excluded: Mapping[str, str] = setting()
+    columns: tuple[OutcomeColumn, ...] = setting(read=several(of_hints(OutcomeColumn)))
+    policies: tuple[PolicyRecord, ...] = setting(read=_policies)
+    files: Mapping[str, str] = setting()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        missing = sorted(
+            {OUTCOMES, *(f"{name}.parquet" for name in (*STATISTICS, "seconds", "examples"))} - {*self.files}
+        )
+        if missing:
+            raise InvalidError(f"`files` lacks {listed(missing)}")
+        names = {policy.name for policy in self.policies}
+        leaders = [one.leader for one in (self.statistics, *self.groups)]
+        if unknown := {self.baseline, *leaders} - names - {None}:
+            raise InvalidError(
+                f"its baseline and its leaders are policies, and {quote(min(map(str, unknown)))} is none"
+            )
+        cost = {column.name for column in self.columns if column.cost} | {None}
+        if self.cost not in cost or not metric_column(self.metric, self.columns).quality:
+            raise InvalidError(f"its metric is a quality and its cost a cost of `columns`: {self.metric}, {self.cost}")
+
+
+@dataclass(frozen=True)
+class _LogRecord(Checked):
+    """The log of a run, as run.json has it."""
+
+    address: str = setting()
+    name: str = setting()
+    sha256: str = setting()
+    simulated: bool = setting()
+
+
+@dataclass(frozen=True)
+class _RunRecord:
+    """The parts of run.json that are read again."""
+
+    log: _LogRecord = setting()
+    policies: tuple[dict[str, Any], ...] = setting(read=several(lambda one, place: dict(_table(one, place))))
+    where: str | None = setting(None)
+    measure: str = setting("correct")
+    verifications_free: Mapping[str, Any] = setting({})
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
 def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
+    where, of_run = (f"`{folder.path / name}`" for name in (RECORD, RUN))
     files = {name: f"{name}.parquet" for name in FRAMES}
+    provenance = documents.parse_json(documents.read_text(folder.file(RUN), of_run), of_run)
+    try:
+        known, run = from_table(_SavedRecord, record), of_schema(_RunRecord)(provenance, RUN)
+    except ThinkbackError as error:
+        raise error.about(f"{where} is no record of a result: ") from None
     frames = {name: pl.read_parquet(folder.file(file)) for name, file in files.items() if folder.has(file)}
-    where = f"`{folder.path / RUN}`"
-    provenance = documents.parse_json(documents.read_text(folder.file(RUN), where), where)
-    labels = None if record["labels"] is None else tuple(record["labels"])
-    pairs = zip(record["policies"], provenance["policies"], strict=True)
-    policies = tuple(_policy({**one, "settings": settings}) for one, settings in pairs)
+    columns = frames["examples"].columns
+    if len(known.policies) != len(run.policies) or not {*known.by, known.strata} - {None} <= {*columns}:
+        raise FormatError(f"{where} does not fit to the files beside it: replay again")
+    policies = tuple(replace(one, settings=given) for one, given in zip(known.policies, run.policies, strict=True))
     names = tuple(policy.name for policy in policies)
-    by = tuple(record["by"])
+    examples = ExampleSet(frames["examples"], known.labels, known.strata, known.weights)
     summariser = Summariser(
-        outcomes=_SavedOutcomes(
-            folder, ExampleSet(frames["examples"], labels, record.get("strata"), record.get("weights")), names
-        ),
+        outcomes=_SavedOutcomes(folder, examples, names),
         policies=policies,
-        metric=record["metric"],
-        cost=record["cost"],
-        baseline=record["baseline"],
-        columns=tuple(_column(one) for one in record["columns"]),
-        settings=Settings(**record["settings"]),
+        metric=known.metric,
+        cost=known.cost,
+        baseline=known.baseline,
+        columns=known.columns,
+        settings=known.settings,
     )
-    groups = {}
-    for (group, texts, _), statistics in zip(groups_of(frames["examples"], by), record["groups"], strict=True):
-        conditions = [pl.col(name).eq_missing(pl.lit(text)) for name, text in zip(by, texts, strict=True)]
+    groups, places = {}, list(groups_of(frames["examples"], known.by))
+    if len(places) != len(known.groups):
+        raise FormatError(f"{where} has {len(known.groups):,} groups, and its examples make {len(places):,}")
+    for (group, texts, _), statistics in zip(places, known.groups, strict=True):
+        conditions = [pl.col(name).eq_missing(pl.lit(text)) for name, text in zip(known.by, texts, strict=True)]
         by_group = {
-            name: frames[f"{name}_by"].filter(conditions).drop(by) for name in STATISTICS if f"{name}_by" in frames
-        }
-        groups[group] = _summary(by_group, summariser.metric, statistics)
+            name: frames[f"{name}_by"].filter(conditions).drop(known.by)
+            for name in STATISTICS if f"{name}_by" in frames
+        }  # fmt: skip
+        groups[group] = _summary(by_group, known.metric, statistics)
     return {
         "summariser": summariser,
-        "statistics": _summary(frames, summariser.metric, record["statistics"]),
+        "statistics": _summary(frames, known.metric, known.statistics),
         "groups": groups,
-        "by": by,
-        "dropped": record["dropped"],
-        "excluded": record["excluded"],
-        "notes": tuple(map(_note, record["notes"])),
-        "simulated": record["simulated"],
+        "by": known.by,
+        "dropped": known.dropped,
+        "excluded": known.excluded,
+        "notes": known.notes,
+        "simulated": known.simulated,
         "provenance": provenance,
         "thresholds": frames.get("thresholds"),
         "bands": frames.get("bands"),
+        "positions": frames.get("positions"),
         "examples": frames["examples"],
         "folder": folder,
         "saved_seconds": frames["seconds"],
     }
 
 
-def _summary(frames: Mapping[str, pl.DataFrame], metric: str, statistics: Mapping[str, Any]) -> Summary:
-    return Summary(
-        summary=frames["summary"],
-        comparisons=frames["comparisons"],
-        metric=metric,
-        leader=statistics["leader"],
-        n=statistics["n"],
-        judged=statistics["judged"],
-        seconds=statistics["seconds"],
-        notes=tuple(map(_note, statistics["notes"])),
-        ranks=frames["ranks"],
-    )
-
-
-def _note(record: Mapping[str, Any]) -> Note:
-    policies, metrics = tuple(record["policies"]), tuple(record["metrics"])
-    return Note(record["code"], record["text"], Severity(record["severity"]), policies, metrics)
-
-
-def _policy(record: Mapping[str, Any]) -> PolicyRecord:
-    swept = tuple(
-        (key, INFINITE.get(value, value) if isinstance(value, str) else value) for key, value in record["swept"]
-    )
-    return replace(PolicyRecord(**record), swept=swept)
-
-
-def _column(record: Mapping[str, Any]) -> OutcomeColumn:
-    return OutcomeColumn(**{**record, "ratio": tuple(record["ratio"])})
+def _summary(frames: Mapping[str, pl.DataFrame], metric: str, statistics: _Statistics) -> Summary:
+    values: dict[str, Any] = {one.name: getattr(statistics, one.name) for one in fields(statistics)}
+    return Summary(metric=metric, **values | {name: frames[name] for name in STATISTICS})
 
 
 def pack(result: Findings, write: Callable[[Path], None]) -> bytes:

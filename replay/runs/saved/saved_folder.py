@@ -13,9 +13,12 @@ from replay.runs.saved.provenance import finite
 from toolkit import documents
 from toolkit.errors import DamagedError, FormatError, NotFoundError, quote
 from toolkit.log.read.footers import hash_file
+from toolkit.settings import of_kind
 
 FORMAT, VERSION = "thinkback result", 4
 RECORD, RUN = "result.json", "run.json"
+WITHIN_REPORT = "result"
+"""The folder of a report that holds its result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +69,12 @@ def write_sealed(folder: Path, record: Mapping[str, Any]) -> None:
     """Write the record of a result, with the hashes of the files that lie in the folder, and its own."""
     paths = (file for file in sorted(folder.iterdir()) if file.suffix == ".parquet" or file.name == RUN)
     files = {file.name: hash_file(file) for file in paths}
-    body = _text({**record, "files": files})
+    write_hashed(folder, {**record, "files": files})
+
+
+def write_hashed(folder: Path, record: Any) -> None:
+    """Write the record of a result with its hash."""
+    body = _text(record)
     head = f'{{"format": {json.dumps(FORMAT)}, "version": {VERSION}, "sha256": "{_digest(body)}",\n"record": '
     (folder / RECORD).write_text(head + body + "}\n", encoding="utf-8")
 
@@ -77,6 +85,8 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
     Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
     folder = documents.at_home(address).resolve()
+    if not (folder / RECORD).exists() and is_saved_result(folder / WITHIN_REPORT):
+        folder /= WITHIN_REPORT
     if not (folder / RECORD).is_file():
         why = "no such folder" if not folder.exists() else f"it holds no `{RECORD}`"
         raise FormatError(f"`{address}` is no saved result: {why}; `thinkback replay … --out DIR` writes one")
@@ -92,13 +102,16 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
     record = document.get("record")
     if not isinstance(record, Mapping) or _digest(_text(record)) != document.get("sha256"):
         raise DamagedError(f"{where} is damaged: it is not what was saved; replay again")
-    for name in record["files"]:
+    hashes = of_kind(Mapping[str, str], record.get("files"))
+    if hashes is None or RUN not in hashes or any(Path(name).name != name for name in hashes):
+        raise FormatError(f"{where}: `files` is no table of the hashes of its files by name: replay again")
+    for name in hashes:
         if not (folder / name).is_file():
             raise DamagedError(f"the result in `{folder}` is damaged: `{name}` is missing; replay again")
-    return SavedFolder(folder, record["files"], owner), record
+    return SavedFolder(folder, hashes, owner), record
 
 
-def _text(record: Mapping[str, Any]) -> str:
+def _text(record: Any) -> str:
     return json.dumps(finite(record), ensure_ascii=False, allow_nan=False)
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay.analyses.report.trace_buckets import Bucket
-from replay.studies.kit.published import PublishedDataset, PublishedWork
-from toolkit.errors import UnknownError, suggest
+from replay.studies.kit.published import PublishedDataset, PublishedWork, published_datasets
 
 CAP = 15
 """Traces per claim of the published tables that have no cap of their own."""
@@ -37,9 +36,7 @@ WORK = PublishedWork(
 
 def published(name: str) -> PublishedDataset:
     """The published numbers of `quantemp` or `claimdecomp`. Raises ThinkbackError for any other name."""
-    if name not in WORK.datasets:
-        raise UnknownError(f"nothing is published on `{name}`; {suggest(name, WORK.datasets)}")
-    return PublishedDataset(WORK, WORK.datasets[name])
+    return published_datasets(WORK, name)[0]
 
 
 def published_claims(numbers: PublishedDataset | None) -> int | None:

@@ -11,8 +11,7 @@ from replay.data.contents import opened
 from replay.studies.factcheck.cases import case_lines, cases_csv, cases_markdown
 from replay.studies.factcheck.figures import figures, undone
 from replay.studies.factcheck.further_tables import FURTHER_TABLES, THESIS_BUDGETS
-from replay.studies.factcheck.published import CAP, TOTALS, published_claims
-from replay.studies.factcheck.published import published as numbers_of
+from replay.studies.factcheck.published import CAP, TOTALS, WORK, published_claims
 from replay.studies.factcheck.runs import (
     FactcheckSetting,
     choose,
@@ -25,7 +24,8 @@ from replay.studies.factcheck.study import LARGER, OTHER, Study, study_log
 from replay.studies.factcheck.tables import APPENDIX, MAIN_TABLES
 from replay.studies.factcheck.verdicts import VERDICTS, findings
 from replay.studies.kit.cells import left_out_note
-from replay.studies.kit.report import StudyReport, intervals_line, log_line, record_of
+from replay.studies.kit.published import published_datasets
+from replay.studies.kit.report import UNDONE, StudyReport, intervals_line, log_line, record_of
 from replay.studies.kit.sheet import Captions, Gap, Sheet, merge_notes, tables_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, InvalidError, argument, listed, quote
@@ -159,7 +159,7 @@ def study_factcheck(
     """
     check_margin(margin)
     width_inches = inches(width)
-    known = [numbers_of(name) for name in ([published] if isinstance(published, str) else published)]
+    known = published_datasets(WORK, published)
     opened_log, contents = opened(log)
     if not caps or min(caps) < 1:
         raise InvalidError(f"{argument('caps')} is {quote(list(caps))}; it takes {CAPS_FORM}")
@@ -225,7 +225,7 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking
             "What was replayed": merge_notes(studies, _replayed),
             **{f"Verdicts{after(one)}": [finding.sentence() for finding in findings(one)] for one in studies},
             **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
-            "What could not be done": [*lacking, *merge_notes(studies, undone)],
+            UNDONE: [*lacking, *merge_notes(studies, undone)],
         },
         record=record_of("factcheck", studies, record, _run_record),
         left_out={f"{run}{after(one)}": why for one in studies for run, why in one.left_out.items()},

@@ -24,7 +24,7 @@ from replay.runs.result.run import run
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.published import BUDGETS
 from replay.studies.kit.cells import cell, left_out_note, notes_beyond, unlogged, warnings_of
-from replay.studies.kit.published import PublishedDataset
+from replay.studies.kit.published import PublishedDataset, published_beside
 from toolkit.errors import (
     AmbiguousError,
     EmptyError,
@@ -106,9 +106,9 @@ class FactcheckSetting:
 
         Of the published numbers it has those of its own name, and where it is alone a single one by any name.
         """
-        numbers = next((one for one in published if one.dataset == one.work.dataset(dataset)), None)
+        numbers = published_beside(published, dataset, len(every) == 1)
         if len(every) == 1:
-            return replace(self, published=numbers or (published[0] if len(published) == 1 else None))
+            return replace(self, published=numbers)
         options, dev = {**self.options, "where": of_dataset(self.where, dataset)}, None
         if self.dev is not None:
             learnt = examples_of(log, matching(log, self.dev, "dev"), ["dataset"])["dataset"]

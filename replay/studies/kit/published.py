@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from toolkit.errors import UnknownError, suggest
+
 PublishedRow = Mapping[str, Any]
 """Numbers of one row of a published table, by its columns; empty where the work has no such row."""
-FindRow = Callable[[str, str], PublishedRow]
+FindRow = Callable[[str | None, str], PublishedRow]
 """Finds the published row of a data set and one more name."""
 
 
@@ -93,3 +95,26 @@ class PublishedDataset:
     def value(self, table: str, column: str, **keys: object) -> float | None:
         """The number in a row of a table; None where the work has no such row, or no number there."""
         return self.row(table, **keys).get(column)
+
+
+def published_datasets(work: PublishedWork, names: Sequence[str] | str) -> tuple[PublishedDataset, ...]:
+    """The data sets of a work by their plain or published names. Raises ThinkbackError for any other name."""
+    known = {name: work.dataset(name) for name in ([names] if isinstance(names, str) else names)}
+    for name, dataset in known.items():
+        if dataset is None:
+            raise UnknownError(f"nothing is published on `{name}`; {suggest(name, work.datasets)}")
+    return tuple(PublishedDataset(work, dataset) for dataset in known.values() if dataset is not None)
+
+
+def published_beside(known: Sequence[PublishedDataset], dataset: str, alone: bool) -> PublishedDataset | None:
+    """The published numbers that stand beside a log's data set: those of its name, and where it is `alone` in the log
+    those of a single one by any name; None where there are none.
+    """
+    by_name = next((one for one in known if one.dataset == one.work.dataset(dataset)), None)
+    return by_name or (known[0] if alone and len(known) == 1 else None)
+
+
+def published_name(known: Sequence[PublishedDataset], dataset: str, alone: bool) -> str | None:
+    """The work's name of the data set whose numbers stand beside one of a log."""
+    numbers = published_beside(known, dataset, alone)
+    return None if numbers is None else numbers.dataset

@@ -93,6 +93,10 @@ def intervals_line(provenance: Mapping[str, Any]) -> str:
     return f"intervals: {provenance['resamples']:,} resamples, level {provenance['level']:g}, seed {provenance['seed']}"
 
 
+UNDONE = "What could not be done"
+"""Heading of a report's list of what is missing."""
+
+
 @dataclass(frozen=True)
 class StudyReport:
     """A study of one log. `tables` are by the names of their files, and so are `figures`, drawn when first asked for.

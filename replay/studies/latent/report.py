@@ -7,7 +7,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from replay.runs.saved.provenance import versions
-from replay.studies.kit.report import StudyReport, drawn, intervals_line, log_line, record_of
+from replay.studies.kit.published import published_datasets
+from replay.studies.kit.report import UNDONE, StudyReport, drawn, intervals_line, log_line, record_of
 from replay.studies.kit.sheet import merge_notes, tables_of
 from replay.studies.latent.figures import FIGURES
 from replay.studies.latent.study import (
@@ -21,7 +22,7 @@ from replay.studies.latent.study import (
     ablations_of,
     study_log,
 )
-from replay.studies.latent.tables import COMPARED, SHEETS, VERDICT_SHEETS, captions, question
+from replay.studies.latent.tables import COMPARED, SHEETS, VERDICT_SHEETS, WORK, captions, question
 from replay.studies.latent.verdicts import Verdict
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
@@ -58,7 +59,7 @@ def study_latent(
     action: str | None = None,
     on: str | None = None,
     where: str | None = None,
-    published: bool = False,
+    published: Sequence[str] | str = (),
     answered: bool = False,
     ablations: bool = True,
     most: int = MOST_TRACES,
@@ -76,7 +77,8 @@ def study_latent(
     `thinkback fit-verifier` adds. `pool` is sampled from, by default the largest; `probe` holds single attempts, by
     default the coldest such pool that the verifier scored; `action` revises these. `on` and `where` are conditions on
     the training rows (the split `train`) and on the examples that are reported (the test split where there is one).
-    With `published` the paper's numbers stand beside. A judged trace without an answer is a wrong one; `answered`
+    `published` names data sets of the paper whose numbers stand beside those of the same name, or beside the only one.
+    A judged trace without an answer is a wrong one; `answered`
     leaves them out everywhere. `ablations` fit further verifiers, each with so many `seeds`, on `most` traces of each
     data set, pool and part (0: all) and, where many are fitted, at so many `positions` of layer and token (0: all).
     Votes are means over `orders`. Figures are `width` wide (`3.3in`, `84mm`, or inches).
@@ -91,8 +93,8 @@ def study_latent(
     check_log(log)
     setting = LatentSetting(
         verifiers=(verifier,) if isinstance(verifier, str) else tuple(verifier), pool=pool, probe=probe, action=action,
-        on=on or TRAIN, where=where, published=published, answered=answered, ablations=ablations, most=most,
-        positions=positions, seeds=seeds, orders=orders,
+        on=on or TRAIN, where=where, published=published_datasets(WORK, published), answered=answered,
+        ablations=ablations, most=most, positions=positions, seeds=seeds, orders=orders,
         settings=Settings(resamples=resamples, level=level, seed=seed),
     )  # fmt: skip
     studies = study_log(log, setting)
@@ -109,7 +111,7 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
     words["What was measured"] = merge_notes(studies, _measured_on)
     for study in studies:
         words[f"Verdicts, {study.dataset}"] = [_sentence(verdict) for verdict in study.verdicts]
-    words["What could not be done"] = undone = merge_notes(studies, _missing_lines)
+    words[UNDONE] = undone = merge_notes(studies, _missing_lines)
     return StudyReport(
         title=f"Latent verifiers, on {name}",
         tables=tables,
@@ -148,6 +150,7 @@ def record(study: LatentStudy) -> dict[str, Any]:
         "where": study.where,
         "on": study.on,
         "trained": study.setting.trained,
+        "published": study.published,
         "verifiers": {pool.pool: pool.verifier for pool in study.pools},
         "states": study.states or None,
         "strategies": None if source is None else asdict(source),
@@ -179,5 +182,7 @@ def _measured_on(study: LatentStudy) -> Iterator[str]:
         source = study.strategies.source
         probe = "no probe" if source.probe is None else f"the probe from `{source.probe}`"
         yield f"strategies: samples from `{source.pool}`, {probe}, votes over {source.orders} orders"
+    if study.published is not None:
+        yield f"shown for comparison: the published numbers of {study.published}"
     yield intervals_line(provenance)
     yield "`run.json` holds all of this and the versions"

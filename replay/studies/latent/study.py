@@ -23,6 +23,7 @@ from replay.data.contents import Contents, read_contents
 from replay.latent import place_probes
 from replay.latent.place_probes import ModelArea, PlaceArea, PlacedTraces, SeededArea
 from replay.runs.compare.curves import curves
+from replay.studies.kit.published import PublishedDataset, published_name
 from replay.studies.latent.verdicts import Gains, MeasuredPool, Verdict, gains_of, kinds_of, measured, verdicts_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, ThinkbackError, UnknownError, UnsuitableError, argument, listed
@@ -159,10 +160,10 @@ class LatentSetting:
     `verifiers`: of these, that of a pool is the first that scored it. `pool` is sampled from, `probe` holds single
     attempts. `on` and `where`: conditions on the examples that verifiers were fitted on and that are reported.
     `trained`: how many training rows are among those to report, which `where` then leaves out.
-    `published`: whether the paper's numbers stand beside. `answered`: whether judged traces without an answer, which
-    are wrong ones, are left out everywhere. `seeds`: how often the ablations fit each classifier; `most`: the traces of
-    each data set, pool and part (trained on or measured) that they take, 0 for all; `positions`: the layers and tokens
-    that stand for all where many classifiers are fitted, 0 for all.
+    `published`: data sets of the paper whose numbers stand beside. `answered`: whether judged traces without an answer,
+    which are wrong ones, are left out everywhere. `seeds`: how often the ablations fit each classifier; `most`: the
+    traces of each data set, pool and part (trained on or measured) that they take, 0 for all; `positions`: the layers
+    and tokens that stand for all where many classifiers are fitted, 0 for all.
     """
 
     verifiers: tuple[str, ...]
@@ -172,7 +173,7 @@ class LatentSetting:
     on: str = TRAIN
     where: str | None = None
     trained: int = 0
-    published: bool = False
+    published: tuple[PublishedDataset, ...] = ()
     answered: bool = False
     ablations: bool = True
     most: int = MOST_TRACES
@@ -198,7 +199,7 @@ class LatentStudy:
     study scored, that which is sampled from first. `strategies`, `front`: None where the log cannot serve them,
     `gains`: of these; `scored`: of the first samples alone, where the verifier scored no others of the pool; `chosen`
     (E,): the examples on which their settings were chosen. `models`: that which wrote the traces of a pool. `missing`:
-    why something was not found, by what.
+    why something was not found, by what. `published`: the paper's data set whose numbers stand beside.
     """
 
     dataset: str
@@ -217,6 +218,7 @@ class LatentStudy:
     gains: Gains = field(default_factory=Gains)
     missing: Mapping[str, str] = field(default_factory=dict)
     ablations: Ablations = field(default_factory=Ablations)
+    published: str | None = None
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
@@ -236,7 +238,7 @@ class LatentStudy:
     def beside(self, pool: MeasuredPool) -> bool:
         """Whether the published numbers stand beside a pool: the paper measures greedy attempts."""
         greedy = next((table_pool for table_pool in self.table_pools if table_pool.temperature == 0), self.main)
-        return self.setting.published and pool is greedy
+        return self.published is not None and pool is greedy
 
     @property
     def main(self) -> MeasuredPool:
@@ -258,6 +260,8 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     if ids.is_empty():
         raise EmptyError(f"{argument('where')} names training rows alone; report others, such as split = 'test'")
     studies = tuple(_studies(log, contents, setting, ids, train))
+    alone = len(studies) == 1
+    studies = tuple(replace(one, published=published_name(setting.published, one.dataset, alone)) for one in studies)
     if not studies:
         raise EmptyError(f"{listed(setting.verifiers)} scored no judged traces of the reported examples")
     unserved = [study.missing[FRONT] for study in studies if FRONT in study.missing]
@@ -526,7 +530,8 @@ def _spread(numbers: Sequence[int], most: int) -> list[int]:
 def _ablation_notes(main: PlacedTraces, pool: str, few: Sequence[int], left_out: int, area: Interval) -> Iterator[str]:
     trained, measured = int(main.train.sum()), int((~main.train).sum())
     yield f"classifiers of one place each: fitted on {trained:,} traces of `{pool}`, measured on {measured:,}"
-    which = "all" if len(few) == len(main.places) else ", ".join(_place(main.places[at]) for at in few)
+    labels = (f"{layer}:{token}".replace("-", "−") for layer, token in (main.places[at] for at in few))
+    which = "all" if len(few) == len(main.places) else ", ".join(labels)
     yield f"where many are fitted, of {len(few)} of {len(main.places)} places: {which}"
     if left_out:
         width = "unknown" if area.low is None or area.high is None else f"{area.high - area.low:.3f}"
@@ -534,10 +539,6 @@ def _ablation_notes(main: PlacedTraces, pool: str, few: Sequence[int], left_out:
             f"{left_out:,} further traces are left out, whole questions by the seed (`--most 0` takes all); with these "
             f"the interval of the AUC of all places together is {width} wide"
         )
-
-
-def _place(place: tuple[int, int]) -> str:
-    return f"{place[0]}:{place[1]}".replace("-", "−")
 
 
 def _temperatures(

@@ -52,16 +52,14 @@ SHORT = {"MATH500": "MATH"}
 """Names of data sets in table 4."""
 
 
-def _published_row(table: str, dataset: str) -> PublishedRow:
+def _published_row(table: str, dataset: str | None) -> PublishedRow:
     """The areas of a data set in table 1, 2 or 3."""
-    name = WORK.dataset(dataset)
-    return WORK.row(table, dataset, benchmark=name)
+    return WORK.row(table, dataset, benchmark=dataset)
 
 
-def _published_transfer(dataset: str) -> PublishedRow:
+def _published_transfer(dataset: str | None) -> PublishedRow:
     """The areas of a verifier that was trained on a data set (table 4)."""
-    name = WORK.dataset(dataset)
-    return {} if name is None else WORK.row("4", dataset, trained_on=SHORT.get(name, name))
+    return WORK.row("4", dataset, trained_on=None if dataset is None else SHORT.get(dataset, dataset))
 
 
 def _is_of(name: str, column: str, columns: Mapping[str, str]) -> bool:
@@ -113,7 +111,7 @@ def _compared(over: str) -> Sheet[LatentStudy]:
             intervals("log-probabilities", LOGPROBS, 3),
         ]
         names = rewards(studies)
-        if over == POOLED and any(study.setting.published for study in studies):
+        if over == POOLED and any(study.published for study in studies):
             areas += [intervals(label, key, 3, drop=2) for key, label in REWARDS.items()]
             names = [name for name in names if not any(_is_of(name, key, REWARDS) for key in REWARDS)]
         return areas + [intervals(f"`{name}`", name, 3, drop=1) for name in names]
@@ -130,7 +128,7 @@ def _compared(over: str) -> Sheet[LatentStudy]:
                 area = _area(study, pool.signals[name], over)
                 keys = [key for key in REWARDS if _is_of(name, key, REWARDS)] or [name]
                 values |= dict.fromkeys(keys, area)
-            published_row = _published_row("1", study.dataset) if over == POOLED and study.beside(pool) else {}
+            published_row = _published_row("1", study.published) if over == POOLED and study.beside(pool) else {}
             yield Row((pool.pool, pool.verifier), values=values, published=published_row)
 
     return Sheet(
@@ -171,7 +169,7 @@ def _models_of(studies: Studies) -> list[str]:
 
 
 def _model_columns(studies: Studies) -> list[Column]:
-    published = any(study.setting.published for study in studies)
+    published = any(study.published for study in studies)
     areas = [intervals(label, key, 3) for key, label in MODELS.items()] if published else []
     names = [
         name for name in _models_of(studies) if not (published and any(_is_of(name, key, MODELS) for key in MODELS))
@@ -186,7 +184,7 @@ def _by_model(study: LatentStudy) -> Iterator[Row]:
             name, area = study.models[pool.pool], _area(study, pool.latent)
             for key in (f"{name}_auc", *(key for key in MODELS if _is_of(name, key, MODELS))):
                 values.setdefault(key, area)
-    published_row = _published_row("2", study.dataset) if study.setting.published else {}
+    published_row = _published_row("2", study.published)
     yield Row((), values=values, published=published_row)
 
 
@@ -209,7 +207,7 @@ SAME_MODEL, OTHER_MODEL = "phi_lilave_auc", "llama_lilave_auc"
 
 def _readers(study: LatentStudy) -> Iterator[Row]:
     areas, states = study.ablations.readers, study.states
-    published_row = _published_row("3", study.dataset) if study.setting.published else {}
+    published_row = _published_row("3", study.published)
     others = [name for name in areas if name != states]
     for number, name in enumerate(others or [""]):
         values = {SAME_MODEL: interval_cell(areas.get(states)), OTHER_MODEL: interval_cell(areas.get(name))}
@@ -220,16 +218,16 @@ READERS = Sheet[LatentStudy](
     "table_3", "AUC on states of the model that wrote the responses, and of another that read them", ("read by",),
     (intervals("states of its own", SAME_MODEL, 3), intervals("states of the other", OTHER_MODEL, 3)), _readers,
     (_measured_lines,), "Data set", number="3",
-    needed=lambda studies: any(study.ablations.readers or study.setting.published for study in studies),
+    needed=lambda studies: any(study.ablations.readers or study.published for study in studies),
 )  # fmt: skip
 
 
 def _tested(studies: Studies) -> list[Column]:
-    published = any(study.setting.published for study in studies)
+    published = any(study.published for study in studies)
     on_datasets = []
     keys = {label: key for key, label in TESTED.items()}
     for study in studies:
-        key = keys.pop(WORK.dataset(study.dataset) or "", f"tested_{study.dataset}_auc")
+        key = keys.pop(study.published or WORK.dataset(study.dataset) or "", f"tested_{study.dataset}_auc")
 
         def tested(of: LatentStudy, on: LatentStudy = study) -> Value:
             return interval_cell(on.ablations.transfer.get(of.dataset))
@@ -239,14 +237,14 @@ def _tested(studies: Studies) -> list[Column]:
 
 
 def _trained(study: LatentStudy) -> Iterator[Row]:
-    yield Row((), study, published=_published_transfer(study.dataset) if study.setting.published else {})
+    yield Row((), study, published=_published_transfer(study.published))
 
 
 TRANSFER = Sheet[LatentStudy](
     "table_4", "AUC of verifiers on the test rows of every data set", (), _tested, _trained,
     ("Rows: what the verifier was trained on.", _measured_lines), "Trained on", number="4",
     needed=lambda studies: len(studies) > 1 and any(
-        len(study.ablations.transfer) > 1 or study.setting.published for study in studies
+        len(study.ablations.transfer) > 1 or study.published for study in studies
     ),
 )  # fmt: skip
 

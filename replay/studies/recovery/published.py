@@ -17,14 +17,14 @@ WORK = PublishedWork(
     "sevra", DATASETS,
     only={"4": "MATH", "12": "MATH500", "20": "MATH500", "22": "CommonsenseQA"}, prefixed=frozenset({"3"}),
 )  # fmt: skip
-Find = Callable[[str, str, str], PublishedRow]
+Find = Callable[[str | None, str, str], PublishedRow]
 """Finds the row of a policy, by its data set, its part and what it is of."""
 ACTIONS = {"continue": "continue", "activeverify": "verify"}
 SCREENED = {"accept": "accept", "continue": "continue", "activeverify": "active verify",
             "critiqueandrepair": "critique and repair", "critiquerepair": "critique and repair"}  # fmt: skip
 
 
-def published_policy(dataset: str, part: str, what: str) -> PublishedRow:
+def published_policy(dataset: str | None, part: str, what: str) -> PublishedRow:
     """Accuracy, total tokens and flips of a policy (table 2).
 
     `part` is base, budget, always, selective or samples; `what` the action, the token limit or the number of samples.
@@ -32,7 +32,7 @@ def published_policy(dataset: str, part: str, what: str) -> PublishedRow:
     return WORK.row("2", dataset, policy=policy(part, what))
 
 
-def published_price(dataset: str, part: str, what: str) -> PublishedRow:
+def published_price(dataset: str | None, part: str, what: str) -> PublishedRow:
     """Cost of 1,000 requests at half a dollar per million tokens, and its ratio to the base (table 28)."""
     row = WORK.row("28", dataset, policy=policy(part, what))
     return {key: value for key, value in row.items() if key != "total_tokens"}
@@ -50,12 +50,12 @@ published_budget = WORK.finder("20", "initial_budget_tokens", lambda limit: int(
 """Accuracy, tokens, finalizers and truncation of an initial budget."""
 
 
-def published_rule(dataset: str, rule: str) -> PublishedRow:
+def published_rule(dataset: str | None, rule: str) -> PublishedRow:
     """Accuracy, rate, action tokens and flips of a routing rule or a diagnostic, in the paper's words (12 and 22)."""
     return WORK.row("12", dataset, rule=rule) or WORK.row("22", dataset, policy=rule)
 
 
-def published_requests(dataset: str, comparison: str) -> PublishedRow:
+def published_requests(dataset: str | None, comparison: str) -> PublishedRow:
     """Published effect of a comparison on 1,000 requests; the name of the saved tokens has their kind (table 21)."""
     row = WORK.row("21", dataset, comparison=comparison)
     kind = row.get("tokens_kind")

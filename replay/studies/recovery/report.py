@@ -13,9 +13,11 @@ from replay.gatefit.data import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
 from replay.policies.gate_file import GateFile, gate_given
 from replay.studies.kit.cells import left_out_note
-from replay.studies.kit.report import StudyReport, drawable, drawn, filed, intervals_line, log_line, record_of
+from replay.studies.kit.published import published_datasets
+from replay.studies.kit.report import UNDONE, StudyReport, drawable, drawn, filed, intervals_line, log_line, record_of
 from replay.studies.kit.sheet import merge_notes
 from replay.studies.recovery.figures import FIGURES, missing_figures
+from replay.studies.recovery.published import WORK
 from replay.studies.recovery.study import DatasetStudy, InterventionSetting, how_chosen, study_log
 from replay.studies.recovery.tables import tables
 from replay.studies.recovery.verdicts import findings
@@ -66,6 +68,7 @@ def study_recovery(
     resamples: int = 10_000,
     level: float = 0.95,
     width: str | float = WIDTH,
+    published: Sequence[str] | str = (),
 ) -> StudyReport:
     """Every table and figure of SeVRA, for a log with revisions of a base attempt.
 
@@ -73,7 +76,8 @@ def study_recovery(
     are reported. Each data set among these has gates and a primary `action` of its own, unless `pooled`. `gates` are
     frozen ones, the first of each action acting for it. `base` names the pool of the base attempts, `pool` those of
     the revisions where an action has several, `budgets` the longer pools. `margin` is the loss of accuracy that the
-    recommendation tolerates, `together` how many samples of a vote are generated at a time. Figures are `width` wide
+    recommendation tolerates, `together` how many samples of a vote are generated at a time. `published` names data sets
+    of the paper whose numbers stand beside those of the same name, or beside the only one. Figures are `width` wide
     (`3.3in`, `84mm`, or inches).
 
     Raises ThinkbackError where the log has no revisions of a first attempt, or for anything wrong with the settings.
@@ -87,7 +91,7 @@ def study_recovery(
         gates=tuple(gate_given(one) for one in _several(gates)), margin=margin,
         prices=load_prices(prices) if isinstance(prices, str | Path) else prices,
         settings=Settings(resamples=resamples, level=level, seed=seed), pools=_several(pool), pooled=pooled,
-        together=together,
+        together=together, published=published_datasets(WORK, published),
     )  # fmt: skip
     refuse_seen(log, setting.gates, where, frozen=True)
     check_rows(log, on, tune, where)
@@ -111,7 +115,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
         words[f"Notes, {study.dataset}"] = [*left_out_note(study.result.excluded), *map(str, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
     words["Examples"] = [EXAMPLES_NOTE] if cases else []
-    words["What could not be done"] = undone
+    words[UNDONE] = undone
     return StudyReport(
         title=f"Think again or think longer, on {name}",
         tables=tables(studies),
@@ -135,7 +139,7 @@ def record(study: DatasetStudy) -> dict[str, Any]:
         "dataset": study.dataset, "on": setting.on, "tune": setting.tune, "where": None, "base": roles.base,
         "action": roles.action, "action_chosen": how_chosen(setting, roles), **roles.record(),
         "gates": [gate.record() for gate in study.gates], "pooled": setting.pooled, "margin": setting.margin,
-        "together": setting.together, "verdict": study.recommendation.verdict,
+        "together": setting.together, "published": study.published, "verdict": study.recommendation.verdict,
         "candidates": list(study.recommendation.candidates),
         "verdicts": [one.record() for one in findings(study)],
     }  # fmt: skip
@@ -152,5 +156,7 @@ def _replayed(study: DatasetStudy) -> Iterator[str]:
     yield f"longer budgets: {listed(roles.budgets) or 'none'}"
     votes = (f"`{pool}`, of {', '.join(map(str, sizes))} samples" for pool, sizes in roles.samples.items())
     yield f"votes: {'; '.join(votes) or 'none'}"
+    if study.published is not None:
+        yield f"shown for comparison: the published numbers of {study.published}"
     yield f"margin of the recommendation: {100 * setting.margin:g} points; {intervals_line(provenance)}"
     yield "`run.json` holds all of this, the gates, the policies and the versions"

@@ -38,6 +38,7 @@ from replay.runs.passes.gate_sweep import CURVE, Branches, band_table, curve, ga
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.studies.kit.cells import cell, estimate, interval_cell, notes_beyond, warnings_of
+from replay.studies.kit.published import PublishedDataset, published_name
 from toolkit.log import Log
 from toolkit.notes import Note
 from toolkit.show import IntervalCell
@@ -50,7 +51,8 @@ class InterventionSetting:
     """Settings of a comparison of interventions: `on`, `tune`, `where` are disjoint SQL conditions on examples.
 
     `gates` are given files, the first of each action acting for it; `pools` names a pool of revisions for each action
-    with several. `pooled`: actions are chosen, and gates fitted, on all data sets together.
+    with several. `pooled`: actions are chosen, and gates fitted, on all data sets together. `published`: the paper's
+    data sets whose numbers stand beside.
     """
 
     action: str | None
@@ -66,6 +68,7 @@ class InterventionSetting:
     pools: tuple[str, ...] = ()
     pooled: bool = False
     together: int = 1
+    published: tuple[PublishedDataset, ...] = ()
 
     @property
     def rows(self) -> Choice:
@@ -229,7 +232,7 @@ def choose(log: Log, setting: InterventionSetting, dataset: str | None = None) -
     for gate in setting.gates[:1]:
         named, action = named or gate.base, action or gate.action
     base, actions = attempts.base_and_actions(log, contents, named, setting.action)
-    left_out = contents.opaque | contents.partly_opaque | contents.whole
+    left_out = contents.opaque | contents.partly_opaque | contents.in_order
     samples = {p: (n,) for p, n in contents.sizes.items() if n > 2 and p not in left_out}
     budgets, note = attempts.budget_pools(log, contents, base, setting.budgets, samples)
     gate_scopes = [(one.action, one.base, one.pool) for one in setting.gates]
@@ -396,6 +399,7 @@ class DatasetStudy:
 
     `curve` and `band` are those of the primary gate, None where there is none, `reports` those of the gates by the
     policy that acts by each; `matched` names the policies that act at the primary gate's rate, the oracle first.
+    `published`: the paper's data set whose numbers stand beside.
     """
 
     result: Result
@@ -411,6 +415,7 @@ class DatasetStudy:
     finalizers: Mapping[str, np.ndarray]  # finalizer tokens (N,) of the base pool and of each action, where logged
     screening: pl.DataFrame
     cases: tuple[RepairExample, ...] = ()
+    published: str | None = None
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -427,7 +432,8 @@ class DatasetStudy:
         }  # fmt: skip
         outcomes = {part: {name: self.values(name) for name in self.replayed(names)} for part, names in parts.items()}
         base = named.base, self.values(named.base)
-        return weigh(base, **outcomes, margin=self.setting.margin, cluster=self.cluster, settings=self.settings)
+        cluster, margin = self.cluster, self.setting.margin
+        return weigh(base, **outcomes, margin=margin, cluster=cluster, strata=None, settings=self.settings)
 
     def warnings(self, alone: bool) -> tuple[str, ...]:
         """Warnings and which calls of the log failed, with the data set's name where it is not `alone`."""
@@ -530,7 +536,9 @@ def study_log(log: Log, setting: InterventionSetting) -> tuple[tuple[DatasetStud
     matching(log, setting.where, "where")
     chosen = _choose_all(log, setting, gate_set.datasets_of(log, setting.where))
     notes = _shared_notes({name: one.notes for name, one in chosen.items()})
-    return tuple(_study_dataset(log, one, setting, name) for name, one in chosen.items()), notes
+    alone = len(chosen) == 1
+    studies = ((name, _study_dataset(log, one, setting, name)) for name, one in chosen.items())
+    return tuple(replace(one, published=published_name(setting.published, name, alone)) for name, one in studies), notes
 
 
 def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting, dataset: str) -> DatasetStudy:

@@ -17,7 +17,7 @@ import polars as pl
 from replay.analyses.recommend.rivals import EXPECTED_ACTION, best_for_no_more
 from replay.gatefit.gate_set import CHEAP, FEATURE_RULES, RULES, TREES
 from replay.studies.kit.cells import PolicyCells, estimate, interval_of, unlogged
-from replay.studies.kit.published import PublishedRow
+from replay.studies.kit.published import PublishedRow, published_beside
 from replay.studies.kit.sheet import (
     DATASET,
     Captions,
@@ -176,7 +176,7 @@ def headline(study: DatasetStudy) -> list[StudyPolicy]:
 def _headline_rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
     """A row for each of them, beside the published one."""
     for one in headline(study):
-        yield Row((one.policy,), one, published=find(study.dataset, one.part, one.what) if find is not None else {})
+        yield Row((one.policy,), one, published=find(study.published, one.part, one.what) if find is not None else {})
 
 
 def limit(study: DatasetStudy, pool: str) -> str:
@@ -199,7 +199,7 @@ def comparisons(study: DatasetStudy) -> list[_Comparison]:
 
 def _comparison_rows(study: DatasetStudy) -> Iterator[Row]:
     """Each of them beside the published one."""
-    return (one.row(study, published.published_comparison(study.dataset, one.name)) for one in comparisons(study))
+    return (one.row(study, published.published_comparison(study.published, one.name)) for one in comparisons(study))
 
 
 def _comparisons(study: DatasetStudy) -> Iterator[_Comparison]:
@@ -275,7 +275,7 @@ def _gates(study: DatasetStudy) -> Iterator[Row]:
         values |= {"action_tokens": study.mean(gate.policy, "action_tokens"), "action_tokens_minus_cheap": dearer}
         report_numbers = study.reports[gate.policy].numbers()
         values |= {key: one for key, one in report_numbers.items() if gate.predicts or key not in OF_PROBABILITIES}
-        published_row = published.published_gate(study.dataset, gate.action) if gate.part == CHEAP else {}
+        published_row = published.published_gate(study.published, gate.action) if gate.part == CHEAP else {}
         yield Row((gate.action, gate.label), values=values, published=published_row)
 
 
@@ -305,7 +305,7 @@ def _subgroups(study: DatasetStudy) -> Iterator[Row]:
     parts = (BASE, ALWAYS, SELECTIVE)
     policies = sorted((one for one in headline(study) if one.part in parts), key=lambda one: parts.index(one.part))
     for state, on in ((state, on) for state, on in study.state.items() if on.any()):
-        other = published.published_state(study.dataset, state)
+        other = published.published_state(study.published, state)
         for one in policies:
             flips = mean(study.values(one.policy)["flip"][on])
             values = {"accuracy": study.mean_on(one.policy, "correct", on), "flip_rate": flips}
@@ -329,7 +329,7 @@ def _rules(study: DatasetStudy) -> Iterator[Row]:
         compared = names.primary in study.policies and policy != names.primary
         ahead = study.paired(policy, names.primary)[0] if compared else None
         values = {"headroom": ahead, "remark": "diagnostic" if diagnostic[policy] else ""}
-        other = published.published_rule(study.dataset, paper.get(policy, ""))
+        other = published.published_rule(study.published, paper.get(policy, ""))
         published_row = {key: other.get(key) for key in ("accuracy_pct", "verify_pct", "flips_pct")}
         yield Row((policy,), StudyPolicy(study, policy), values, published_row)
 
@@ -370,7 +370,9 @@ RULES_AND_HEADROOM = Sheet[DatasetStudy](
 def _screening(study: DatasetStudy) -> Iterator[Row]:
     screening = study.screening.with_columns(screened_on="dataset")
     for row in listed(screening.iter_rows(named=True), ("action", "examples")):
-        yield replace(row, published=published.published_action(str(row.values["dataset"]), row.heads[0]))
+        numbers = published_beside(study.setting.published, str(row.values["dataset"]), alone=False)
+        of = study.published if numbers is None else numbers.dataset
+        yield replace(row, published=published.published_action(of, row.heads[0]))
 
 
 def _screened_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
@@ -400,7 +402,7 @@ SCREENING = Sheet[DatasetStudy](
 def _budgets(study: DatasetStudy) -> Iterator[Row]:
     pools = {study.names.base: study.roles.base, **{p: pool for pool, p in study.names.budgets.items()}}
     for policy in study.replayed(pools):
-        other = published.published_budget(study.dataset, limit(study, pools[policy]))
+        other = published.published_budget(study.published, limit(study, pools[policy]))
         yield Row((policy,), StudyPolicy(study, policy), published=other)
 
 
@@ -553,7 +555,7 @@ def _per_1000(study: DatasetStudy) -> Iterator[Row]:
         values = _gained(study, first, second)
         values |= {"action_tokens_saved": None} if one.part == BUDGET else {}
         compared = f"{published.policy(one.part, one.what)} against {published.policy(two.part, two.what)}"
-        published_row = published.published_requests(study.dataset, compared)
+        published_row = published.published_requests(study.published, compared)
         yield Row((f"{first} in place of {second}",), values=values, published=published_row)
 
 

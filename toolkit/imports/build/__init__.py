@@ -1,1 +1,1 @@
-"""The way from mapped rows to a sealed log: examples, traces, verdicts, readings."""
+"""Building a sealed log from mapped rows: examples, traces, verdicts, readings."""

@@ -1,4 +1,4 @@
-"""The examples of an import: one row per question, out of rows that repeat it for each sample."""
+"""The examples of an import: one row for each question, from source rows that repeat it for each sample."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolkit.imports.map.mapping import AnswerRules, ImportMapping
 
 _WHOLE = "__told"
 _DIGITS = 20
-"""Digits of a hash behind an id and `_APART`, in the keys of rows."""
+"""Hex digits of the hash that follows the id and `_APART` in the keys of rows."""
 _APART = "\0"
 _BY_GOLD = "; `--set ids=gold` makes an example of each gold"
 
@@ -29,9 +29,8 @@ class ImportedExamples:
 
 
 def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
-    """What the rows of one example share, and those of others don't, before an id that is too coarse is split.
-
-    It begins with the id, so that the rows of an id are neighbours in the keys' order.
+    """The key of each row's example, also where one example_id has several questions. A key begins with the id, so that
+    sorting by keys keeps the rows of an id together.
     """
     names = ["example_id", *_key_parts(mapping)] if mapping.ids != "trust" else ["example_id"]
     columns = [rows.column("examples", name, mapping.examples.columns[name]) for name in names]
@@ -44,7 +43,9 @@ def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
 
 
 def ids_of_several(keys: pl.Series, mapping: ImportMapping) -> pl.Series | None:
-    """The ids of several keys, of which each is an example, by all keys of a source; None where an id is one."""
+    """The example_ids that have several keys, and so several examples, from all keys of a source; None where every id
+    has one.
+    """
     if mapping.ids == "trust":
         return None
     ids = keys.unique().str.head(-_DIGITS - len(_APART))
@@ -52,7 +53,7 @@ def ids_of_several(keys: pl.Series, mapping: ImportMapping) -> pl.Series | None:
 
 
 def _key_parts(mapping: ImportMapping) -> list[str]:
-    """The columns that tell the examples of one id apart."""
+    """The columns that distinguish the examples of one id."""
     return ["question", "gold"] if mapping.ids == "gold" and "gold" in mapping.examples.columns else ["question"]
 
 
@@ -63,7 +64,7 @@ def _together(columns: list[str]) -> pl.Expr:
 def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series | None = None) -> ImportedExamples:
     """Examples in order of first appearance. ThinkbackError where rows of one example contradict each other.
 
-    `several`: the ids of several questions, where rows of further ones come with other parts of the source.
+    `several`: the ids of several questions, where the rows are only a part of the source.
     """
     columns = {name: rows.column("examples", name, value) for name, value in mapping.examples.columns.items()}
     for name, value in mapping.examples.extra.items():
@@ -86,7 +87,9 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
 
 
 def _split(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.DataFrame:
-    """An id of its own for each question (and gold): `-` and the first 8 hex digits of its SHA-256 at its end."""
+    """A new id for each question (and gold) of an id: `-` and the first 8 hex digits of the question's SHA-256 are
+    added.
+    """
     odd = pl.col("example_id").is_in(several.implode())
     frame = frame.with_columns(_together(parts).alias(_WHOLE))
     questions = frame.filter(odd)[_WHOLE].unique().to_list()
@@ -97,22 +100,42 @@ def _split(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.Data
 
 
 def _normal_gold(frame: pl.DataFrame, answers: AnswerRules) -> tuple[pl.DataFrame, int]:
-    """Gold in the answers' normal form, and the label space in every row where the mapping gives one for all.
-
-    Also how many examples have a gold in which no way of `read_gold` finds an answer.
+    """The frame with gold in normal form and with the mapping's label space in every row, and the number of golds in
+    which no way of `read_gold` reads an answer.
     """
     if answers.labels and "labels" not in frame.columns:
         frame = frame.with_columns(labels=pl.lit(pl.Series([list(answers.labels)])).first())
-    if "gold" not in frame.columns:
-        return frame, 0
-    gold = read_answers(frame["gold"], answers.read_gold, answers.pattern) if answers.read_gold else frame["gold"]
-    normal = normalise(gold, answers.kind, answers.labels, answers.aliases)
-    unread = frame.filter(gold.is_null() & frame["gold"].is_not_null())["example_id"].n_unique()
-    return frame.with_columns(normal.alias("gold")), unread
+    unread = 0
+    if "gold" in frame.columns:
+        gold = _read(frame["gold"], answers)
+        unread = frame.filter(gold.is_null() & frame["gold"].is_not_null())["example_id"].n_unique()
+        frame = frame.with_columns(_normal(gold, answers).alias("gold"))
+    return (_normal_golds(frame, answers) if "golds" in frame.columns else frame), unread
+
+
+def _read(gold: pl.Series, answers: AnswerRules) -> pl.Series:
+    return read_answers(gold, answers.read_gold, answers.pattern) if answers.read_gold else gold
+
+
+def _normal(gold: pl.Series, answers: AnswerRules) -> pl.Series:
+    return normalise(gold, answers.kind, answers.labels, answers.aliases)
+
+
+def _normal_golds(frame: pl.DataFrame, answers: AnswerRules) -> pl.DataFrame:
+    """All right answers in the answers' normal form, each once, `gold` first; without a `gold` the first of them is."""
+    items = frame.select("golds", row=pl.int_range(pl.len())).explode("golds")
+    items = items.with_columns(golds=_normal(_read(items["golds"], answers), answers)).drop_nulls("golds")
+    lists = items.group_by("row").agg("golds")
+    frame = frame.drop("golds").with_columns(row=pl.int_range(pl.len()))
+    frame = frame.join(lists, on="row", how="left", maintain_order="left").drop("row")
+    known = [pl.col("gold")] if "gold" in frame.columns else []
+    frame = frame.with_columns(gold=pl.coalesce(*known, pl.col("golds").list.first()))
+    every = pl.concat_list(pl.col("gold"), "golds").list.unique(maintain_order=True)
+    return frame.with_columns(golds=every)
 
 
 def _check_agreement(rows: SourceRows, frame: pl.DataFrame, trusted: list[str], ids: str) -> None:
-    """Rows of one example must say the same of it; null says nothing."""
+    """Raise where rows of one example differ in a column of examples; nulls are ignored."""
     for name in frame.columns:
         if name in ("example_id", *trusted):
             continue

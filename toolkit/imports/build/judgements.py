@@ -1,4 +1,4 @@
-"""The verdicts of an import: the source's own where it has one, ours where not, and the log's contract above both.
+"""The verdicts of an import: those of the source, else those computed here, both under the rules of the contract.
 
 The contract: a null answer is wrong; with a label space an answer is right exactly when it equals gold; equal
 answers of an example are judged equally or marked as contested; an example is judged for all its traces or for none.
@@ -50,7 +50,7 @@ def only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
 
 
 def marks_of_mapping(mapping: ImportMapping) -> set[str]:
-    """Which marks, `opaque` and `contested`, a mapping can put on traces."""
+    """The marks, `opaque` and `contested`, that a mapping can set on traces."""
     marks = {name for table in mapping.traces for name in ("opaque", "contested") if name in table.columns}
     marks |= {"opaque"} if any(only_verdicts(table, mapping) for table in mapping.traces) else set()
     return marks | {"opaque": {"opaque"}, "keep": {"contested"}}.get(mapping.answers.conflicts, set())
@@ -59,7 +59,8 @@ def marks_of_mapping(mapping: ImportMapping) -> set[str]:
 def judge_traces(
     rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame, examples: pl.DataFrame, rejudge: bool
 ) -> CountedTraces:
-    """`correct` and `contested` of every trace of `frame`, which `with_answers` made; see the module's words.
+    """`correct` and `contested` of every trace of `frame`, which `with_answers` returned, by the rules in the module's
+    docstring.
 
     Raises ThinkbackError where equal answers are judged differently and the mapping does not say what to do.
     """
@@ -68,7 +69,7 @@ def judge_traces(
     example, unread = pl.col("example_id"), pl.col("answer").is_null()
     before = frame.select(null_answers=unread.sum(), null_right=(unread & verdict.fill_null(False)).sum())
     how = mapping.answers.judge
-    ours = judge(frame["answer"], frame["gold"], how) if how != "source" else pl.repeat(None, frame.height, eager=True)
+    ours = _ours(frame, how) if how != "source" else pl.repeat(None, frame.height, eager=True)
     frame = frame.with_columns(ours.cast(pl.Boolean).alias("ours"))
     plain = ~pl.col("opaque") & pl.col("answer").is_not_null()
     judgement = pl.coalesce("ours", "verdict") if rejudge else pl.col("verdict")
@@ -95,18 +96,33 @@ def judge_traces(
     return CountedTraces(frame, counts)
 
 
+def _ours(frame: pl.DataFrame, how: str) -> pl.Series:
+    """Our verdicts: whether an answer is gold, or one of several right answers."""
+    first = judge(frame["answer"], frame["gold"], how)
+    several = frame.select("answer", "golds", row=pl.int_range(pl.len())).drop_nulls("golds").explode("golds")
+    right = several.filter(judge(several["answer"], several["golds"], how))["row"]
+    return first | pl.int_range(frame.height, eager=True).is_in(right.implode())
+
+
 def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
-    """`gold` of each trace's example, and whether it has a label space, with gold (`classed`) or without (`blind`)."""
+    """`gold` and `golds` of each trace's example, and whether it has a label space, with gold (`classed`) or without
+    (`blind`).
+    """
     gold = pl.col("gold") if "gold" in examples.columns else pl.lit(None, pl.String)
+    golds = pl.col("golds") if "golds" in examples.columns else pl.lit(None, pl.List(pl.String))
     labels = pl.col("labels").list.len().fill_null(0) if "labels" in examples.columns else pl.lit(0)
     reference = examples.select(
-        "example_id", gold.alias("gold"), classed=(labels > 0) & gold.is_not_null(), blind=(labels > 0) & gold.is_null()
+        "example_id",
+        gold.alias("gold"),
+        golds.alias("golds"),
+        classed=(labels > 0) & gold.is_not_null(),
+        blind=(labels > 0) & gold.is_null(),
     )
     return frame.join(reference, on="example_id", how="left", maintain_order="left")
 
 
 def _by_majority(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """One verdict for equal answers of an example, or the mark that they have several."""
+    """The frame with one verdict for equal answers of an example, or `contested` where they have several."""
     judged = pl.col("correct").is_not_null() & pl.col("answer").is_not_null()
     counted = frame.filter(judged & ~pl.col("opaque") & ~pl.col("contested"))
     groups = counted.group_by(_PAIR, maintain_order=True).agg(
@@ -139,7 +155,7 @@ def _by_majority(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) 
 
 
 def _veil(frame: pl.DataFrame, these: pl.Expr) -> pl.DataFrame:
-    """Make traces opaque: the answer is the trace's id, the verdict is the source's."""
+    """The frame with the traces `these` opaque: their answer is the trace's id, their verdict the source's."""
     frame = frame.with_columns(opaque=pl.col("opaque") | these)
     correct = pl.when("opaque").then("verdict").otherwise("correct").alias("correct")
     verdict = [correct] if "correct" in frame.columns else []
@@ -147,8 +163,8 @@ def _veil(frame: pl.DataFrame, these: pl.Expr) -> pl.DataFrame:
 
 
 def _fill(frame: pl.DataFrame) -> pl.DataFrame:
-    """Verdicts that are still missing: as for an equal answer unless that is contested, then ours; null answers are
-    wrong in judged examples. A mark as contested stays where a readable answer has a verdict of its own.
+    """The frame with missing verdicts filled: that of an equal answer unless it is contested, else a computed one. Null
+    answers of judged examples are wrong.
     """
     settled = pl.col("correct").filter(~pl.col("contested")).drop_nulls().first()
     alike = pl.when(~pl.col("contested")).then(settled.over(_PAIR))

@@ -1,4 +1,4 @@
-"""The rows that a mapping makes its examples and traces of: all at once, or a range of examples at a time.
+"""The source rows of a mapping, read at once or a range of examples at a time.
 
 A small source is read as it is. A large one is sorted by example on disk, and its parts are read from there, so memory
 does not grow with it. Where an expression looks at other rows, all of them are in memory.
@@ -31,16 +31,16 @@ WHOLE_BYTES = 96 * 2**20
 
 @dataclass(frozen=True)
 class PreparedSources:
-    """Files that were unpacked or rewritten for a mapping, and what of them is told in their place."""
+    """Files that were unpacked or rewritten for a mapping, with what the manifest records of the original ones."""
 
     runs: Mapping[str, str]
-    """The column `source_run` by address: what tells a file's folder from those of others."""
+    """The column `source_run` by address: the part of a file's path that distinguishes its run."""
     files: tuple[tuple[str, str], ...]
-    """What they were made of: (path, sha256)."""
+    """The original files: (path, sha256)."""
     folder: str
     """Where a mapping's `join` looks."""
     pools: Mapping[str, Any]
-    """What the manifest says of pools, where the mapping says nothing."""
+    """The manifest's entries of pools that the mapping does not set."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SourceParts:
     count: int
     part: Callable[[int], SourceRows]
     several: pl.Series | None = None
-    """The example_ids of several questions, where parts may hold some of these each."""
+    """The example_ids that have several questions, which may lie in different parts."""
     left_out: int = 0
     """Files of folders whose paths do not fit the mapping's `path`."""
 

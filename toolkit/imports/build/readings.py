@@ -27,18 +27,20 @@ from toolkit.log import Log, collect, open_log
 from toolkit.notes import Note, note, warning
 
 _GAIN = 1 / 3
-"""The share of the tried traces that a cure must make right, or readable."""
+"""The least share of the tried traces that a cure must make right, or readable."""
 _SEVERAL = 3
-"""Wrong answers of a log that is not doubted from which another form of them is proposed."""
+"""The least number of wrong answers, of a log that is not doubted, that another kind of answer must make right to be
+proposed.
+"""
 _NUMBERS = 0.9
-"""The share of gold that must be numbers, for the last number of a text to be an answer."""
+"""The least share of golds that are numbers for which the last number of a text counts as an answer."""
 _KINDS = ("number", "choice", "exact", "text")
 _GOLD_WAYS = ("####", "boxed", "answer is", "last line")
 _MARKS = ("####", "boxed", "answer is")
 _WAYS = (*_MARKS, "last number", "last line")
-"""The ways to read answers. Those without a mark find something in any text, so they prove nothing beside a gold."""
+"""The ways to read answers. A way without a mark reads something from any text, so its success proves nothing."""
 Reading = tuple[str, str | None]
-"""The column that is read, and how; None: it is as it should be."""
+"""The column that is read, and the way; None where the column needs no reading."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class _Cure:
 
 @dataclass(frozen=True)
 class _Change:
-    """What a cure does: the kind, and how answers and gold are read."""
+    """A change of the rules: the kind of answer, and how answers and gold are read."""
 
     kind: str
     reading: Reading
@@ -89,14 +91,14 @@ class _Tried:
     rules: AnswerRules
 
     def right(self, change: _Change) -> int:
-        """How many are right by a change of the rules."""
+        """The number of traces that are right by a change of the rules."""
         gold = self._gold(change)
         if change.reading[1] == "last number" and not _numbers(gold):
             return 0
         return int(judge(self._answers(change), gold, self.rules.judge).fill_null(False).sum())
 
     def alike(self, kind: str) -> pl.Series:
-        """Which answers, as they are, have their gold's form of a kind; signs mean nothing in that of a text."""
+        """Whether each unread answer equals its gold in the normal form of a kind."""
         answers, gold = self.sample["answer"], self.sample["gold"]
         same = (self._normal(answers, kind) == self._normal(gold, kind)).fill_null(False)
         if kind != "text":
@@ -115,11 +117,11 @@ class _Tried:
         return normalise(texts, kind, self.rules.labels, self.rules.aliases)
 
     def read(self, column: str, way: str | None, pattern: str | None = None) -> pl.Series:
-        """A column as it is, or read in a way."""
+        """A column, read in one of the ways or unchanged."""
         return self.sample[column] if way is None else read_answers(self.sample[column], [way], pattern)
 
     def mark(self, column: str) -> str | None:
-        """A text that stands before gold in most of those of a column that have gold in them."""
+        """The text before gold in most texts of a column that contain their gold."""
         before = []
         for text, gold in zip(self.sample[column], self.sample["gold"], strict=True):
             inside = list(re.finditer(rf"(?<!\w){re.escape(gold)}(?!\w)", text)) if text and gold else []
@@ -134,7 +136,7 @@ class _Tried:
 
 
 def _likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping, rejudges: bool) -> _Cure | None:
-    """The least change of the rules that makes most answers of a sample right, or else readable.
+    """The smallest change of the rules that makes most answers of a sample right, else readable.
 
     `others` are traces that are read well: a cure that makes these wrong is for the sample's files alone. `rejudges`:
     whether it may replace the source's verdicts.
@@ -181,14 +183,14 @@ def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapp
 
 
 def _text_setting(mapping: ImportMapping) -> str | None:
-    """The setting that reads answers from the text in the place of the answers that are mapped, where there is one."""
+    """The setting that reads answers from the text in place of the mapped column; None without such a text."""
     alone = mapping.traces[0].columns if len(mapping.traces) == 1 else {}
     return f"traces.answer={alone['text']}" if "answer" in alone and "text" in alone else None
 
 
 def _changes(mapping: ImportMapping, tried: _Tried) -> Iterator[_Change]:
-    """The rules as they are, and the changes that are tried, the least ones first; the last reads behind a mark that is
-    learnt from the texts.
+    """The unchanged rules, then the changes to try, the smallest first. The last one reads behind a mark that is learnt
+    from the texts.
     """
     readings: list[Reading] = [("answer", None), *itertools.product(_columns(mapping), _WAYS)]
     for kind in dict.fromkeys((mapping.answers.kind, *_KINDS)):
@@ -201,7 +203,7 @@ def _changes(mapping: ImportMapping, tried: _Tried) -> Iterator[_Change]:
 
 
 def _columns(mapping: ImportMapping) -> list[str]:
-    """What answers may be read from: the mapped answers and, where a setting can say so, the text."""
+    """The columns that answers may be read from: the mapped answers and, where a setting can name it, the text."""
     if not any("answer" in table.columns for table in mapping.traces):
         return ["text"]
     return ["answer", "text"] if _text_setting(mapping) else ["answer"]
@@ -218,7 +220,7 @@ def _is_number(text: str) -> bool:
 
 
 def _settings(mapping: ImportMapping, change: _Change, rejudges: bool = True) -> str:
-    """What to add to the command."""
+    """The options to add to the command."""
     column, way = change.reading
     text = _text_setting(mapping)
     changed = [
@@ -243,13 +245,14 @@ def _may_rejudge(mapping: ImportMapping, counts: _ReadCounts) -> bool:
 
 
 NEARLY_NOTHING = 0.02
-"""A share of right or readable answers up to which a reading is doubted."""
+"""The largest share of right, or of readable, answers at which a reading is doubted."""
 _LEAST = 5
-"""Judged traces of a data set in a pool from which it is doubted alone."""
+"""The least number of judged traces at which one data set in one pool is doubted by itself."""
 _NAMED, _LOOKED_AT = 3, 12
-"""Data sets in pools that are doubted by name; and those for which cures are tried, where all the log is doubted."""
+"""The most doubted data sets that a note names, and the most for which cures are tried where the whole log is doubted.
+"""
 _NEARLY_ALL = 0.9
-"""The share of tried traces from which a cure is one for all of them."""
+"""The share of tried traces from which on one cure is proposed for all of them."""
 _MOST, _LONGEST = 3, 60
 _SHORTEST_MARK, _LONGEST_MARK = 4, 40
 _TRIED, _EACH = 200, 4
@@ -271,7 +274,7 @@ class _WrongAnswer:
 
 @dataclass(frozen=True)
 class _ReadCounts:
-    """Traces; those that were judged and are right; those without a readable answer."""
+    """The numbers of traces, of judged ones, of right ones, and of those without a readable answer."""
 
     traces: int
     judged: int
@@ -291,9 +294,8 @@ class _ReadCounts:
 
 @dataclass(frozen=True)
 class _Doubt:
-    """Traces of which nearly nothing is right or readable, and what is likely to help.
-
-    `places`: data sets and pools; none where all traces are meant.
+    """Traces of which almost none is right or readable, with the cure that is likely to help. `places`: their data sets
+    and pools; empty for all traces.
     """
 
     counts: _ReadCounts
@@ -343,7 +345,7 @@ class Readings(_ReadCounts):
 
     @property
     def cure(self) -> _Cure | None:
-        """What is likely to help against the first doubt."""
+        """The cure of the first doubt."""
         return self.doubts[0].cure if self.doubts else None
 
     def notes(self) -> Iterator[Note]:
@@ -393,7 +395,7 @@ def _doubted(doubt: _Doubt) -> str:
 
 
 def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readings:
-    """Look at what a log just imported through a mapping holds. `reread`: answers that `answers.read` changed."""
+    """The readings of a log that was just imported. `reread`: the number of answers that `answers.read` changed."""
     opened = open_log(log)
     datasets = collect(opened.scan("examples", ["example_id", "dataset", "gold"]), opened)
     traces = opened.scan("traces", _COLUMNS)
@@ -438,12 +440,12 @@ def _doubts(groups: pl.DataFrame) -> Iterator[_Doubt]:
 
 
 def _enough(cure: _Cure | None) -> bool:
-    """Whether a cure leaves nothing that another could help."""
+    """Whether a cure makes nearly all tried traces right, so that no other is needed."""
     return cure is not None and cure.helped >= _NEARLY_ALL * cure.tried
 
 
 def _several(sampled: _Sampled, doubts: Sequence[_Doubt], mapping: ImportMapping) -> list[_Doubt]:
-    """The data sets in pools to be named where these need different settings; none where one helps all, or none any."""
+    """The doubts that need settings of their own; empty where one cure helps all, or none helps any."""
     cured = [_cured(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]]
     if len({doubt.cure and doubt.cure.settings for doubt in cured}) == 1:
         return []
@@ -452,7 +454,7 @@ def _several(sampled: _Sampled, doubts: Sequence[_Doubt], mapping: ImportMapping
 
 
 def _joined(doubts: Sequence[_Doubt]) -> list[_Doubt]:
-    """Doubts of which those with one cure are one doubt."""
+    """The doubts, with those of equal cures joined into one."""
     by_cure: dict[object, list[_Doubt]] = {}
     for number, doubt in enumerate(doubts):
         by_cure.setdefault(doubt.cure.settings if doubt.cure is not None else number, []).append(doubt)
@@ -469,7 +471,7 @@ def _joined(doubts: Sequence[_Doubt]) -> list[_Doubt]:
 
 
 def _reaching(sampled: _Sampled, doubt: _Doubt, every: Sequence[_Doubt], mapping: ImportMapping) -> _Doubt:
-    """A doubt whose cure says how far it reaches, where it is not the only one."""
+    """A doubt whose cure has its `reach`, where there are several doubts."""
     if doubt.cure is None or doubt.cure.change is None or len(every) <= max(len(doubt.places), 1):
         return doubt
     meant = pl.any_horizontal([one.condition for one in every])
@@ -486,7 +488,7 @@ def _cured(sampled: _Sampled, doubt: _Doubt, mapping: ImportMapping) -> _Doubt:
 
 
 def _other_form(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> _Cure | None:
-    """What would make wrong answers their gold, of those that are not doubted."""
+    """The cure that would make wrong answers equal to gold, among the traces that are not doubted."""
     answered = ~doubted & _PLAIN & pl.col("answer").is_not_null()
     sample = sampled.spread(answered & ~pl.col("correct").fill_null(True), _TRIED, _EACH)
     others = sampled.spread(answered & pl.col("correct"), _TRIED, 1)
@@ -495,7 +497,7 @@ def _other_form(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> 
 
 @dataclass(frozen=True)
 class _Sampled:
-    """A log of which a few traces are looked at, with the `dataset` of each; memory does not grow with it."""
+    """A sample of a log's traces, with the `dataset` of each; memory does not grow with the log."""
 
     log: Log
     traces: pl.LazyFrame
@@ -526,14 +528,16 @@ class _Sampled:
         names = ("example_id", "answer", "gold", "text")
         return tuple(_WrongAnswer(*(row[name] for name in names)) for row in rows[:_MOST])
 
-    def spread(self, condition: pl.Expr, most: int, each: int) -> pl.DataFrame:
-        """Up to `most` traces for which a condition holds, of examples from all over the log, `each` of one at most."""
+    def spread(self, condition: pl.Expr, most: int, per_example: int) -> pl.DataFrame:
+        """Up to `most` traces for which a condition holds, from examples all over the log, at most `per_example` of
+        each.
+        """
         ids = collect(self.traces.filter(condition).select("example_id").unique(), self.log).to_series().sort()
         count = min(len(ids), most)
         chosen = ids.gather([place * len(ids) // count for place in range(count)])
         of_these = condition & pl.col("example_id").is_in(chosen.implode())
         slots = collect(self.traces.filter(of_these).select("example_id", "trace_id"), self.log)
-        few = max(1, min(each, most // max(count, 1)))
+        few = max(1, min(per_example, most // max(count, 1)))
         trace_ids = slots.sort("trace_id").group_by("example_id").head(few)["trace_id"]
         rows = collect(self.traces.filter(pl.col("trace_id").is_in(trace_ids.implode())), self.log)
         return rows.join(self.gold, on="example_id", how="left").sort("example_id", "trace_id")

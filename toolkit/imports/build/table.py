@@ -19,18 +19,21 @@ from toolkit.imports.build.parts import PreparedSources, SourceParts, source_par
 from toolkit.imports.build.readings import Readings, check_readings
 from toolkit.imports.build.traces import behind_gaps, feature_rows, index_traces, trace_columns, verifier_rows
 from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows
-from toolkit.imports.map.mapping import ImportMapping, read_mapping
+from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, read_mapping
 from toolkit.imports.map.opening import counted_from_zero, is_constant
 from toolkit.log import LogError, schema_of
 from toolkit.log.write.sealing import seal_folder
 from toolkit.log.write.shard_files import write_shards
 from toolkit.log.write.writer import ROWS_PER_SHARD, sorted_blocks
+from toolkit.notes import WARNING
 from toolkit.show.tables.html import bullets
 from toolkit.work_places import remove
 
 _ROWS = ".rows"
-"""A folder in the log while it is made; its name begins with a dot, so that readers pass over it."""
-WORKING = ("row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "classed", "blind", "reread", "alike")
+"""The folder, within the log, for files of an unfinished import; readers ignore it for the dot in its name."""
+WORKING = (
+    "row", "group", "of_pool", "of_index", "verdict", "ours", "gold", "golds", "classed", "blind", "reread", "alike",
+)  # fmt: skip
 
 
 _NOTES = {
@@ -41,7 +44,8 @@ _NOTES = {
     "namesakes": "{n} [trace|traces] of one example and pool [comes|come] from several files of one name: are these"
     " runs of their own? Tell them apart by a column of the `path`, such as `{{model}}/*.jsonl`",
     "ids_split": "{n} [example_id|example_ids] had different questions{gold}: now one id each, by its hash",
-    "behind_gaps": "{n} [trace comes|traces come] after a gap in [its|their] sample indices (from 0): not replayed",
+    "behind_gaps": WARNING + "{n} [trace comes|traces come] after a gap in [its|their] sample indices (from 0): not"
+    f" replayed; `--set 'traces.sample_index={ROW_ORDER}'` numbers samples as they come",
     "trusted": '{n} [example_id has|example_ids have] different questions: the first was kept (`ids = "trust"`)',
     "unread_gold": "{n} [example has|examples have] a gold in which `answers.read_gold` finds no answer:"
     " [it has|they have] none",
@@ -52,7 +56,7 @@ _NOTES = {
     "contested": "{n} [trace keeps|traces keep] a verdict that an equal answer does not have: contested, so no votes"
     " and no margins on [its example|their examples]",
     "judged_here": "{n} [answer|answers] graded by comparing with gold",
-    "as_equal": "{n} [answer|answers] graded as an equal answer of the example was",
+    "as_equal": "{n} [answer|answers] graded like an equal answer of the example",
     "without_gold": "{n} [trace has|traces have] no gold: not compared again",
     "undecided": "{n} [trace has|traces have] neither answer nor verdict: no trace of [its example|their examples] is"
     " judged",
@@ -60,7 +64,7 @@ _NOTES = {
     " unjudged; map `examples.gold`, or `traces.opaque` to keep the source's verdicts and give up votes",
     "unjudged_examples": "{n} [example is|examples are] unjudged",
 }
-"""What is said of each count that is not 0: one line for everything that a user might not take for granted.
+"""The note for each count that is not 0.
 
 `[trace|traces]`: the words for one, and those for several.
 """
@@ -98,7 +102,7 @@ class ImportReport:
         return bullets(f"{self.name}: {', '.join(rows)}", self.lines())
 
     def lines(self) -> tuple[str, ...]:
-        """What a user is told of the import: the notes, and what was right and wrong."""
+        """The lines that a user reads after an import: the notes, then the readings."""
         return (*self.notes, *map(str, self.readings.notes()))
 
 
@@ -154,7 +158,7 @@ def import_table(
 
 @dataclass(frozen=True)
 class _Part:
-    """What becomes of some rows: the log's tables, the traces with their rows, and what is counted."""
+    """The result for a part of the rows: tables of the log, traces with their source rows, and counts."""
 
     rows: SourceRows
     tables: dict[str, pl.DataFrame]
@@ -178,7 +182,7 @@ def _part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) 
 
 
 def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
-    """What a mapping must have for its answers and judgement, and what goes against rejudging."""
+    """Raise where a mapping lacks what its way of judging needs, or where `rejudge` cannot judge."""
     for table in plan.traces:
         readable = "answer" in table.columns or (plan.answers.read and "text" in table.columns)
         if not readable and "correct" not in table.columns:
@@ -192,7 +196,7 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
         raise UnsuitableError(
             f"mapping `{plan.file}`: only the source can judge these answers (`answers.judge`); don't rejudge"
         )
-    if "gold" not in plan.examples.columns:
+    if not {"gold", "golds"} & set(plan.examples.columns):
         raise RequiredError(f"mapping `{plan.file}`: rejudging needs `examples.gold`")
     if all(only_verdicts(table, plan) for table in plan.traces):
         raise UnsuitableError(
@@ -201,7 +205,9 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
 
 
 def _place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callable[[int], _Part]) -> str:
-    """A fault of a row of the log, by the row of the source that it was made of. `shards`: part and block of each."""
+    """The message about a faulty row of the log, by the source row that it came from. `shards`: part and block of each
+    shard.
+    """
     fault = error.problem
     if fault is None or fault.row is None or fault.file not in shards:
         return str(error)
@@ -244,7 +250,7 @@ def _tables(
 
 
 def _agreeing(words: str, count: int) -> str:
-    """A sentence with those of its `[one|many]` that go with a count."""
+    """A sentence with the words of each `[one|many]` that agree with a count."""
     return re.sub(r"\[([^|\]]*)\|([^\]]*)\]", r"\1" if count == 1 else r"\2", words)
 
 

@@ -33,7 +33,7 @@ _ENDINGS = {
 
 @dataclass(frozen=True)
 class CountedTraces:
-    """Traces, and what happened to them: numbers by the names of the notes and of the report."""
+    """Traces, with counts by the names of the notes and of the report."""
 
     frame: pl.DataFrame
     counts: Mapping[str, int]
@@ -61,7 +61,9 @@ def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.Da
 
 
 def _with_parent_slot(frame: pl.DataFrame, rows: SourceRows, parent: Values) -> pl.DataFrame:
-    """`of_pool` and `of_index`: the solve that a revision revises, where the mapping names it so."""
+    """The frame with `of_pool` and `of_index`: pool and sample index of a revision's parent, where the mapping gives
+    them.
+    """
     if not parent:
         return frame
     pool = rows.typed("traces.parent.pool", parent["pool"], pl.String())
@@ -78,7 +80,7 @@ def _endings(frame: pl.DataFrame, further: Mapping[str, str]) -> pl.DataFrame:
 
 
 def index_traces(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> CountedTraces:
-    """Number the samples, drop or number duplicates, give ids, and find every revision's parent."""
+    """Number the samples, drop or renumber duplicates, set ids, and find the parent of every revision."""
     frame = pl.concat(parts, how="diagonal_relaxed")
     for name, dtype in _LINKS.items():
         if name not in frame.columns:
@@ -93,12 +95,13 @@ def index_traces(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFr
         revisions, orphans = _without_dropped_parents(rows, frame, _name(revisions), solves)
         whole = pl.concat([solves, revisions], how="diagonal_relaxed")
         dropped, numbered = dropped + orphans + more_dropped, numbered + more_numbered
-    counts = {"duplicates_dropped": dropped, "duplicates_numbered": numbered, "namesakes": _namesakes(rows, whole)}
+    namesakes = _namesakes(rows, whole) if mapping.path is None else 0  # a `path` tells files of one name apart
+    counts = {"duplicates_dropped": dropped, "duplicates_numbered": numbered, "namesakes": namesakes}
     return CountedTraces(whole, counts | _repeats(rows, mapping, whole))
 
 
 def _index(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
-    """Sample indices from row order where they are null; then one row for each slot."""
+    """The frame with sample indices, by row order where they are null, and one row for each (example, pool, index)."""
     by_row = pl.int_range(pl.len(), dtype=pl.Int32).over(_RUN)
     unnumbered = pl.col("group").is_in(by_row_order(mapping))
     frame = frame.with_columns(sample_index=pl.when(unnumbered).then(by_row).otherwise("sample_index"))
@@ -117,7 +120,7 @@ def _index(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tup
 
 
 def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> None:
-    """Refuse samples that a file before has: it may be another run, of which half would be lost."""
+    """Raise where two files have samples of the same (example, pool, index): dropping them would lose a second run."""
     path = rows.frame["source_path"].gather(frame["row"])
     placed = frame.select(*SLOT, "row", path=path)
     twice = placed.with_columns(first=pl.col("path").first().over(SLOT)).filter(
@@ -134,15 +137,15 @@ def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> 
         )
 
 
-def _by_path(one: str, other: str) -> str:
-    """Options that make a pool of each of two files' runs."""
-    first, second = PurePosixPath(one), PurePosixPath(other)
+def _by_path(first_path: str, second_path: str) -> str:
+    """The options that make the runs of two files two pools."""
+    first, second = PurePosixPath(first_path), PurePosixPath(second_path)
     pattern = f"{{run}}/*{first.suffix}" if first.name == second.name else f"{{run}}{first.suffix}"
     return f"--set 'path={pattern}' --set traces.pool=run"
 
 
 def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
-    """Traces of one run that come from several files of one name."""
+    """The number of traces of one run that come from several files of one name."""
     if rows.frame["source_path"].n_unique() == rows.frame["source_file"].n_unique():
         return 0
     files = rows.frame.select("source_file", "source_path")[frame["row"]]
@@ -152,10 +155,9 @@ def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
 
 
 def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> dict[str, int]:
-    """Counts of runs that are numbered by row order, and whose second half of source rows repeats the first exactly.
-
-    `unlike`, `alike`: their traces, since samples that are all alike may be just that. `single`: runs that do not
-    repeat themselves; `ordered`: examples.
+    """Counts of runs that are numbered by row order and whose second half of source rows repeats the first exactly.
+    `unlike` and `alike`: their traces, by whether the samples differ. `single`: runs without a repeat. `ordered`:
+    examples.
     """
     ordered = frame.filter(pl.col("group").is_in(by_row_order(mapping)))
     if not ordered.height:
@@ -179,18 +181,18 @@ def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> d
 
 
 def content_hashes(frame: pl.DataFrame) -> pl.Series:
-    """A hash of each row of a source, without its place."""
+    """A hash of each source row, without the columns that say where it stands."""
     return frame.drop(ROW, "source_row", "source_file", "source_path", strict=False).hash_rows().alias(CONTENT)
 
 
 def behind_gaps(frame: pl.DataFrame) -> int:
-    """Traces whose sample index is larger than the number of those before them, as when a source counts from 1."""
+    """The number of traces whose sample index comes after a gap, as when a source counts from 1."""
     place = pl.col("sample_index").rank("ordinal").over(_RUN) - 1
     return int(frame.select((pl.col("sample_index") > place).sum()).item())
 
 
 def _name(frame: pl.DataFrame) -> pl.DataFrame:
-    """Ids out of the slot where the source has none: `EXAMPLE/POOL/INDEX`, a revision's below its parent's."""
+    """The frame with ids where the source has none: `EXAMPLE/POOL/INDEX`, a revision's after its parent's."""
     example, pool, action = (_safe(name) for name in ("example_id", "pool", "action"))
     index = pl.col("sample_index").cast(pl.String)
     solve = pl.concat_str([example, pool, index], separator="/")
@@ -200,12 +202,12 @@ def _name(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _safe(name: str) -> pl.Expr:
-    """A part of an id, with the separator escaped, so that different parts never make one id."""
+    """A part of an id with the separator escaped, so that different parts never give equal ids."""
     return pl.col(name).str.replace_all("%", "%25", literal=True).str.replace_all("/", "%2F", literal=True)
 
 
 def _find_parents(rows: SourceRows, revisions: pl.DataFrame, solves: pl.DataFrame) -> pl.DataFrame:
-    """parent_id of each revision, from the slot that it names; ids that the source gives are kept."""
+    """parent_id of each revision, from the pool and index of its parent; ids of the source stay."""
     slots = solves.select("example_id", of_pool="pool", of_index="sample_index", found="trace_id")
     joined = revisions.join(slots, on=["example_id", "of_pool", "of_index"], how="left", maintain_order="left")
     joined = joined.with_columns(parent_id=pl.coalesce("parent_id", "found")).drop("found")
@@ -223,7 +225,7 @@ def _find_parents(rows: SourceRows, revisions: pl.DataFrame, solves: pl.DataFram
 def _without_dropped_parents(
     rows: SourceRows, everything: pl.DataFrame, revisions: pl.DataFrame, solves: pl.DataFrame
 ) -> tuple[pl.DataFrame, int]:
-    """Revisions of a trace that was dropped as a duplicate go with it; a parent that never was is an error."""
+    """The revisions without those of dropped duplicates. ThinkbackError for a parent that no row has."""
     known = set(everything["trace_id"].drop_nulls()) | set(solves["trace_id"])
     unknown = revisions.filter(~pl.col("parent_id").is_in(list(known)))
     if unknown.height:

@@ -1,1 +1,1 @@
-"""Foreign files: which there are, how they are opened, and how they name things."""
+"""Files of an import: listing, opening, and what their names tell."""

@@ -1,4 +1,5 @@
-"""Reading archives and packed files that nobody vouches for: as streams, never by their own names, and with a limit.
+"""Reading untrusted archives and compressed files: as streams, never to paths that they name, and with a limit on the
+unpacked size.
 
 An archive may promise a little and unpack to very much, so what comes out is counted: beyond `ROOM` bytes, no more than
 `RATIO` times the packed size, an archive's members together. Python before 3.14 reads no members packed with zstd
@@ -20,10 +21,12 @@ from typing import IO, Any, BinaryIO, cast
 from toolkit.errors import DamagedError, FormatError, LimitError, ThinkbackError, first_line
 
 ROOM, RATIO = 2**28, 200
-"""Bytes that anything may unpack to, and how many times its size what is larger may."""
+"""Bytes that every file may unpack to; beyond them, most times its packed size."""
 _ZSTD, _ENCRYPTED = 93, 1
 _HEADER = struct.Struct("<4s22sHH")
-"""A member's header: its mark, what the directory says too, and the lengths of its name and its extra field."""
+"""A member's header: its signature, the fields that the directory repeats, and the lengths of its name and its extra
+field.
+"""
 _CHUNK = 2**18
 _BROKEN = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, lzma.LZMAError, zlib.error, struct.error,
            zipfile.BadZipFile)  # fmt: skip
@@ -33,14 +36,14 @@ Open = Callable[[], AbstractContextManager[BinaryIO]]
 
 @dataclass
 class Allowance:
-    """How many more bytes may be unpacked from something."""
+    """The number of bytes that may still be unpacked from a source."""
 
     what: str
     left: int
 
     @classmethod
-    def of(cls, what: str, packed: int) -> Allowance:
-        return cls(what, ROOM + RATIO * packed)
+    def of(cls, name: str, packed: int) -> Allowance:
+        return cls(name, ROOM + RATIO * packed)
 
     def take(self, count: int) -> None:
         """Count bytes that were unpacked. ThinkbackError where they are too many."""
@@ -53,7 +56,7 @@ class Allowance:
 
 
 class ByteStream(io.RawIOBase):
-    """A stream of the pieces that a function gives, of at most so many bytes each; the last is empty."""
+    """A stream of the chunks that a function returns: `read(n)` gives at most n bytes, and none at the end."""
 
     def __init__(self, read: Callable[[int], bytes]):
         self._piece = read
@@ -68,7 +71,7 @@ class ByteStream(io.RawIOBase):
 
 
 def _counted(stream: IO[bytes], allowance: Allowance, crc: int | None = None) -> BinaryIO:
-    """A stream of unpacked bytes whose number and, where one is given, checksum are watched."""
+    """A stream of unpacked bytes that checks their number and, where one is given, their checksum."""
     seen = 0
 
     def read(size: int) -> bytes:
@@ -137,12 +140,12 @@ class Archive:
 
 
 @contextmanager
-def open_archive(what: str, file: IO[bytes], allowance: Allowance | None = None) -> Iterator[Archive]:
-    """A ZIP archive in a file that can be sought in. ThinkbackError where it is none, or is damaged."""
-    with _named(what), zipfile.ZipFile(file) as opened:
-        allowed = allowance or Allowance.of(what, file.seek(0, io.SEEK_END))
+def open_archive(name: str, file: IO[bytes], allowance: Allowance | None = None) -> Iterator[Archive]:
+    """The ZIP archive in a seekable file. ThinkbackError where it is not one, or is damaged."""
+    with _named(name), zipfile.ZipFile(file) as opened:
+        allowed = allowance or Allowance.of(name, file.seek(0, io.SEEK_END))
         members = {info.filename: info for info in opened.infolist() if not info.is_dir()}
-        yield Archive(what, opened, file, allowed, members)
+        yield Archive(name, opened, file, allowed, members)
 
 
 @contextmanager
@@ -180,13 +183,13 @@ UNPACKERS: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = {
 
 
 @contextmanager
-def _named(what: str) -> Iterator[None]:
-    """Errors of the libraries that read archives become one line."""
+def _named(name: str) -> Iterator[None]:
+    """Turn errors of the libraries that read archives into ThinkbackErrors of one line."""
     try:
         yield
     except ThinkbackError:
         raise
     except zipfile.BadZipFile as error:
-        raise FormatError(f"`{what}` is no readable archive: {first_line(error)}") from None
+        raise FormatError(f"`{name}` is no readable archive: {first_line(error)}") from None
     except _BROKEN as error:
-        raise FormatError(f"`{what}` can't be read: {first_line(error)}") from None
+        raise FormatError(f"`{name}` can't be read: {first_line(error)}") from None

@@ -1,4 +1,4 @@
-"""What the places of files say of their rows: the columns of a pattern such as `{model}/seed{seed}.jsonl`.
+"""Columns that are read from the paths of files by a pattern, such as `{model}/seed{seed}.jsonl`.
 
 The pattern is compared with the end of a file's whole path, as many folders of it as the pattern has. `{name}` takes
 what stands there within one folder's or file's name and becomes a column of that name; `*` takes it and drops it.
@@ -37,7 +37,7 @@ def columns_of(pattern: str) -> list[str]:
 
 
 def columns_of_paths(pattern: str, paths: Sequence[str]) -> list[dict[str, str]]:
-    """What the columns of a pattern are for each file. ThinkbackError where a path does not fit."""
+    """The values of a pattern's columns for each path. ThinkbackError where a path does not fit."""
     columns = _columns(pattern, paths)
     for path, names in zip(paths, columns, strict=True):
         if names is None:
@@ -46,7 +46,7 @@ def columns_of_paths(pattern: str, paths: Sequence[str]) -> list[dict[str, str]]
 
 
 def fitting_paths(pattern: str, paths: Iterable[str]) -> list[str]:
-    """The paths that end as a pattern does."""
+    """The paths that fit a pattern."""
     every = list(paths)
     return [path for path, columns in zip(every, _columns(pattern, every), strict=True) if columns is not None]
 

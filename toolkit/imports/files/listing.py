@@ -1,8 +1,8 @@
 """The files that an import is given: by name, in folders and below, by globs, in archives, at any fsspec address.
 
 Each file of a format has a path, relative to what was named, which tells it from others of the same name; and it is
-opened as a stream of its unpacked bytes. Of the tables that a mapping reads the addresses are enough: of a folder those
-are meant that lie in it, or else those below it; where paths tell something, those in it and below it whose paths do.
+opened as a stream of its unpacked bytes. Tables that a mapping reads are listed by address: the files of a folder, else
+all below it; with a `path` pattern, all files in and below it that fit the pattern.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ListedFile:
 
     @property
     def folder(self) -> str:
-        """The name of the folder that it lies in; of the archive, where that has none."""
+        """The name of its folder, else of its archive."""
         return PurePosixPath(self.place).parent.name.removesuffix(_ARCHIVE)
 
     @contextmanager
@@ -93,7 +93,7 @@ class ListedFile:
 
 
 def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[ListedFile]:
-    """The files that are meant, sorted; of folders and archives, those whose path `takes` wants.
+    """The files of the sources, sorted. Of folders and archives only those for whose path `takes` is true.
 
     ThinkbackError where a source can't be opened, or has none of them.
     """
@@ -105,7 +105,7 @@ def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[Lis
 
 
 def with_companions(files: Sequence[ListedFile], names: Sequence[str]) -> list[ListedFile]:
-    """Files, and those of certain names in the same folders, packed or not, where these are not among them."""
+    """The files, and further files of the given names in the same folders, compressed or not."""
     others, given = dict[str, ListedFile](), {file.path for file in files}
     for file in files if names else ():
         for name in names:
@@ -127,7 +127,7 @@ def _if_there(address: str) -> ListedFile | None:
 
 @dataclass(frozen=True)
 class _Source:
-    """What a source names: one file, or files and folders below `root`, without those that are hidden."""
+    """A source: one file, or the visible files and folders below `root`."""
 
     text: str
     system: Any
@@ -140,14 +140,14 @@ class _Source:
         return [name for name in self.system.find(folder) if not hidden(name.removeprefix(self.root))]
 
     def address(self, name: str) -> str:
-        """What a user would write for a file or folder."""
+        """The address of a file or folder as a user would write it."""
         _, chained, inside = self.text.partition("::")  # a place inside another file: zip://*.jsonl::runs.zip
         return f"{self.system.unstrip_protocol(name)}{chained}{inside}" if "://" in self.text else name
 
 
 @contextmanager
 def _looking(source: str) -> Iterator[_Source]:
-    """A file, the files and folders that a glob means, or a folder. ThinkbackError where it can't be opened."""
+    """The source of an address: a file, a folder, or the matches of a glob. ThinkbackError where none opens."""
     import fsspec
 
     try:
@@ -184,7 +184,7 @@ def _of_source(source: str, takes: Callable[[str], bool]) -> list[ListedFile]:
 
 
 def _of_file(file: ListedFile, takes: Callable[[str], bool], named: bool) -> list[ListedFile]:
-    """The file, where it is wanted or was named; what is wanted of an archive."""
+    """The file itself where `takes` is true or it was named; of an archive, the members for which `takes` is true."""
     if _OTHER_ARCHIVE.search(file.place) and (named or takes(file.path)):
         raise FormatError(f"`{file.address}`: the only archives read are `.zip`: unpack it, and name the folder")
     if file.ending != _ARCHIVE:
@@ -265,7 +265,9 @@ def _place_of(address: str) -> str:
 
 
 def _with_names(files: Sequence[ListedFile]) -> list[ListedFile]:
-    """Where two sources have files of one path, all paths begin below the folder that the sources share."""
+    """The files with distinct paths: where two sources have files of equal paths, all paths start at the folder that
+    the sources share.
+    """
     if len({file.path for file in files}) == len(files):
         return list(files)
     parts = [[part for part in file.place.split("/") if part not in _NO_NAMES] for file in files]
@@ -295,9 +297,8 @@ def _plain(path: str) -> str:
 
 @dataclass(frozen=True)
 class _Addresses:
-    """The files that are meant, each once; `folder`: where what lies beside them is looked for.
-
-    `left_out`: files of folders whose paths do not tell what they should.
+    """The addresses of files, each once. `folder`: where companions of the files are looked up. `left_out`: files that
+    do not fit the pattern.
     """
 
     files: tuple[str, ...]
@@ -306,10 +307,9 @@ class _Addresses:
 
 
 def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str | None = None) -> _Addresses:
-    """The files that names, globs and folders mean. ThinkbackError where there are none.
-
-    Of a folder those are meant whose path from it fits the `pattern`, or where none does so, the whole one; `beside` is
-    a file of the folder that is none of them.
+    """The addresses that names, globs and folders give. ThinkbackError where there are none. Of a folder, files count
+    whose relative path fits the `pattern`, or where none does, whose whole path does. `beside` is a file of the folder
+    that is left out.
     """
     each = [_find(str(source), pattern, beside) for source in sources]
     if not each:
@@ -319,7 +319,7 @@ def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str 
 
 
 def _find(source: str, pattern: str | None, beside: str | None) -> _Addresses:
-    """The tables that a file name, glob or folder means, sorted."""
+    """The tables of a file name, glob or folder, sorted."""
     with _looking(source) as there:
         parts = [] if there.files else [_of_folder(there, folder, pattern, beside) for folder in there.folders]
         chosen = sorted(there.files) or sorted(name for names, _ in parts for name in names)
@@ -334,7 +334,7 @@ def _find(source: str, pattern: str | None, beside: str | None) -> _Addresses:
 
 
 def _of_folder(there: _Source, folder: str, pattern: str | None, beside: str | None) -> tuple[list[str], int]:
-    """The tables that a folder means, and how many others it has. ThinkbackError where it has none."""
+    """The tables of a folder, and the number of its other tables. ThinkbackError where it has no table."""
     source = there.text if folder == there.root else folder
     places = {name: name.removeprefix(folder).lstrip("/") for name in there.below(folder)}
     known = {name: place for name, place in places.items() if format_of(name) is not None}
@@ -353,13 +353,13 @@ def _of_folder(there: _Source, folder: str, pattern: str | None, beside: str | N
 
 
 def _fixed_part(pattern: str) -> str:
-    """The folder at the beginning of a glob in which it has no sign of one; empty where a path is no glob."""
+    """The folder that a glob begins with, before its first wildcard; empty for a path without wildcards."""
     signs = [place for place in map(pattern.find, "*?[") if place >= 0]
     return pattern[: min(signs)].rpartition("/")[0] + "/" if signs else ""
 
 
 def hidden(path: str) -> bool:
-    """Whether a file of a folder or an archive is one that programs keep for themselves: `.cache/x`, `__MACOSX/x`."""
+    """Whether a path of a folder or an archive is a hidden file of some program: `.cache/x`, `__MACOSX/x`."""
     return any((part.startswith(".") and part not in (".", "..")) or part == "__MACOSX" for part in path.split("/"))
 
 
@@ -376,7 +376,7 @@ def format_of(address: str) -> str | None:
 
 
 def chunks(address: str, size: int) -> Iterator[bytes]:
-    """What a file holds, in pieces of about `size` bytes; all of it at once for -1."""
+    """The unpacked bytes of a file in chunks of about `size`; all at once for -1."""
     import fsspec
 
     unpack = UNPACKERS.get(_packing(str(plain_path(address))), nullcontext)
@@ -390,13 +390,13 @@ def chunks(address: str, size: int) -> Iterator[bytes]:
 
 
 def local_path(address: str) -> Path | None:
-    """Where a file that is neither compressed nor elsewhere lies on this machine."""
+    """The local path of an uncompressed local file; None for others."""
     path = Path(address)
     return path if "://" not in address and path.suffix.lower() not in UNPACKERS and path.is_file() else None
 
 
 def likely_bytes(addresses: Collection[str]) -> int:
-    """The approximate bytes of files without their compression, where their places tell."""
+    """The approximate unpacked size of files in bytes, where the file system tells their sizes."""
     import fsspec
 
     total = 0
@@ -412,4 +412,4 @@ def likely_bytes(addresses: Collection[str]) -> int:
 
 
 SHRUNK = 5
-"""How many times larger texts are than what compression makes of them."""
+"""The assumed ratio of unpacked to compressed size of text."""

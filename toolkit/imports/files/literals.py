@@ -1,7 +1,7 @@
-"""JSON's values with their numbers as they are written: `18`, `18.0` and `1.80e1` are one float, and three texts.
+"""JSON values that keep the text of their numbers: `18`, `18.0` and `1.80e1` are one float and three texts.
 
-A column with fractions is held as texts beside the type in which it is computed with. Integers that no float holds,
-beside fractions, and integers beyond 64 bits make a column text throughout, so that no digit is lost unseen.
+A column with fractions is stored as text, with the type for computing beside it. Integers that no float holds, beside
+fractions, and integers beyond 64 bits make a column text throughout, so that no digit is lost unseen.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def parse(text: str) -> Any:
 
 
 def dump(value: Any) -> str:
-    """A value as JSON, its numbers as they were written; a text as it is."""
+    """A value as JSON with its numbers as they were written; a text is returned unchanged."""
     return value if isinstance(value, str) else _dump(value)
 
 
@@ -41,9 +41,8 @@ def _dump(value: Any) -> str:
 
 
 def column(name: str, values: Sequence[Any]) -> tuple[pl.Series, pl.DataType]:
-    """Parsed JSON values as a column, and the type in which it is computed with.
-
-    The column is of that type, or, where that holds floats, of the one with texts in place of numbers.
+    """Parsed JSON values as a column, and the type for computing. The column has that type; where it contains floats,
+    it has text in place of numbers.
     """
     kind = _kind(values)
     dtype = with_strings(kind) if holds(kind, pl.Float64) else kind
@@ -101,7 +100,7 @@ def holds(dtype: pl.DataType, *kinds: type[pl.DataType]) -> bool:
 
 
 def known(dtype: Any) -> pl.DataType:
-    """A type that polars names by its class, as an instance."""
+    """A polars type as an instance, also where polars gives its class."""
     return dtype() if isinstance(dtype, type) else dtype
 
 

@@ -2,7 +2,9 @@
 
 A path begins with a column. `.name` or `['any name']` takes a field of an object, `[0]` an element of a list, from 0,
 `[-1]` the last. What is not there in a row is null. A field or column that no row has is an error, unless the path
-ends in `?`. Where a column holds texts, they are read as JSON; what is found there is text. `min(path)` and its kin
+ends in `?`. `[*]` takes all elements of a list:
+`sum(logprobs.content[*].logprob)`. Where a column holds texts, they are read as JSON; what is found there is text.
+`min(path)` and its kin
 reduce a list to one value. Paths stand alone or in an expression of SQL, which sees columns in their places.
 """
 
@@ -19,7 +21,7 @@ from toolkit.errors import suggest
 from toolkit.imports.files.literals import dump, known, parse
 
 _NAME = r'(?:[^\W\d]\w*|"(?:[^"]|"")+")'
-_STEP = rf"""(?:\.{_NAME}|\[-?\d{{1,9}}\]|\['(?:[^']|'')*'\]|\["(?:[^"]|"")*"\])"""
+_STEP = rf"""(?:\.{_NAME}|\[\*\]|\[-?\d{{1,9}}\]|\['(?:[^']|'')*'\]|\["(?:[^"]|"")*"\])"""
 _REDUCED = "min|max|sum|prod|avg|mean|len|length|any|all"
 _TOKEN = re.compile(
     rf"""'(?:[^']|'')*'|(?P<call>(?:{_REDUCED})\s*\(\s*)(?P<inner>{_NAME}{_STEP}*\??)(?P<end>\s*\)(?!\s*OVER\b))"""
@@ -29,25 +31,28 @@ _TOKEN = re.compile(
 _ALONE = re.compile(rf"{_NAME}{_STEP}*")
 _PART = re.compile(rf"{_NAME}|{_STEP}")
 PLACE = "__path "
+EACH = None
+"""The step to all elements of a list, `[*]`."""
+Step = str | int | None
 
 
 class PathError(ValueError):
-    """A path that the columns do not have, in words that go on from `key = value`."""
+    """A path that no row has. Its line continues "`key = value`"."""
 
 
 @dataclass(frozen=True)
 class _NestedPath:
-    """`steps` from `column`: names of fields and places in lists."""
+    """`steps` from `column`: names of fields, places in lists, and `EACH`."""
 
     text: str
     column: str
-    steps: tuple[str | int, ...]
+    steps: tuple[Step, ...]
     optional: bool
 
 
 @dataclass(frozen=True)
 class _PathUse:
-    """A path in an expression; `call` is the function around it, which may reduce a list: `min(`."""
+    """A path in an expression. `call` is the function around it, such as `min(`, which may reduce a list."""
 
     path: _NestedPath
     call: str = ""
@@ -56,18 +61,18 @@ class _PathUse:
 
 @dataclass(frozen=True)
 class Expression:
-    """A value of a mapping as SQL with a name in each path's place."""
+    """A value of a mapping as SQL, with a column name in place of each path."""
 
     parts: tuple[str | _PathUse, ...]
     places: Mapping[str, _PathUse] = field(default_factory=dict)
 
     @property
     def sql(self) -> str:
-        """The SQL, where no function around a path is a reduction."""
+        """The SQL without reductions."""
         return self.with_reduced(())
 
     def with_reduced(self, places: Collection[str]) -> str:
-        """The SQL, where the functions around `places` are part of what stands there."""
+        """The SQL in which the values at `places` are already reduced, without the functions around them."""
         names = iter(self.places)
         texts = []
         for part in self.parts:
@@ -80,22 +85,24 @@ class Expression:
         return "".join(texts)
 
     def readable(self, message: str) -> str:
-        """A message of polars with the paths in their own words."""
+        """A message of polars with the user's paths in place of the column names."""
         for name, use in self.places.items():
             message = message.replace(name, use.path.text)
         return message
 
     def untouched(self, passed: Set[str]) -> set[str]:
-        """The columns whose every use is among the names `passed`, and no list is reduced."""
+        """The columns that the expression only passes on: every use is among the names `passed`, and no list is
+        reduced.
+        """
         touched = {use.path.column for name, use in self.places.items() if use.call or name not in passed}
         return set(self.columns(sorted(passed))) - touched
 
     def roots(self) -> list[str]:
-        """The columns that the expression is made of. A polars error where it is none."""
+        """The columns that the expression reads. A polars error where it is not an expression."""
         return self.columns(pl.sql_expr(self.with_reduced(self.places)).meta.root_names())
 
     def columns(self, names: list[str]) -> list[str]:
-        """The columns that stand behind the names in the SQL."""
+        """The source columns of names in the SQL."""
         return list(dict.fromkeys(self.places[name].path.column if name in self.places else name for name in names))
 
 
@@ -120,7 +127,7 @@ def is_path(text: str) -> bool:
 
 
 def fields_of(value: object, column: str) -> list[str]:
-    """The fields of a column that a value of a mapping goes into."""
+    """The fields of a column that a value of a mapping reads."""
     uses = expression(value).places.values() if isinstance(value, str) else ()
     firsts = [use.path.steps[0] for use in uses if use.path.column == column and use.path.steps]
     return [step for step in firsts if isinstance(step, str)]
@@ -135,9 +142,11 @@ def _unquoted(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-def _step(text: str) -> str | int:
+def _step(text: str) -> Step:
     if text.startswith("."):
         return _unquoted(text[1:])
+    if text == "[*]":
+        return EACH
     inside, quote = text[1:-1], text[1]
     return inside[1:-1].replace(quote * 2, quote) if quote in "'\"" else int(inside)
 
@@ -148,21 +157,33 @@ def follow(frame: pl.DataFrame, path: _NestedPath) -> pl.Series:
         if not path.optional:
             raise PathError(f"needs the column `{path.column}`, which the source lacks")
         return pl.Series(path.text, [None] * frame.height, dtype=pl.Null)
-    values = frame[path.column]
-    for number, step in enumerate(path.steps):
+    return _followed(frame[path.column], path, path.steps).alias(path.text)
+
+
+def _followed(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> pl.Series:
+    """The values at the end of the last steps of a path."""
+    for number, step in enumerate(steps):
         if values.dtype == pl.Null:
             break
         if values.dtype == pl.String:
-            return _in_texts(values, path.steps[number:]).alias(path.text)
+            return _in_texts(values, steps[number:])
+        if step is EACH and isinstance(values.dtype, pl.List):
+            return _each(values, path, steps[number + 1 :])
         inner = _into(values, step)
         if inner is None and not path.optional:
             raise PathError(_missed(values, step, path))
         values = inner if inner is not None else pl.Series([None] * len(values), dtype=pl.Null)
-    return values.alias(path.text)
+    return values
 
 
-def _into(values: pl.Series, step: str | int) -> pl.Series | None:
-    """One step; None where values of this type have no such part."""
+def _each(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> pl.Series:
+    """What is at the end of the last steps of a path in each element of lists, as lists."""
+    kind = _followed(values.explode(empty_as_null=True), path, steps).dtype
+    return values.map_elements(lambda it: _followed(it, path, steps), return_dtype=pl.List(kind))
+
+
+def _into(values: pl.Series, step: Step) -> pl.Series | None:
+    """The values after one step of a path; None where the type has no such part."""
     if isinstance(values.dtype, pl.Struct) and isinstance(step, str):
         return values.struct.field(step) if step in values.struct.fields else None
     if isinstance(values.dtype, pl.List) and isinstance(step, int):
@@ -172,23 +193,30 @@ def _into(values: pl.Series, step: str | int) -> pl.Series | None:
     return None
 
 
-def _missed(values: pl.Series, step: str | int, path: _NestedPath) -> str:
+def _missed(values: pl.Series, step: Step, path: _NestedPath) -> str:
     if isinstance(values.dtype, pl.Struct) and isinstance(step, str):
         names = values.struct.fields
         return f"needs the field `{step}`, which its object lacks; {suggest(step, names)}; `{path.text}?` is null then"
     if isinstance(values.dtype, pl.Struct):
         return f"takes element {step} of an object, which has fields: {suggest('', values.struct.fields)}"
     if isinstance(values.dtype, pl.List | pl.Array):
-        return f"takes the field `{step}` of a list: name the element first, as in `[0].{step}`"
+        return (
+            f"takes the field `{step}` of a list: name the element first, as in `[0].{step}`, or all of them, as in"
+            f" `sum(…[*].{step})`"
+        )
+    if step is EACH:
+        return f"takes all elements (`[*]`) of values that are {values.dtype} and no lists"
     return f"takes `{step}` of values that are {values.dtype} and have no fields"
 
 
-def _in_texts(texts: pl.Series, steps: tuple[str | int, ...]) -> pl.Series:
-    """What stands in texts that are JSON, as text; null in those that are none."""
+def _in_texts(texts: pl.Series, steps: tuple[Step, ...]) -> pl.Series:
+    """The values at `steps` in JSON texts, as text; null where a text is not JSON."""
+    if EACH in steps:
+        raise PathError("takes all elements (`[*]`) of texts that are JSON, which is not known: take one of them")
     return pl.Series([None if text is None else _in_text(text, steps) for text in texts.to_list()], dtype=pl.String)
 
 
-def _in_text(text: str, steps: tuple[str | int, ...]) -> str | None:
+def _in_text(text: str, steps: tuple[Step, ...]) -> str | None:
     try:
         value = parse(text)
     except ValueError:
@@ -198,7 +226,7 @@ def _in_text(text: str, steps: tuple[str | int, ...]) -> str | None:
     return None if value is None else dump(value)
 
 
-def element(value: Any, step: str | int) -> Any:
+def element(value: Any, step: Step) -> Any:
     """One step into a parsed JSON value; None where it has no such part."""
     if isinstance(value, dict):
         return value.get(step)
@@ -230,7 +258,9 @@ _LISTED: Mapping[str, Callable[[pl.Expr], pl.Expr]] = {
 
 
 def reduced(values: pl.Series, call: str) -> pl.Series | None:
-    """A list's least, sum or another value of it; None where these are no lists, and the function is SQL's."""
+    """The minimum, sum or other reduction of each list; None for values that are not lists, where SQL's function
+    applies.
+    """
     if isinstance(values.dtype, pl.Array):
         values = values.arr.to_list()
     if values.dtype == pl.Null:  # what a path that may be missing finds

@@ -1,4 +1,4 @@
-"""Files of known tools come in by the tool's name, or by what they hold."""
+"""Imports of the files of known tools, by the tool's name or by the files' content."""
 
 from toolkit.imports.formats.format import FORMATS
 from toolkit.imports.formats.importing import Detected, detect_format, import_format

@@ -18,7 +18,7 @@ from toolkit.imports.formats.prepared import PreparedRows, Row, by_parts
 
 _NAME = re.compile(r"(.*?)[._]?eval_results\.json", re.IGNORECASE)
 _OF_TASKS = re.compile(r"((human[-_]?eval|mbpp|evalperf)([-_]?(plus|\+))?|samples)?", re.IGNORECASE)
-"""Names that say what was asked or nothing, and not who answered."""
+"""Names that say the tasks, or nothing, and not the model."""
 
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:

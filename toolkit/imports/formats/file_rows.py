@@ -1,4 +1,6 @@
-"""Rows and values of other programs' files, taken with suspicion: what is not as published is a line of error."""
+"""Checked reading of rows and values in the files of other programs: a value of another form is an error of
+one line.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ from toolkit.errors import FormatError, first_line
 from toolkit.imports.files.listing import ListedFile
 
 _LARGEST = 1e300
-"""Beyond it a number of others is no measurement; nor is it, as an integer, a float."""
+"""The largest absolute value of a measurement; a larger integer may not fit a float."""
 _TOGETHER = 256
-"""Rows of a Parquet file that are held at once; one may have hundreds of samples."""
+"""Rows of a Parquet file in memory at one time; one row may hold hundreds of samples."""
 
 
 def table_rows(file: ListedFile) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file, of JSON lines or of a JSON list. ThinkbackError where it is none."""
+    """The rows of a Parquet file, of JSON lines or of a JSON list. ThinkbackError for any other file."""
     if file.ending in (".parquet", ".pq"):
         yield from _parquet(file)
     else:
@@ -59,7 +61,7 @@ def _objects(file: ListedFile, value: Any) -> Iterator[dict[str, Any]]:
 
 
 def parsed(file: ListedFile, content: bytes, place: str = "") -> Any:
-    """A JSON value. ThinkbackError where it is none."""
+    """The value of a JSON text. ThinkbackError where it is not JSON."""
     try:
         return json.loads(content.decode("utf-8-sig"))
     except RecursionError:
@@ -69,7 +71,7 @@ def parsed(file: ListedFile, content: bytes, place: str = "") -> Any:
 
 
 def parsed_object(file: ListedFile, content: bytes, place: str = "") -> dict[str, Any]:
-    """A JSON object. ThinkbackError where it is none."""
+    """The object of a JSON text. ThinkbackError where it is not an object."""
     value = parsed(file, content, place)
     if not isinstance(value, dict):
         raise FormatError(f"`{file.address}`{place}: not an object")
@@ -77,7 +79,7 @@ def parsed_object(file: ListedFile, content: bytes, place: str = "") -> dict[str
 
 
 def dig(value: Any, *steps: str | int) -> Any:
-    """What lies at the end of keys and places in lists; None where there is no such thing."""
+    """The value at the end of a way of keys and list places; None where there is none."""
     for step in steps:
         if isinstance(value, Mapping):
             value = value.get(step)
@@ -89,25 +91,25 @@ def dig(value: Any, *steps: str | int) -> Any:
 
 
 def objects(value: Any, *steps: str | int) -> list[dict[str, Any]]:
-    """The objects of the list at the end of such a way; none where it is no list."""
+    """The objects of the list at the end of a way of keys; empty where it is not a list."""
     inner = dig(value, *steps)
     return [item for item in inner if isinstance(item, dict)] if isinstance(inner, list) else []
 
 
 def members(value: Any, *steps: str | int) -> dict[str, Any]:
-    """The object at the end of such a way; an empty one where there is none."""
+    """The object at the end of a way of keys; empty where it is not an object."""
     inner = dig(value, *steps)
     return inner if isinstance(inner, dict) else {}
 
 
 def items(value: Any, *steps: str | int) -> list[Any]:
-    """The list at the end of such a way; an empty one where there is none."""
+    """The list at the end of a way of keys; empty where it is not a list."""
     inner = dig(value, *steps)
     return inner if isinstance(inner, list) else []
 
 
 def text(value: Any) -> str | None:
-    """A value as text: numbers as JSON writes them, lists and objects as JSON; half a surrogate becomes `?`."""
+    """A value as text: numbers, lists and objects as JSON writes them; a lone surrogate becomes `?`."""
     if value is None:
         return None
     line = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -120,13 +122,13 @@ def texts(row: Mapping[str, Any], *names: str) -> dict[str, str | None]:
 
 
 def number(value: Any) -> float | None:
-    """A number; None for NaN, which means that nothing was measured, for infinities, and for what is none."""
+    """The value as a number; None for NaN (nothing was measured), for infinities and for other types."""
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     return value if plain and -_LARGEST <= value <= _LARGEST else None
 
 
 def count(value: Any) -> int | None:
-    """A whole number that is not negative; None for others."""
+    """The value as a whole number from 0 on; None for others."""
     whole = number(value)
     return int(whole) if whole is not None and whole >= 0 and whole == int(whole) else None
 

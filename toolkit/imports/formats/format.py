@@ -1,7 +1,7 @@
-"""A format that others write, as data: the table `[format]` of its mapping says which files are of it.
+"""Formats of other tools, as data.
 
-A file `maps/NAME.toml` is all that a format by name needs. Where no mapping can take its rows, `prepare` names the
-module of this folder whose function `prepare` makes them.
+A format is a file `maps/NAME.toml`, whose table `[format]` says which files have the format. Where no mapping can read
+the rows, `prepare` names the module of this folder whose function `prepare` converts them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from toolkit.settings import Checked, from_table, setting
 
 MAPS = Path(__file__).parent / "maps"
 LOOKED_AT = 2**20
-"""Bytes at the beginning in which the keys must be; texts of thousands of words may stand before them."""
+"""The bytes at the beginning of a file in which the keys are looked up; long texts may stand before the keys."""
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 
@@ -47,17 +47,17 @@ class FileHead:
         return self.keys.issuperset(keys)
 
 
-def _keys(given: Any, place: str) -> tuple[frozenset[str], ...]:
-    """Lists of keys, of which one must be in a file as a whole."""
-    lists = given if isinstance(given, list) else [given]
+def _keys(value: Any, place: str) -> tuple[frozenset[str], ...]:
+    """Lists of keys. A file has the format when it has all keys of one list."""
+    lists = value if isinstance(value, list) else [value]
     if not all(isinstance(one, list) and all(isinstance(key, str) for key in one) for one in lists):
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes lists of keys, such as `[['id', 'samples']]`")
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes lists of keys, such as `[['id', 'samples']]`")
     return tuple(map(frozenset, lists))
 
 
 @dataclass(frozen=True)
 class KnownFormat(Checked):
-    """The table `[format]`. A file is of the format where it has all of one of the lists of `keys`, or a member."""
+    """The table `[format]`. A file has the format when it has all keys of one list of `keys`, or one of `members`."""
 
     name: str = setting()
     title: str = setting()
@@ -66,32 +66,32 @@ class KnownFormat(Checked):
     lacks: str = setting()
     keys: tuple[frozenset[str], ...] = setting((), read=_keys)
     members: tuple[str, ...] = setting(())
-    """Files of which an archive of the format has one."""
+    """File names; an archive of the format has one of them."""
     prepare: str | None = setting(None)
-    """The module whose function `prepare` makes rows of its files, where no mapping can take these."""
+    """The module whose function `prepare` converts the files to rows; empty where the mapping reads them."""
     options: tuple[str, ...] = setting(())
-    """Settings that are its own, beside those of its mapping."""
+    """Settings of the format, beside those of its mapping."""
     depth: int = setting(1, low=1)
-    """How many names at the end of a path say what a file holds; those before them, which run it is of."""
+    """The number of names at the end of a path that say the content; the names before them say the run."""
     of_requests: bool = setting(False)
-    """Whether its ids are those of requests, of which several may ask the same."""
+    """Whether its ids are those of requests, several of which may ask the same question."""
     nameless: bool = setting(False)
-    """Whether its files have no names of their own: of a folder, those are of the format that it recognises."""
+    """Whether its files have arbitrary names, so that they are recognised by their content."""
     companions: tuple[str, ...] = setting(())
-    """Names of files that belong to one of the format and are read with it, though it alone was named."""
+    """Names of files that are read together with a file of the format, also when only that file was named."""
     mapping: Path = field(default=MAPS, compare=False)
     """The mapping file that has this table."""
 
     def takes(self, path: str) -> bool:
-        """Whether a file of a folder or an archive is one of the format, as its path says."""
+        """Whether the path of a file fits the format."""
         return re.search(self.files, path, re.IGNORECASE) is not None
 
     def recognises(self, head: FileHead) -> bool:
-        """Whether a file is of the format, as its beginning says."""
+        """Whether the beginning of a file fits the format."""
         return not head.members.isdisjoint(self.members) or any(map(head.keys.issuperset, self.keys))
 
     def prepared(self, files: Sequence[ListedFile], options: Mapping[str, str]) -> Iterator[PreparedRows]:
-        """The rows that its module makes of files, with the settings that are the format's own."""
+        """The rows of files, converted by the format's module with the format's own settings."""
         rows: Iterator[PreparedRows] = import_module(f"{__package__}.{self.prepare}").prepare(files, **options)
         return rows
 
@@ -104,11 +104,11 @@ def _read_format(path: Path) -> KnownFormat:
 
 
 FORMATS: dict[str, KnownFormat] = {path.stem: _read_format(path) for path in sorted(MAPS.glob("*.toml"))}
-"""The formats that there are, by name."""
+"""All formats by name."""
 
 
 def head_of(file: ListedFile) -> FileHead:
-    """Look at the beginning of a file; a file that can't be read has no keys."""
+    """The head of a file; one that cannot be read has no keys and a `fault`."""
     try:
         if file.ending in (".parquet", ".pq"):
             with file.seekable() as opened:
@@ -126,7 +126,9 @@ def head_of(file: ListedFile) -> FileHead:
 
 
 def _first_keys(text: str) -> frozenset[str]:
-    """The keys of the first JSON object that a text begins with, or a list in it; those seen, where it is cut off."""
+    """The keys of the JSON object, or of the list's first object, that a text begins with; those before the cut of a
+    cut-off text.
+    """
     keys: list[str] = []
     open_: list[str] = []
     last = ""

@@ -29,7 +29,7 @@ Stats = Mapping[tuple[str, int, str], Mapping[str, float]]
 
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
-    """The rows of each run; its other files lie in the same folder."""
+    """The rows of each run, with the statistics in the same folder."""
     by_path = {file.path: file for file in files}
     states = [file for file in files if file.name == STATE]
     if not states:
@@ -50,7 +50,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
 
 
 def _answered(row: Row) -> Row:
-    """A completion that HELM judged has an answer, if only its text: without one it would count as wrong."""
+    """A row with an answer: the completion's text where HELM judged it and it has no marked answer."""
     if row["answer"] is not None or row["correct"] is None:
         return row
     return {**row, "answer": (row["text"] or "").strip() or None}

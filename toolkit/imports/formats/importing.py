@@ -1,8 +1,8 @@
-"""`import_format`: files that a known tool wrote, by its name or by what they hold, into a sealed log.
+"""`import_format`: the files of a known tool, by its name or by their content, into a sealed log.
 
-The files are found, unpacked or rewritten where a mapping can't take them as they are, and given to the mapping that is
-shipped under the format's name. What lies on this machine unpacked is read where it lies. A format that knows requests
-alone makes an example of each, though several may ask the same: then the settings are told that make them one.
+The files are listed, unpacked or rewritten where a mapping cannot read them, and read by the mapping that is shipped
+under the format's name. Uncompressed local files are read in place. A format whose ids are those of requests makes an
+example of each; where several ask the same, a note gives the settings that join them.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from toolkit.log import collect, open_log
 from toolkit.work_places import scratch_folder
 
 _LONGEST = 200
-"""Characters of a folder's or a file's name."""
+"""Most characters of the name of a folder or file."""
 
 
 @dataclass(frozen=True)
 class Detected:
-    """The format that files are of; `files` are, and `others` are not."""
+    """A detected format: `files` have it, and `others` do not."""
 
     format: KnownFormat
     files: tuple[ListedFile, ...]
@@ -94,7 +94,7 @@ def import_format(
 
 @contextmanager
 def _naming_another(sources: Sequence[str], form: KnownFormat) -> Iterator[None]:
-    """Errors within say what format sources are of, where it is another one."""
+    """Add to errors raised within the format that the sources seem to have, where it is another one."""
     try:
         yield
     except ThinkbackError as error:
@@ -108,9 +108,9 @@ def _naming_another(sources: Sequence[str], form: KnownFormat) -> Iterator[None]
 def _of_format(
     form: KnownFormat, files: Sequence[ListedFile], settings: Sequence[str], notes: list[FileNote]
 ) -> list[ListedFile]:
-    """Files without those of a folder that are joined, or are not of a format whose files have no names of their own.
-
-    A file that can't be read stays, and so do all where the format recognises none: what is wrong with them is told.
+    """The files of the format: without joined ones and, where files have arbitrary names, without those that it does
+    not recognise. A file that cannot be read stays, as do all files where none is recognised: the import then says what
+    is wrong with them.
     """
     join = read_mapping(form.mapping, settings).join
     rest = [file for file in files if file.named or join is None or file.address != f"{file.beside}/{join.file}"]
@@ -129,9 +129,8 @@ def _may_be(form: KnownFormat, head: FileHead) -> bool:
 
 
 def detect_format(sources: Sequence[str]) -> Detected:
-    """The one format that the sources' files are of, by what they begin with.
-
-    ThinkbackError where no file is of a known format, or files are of several.
+    """The format of the sources, by the beginnings of their files. ThinkbackError where no file has a known format, or
+    files have several.
     """
     files = find_files(sources, lambda path: path.lower().endswith(ENDINGS))
     by_format: dict[str, list[ListedFile]] = {}
@@ -162,7 +161,9 @@ def detect_format(sources: Sequence[str]) -> Detected:
 def _addresses(
     form: KnownFormat, files: Sequence[ListedFile], options: Mapping[str, str], notes: list[FileNote]
 ) -> Iterator[tuple[list[str], PreparedSources]]:
-    """The addresses that the format's mapping reads: of files as they are, unpacked, or made of prepared rows."""
+    """The addresses that the format's mapping reads: the files themselves, unpacked copies, or files of
+    converted rows.
+    """
     folder = Path(scratch_folder())
     try:
         pools: dict[str, Any] = {}
@@ -187,7 +188,7 @@ def _addresses(
 def _prepared(
     parts: Iterator[PreparedRows], folder: Path, notes: list[FileNote], pools: dict[str, Any]
 ) -> Iterator[tuple[ListedFile, str]]:
-    """Files of rows, each at the place of the one that they come from."""
+    """Files of converted rows, each at the relative path of its original."""
     for part in parts:
         place = _place(folder, part.file, ".jsonl")
         if _write(part, place):
@@ -197,7 +198,7 @@ def _prepared(
 
 
 def _write(part: PreparedRows, place: Path) -> int:
-    """Write rows as JSON lines, which say what file they are made of; how many there were."""
+    """Write rows as JSON lines with the name of their original file. Returns the number of rows."""
     written = 0
     with place.open("w", encoding="utf-8", errors="surrogatepass") as out:
         for row in part.rows:
@@ -218,7 +219,9 @@ def _plain(files: Sequence[ListedFile], folder: Path) -> Iterator[tuple[ListedFi
 
 
 def _place(folder: Path, file: ListedFile, ending: str) -> Path:
-    """A file of our own under the folders that the found one is in; no name of an archive leads out of `folder`."""
+    """The path of a copy in `folder`, below the folders of the original; no name in an archive can lead out of
+    `folder`.
+    """
     parts = [part[:_LONGEST] for part in file.place.replace("\x00", "").split("/")]
     names = [part for part in parts if part not in ("", ".", "..")]
     name = names[-1].removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz").removesuffix(".zst")
@@ -230,9 +233,8 @@ def _place(folder: Path, file: ListedFile, ending: str) -> Path:
 
 
 def _runs(files: Sequence[ListedFile], depth: int) -> list[str]:
-    """What tells the runs that files are of apart: their folders below the shared one; empty where all share one.
-
-    `depth`: how many names at the end of a path say what a file holds, and not which run it is of.
+    """The run of each file: its folders below the shared one, empty where all files share one. `depth`: the number of
+    names at the end of a path that say the content and not the run.
     """
     folders = ["/".join(file.place.split("/")[:-depth]) for file in files]
     if len(set(folders)) == 1:
@@ -241,7 +243,7 @@ def _runs(files: Sequence[ListedFile], depth: int) -> list[str]:
 
 
 def _repeats(log: Path, mapping: ImportMapping) -> list[str]:
-    """A line where examples have the question of another, with the settings that make them one."""
+    """A note where several examples have one question, with the settings that join them."""
     opened = open_log(log)
     questions = collect(opened.scan("examples", ["question"]).select(pl.col("question").hash()), opened).to_series()
     again = questions.len() - questions.n_unique()
@@ -252,5 +254,5 @@ def _repeats(log: Path, mapping: ImportMapping) -> list[str]:
         settings.append(f"--set 'traces.sample_index={ROW_ORDER}'")
     count = f"{counted(again, 'example has', 'examples have')} the question of another, under an id of"
     return [
-        f"{count} {'its' if again == 1 else 'their'} own; to make samples of one example of them: {' '.join(settings)}"
+        f"{count} {'its' if again == 1 else 'their'} own; to make them samples of one example: {' '.join(settings)}"
     ]

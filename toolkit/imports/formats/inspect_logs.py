@@ -32,7 +32,7 @@ _ATTACHED = "attachment://"
 
 @dataclass(frozen=True)
 class _EvalRun:
-    """What a log's header says."""
+    """The header of a log."""
 
     task: str
     dataset: str
@@ -41,9 +41,8 @@ class _EvalRun:
 
 @dataclass
 class _Seen:
-    """The scorers of an import by task and name, and the logs of which a scorer names answers.
-
-    `wanted`: the scorer that is chosen; where it is empty, each sample's first is. `names`: all that there are.
+    """The values of the scorers of an import, by task and name. `wanted`: the chosen scorer; empty for the first of
+    each sample. `names`: all scorers.
     """
 
     wanted: str = ""
@@ -52,12 +51,12 @@ class _Seen:
     answered: set[str] = field(default_factory=set)
 
     def scorer(self, sample: Mapping[str, Any]) -> str | None:
-        """The name of the scorer that judges a sample; None where it lacks it."""
+        """The name of the scorer that judges a sample; None where the sample lacks it."""
         names = members(sample, "scores")
         return next((name for name in names if self.wanted in ("", name)), None)
 
     def answer(self, sample: Mapping[str, Any]) -> str | None:
-        """What that scorer took for the answer."""
+        """The answer that this scorer read."""
         return text(dig(sample, "scores", self.scorer(sample) or "", "answer"))
 
     def verdicts(self, task: str, scorer: str | None) -> bool:
@@ -128,7 +127,7 @@ def _run(file: ListedFile) -> _EvalRun:
 
 
 def _header(file: ListedFile, archive: Archive) -> dict[str, Any]:
-    """A log that was not finished has no header, but a journal."""
+    """The header of a log; that of an unfinished one stands in its journal."""
     for name in ("header.json", "_journal/start.json"):
         if name in archive.members:
             return parsed_object(file, archive.read(name), f", `{name}`")
@@ -213,7 +212,7 @@ def _row(run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[
 
 
 def _value(value: Any) -> float | None:
-    """A score as the number that Inspect makes of it; None for several, for what was not scored and for other texts."""
+    """A score as Inspect's number; None for several values, for NaN and for other texts."""
     if isinstance(value, str):
         return _GRADES.get(value, _WORDS.get(value.lower(), _spelt(value)))
     if isinstance(value, bool):
@@ -231,7 +230,7 @@ def _spelt(word: str) -> float | None:
 
 
 def _prompt_tokens(usage: Mapping[str, Any]) -> int | None:
-    """All tokens of the prompt. Some providers count those out of a cache among the input, and others beside it."""
+    """All tokens of the prompt. Some providers count cached tokens among the input, and others beside it."""
     given = count(usage.get("input_tokens"))
     if given is None:
         return None
@@ -245,12 +244,12 @@ def _usage(sample: Mapping[str, Any], model: str) -> Mapping[str, Any]:
     return members(sample, "model_usage", model)
 
 
-def _message(given: Any) -> str | None:
-    """A text, or the last of some messages that a user wrote."""
-    if isinstance(given, list):
-        users = [message for message in given if dig(message, "role") == "user"]
-        return _content(dig((users or given)[-1], "content")) if given else None
-    return text(given)
+def _message(prompt: Any) -> str | None:
+    """The text of an input: the input itself, or the last message of the user."""
+    if isinstance(prompt, list):
+        users = [message for message in prompt if dig(message, "role") == "user"]
+        return _content(dig((users or prompt)[-1], "content")) if prompt else None
+    return text(prompt)
 
 
 def _completion(output: Any) -> str | None:
@@ -259,7 +258,7 @@ def _completion(output: Any) -> str | None:
 
 
 def _content(content: Any) -> str | None:
-    """The text of a message, of which other parts are reasoning, images and calls."""
+    """The text parts of a message, without reasoning, images and calls."""
     if isinstance(content, list):
         return text("\n".join(part["text"] for part in content if isinstance(dig(part, "text"), str)))
     return text(content)

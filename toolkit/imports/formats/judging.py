@@ -1,4 +1,4 @@
-"""Verdicts and answers of samples whose format names no way to read either.
+"""Verdicts and answers of samples whose format does not say how to read them.
 
 A verdict is the metric that is 0 or 1 in every sample, where 1 is better. Without one, answers are read from texts by
 what the reference is; of references that are lists of right answers one must be chosen.
@@ -22,7 +22,7 @@ from toolkit.imports.formats.prepared import FileNote, Row
 NUMBERS = ("boxed", "####", "answer is", "last number")
 TEXTS = ("boxed", "####", "answer is")
 UNREAD = object()
-"""Stands for an answer that is yet to be read."""
+"""Marks an answer that must be read from the text."""
 _TOGETHER = 2_000
 _LONE_LETTER = r"^\W*(?:\\(?:text|textbf|mathrm|mathbf)\s*\{)?\W*[A-Z]\W*$"
 
@@ -50,9 +50,8 @@ def with_answers(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _name_letters(rows: Sequence[Row]) -> None:
-    """Where a gold is a letter, as in `(A)`, put it and the answers beside it into the form of a choice.
-
-    A text without a mark is the letter of its last line, where this names one.
+    """Put gold and answers into the form of a choice where gold is a letter, as in `(A)`. A text without a mark is the
+    letter of its last line, where that names one.
     """
     table = pl.DataFrame(
         [(place, row["gold"], row["answer"]) for place, row in enumerate(rows)],
@@ -71,7 +70,7 @@ def _letters(forms: pl.Series) -> pl.Series:
 
 
 def read_gold(gold: str | None) -> str | None:
-    """A reference without the solution around it: what is boxed in it, else what follows `####`; else the whole."""
+    """The answer in a reference: the boxed part, else the part after `####`, else the whole."""
     if gold is None:
         return None
     answer = boxed(gold) or gold.rpartition("####")[2]
@@ -79,7 +78,7 @@ def read_gold(gold: str | None) -> str | None:
 
 
 def noting_lists(rows: Iterable[Row], task: str, notes: list[FileNote]) -> Iterator[Row]:
-    """The rows as they are; a note where answers without a verdict are compared with lists of texts."""
+    """The unchanged rows. Adds a note where answers without a verdict are compared with lists of texts."""
     any_list = False
     for row in rows:
         any_list = any_list or (row["correct"] is None and not row["opaque"] and _is_list(row["gold"]))
@@ -108,13 +107,12 @@ KNOWN = (
 _LOWER = re.compile(
     r"toxic|stereotyp|unsafe|hallucinat|attack|perplexity|error|brier|(^|_)(wer|cer|ter|ece)(_|$)", re.IGNORECASE
 )
-"""Names of metrics that are better where they are lower."""
+"""Names of metrics for which lower is better."""
 
 
 def verdict_metric(samples: Iterable[Mapping[str, Any]]) -> str | None:
-    """The metric that is a verdict, by each sample's metrics: a known name, else the first that came.
-
-    None where none is 0 or 1 throughout. A metric that is null in a sample says nothing of it.
+    """The metric that is a verdict, chosen from each sample's metrics: a known name, else the first. None where no
+    metric is 0 or 1 throughout. Nulls are ignored.
     """
     seen: dict[str, bool] = {}
     for sample in samples:
@@ -123,16 +121,15 @@ def verdict_metric(samples: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def note_metrics(seen: dict[str, bool], sample: Mapping[str, Any]) -> None:
-    """Put into `seen`, by metric, whether it has been 0 or 1 in every sample until this one."""
+    """Update `seen`: by metric, whether it was 0 or 1 in every sample so far."""
     for name, value in sample.items():
         if value is not None:
             seen[name] = seen.get(name, True) and verdict(value) is not None
 
 
 def best_metric(verdicts: Mapping[str, bool], higher: Mapping[str, bool] | None = None) -> str | None:
-    """The metric that is a verdict, of those that are 0 or 1 throughout and better where higher; None where none is.
-
-    `higher`: what is known of them; of others their names tell it.
+    """The metric that is a verdict, among those that are 0 or 1 throughout and for which higher is better; None without
+    one. `higher`: whether higher is better, by metric; for others the name decides.
     """
     known = higher or {}
     names = [name for name, whole in verdicts.items() if whole and known.get(name, not _LOWER.search(name))]
@@ -140,13 +137,13 @@ def best_metric(verdicts: Mapping[str, bool], higher: Mapping[str, bool] | None 
 
 
 def verdict(value: Any) -> bool | None:
-    """A metric's value as right or wrong; None where it is neither 0 nor 1."""
+    """A metric's value as true or false; None where it is neither 0 nor 1."""
     return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
 
 
 @dataclass
 class ScoreValues:
-    """What the values of a scorer are; `odd` ones are no numbers."""
+    """A summary of a scorer's values; `odd` ones are not numbers."""
 
     count: int = 0
     odd: int = 0
@@ -155,7 +152,7 @@ class ScoreValues:
     whole: bool = True  # 0 or 1 throughout
 
     def add(self, value: float | None) -> None:
-        """Take note of a value."""
+        """Add a value."""
         if value is None:
             self.odd += 1
             return
@@ -165,5 +162,5 @@ class ScoreValues:
 
     @property
     def within(self) -> bool:
-        """Whether there are values, all of them from 0 to 1."""
+        """Whether there are values and all lie in 0 to 1."""
         return self.count > 0 and self.least >= 0 and self.most <= 1

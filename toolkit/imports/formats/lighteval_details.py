@@ -22,7 +22,7 @@ _NAME = re.compile(r"details_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.(?:parquet|pq)
 
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
-    """The rows of each file; the model is what the folders above it are called."""
+    """The rows of each file. The model is the name of the folders above the file."""
     tasks = [named_part(_NAME, file) for file in files]
     models = [_model(file) for file in files]
     named = list(zip(models, tasks, [f"{PurePosixPath(file.place).parent}/" for file in files], strict=True))
@@ -36,7 +36,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
 
 
 def _model(file: ListedFile) -> str:
-    """The folders between `details` and that of the time; a model's name may have a slash."""
+    """The model: the folders between `details` and the folder of the time, since a model's name may have a slash."""
     folders = PurePosixPath(file.place).parts[:-2]
     after = [place for place, folder in enumerate(folders) if folder == "details"]
     return "/".join(folders[after[-1] + 1 :]) if after and folders[after[-1] + 1 :] else file.folder or "lighteval"

@@ -35,14 +35,13 @@ from toolkit.imports.formats.prepared import FileNote, PreparedRows, Row, distin
 _NAME = re.compile(r"samples_(.+?)(?:_(\d{4}-\d\d-\d\dT[\d.:-]+))?\.jsonl", re.IGNORECASE)
 _OF_PROGRAMS = re.compile(r"pass(@|_at_)\d+", re.IGNORECASE)
 _UNFOUND = "[invalid]"
-"""What a filter writes where it found nothing."""
+"""The answer that a filter writes where it reads none."""
 
 
 @dataclass(frozen=True)
 class _Judging:
-    """What the metrics `named` say of responses: the `metric` that is the verdict, and whether these are `programs`.
-
-    `fractions`: there are metrics, and none is a verdict. `lower`: those that would be if 1 were better.
+    """The judging of responses by metrics: the `metric` that is the verdict, and whether the responses are `programs`.
+    `fractions`: there are metrics, but no verdict. `lower`: metrics that are not verdicts only because lower is better.
     """
 
     metric: str | None
@@ -53,7 +52,9 @@ class _Judging:
 
     @classmethod
     def by(cls, metrics: Mapping[str, bool], higher: Mapping[str, bool]) -> Self:
-        """The judging by metrics, each with whether it is 0 or 1 throughout; `higher`: whether 1 is better."""
+        """The judging by metrics, each with whether it is 0 or 1 throughout. `higher`: whether 1 is better,
+        by metric.
+        """
         metric, programs = best_metric(metrics, higher), any(map(_OF_PROGRAMS.fullmatch, metrics))
         lower = [name for name, whole in metrics.items() if whole and best_metric({name: True}, higher) is None]
         return cls(metric, programs, metric is None and bool(metrics), _listed(metrics), _listed(lower))
@@ -108,7 +109,7 @@ def _rows(
     if judging.lower:
         notes.append(FileNote(task, f"{judging.lower}: lower is better, so it is no verdict"))
     if vague:
-        text = f"no metric is a verdict ({judging.named}), and the target does not tell right choices: unjudged"
+        text = f"no metric is a verdict ({judging.named}), and the target does not name the right choices: unjudged"
         notes.append(FileNote(task, text))
     if opaque:
         what = "programs" if judging.programs else "likelihoods of one text"
@@ -154,7 +155,9 @@ def _responses(file: ListedFile, place: int, task: str, judging: _Judging, sampl
 
 
 def _higher_is_better(file: ListedFile, task: str) -> Mapping[str, bool]:
-    """What the file of results beside the samples says of the task's metrics; nothing where there is none."""
+    """Whether higher is better, by metric of the task, from the file of results beside the samples; empty
+    without one.
+    """
     match = _NAME.fullmatch(file.name)
     beside = with_companions([file], [f"results_{match[2]}.json"])[1:] if match and match[2] else []
     try:
@@ -169,7 +172,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _has_choices(sample: Mapping[str, Any]) -> bool:
-    """Whether each request has the log-probability of a text."""
+    """Whether each response is the log-probability of a text."""
     return isinstance(dig(sample.get("resps"), 0, 0), list)
 
 
@@ -187,9 +190,8 @@ def _metrics(sample: dict[str, Any]) -> dict[str, Any]:
 
 
 def _choice(requests: list[Any]) -> Row:
-    """The most likely of the choices, each of which is a request with the log-probability of its text.
-
-    A single one was not chosen: it is opaque.
+    """The columns of a choice: the number of the most likely one, its log-probability, and whether it is opaque, as a
+    single choice is.
     """
     likely = [_logprob(dig(request, 0, 0)) for request in requests]
     best = max(range(len(likely)), key=likely.__getitem__)
@@ -199,7 +201,7 @@ def _choice(requests: list[Any]) -> Row:
 
 
 def _right_choice(target: str | None, arguments: Any, choices: int) -> str | None:
-    """The number of the choice that is right; a target may be its text."""
+    """The number of the right choice; the target may be its text."""
     if target is None or target in map(str, range(choices)):
         return target
     places = range(choices)
@@ -208,7 +210,7 @@ def _right_choice(target: str | None, arguments: Any, choices: int) -> str | Non
 
 
 def _whole_text(arguments: Any, requests: list[Any]) -> bool:
-    """Whether nothing was asked, as a request has a text alone, and the response is its log-probability."""
+    """Whether the request has only a text, and the response is its log-probability, so that no question was asked."""
     request = dig(arguments, "gen_args_0") or dig(arguments, 0)
     alone = isinstance(request, dict | list) and len(request) == 1
     return alone and _logprob(dig(requests, 0, 0)) > float("-inf")
@@ -223,7 +225,7 @@ def _logprob(value: Any) -> float:
 
 
 def _filtered(filtered: Any, replies: int) -> list[str | None] | None:
-    """A filter's answers, where it has one for each response."""
+    """A filter's answers where it has one for each response, else None."""
     first = dig(filtered, 0)
     several = first if isinstance(first, list) else filtered
     if not isinstance(several, list) or len(several) != replies or any(isinstance(one, list | dict) for one in several):

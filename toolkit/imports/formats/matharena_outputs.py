@@ -44,7 +44,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
 
 
 def _graded(value: Any) -> bool:
-    """Whether a verdict is between right and wrong."""
+    """Whether a verdict lies between 0 and 1."""
     grade = number(value)
     return grade is not None and 0 < grade < 1
 
@@ -66,7 +66,7 @@ def _problem(content: dict[str, Any]) -> str:
 
 
 def _rows(file: ListedFile) -> Iterator[Row]:
-    """The rows of a data set with the columns that are used; it has more."""
+    """The rows of a data set with the columns that are read."""
     for place, row in enumerate(table_rows(file), 1):
         if "problem_idx" not in row or "idx_answer" not in row:
             raise FormatError(f"`{file.address}`, row {place}: no `problem_idx` and `idx_answer`, as MathArena has")
@@ -113,6 +113,6 @@ def _samples(file: ListedFile, model: str, pool: str) -> Iterator[Row]:
 
 
 def _text(messages: Any) -> str | None:
-    """What the model said last; None where messages are not kept."""
+    """The model's last message; None where the file has no messages."""
     last = dig(messages, -1)
     return text(dig(last, "content"))

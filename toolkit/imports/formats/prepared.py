@@ -1,4 +1,4 @@
-"""Rows that a format's own reader makes for its mapping, the pools of its files, and what is said of them."""
+"""Rows that the reader of a format prepares for its mapping, the pools of the files, and notes about them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from toolkit.imports.files.listing import ListedFile
 
 Row = dict[str, Any]
 _NAMED = 2
-"""Names in a line, where there are three or more."""
+"""The most names that a line lists in full."""
 
 
 @dataclass(frozen=True)
 class FileNote:
-    """A sentence about `of`, a task or a file; about the import where that is empty.
-
-    `count` of `what` are its subject, and are summed where several files say the same.
+    """A note about `of`, a task or a file; about the whole import where it is empty. Its subject is `count` times
+    `what`; counts of equal notes are summed.
     """
 
     of: str
@@ -39,7 +38,7 @@ def merged_notes(notes: Iterable[FileNote]) -> Iterator[str]:
 
 
 def together(names: Sequence[str]) -> str:
-    """Names in a line, of many the first and how many there are beside them."""
+    """Names in a line: of many, the first and the number of the others."""
     if len(names) <= _NAMED:
         return ", ".join(names)
     return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED:,} more"
@@ -47,7 +46,7 @@ def together(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """Rows of a file that a mapping takes. `notes` are filled while they are read; `pools` are the manifest's."""
+    """Rows of a file for a mapping. `notes` grow while the rows are read; `pools` go into the manifest."""
 
     file: ListedFile
     rows: Iterable[Row]
@@ -56,9 +55,8 @@ class PreparedRows:
 
 
 def distinct_pools(named: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Pools of files that are (pool, what they hold, path): those of one pool that hold the same get a mark.
-
-    The mark is what their paths do not share, so that two runs of one model never become one pool.
+    """The pool of each file (pool, content, path). Files of one pool with equal content get the part of their paths
+    that differs as a mark, so that two runs of one model never become one pool.
     """
     paths: dict[tuple[str, str], list[str]] = {}
     for pool, holds, path in named:
@@ -71,9 +69,8 @@ def distinct_pools(named: Sequence[tuple[str, str, str]]) -> list[str]:
 
 
 def by_parts(named: Sequence[tuple[str, Set[Hashable], str]]) -> list[str]:
-    """Pools of files that are (pool, what each holds, path): files of one pool that share nothing are its parts.
-
-    Where two of a pool share anything, all of its files are runs of their own and get marks.
+    """The pool of each file (pool, content, path). Files of a pool without common content are its parts. Where two
+    files of a pool have common content, all of its files are separate runs and get marks.
     """
     seen: dict[str, set[Hashable]] = {}
     shared = set()
@@ -85,7 +82,7 @@ def by_parts(named: Sequence[tuple[str, Set[Hashable], str]]) -> list[str]:
 
 
 def _path_part(path: str, paths: Sequence[str]) -> str:
-    """A path without the folders at both ends that all the paths have."""
+    """A path without the folders that all the paths share at the beginning and at the end."""
     split = [one.split("/") for one in paths]
     steps, least = path.split("/"), min(map(len, split)) - 1
     begin = next((i for i in range(least) if len({parts[i] for parts in split}) > 1), least)

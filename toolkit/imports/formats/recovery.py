@@ -184,7 +184,7 @@ def import_replay(
 
 
 def _written(
-    what: str,
+    kind: str,
     sources: Sequence[str],
     out: str | Path,
     name: str | None,
@@ -194,10 +194,10 @@ def _written(
 ) -> RecoveryReport:
     """Write the log; it is simulated where any row says that it comes of such a one."""
     simulated = "simulated" in rows.columns and bool(rows["simulated"].any())
-    origin = {"imported": f"{what.removesuffix(' rows')} rows", "files": [Path(source).name for source in sources]}
+    origin = {"imported": f"{kind.removesuffix(' rows')} rows", "files": [Path(source).name for source in sources]}
     filled = {table: frame for table, frame in tables.items() if frame.width}
-    write_log(out, name=name or what, tables=filled, source=origin, simulated=simulated)
-    if simulated and what == "recovery":
+    write_log(out, name=name or kind, tables=filled, source=origin, simulated=simulated)
+    if simulated and kind == "recovery":
         notes.insert(0, "the rows are simulated, and so is the log")
     return RecoveryReport(len(tables["examples"]), len(tables["traces"]), tuple(notes))
 
@@ -317,13 +317,13 @@ def _check_labels(rows: pl.DataFrame, answered: bool) -> None:
         _refuse(rows, closed & (pl.col(f"{whose}_correct") != right), what)
 
 
-def _refuse(rows: pl.DataFrame, condition: pl.Expr, what: str) -> None:
+def _refuse(rows: pl.DataFrame, condition: pl.Expr, fault: str) -> None:
     odd = rows.select(condition.fill_null(False)).to_series()
     if odd.any():
         row = int(odd.arg_max() or 0)
         raise InvalidError(
             f"row {row + 1:,} of the rows (example `{rows['example_id'][row]}`, action `{rows['action'][row]}`): "
-            f"{what}; {int(odd.sum()):,} rows do so: correct them"
+            f"{fault}; {int(odd.sum()):,} rows do so: correct them"
         )
 
 

@@ -61,8 +61,8 @@ def _rows(file: ListedFile) -> Iterator[Row]:
             }
 
 
-def _steps(given: Any) -> list[float] | None:
+def _steps(scores: Any) -> list[float] | None:
     """The scores of a completion's steps; one number is that of the whole."""
-    values = given if isinstance(given, list) else [given]
+    values = scores if isinstance(scores, list) else [scores]
     known = [float(value) for value in values if number(value) is not None]
     return known or None

@@ -28,7 +28,7 @@ from toolkit.imports.rows.source_table import SourceTable
 from toolkit.log import schema_of
 from toolkit.log.contract.schema import COUNTS
 
-_TRUTHS = {
+TRUTHS = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "correct", "right"), True),
     **dict.fromkeys(("false", "f", "no", "n", "0", "0.0", "fail", "failed", "incorrect", "wrong"), False),
 }
@@ -64,7 +64,7 @@ class SourceRows(SourceTable):
         return replace(self, frame=self.frame.filter(mask))
 
     def compute(self, key: str, value: Value, texts: Collection[str] = ()) -> pl.Series:
-        """The column that a value of the mapping means, one entry per row, in the type that it has.
+        """The values of a mapping's expression, one per row, in their own type.
 
         The numbers of the columns `texts` are texts, as the files write them.
         """
@@ -90,7 +90,7 @@ class SourceRows(SourceTable):
             raise self.error(f"`{key} = {value!r}` can't be computed: {reason}{hint}") from None
 
     def row_by_row(self, value: Value) -> bool:
-        """Whether a value is computed of each row alone; also where it can't be computed."""
+        """Whether an expression reads only its own row; true also where it cannot be computed."""
         if not isinstance(value, str) or value in self.frame.columns:
             return True
         parsed = expression(value)
@@ -114,7 +114,7 @@ class SourceRows(SourceTable):
         )
 
     def _placed(self, parsed: Expression, texts: Collection[str], names: list[str]) -> tuple[pl.DataFrame, set[str]]:
-        """The rows with what each path finds, and the places of those that stand for a reduced list."""
+        """The rows with the values of each path, and the places of the paths that stand for a reduced list."""
         frame = self.computable(names, texts)
         whole = set()
         placed = []
@@ -131,9 +131,10 @@ class SourceRows(SourceTable):
         raw = self._texts(key, value) if holds(dtype, pl.String) else self.compute(key, value)
         column = raw if raw.dtype == dtype else self.converted(key, raw, dtype)
         if required and column.null_count():
-            row = first(column.is_null())
+            row, joined = first(column.is_null()), f"{value}_right"
+            other = f'; the joined file\'s is `{joined}`: `{key} = "{joined}"`' if joined in self.frame.columns else ""
             raise self.error(
-                f"`{key}` is null {self.place(row)}; it may not be: filter with `where`, or use COALESCE(…)"
+                f"`{key}` is null {self.place(row)}; it may not be: filter with `where`, or use COALESCE(…){other}"
             )
         return column
 
@@ -232,18 +233,18 @@ def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
 
 
 def verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
-    """A source's own judgement as Boolean: true/false, 0/1, yes/no, pass/fail, correct/wrong, in any case."""
+    """The source's verdicts as Boolean: true/false, 0/1, yes/no, pass/fail, correct/wrong, in any case."""
     advice = ": write a condition (`--set 'traces.correct=score > 0.5'`), or map graded correctness to `traces.credit`"
     return rows.converted(key, rows.compute(key, value), pl.Boolean(), "a verdict", advice)
 
 
 def first(true: pl.Series) -> int:
-    """The place of the first true entry."""
+    """The index of the first true entry."""
     return true.arg_max() or 0
 
 
 def _converted(raw: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    """Values in a type of the contract, null where one is not of it; None where the whole column is not."""
+    """Values in a type of the contract, null where a value does not fit; None where the whole column does not."""
     if isinstance(dtype, pl.List):
         listed = lists(raw)[0] if raw.dtype == pl.String else raw
         with contextlib.suppress(pl.exceptions.PolarsError):
@@ -257,7 +258,7 @@ def _converted(raw: pl.Series, dtype: pl.DataType) -> pl.Series | None:
         return raw.cast(pl.String)
     if dtype == pl.Boolean:
         words = raw.cast(pl.String).str.strip_chars().str.to_lowercase()
-        return words.replace_strict(_TRUTHS, default=None, return_dtype=pl.Boolean)
+        return words.replace_strict(TRUTHS, default=None, return_dtype=pl.Boolean)
     plain = raw.str.strip_chars() if raw.dtype == pl.String else raw
     if not dtype.is_integer():
         return plain.cast(dtype, strict=False)
@@ -287,11 +288,11 @@ _PASSING = {
     "CASE_EXPR", "OPERATOR_CAST", "OPERATOR_COALESCE", "ARRAY_EXTRACT", "STRUCT_EXTRACT",
     "concat", "concat_ws", "||", "trim", "upper", "lower", "replace", "split_part",
 }  # fmt: skip
-"""Kinds of nodes and functions whose text result is made of their arguments' texts, whatever numbers these spell."""
+"""Kinds of SQL nodes and functions that join the texts of their arguments without reading them as numbers."""
 
 
 def _passed_columns(sql: str) -> set[str]:
-    """The columns of an expression that it only passes on or joins; none where DuckDB can't parse it."""
+    """The columns that an expression only passes on or joins; empty where DuckDB cannot parse it."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -304,7 +305,7 @@ def _passed_columns(sql: str) -> set[str]:
 
 
 def _sort(node: Any, passed: bool, columns: dict[bool, set[str]]) -> None:
-    """Add the columns below a node of the parsed SQL to those that are passed on (True) or computed with (False)."""
+    """Add the columns below an SQL node to `columns` of those passed on (True) or computed with (False)."""
     if isinstance(node, list):
         for item in node:
             _sort(item, passed, columns)

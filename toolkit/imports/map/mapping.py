@@ -42,30 +42,30 @@ _TRACES = tuple(name for name in schema_of("traces") if name != "example_id")
 _VERIFIERS = tuple(name for name in schema_of("verifications") if name not in _DERIVED)
 
 
-def _value(given: Any, place: str) -> Value:
-    if not isinstance(given, str | int | float | bool):
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes a string, a number, true or false")
-    return given
+def _value(value: Any, place: str) -> Value:
+    if not isinstance(value, str | int | float | bool):
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes a string, a number, true or false")
+    return value
 
 
-def _values(given: Any, place: str, known: Iterable[str] = (), needed: Iterable[str] = ()) -> dict[str, Value]:
+def _values(table: Any, place: str, known: Iterable[str] = (), needed: Iterable[str] = ()) -> dict[str, Value]:
     """A table of expressions, with their keys checked where `known` are all that there may be."""
-    if not isinstance(given, dict):
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes a table")
-    for key in given if known else ():
+    if not isinstance(table, dict):
+        raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")
+    for key in table if known else ():
         if key not in known:
             further = f" (further columns go under `[{place}.extra]`)" if place in ("examples", "traces") else ""
             raise UnknownError(f"unknown key `{key}` in `[{place}]`; {suggest(key, known)}{further}")
     for key in needed:
-        if key not in given:
+        if key not in table:
             raise RequiredError(
                 f"`{place}.{key}` is missing: give a column, an expression, or a constant such as `{key} = \"'…'\"`"
             )
-    return {key: _value(value, f"{place}.{key}") for key, value in given.items()}
+    return {key: _value(value, f"{place}.{key}") for key, value in table.items()}
 
 
-def _features(given: Any, place: str) -> dict[str, Value]:
-    features = _values(given, place)
+def _features(table: Any, place: str) -> dict[str, Value]:
+    features = _values(table, place)
     for name in _DERIVED & features.keys():
         raise ConflictError(f"`{place}.{name}` is the key of the table `features`: give the feature another name")
     return features
@@ -103,15 +103,15 @@ def _columns(given: Any, place: str, known: Iterable[str], needed: Iterable[str]
     return {"columns": _values(table, place, known, needed), "extra": extra}
 
 
-def _examples(given: Any, place: str) -> _ExampleTable:
+def _examples(table: Any, place: str) -> _ExampleTable:
     needed = ("example_id", "dataset", "split", "question")
-    return _ExampleTable(**_columns(given, place, (*schema_of("examples"), "extra"), needed))
+    return _ExampleTable(**_columns(table, place, (*schema_of("examples"), "extra"), needed))
 
 
-def _traces(given: Any, place: str) -> tuple[TraceTable, ...]:
-    if not given:
+def _traces(tables: Any, place: str) -> tuple[TraceTable, ...]:
+    if not tables:
         raise RequiredError("`[traces]` is missing: map the columns of traces in it")
-    return tuple(_trace_table(table, place) for table in (given if isinstance(given, list) else [given]))
+    return tuple(_trace_table(table, place) for table in (tables if isinstance(tables, list) else [tables]))
 
 
 def _trace_table(given: Any, place: str) -> TraceTable:
@@ -166,16 +166,16 @@ class JoinedFile:
     on: Mapping[str, str] = setting()
 
 
-def _join(given: Any, place: str) -> JoinedFile:
-    table = dict(given) if isinstance(given, dict) else given
+def _join(value: Any, place: str) -> JoinedFile:
+    table = dict(value) if isinstance(value, dict) else value
     on = table.get("on") if isinstance(table, dict) else None
     names = [on] if isinstance(on, str) else on
     if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
         table["on"] = {name: name for name in names}
     elif not isinstance(on, dict | None) or on == {}:
         raise InvalidError(
-            f"`{place}.on` is {quote(on)}; it takes a column, a list of them, or a table of those of the file and the"
-            " source's own: `{ task_id = \"'HumanEval/' || number\" }`"
+            f"`{place}.on` is {quote(on)}; it takes a column, a list of columns, or a table that gives each column of"
+            " the file the source's expression that equals it: `{ task_id = \"'HumanEval/' || number\" }`"
         )
     return from_table(JoinedFile, table, place)
 
@@ -188,15 +188,15 @@ class OpenedList:
     path: str
 
 
-def _explode(given: Any, place: str) -> tuple[tuple[OpenedList, ...], ...]:
+def _explode(value: Any, place: str) -> tuple[tuple[OpenedList, ...], ...]:
     """Lists that are opened together, and those one after another.
 
     `["a", "b"]` opens two together, `[["a"], ["b"]]` one and then the other, `{ part = "a.parts" }` gives a name. A
     name that comes again is opened again.
     """
-    nested = isinstance(given, list) and any(isinstance(item, list | dict) for item in given)
+    nested = isinstance(value, list) and any(isinstance(item, list | dict) for item in value)
     steps: list[tuple[OpenedList, ...]] = []
-    for step in given if nested else [given]:
+    for step in value if nested else [value]:
         together: dict[str, OpenedList] = {}
         for one in _together([step] if nested and isinstance(step, str) else step, place):
             if one.name in together:
@@ -212,28 +212,28 @@ def _explode(given: Any, place: str) -> tuple[tuple[OpenedList, ...], ...]:
 _MOST_STEPS = 8
 
 
-def _together(given: Any, place: str) -> list[OpenedList]:
-    items = list(given.items()) if isinstance(given, dict) else given
-    if isinstance(given, list) and all(isinstance(name, str) for name in given):
-        items = [(name, name) for name in given]
+def _together(value: Any, place: str) -> list[OpenedList]:
+    items = list(value.items()) if isinstance(value, dict) else value
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        items = [(name, name) for name in value]
     if not isinstance(items, list) or not all(isinstance(item, tuple) and isinstance(item[1], str) for item in items):
         raise InvalidError(
-            f"`{place}` is {quote(given)}; it takes a list of strings, or a table of names and paths, or a list of"
+            f"`{place}` is {quote(value)}; it takes a list of strings, or a table of names and paths, or a list of"
             " these that are opened one after another"
         )
     return [OpenedList(*item) for item in items]
 
 
-def _path(given: Any, place: str) -> str:
-    if not isinstance(given, str):
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes a string, such as `{{model}}/{{task}}.jsonl`")
-    return file_names.check_pattern(given, place)
+def _path(value: Any, place: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes a string, such as `{{model}}/{{task}}.jsonl`")
+    return file_names.check_pattern(value, place)
 
 
-def _records(given: Any, place: str) -> str:
-    if not isinstance(given, str) or (given != WHOLE and not is_path(given)):
-        raise InvalidError(f"`{place}` is {quote(given)}; it takes the path of a list, such as `samples`, or `.`")
-    return given
+def _records(value: Any, place: str) -> str:
+    if not isinstance(value, str) or (value != WHOLE and not is_path(value)):
+        raise InvalidError(f"`{place}` is {quote(value)}; it takes the path of a list, such as `samples`, or `.`")
+    return value
 
 
 @dataclass(frozen=True)
@@ -241,10 +241,10 @@ class _PoolSettings:
     prefix: bool = setting(True)
 
 
-def _pools(given: Any, place: str) -> Mapping[str, Any]:
-    for name, pool in given.items() if isinstance(given, dict) else [(place, given)]:
+def _pools(value: Any, place: str) -> Mapping[str, Any]:
+    for name, pool in value.items() if isinstance(value, dict) else [(place, value)]:
         from_table(_PoolSettings, pool, f"{place}.{name}")
-    return given
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +273,7 @@ class ImportMapping:
     file: str = setting("", key=False)
 
 
-def _overrule(top: dict[str, Any], given: str) -> None:
+def overrule(top: dict[str, Any], given: str) -> None:
     """Put a setting in its place among a mapping's tables; a value that is no TOML is a text."""
     key, equals, text = given.partition("=")
     *tables, name = key.strip().split(".")
@@ -312,7 +312,7 @@ def read_mapping(mapping: str | Path, settings: Sequence[str] = ()) -> ImportMap
     named = f"mapping `{path.name}`"
     given = parse_toml(read_text(path, named), named)
     for one in settings:
-        _overrule(given, one)
+        overrule(given, one)
     with errors_begin(f"{named}: "):
         keys = from_table(ImportMapping, {"name": path.stem, "examples": {}, "traces": [], **given})
     traces = [

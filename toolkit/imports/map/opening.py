@@ -1,4 +1,4 @@
-"""The rows of a mapping out of those of its files: its columns, a file that is joined, lists that are opened."""
+"""The rows of a mapping from the rows of its files: columns selected, a file joined, lists opened."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def opened_rows(plan: ImportMapping, table: SourceTable, other: Beside | None) -
         table = _joined(plan, plan.join, table, other)
     rows = SourceRows(table.frame, table.numbers, plan.file, others=table.others)
     for number, together in enumerate(plan.explode, 1):
-        rows = _opened(rows, together, ELEMENT if number == 1 else f"{ELEMENT}_{number}")
+        rows = opened_lists(rows, together, ELEMENT if number == 1 else f"{ELEMENT}_{number}")
     return rows
 
 
@@ -56,7 +56,7 @@ def _keys(rows: SourceRows, join: JoinedFile, values: Sequence[str], side: str) 
 
 
 def _alike(rows: SourceRows, keys: pl.DataFrame, values: Sequence[str], others: pl.DataFrame) -> pl.DataFrame:
-    """Keys as texts, as their file writes them, where those of the other side are texts."""
+    """The keys, as text in the file's own spelling where the keys of the other side are text."""
     return keys.with_columns(
         rows.typed("join.on", value, pl.String()).alias(name)
         for name, value in zip(keys.columns, values, strict=True)
@@ -82,7 +82,7 @@ def _joined(plan: ImportMapping, join: JoinedFile, table: SourceTable, other: Be
     return SourceTable(joined, {**table.numbers, **numbers}, others=(*table.others, *other.rows.others))
 
 
-def _opened(rows: SourceRows, together: Sequence[OpenedList], element: str) -> SourceRows:
+def opened_lists(rows: SourceRows, together: Sequence[OpenedList], element: str) -> SourceRows:
     """One row per element of list columns that are opened side by side; rows with empty or null lists hold none."""
     frame, numbers = rows.frame, dict(rows.numbers)
     names = [one.name for one in together]
@@ -115,7 +115,7 @@ def _opened(rows: SourceRows, together: Sequence[OpenedList], element: str) -> S
 
 
 def source_rules(plan: ImportMapping) -> SourceRules:
-    """What the mapping says of reading its files."""
+    """The rules for reading files, from the mapping."""
     fields = tuple(dict.fromkeys(name for value in every_value(plan) for name in fields_of(value, DOCUMENT)))
     records = Records(plan.records, fields) if plan.records is not None else None
     joined = plan.join.file if plan.join is not None else None
@@ -127,7 +127,7 @@ def source_rules(plan: ImportMapping) -> SourceRules:
 
 
 def counted_from_zero(plan: ImportMapping) -> list[str]:
-    """A note on each place in a list that SQL would count from 1, as mappings once did."""
+    """A note for each list place in brackets, which counts from 0 although SQL counts from 1."""
     paths = dict.fromkeys(
         use.path.text
         for value in every_value(plan)
@@ -147,7 +147,7 @@ def every_value(plan: ImportMapping) -> Iterator[Value]:
 
 
 def text_columns(plan: ImportMapping) -> frozenset[str]:
-    """The source's columns of which the mapping makes texts: their numbers are kept as they are written."""
+    """The source's columns that become text columns of the log: their numbers keep their spelling."""
     maps = [plan.examples.columns, *(table.columns for table in plan.traces), *(table.parent for table in plan.traces)]
     contract = {**schema_of("verifications"), **schema_of("traces"), **schema_of("examples")}
     values = [value for table in maps for name, value in table.items() if holds(contract[name].dtype, pl.String)]
@@ -157,7 +157,7 @@ def text_columns(plan: ImportMapping) -> frozenset[str]:
 
 
 def needed_columns(plan: ImportMapping, columns: Collection[str]) -> list[str]:
-    """The columns, of those that there are, of which examples and traces are made, and the places of rows."""
+    """The available columns that examples and traces need, and the columns of a row's place."""
     needed = {*roots(_of_rows(plan), columns), *PLACES}
     return [name for name in columns if name in needed]
 

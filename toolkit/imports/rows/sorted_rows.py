@@ -21,7 +21,7 @@ from toolkit.imports.rows.source_table import SourceTable, TableTypes, as_types,
 from toolkit.log.read.example_blocks import cuts
 
 PART_BYTES = 96 * 2**20
-"""Bytes of rows that are in memory at one time, about."""
+"""Approximate bytes of rows in memory at one time."""
 KEY, AT = "__key", "__at"
 _GROUP_BYTES = 2**21
 _MOST_ROWS = 2**40  # more than a block has
@@ -29,7 +29,7 @@ _MOST_ROWS = 2**40  # more than a block has
 
 @dataclass(frozen=True)
 class _SortedRun:
-    """A block's rows on disk. `keys`: those of its examples in order, their rows, and the first row of each."""
+    """A block's rows on disk. `keys`: the sorted keys of its examples, with the row count and the first row of each."""
 
     path: Path
     keys: pl.DataFrame
@@ -62,12 +62,12 @@ class _SortedRows:
         return SourceTable(pl.concat(frames).sort(AT).drop(AT), self.types.numbers)
 
     def keys(self) -> pl.Series:
-        """The keys of all examples; one of several runs comes several times."""
+        """The keys of all examples; an example of several runs is repeated."""
         return pl.concat([run.keys[KEY] for run in self.runs]) if self.runs else pl.Series(KEY, dtype=pl.String)
 
 
 Prepared = tuple[SourceTable, pl.Series]
-"""The rows of a block as they are kept, and the keys of their examples."""
+"""A function that gives the rows of a block to store, and the keys of their examples."""
 
 
 def sort_rows(
@@ -76,9 +76,8 @@ def sort_rows(
     texts: Collection[str],
     folder: Path,
 ) -> tuple[_SortedRows, int] | None:
-    """Sort what `prepare` makes of each block, and count the rows of the source.
-
-    None where the types of blocks have nothing in common, or rows can't be written: then all must be seen at once.
+    """Sort the rows that `prepare` returns for each block, and count the rows of the source. None where the blocks have
+    no common types, or rows cannot be written, so that the source must be read at once.
     """
     try:
         runs, read, types, stable = _sorted_runs(blocks(), prepare, texts, folder, None)
@@ -97,7 +96,7 @@ def _sorted_runs(
     folder: Path,
     wanted: TableTypes | None,
 ) -> tuple[list[_SortedRun], int, TableTypes, bool]:
-    """A run for each block, the rows read, and the types of all blocks; whether every block was of these types.
+    """A run for each block, the number of rows read, the common types, and whether every block had these types.
 
     Without types that are `wanted`, those of the first block are; once a block has others, only types are gathered. A
     block that can't be prepared counts as such a one, unless all types are the same in the end.
@@ -126,8 +125,8 @@ def _sorted_runs(
     return runs, read, types or TableTypes({}, {}), stable
 
 
-def _alike(one: TableTypes, other: TableTypes) -> bool:
-    return (one.held, one.numbers) == (other.held, other.numbers)
+def _alike(first: TableTypes, second: TableTypes) -> bool:
+    return (first.held, first.numbers) == (second.held, second.numbers)
 
 
 def _written(folder: Path, number: int, rows: SourceTable, keys: pl.Series) -> _SortedRun:

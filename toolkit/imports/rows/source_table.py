@@ -1,4 +1,4 @@
-"""A source's rows as its files write them: columns of numbers that are texts, and the types to compute with.
+"""A source's rows as its files write them: numbers stay text, beside the types for computing.
 
 `1.10` and `2` of a CSV or JSON file stay so where a column of the log is text, and are floats elsewhere. A column is
 held once; what an expression needs of it is made when it is computed.
@@ -15,7 +15,7 @@ from toolkit.errors import listed
 from toolkit.imports.files.literals import EXACT, with_strings
 
 _PLAIN = (pl.String(), pl.Boolean())
-"""Types beside which numbers of another file are text."""
+"""Types that numbers of another file are joined with as text."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,8 @@ class SourceTable:
 
 @dataclass(frozen=True)
 class TableTypes:
-    """What a part of a source says of its columns' types.
-
-    `held`: as they are held. `numbers`: as those are computed with that are held as texts. `large`: the columns of
-    integers with one that is too large for a float.
+    """The column types of a part of a source. `held`: as stored. `numbers`: as computed with, where numbers are stored
+    as text. `large`: columns with an integer too large for a float.
     """
 
     held: Mapping[str, pl.DataType]
@@ -64,7 +62,7 @@ def types_of(table: SourceTable) -> TableTypes:
 
 
 def common_types(types: Sequence[TableTypes], texts: Collection[str]) -> TableTypes:
-    """The types in which columns lose nothing; polars' error where their kinds differ.
+    """The types in which no value of any part is lost; polars' error where the kinds differ.
 
     Where parts hold different types under one name, and one of them text, or one is among `texts`, all are texts. They
     are text to compute with too where one of them is text, or an integer is larger than floats beside it can tell.
@@ -98,7 +96,7 @@ def _supertype(name: str, types: Collection[pl.DataType]) -> pl.DataType:
 
 
 def _brief(dtype: pl.DataType) -> str:
-    """A type in a word: what is in lists and objects may be long."""
+    """A type in a word, without the inner types of lists and objects."""
     return {pl.List: "lists", pl.Array: "lists", pl.Struct: "objects"}.get(dtype.base_type(), str(dtype))
 
 
@@ -110,7 +108,9 @@ class NamedColumns:
     hashed: bool = False
 
     def of(self, frame: pl.DataFrame | pl.LazyFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
-        """The rows with these columns alone (one stays in any case, for their number), and the names of the others."""
+        """The rows with only these columns (at least one stays, for the number of rows), and the names of
+        the others.
+        """
         every = frame.collect_schema().names()
         chosen = [name for name in every if name in self.names] or every[:1]
         others = tuple(name for name in every if name not in chosen)
@@ -126,7 +126,7 @@ LINE = "__line"
 
 
 def as_types(table: SourceTable, types: TableTypes) -> SourceTable:
-    """The rows in the types that they have in common with others, with the columns that others have."""
+    """The rows in common types, with null columns for those that only other parts have."""
     frame = table.frame
     if dict(frame.schema) != types.held or list(frame.columns) != list(types.held):
         odd = [name for name, dtype in frame.schema.items()

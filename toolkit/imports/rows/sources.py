@@ -30,19 +30,20 @@ import polars as pl
 from toolkit.errors import ConflictError, FormatError, MismatchError, first_line, listed
 from toolkit.imports.files import listing
 from toolkit.imports.files.file_names import columns_of, columns_of_paths, relative
+from toolkit.imports.rows.dialects import HEAD, QRELS, RUN, plain, reader_of, separator_of, white_space_rows
 from toolkit.imports.rows.json_files import Records, json_lines, json_list
 from toolkit.imports.rows.source_table import LINE, NamedColumns, SourceTable, stacked
 
 PLACES = ("source_file", "source_path", "source_row")
 BLOCK_BYTES = 48 * 2**20
-"""About how much of a file is read at once."""
+"""Approximate bytes of a file that are read at one time."""
 _SMALL = 2**18
 """Files of fewer bytes are read together."""
 _OF_FILE = "__file"
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, TypeError, OverflowError)
-"""What parsers raise."""
+"""The errors that parsers raise."""
 _Joint = list[tuple[int, list[int], SourceTable]]
-"""Of files whose columns have like types, the number of the first, the rows of each, and their rows."""
+"""Small files with equal column types: the number of the first, the row count of each, and the rows of all."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class SourceRules:
 
 @dataclass(frozen=True)
 class _SourceFile:
-    """A file, its `path` below the folder that all files share, the columns that its path tells, and its run."""
+    """A file: its `path` below the folder that all files share, the columns read from that path, and its run."""
 
     address: str
     path: str
@@ -72,12 +73,12 @@ class _SourceFile:
 
 @dataclass(frozen=True)
 class SourceList:
-    """The files of an import, and which of the columns that their paths tell are numbers."""
+    """The files of an import, and which columns from their paths are numbers."""
 
     files: tuple[_SourceFile, ...]
     numbers: Mapping[str, pl.DataType]
     folder: str
-    """Where a mapping's `join` looks: the folder that is named, or that of the first file."""
+    """The folder of the mapping's `join` file: the named folder, or that of the first file."""
     left_out: int
     """Files of folders whose paths do not fit the mapping's `path`."""
 
@@ -88,8 +89,8 @@ class SourceList:
 
 @dataclass(frozen=True)
 class _SourceFiles:
-    """The rows of all files, in the order given, and what identifies the files: (path, sha256). ThinkbackError's hints
-    name the columns that were left out, too: those of `table.others`.
+    """The rows of all files in their order, and the (path, sha256) of each file. Errors name unread columns
+    (`table.others`), too.
     """
 
     table: SourceTable
@@ -109,7 +110,7 @@ def find_sources(sources: Sequence[str], rules: SourceRules) -> SourceList:
 
 
 def _named(names: Sequence[str], rules: SourceRules) -> SourceTable:
-    """What the path of each file says, one row a file; numbers are such as in a CSV file."""
+    """The columns from the path of each file, a row a file; numbers are recognised as in CSV."""
     if rules.path is None:
         return SourceTable(pl.DataFrame(), {})
     rows = columns_of_paths(rules.path, [str(listing.plain_path(address)) for address in names])
@@ -147,10 +148,9 @@ def read_beside(file: str, folder: str, rules: SourceRules) -> SourceTable:
 def source_blocks(
     sources: SourceList, rules: SourceRules, folder: Path | None, digests: dict[str, str]
 ) -> Iterator[SourceTable]:
-    """The rows of all files with their places, in order: block by block, or, without a `folder`, file by file.
-
-    Files that are compressed or elsewhere, and whose format needs them on disk, are laid into `folder`. `digests` gets
-    the hash of each file that was read to its end, by its path.
+    """The rows of all files with their places, in order: block by block, or file by file without a `folder`. Compressed
+    or remote files whose format must be read from disk are copied into `folder`. `digests` receives the hash of each
+    file that was read to its end, by path.
     """
     for files in _groups(sources.files, rules):
         opened = [_Opened(file.address, folder) for file in files]
@@ -168,7 +168,7 @@ def source_blocks(
 
 
 def _groups(files: Sequence[_SourceFile], rules: SourceRules) -> Iterator[Sequence[_SourceFile]]:
-    """Files that are read at one time: small tables of one format one after another, else each alone."""
+    """Groups of files that are read at one time: neighbouring small files of one format, else each file alone."""
     group, ending, size = list[_SourceFile](), "", 0
     for file in files:
         kind, local = listing.format_of(file.address) or "", listing.local_path(file.address)
@@ -187,8 +187,8 @@ def _groups(files: Sequence[_SourceFile], rules: SourceRules) -> Iterator[Sequen
 
 
 def _together(opened: Sequence[_Opened], rules: SourceRules) -> _Joint | None:
-    """The rows of small files as if they were one: of files whose columns have like types, the number of the first and
-    the rows of each. None where a file must be read by itself, such as one with another header or quotes.
+    """The rows of small files, read as one file and split into groups of equal column types. None where a file must be
+    read by itself, such as one with another header or with quotes.
     """
     contents = [one.whole() for one in opened]
     ending = listing.format_of(opened[0].address)
@@ -203,14 +203,17 @@ def _together(opened: Sequence[_Opened], rules: SourceRules) -> _Joint | None:
 
 
 def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, int]]:
-    """The rows of a file, and how many come before them. Whatever a parser raises becomes one line."""
+    """The blocks of a file's rows, each with the number of rows before it. Errors of a parser become one line."""
     ending = listing.format_of(opened.address)
-    if ending is None:
+    reader = ending if ending in _BINARY else reader_of(opened.head(), ending)
+    if reader is None:
         known = ", ".join(sorted(listing.TABLES))
-        raise FormatError(f"source `{opened.address}`: its ending names no format; there are {known}")
-    failed, before = f"source `{opened.address}` is not a readable {ending[1:]} file", 0
+        raise FormatError(
+            f"source `{opened.address}`: neither its ending nor its beginning is that of a format; there are {known}"
+        )
+    failed, before = f"source `{opened.address}` is not a readable {(ending or reader).strip('.')} file", 0
     try:
-        for table in _READERS[ending](opened, rules):
+        for table in _READERS[reader](opened, rules):
             yield table, before
             before += table.frame.height
     except RecursionError:
@@ -220,8 +223,8 @@ def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, 
 
 
 def _placed(files: Sequence[_SourceFile], heights: Sequence[int], table: SourceTable, before: int) -> pl.DataFrame:
-    """The rows of files, so many of each, with their places and what the files' paths tell; `before` are the rows of
-    the first file before these.
+    """The rows with their places and the columns from the files' paths. `heights`: the number of rows of each file;
+    `before`: the number of earlier rows of the first file.
     """
     file, columns = files[0], files[0].path_columns
     for column in columns.keys() & {*table.frame.columns, *table.others}:
@@ -246,20 +249,28 @@ def _placed(files: Sequence[_SourceFile], heights: Sequence[int], table: SourceT
 
 @dataclass
 class _Opened:
-    """A file that is read once, and hashed while it is; whole where there is no `folder` for what is too large."""
+    """A file that is read once and hashed meanwhile; read whole where there is no `folder` for a copy."""
 
     address: str
     folder: Path | None
     digest: Any = field(default_factory=hashlib.sha256)
 
     def chunks(self, size: int) -> Iterator[bytes]:
-        """Its bytes, of about `size` at once; all of them for -1."""
+        """The bytes in chunks of about `size`; all at once for -1."""
         for chunk in listing.chunks(self.address, size):
             self.digest.update(chunk)
             yield chunk
 
     def whole(self) -> bytes:
         return b"".join(self.chunks(-1))
+
+    def text(self) -> bytes:
+        """All of it in UTF-8."""
+        return plain(self.whole(), self.address)
+
+    def head(self) -> bytes:
+        """What it begins with; nothing is hashed."""
+        return next(listing.chunks(self.address, HEAD), b"")
 
     def on_disk(self, folder: Path) -> Path:
         """A file that polars can read in blocks."""
@@ -306,7 +317,7 @@ def _table(
     if rules.records is not None:
         raise ValueError("the mapping's `records` is for JSON; leave it out, or open lists with `explode`")
     if opened.folder is None:
-        frame, others = _named_columns(read(io.BytesIO(opened.whole())), rules)
+        frame, others = _named_columns(read(io.BytesIO(opened.text() if texts else opened.whole())), rules)
         yield SourceTable(frame, _kinds(frame.drop(LINE, strict=False).lazy())[0] if texts else {}, others=others)
         return
     path = opened.on_disk(opened.folder)
@@ -336,8 +347,10 @@ def _joint_tables(contents: Sequence[bytes], rules: SourceRules, separator: str)
     """Files with one header as one. Lines are rows where there are no quotes and no blank lines."""
     header = contents[0].partition(b"\n")[0]
     bodies = [content[len(header) + 1 :] for content in contents if content.startswith(header + b"\n")]
-    plain = not any(b'"' in content or b"\r" in content or b"\n\n" in content for content in contents)
-    if len(bodies) < len(contents) or not plain or not header or header.startswith(b"\xef\xbb\xbf"):
+    odd = any(b'"' in content or b"\r" in content or b"\n\n" in content for content in contents)
+    if len(bodies) < len(contents) or odd or not header or header.startswith(b"\xef\xbb\xbf"):
+        return None
+    if separator_of(contents[0][:HEAD]) != separator and separator.encode() not in header:
         return None
     bodies = [body if body.endswith(b"\n") or not body else body + b"\n" for body in bodies]
     heights = [body.count(b"\n") for body in bodies]
@@ -354,7 +367,7 @@ def _joint_tables(contents: Sequence[bytes], rules: SourceRules, separator: str)
 
 
 def _like_files(frame: pl.DataFrame, heights: Sequence[int]) -> Iterator[tuple[dict[str, pl.DataType], int, int]]:
-    """Runs of files, from the first to before the last, whose columns of texts are numbers of the same `_kinds`."""
+    """Ranges (first, end) of neighbouring files whose text columns have equal `_kinds`."""
     of_file = pl.Series(_OF_FILE, np.repeat(np.arange(len(heights)), heights))
     counts = frame.with_columns(of_file).group_by(_OF_FILE).agg(map(_counted, frame.columns))
     every = pl.DataFrame({_OF_FILE: np.arange(len(heights))})
@@ -368,9 +381,8 @@ def _like_files(frame: pl.DataFrame, heights: Sequence[int]) -> Iterator[tuple[d
 
 
 def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
-    """The columns of texts that are numbers to compute with, and the number of rows.
-
-    A column is of integers or floats where no two different texts become one and no digit is lost.
+    """The text columns that are computed with as numbers, and the number of rows. A column counts as integers or floats
+    where no two different texts become equal and no digit is lost.
     """
     names = rows.collect_schema().names()
     counts = rows.select(pl.len().alias("__rows"), *map(_counted, names)).collect(engine="streaming")
@@ -379,7 +391,7 @@ def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
 
 
 def _counted(name: str) -> pl.Expr:
-    """Counts of a column's texts: all, integers, and finite numbers; distinct ones as either."""
+    """Counts of a column's texts: all, integers, finite numbers, and distinct values as either."""
     text = pl.col(name)
     integers, real = text.cast(pl.Int64, strict=False), text.cast(pl.Float64, strict=False)
     alike = (integers.cast(pl.String) == text).sum()
@@ -388,7 +400,7 @@ def _counted(name: str) -> pl.Expr:
 
 
 def _kinds_of(counts: Mapping[str, Mapping[str, int] | None]) -> dict[str, pl.DataType]:
-    """The columns that are numbers, of `_counted` ones; None of no rows."""
+    """The columns that are numbers, from their `_counted` counts; None without rows."""
     kinds: dict[str, pl.DataType] = {}
     for name, count in counts.items():
         if count and count["some"] and count["integers"] == count["some"]:
@@ -416,7 +428,16 @@ _ROWS: Mapping[str, Callable[[Sequence[bytes], SourceRules], _Joint | None]] = {
     ".jsonl": _joint_lines, ".ndjson": _joint_lines,
 }  # fmt: skip
 """Formats whose rows are lines, so that small files can be read as one."""
+
+
+def _trec(opened: _Opened, rules: SourceRules, columns: Sequence[str]) -> Iterator[SourceTable]:
+    frame = pl.DataFrame(white_space_rows(opened.text(), columns), schema=dict.fromkeys(columns, pl.String))
+    yield SourceTable(frame, _kinds(frame.lazy())[0])
+
+
+_BINARY = (".parquet", ".pq")
 _READERS: Mapping[str, Callable[[_Opened, SourceRules], Iterator[SourceTable]]] = {
     ".parquet": _PARQUET, ".pq": _PARQUET, ".csv": _separated(","), ".tsv": _separated("\t"),
-    ".jsonl": _lines, ".ndjson": _lines, ".json": _document,
+    ".jsonl": _lines, ".ndjson": _lines, ".json": _document, ";": _separated(";"), "|": _separated("|"),
+    "run": partial(_trec, columns=RUN), "qrels": partial(_trec, columns=QRELS),
 }  # fmt: skip

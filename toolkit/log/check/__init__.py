@@ -1,1 +1,1 @@
-"""Whether a log keeps the contract: its files, its columns, single rows, and rows that belong together."""
+"""Checks of a log against the contract: files, columns, single rows, and relations between rows."""

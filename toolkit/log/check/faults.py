@@ -1,4 +1,4 @@
-"""Collecting what is wrong: of each kind of fault the first offending row, and how many rows there are."""
+"""A collection of faults: the first row and the number of rows of each kind of fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolkit.log.contract.schema import TABLES, kind_of
 from toolkit.log.read.log import ROW, Log
 
 Message = str | Callable[[dict[str, Any]], str]
-"""What is wrong with a row: a function of it, or a template that names its columns in braces."""
+"""The message about a row: a function of the row, or a template with its columns in braces."""
 
 
 def message_of(message: Message, row: dict[str, Any]) -> str:
@@ -34,8 +34,8 @@ class Faults:
     def add_rows(
         self, table: str, column: str, code: str, offenders: pl.DataFrame, message: Message, count: int = 0
     ) -> None:
-        """Offending rows of one kind, with `__row` and whatever the message shows of them; `count`: how many there
-        are, where these are the first alone.
+        """Add the rows of one kind of fault, with `__row` and the columns of the message. `count`: the number of such
+        rows, where `offenders` are only the first.
         """
         if offenders.height:
             row = offenders.row(int(offenders[ROW].arg_min() or 0), named=True)
@@ -46,7 +46,7 @@ class Faults:
             self._rows[key] = (before + (count or offenders.height), first, text)
 
     def add(self, problem: Problem) -> None:
-        """A fault that needs no row."""
+        """Add a fault without a row."""
         self.fixed.append(problem)
 
     def problems(self) -> tuple[Problem, ...]:

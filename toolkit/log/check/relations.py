@@ -1,4 +1,4 @@
-"""What rows say of each other, in blocks of examples: ids, keys, parents, judgements, rounds.
+"""Checks of relations between rows, in blocks of examples: ids, keys, parents, judgements, rounds.
 
 A block holds the rows of all tables whose example_id lies in a range, so that everything but the uniqueness of
 trace ids can be decided within it; for that, 8 bytes per trace are kept until the end.
@@ -6,8 +6,9 @@ trace ids can be decided within it; for that, 8 bytes per trace are kept until t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from toolkit.log.contract.schema import keys_of, kind_of
 from toolkit.log.read.example_blocks import BLOCK_ROWS, example_blocks
 from toolkit.log.read.log import ROW, Log, collect
 
+_RUN = ["example_id", "pool", "action", "parent_id"]
+
 
 @dataclass
 class _Gaps:
-    """Sample indices with gaps, counted over all blocks: no fault, but worth a note."""
+    """The number of gaps in sample indices over all blocks. They are a note and no fault."""
 
     groups: int = 0
     traces: int = 0
@@ -48,10 +51,11 @@ def _check_traces(
         faults.add_rows("traces", "correct", "partly-judged", partly, message)
         _check_judged_equally(faults, judged)
         _check_judged_by_labels(faults, judged, examples)
+    _check_positions(faults, "traces", traces, examples, _RUN, "sample_index")
 
 
 def _in_cycles(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
-    """The revisions whose parents lead back to them; one that is its own parent has a line of its own."""
+    """The revisions whose chain of parents leads back to them, without those that are their own parent."""
     known = traces.unique("trace_id", keep="first", maintain_order=True).with_row_index("at")
     places = known.select("at", "example_id", parent_id="trace_id")
     links = known.join(places, on=["parent_id", "example_id"], how="inner", suffix="_parent")
@@ -68,8 +72,7 @@ def _in_cycles(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
 
 def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: _Gaps) -> None:
     """Sample indices count 0, 1, 2 … in (example, pool, action, parent): twice is a fault, a gap is counted."""
-    group = ["example_id", "pool", "action", "parent_id"]
-    coded = traces.select(ROW, "sample_index", group=pl.struct(group).hash()).sort("group", "sample_index", ROW)
+    coded = traces.select(ROW, "sample_index", group=pl.struct(_RUN).hash()).sort("group", "sample_index", ROW)
     same = pl.col("group") == pl.col("group").shift()
     before = pl.when(same).then(pl.col("sample_index").shift()).otherwise(-1)
     step = coded.with_columns(step=pl.col("sample_index") - before)
@@ -130,26 +133,79 @@ def _check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.Data
         faults.add_rows("verifications", name, "paid-twice", alone.filter(pl.col(name) > 0), message)
 
 
-def _check_rounds(faults: Faults, table: str, rows: pl.DataFrame, group: list[str]) -> None:
-    """Rounds count 0, 1, 2 … in their group."""
-    ordered = rows.unique([*group, "round"], keep="any").sort(*group, "round")
-    before = pl.col("round").shift(fill_value=-1).over(group)
-    broken = ordered.with_columns(before=before).filter(pl.col("round") > pl.col("before") + 1)
+def _check_counting(faults: Faults, table: str, rows: pl.DataFrame, group: list[str], name: str) -> None:
+    """A column's numbers (`hop`, `round`) count 0, 1, 2 … in their group."""
+    ordered = rows.unique([*group, name], keep="any").sort(*group, name)
+    before = pl.col(name).shift(fill_value=-1).over(group)
+    broken = ordered.with_columns(before=before).filter(pl.col(name) > pl.col("before") + 1)
 
     def message(row: dict[str, object]) -> str:
-        where = ", ".join(f"{name.removesuffix('_id')} {backticked(row[name])}" for name in group)
         missing = int(str(row["before"])) + 1
-        return f"{backticked(row['round'])} comes without round {missing} ({where}): log every round from 0"
+        return f"{backticked(row[name])} comes without {name} {missing} ({_where(row, group)}): log every {name} from 0"
 
-    faults.add_rows(table, "round", "gap", broken, message)
+    faults.add_rows(table, name, "gap", broken, message)
+
+
+def _where(row: Mapping[str, object], group: Sequence[str]) -> str:
+    return ", ".join(f"{name.removesuffix('_id')} {backticked(row[name])}" for name in group)
+
+
+def _check_positions(
+    faults: Faults, table: str, rows: pl.DataFrame, examples: pl.DataFrame, group: list[str], order: str
+) -> None:
+    """Words seen: never more than the text has, never fewer than before in a group."""
+    placed = rows.drop_nulls("position")
+    if not placed.height:
+        return
+    lengths = examples.select("example_id", "length").drop_nulls()
+    message = "{position} lies beyond the text of example {example_id}: {length} is its `length`, in words"
+    beyond = placed.join(lengths, on="example_id").filter(pl.col("position") > pl.col("length"))
+    faults.add_rows(table, "position", "beyond-length", beyond, message)
+    ordered = placed.sort(*group, order, ROW).with_columns(before=pl.col("position").shift().over(group))
+
+    def fallen(row: dict[str, object]) -> str:
+        where = f"{_where(row, group)}, {order} {row[order]}"
+        return f"{row['position']} comes after {row['before']} ({where}): words that were seen stay seen"
+
+    falls = ordered.filter(pl.col("position") < pl.col("before"))
+    faults.add_rows(table, "position", "falls", falls, fallen)
+
+
+_CLAIM = ["example_id", "pool", "claim"]
+
+
+def _check_claims(faults: Faults, checks: pl.DataFrame, examples: pl.DataFrame) -> None:
+    """What a claim is stays the same in all its rounds, and what its unit is; a supported claim is at its end."""
+    for name, unit in (("matches_error", "claim"), ("gold_verdict", "claim"), ("unit", "claim"),
+                       ("unit_words", "unit"), ("unit_entities", "unit")):  # fmt: skip
+        group = ["example_id", "pool", unit]
+        ordered = checks.drop_nulls(group).sort("claim", "round", ROW)
+        first = ordered.with_columns(before=pl.col(name).first().over(group))
+        changed = first.filter(pl.col(name).ne_missing(pl.col("before")))
+        faults.add_rows("checks", name, "value-changes", changed, partial(_changed, name, unit, group))
+    alone = checks.with_columns(rows=pl.len().over(_CLAIM)).filter((pl.col("verdict") == "none") & (pl.col("rows") > 1))
+    message = "is `none`, but claim {claim} of example {example_id} has other rows: give it a number of its own"
+    faults.add_rows("checks", "verdict", "shared-claim", alone, message)
+    ended = checks.filter(pl.col("verdict") == "supported").group_by(_CLAIM).agg(ended=pl.col("round").min())
+    later = checks.join(ended, on=_CLAIM).filter(pl.col("round") > pl.col("ended"))
+    message = "{round} comes after round {ended}, which supported claim {claim} of example {example_id}: end it there"
+    faults.add_rows("checks", "round", "after-supported", later, message)
+    sound = examples.filter(~pl.col("gold_error")).select("example_id")
+    matching = checks.filter(pl.col("matches_error")).join(sound, on="example_id", how="semi")
+    message = "is true, but the `gold_error` of example {example_id} is false: there is no error to match"
+    faults.add_rows("checks", "matches_error", "match-without-error", matching, message)
+
+
+def _changed(name: str, unit: str, group: Sequence[str], row: dict[str, object]) -> str:
+    value, first = (f"`{str(row[key]).lower()}`" for key in (name, "before"))
+    return f"{value}, but an earlier row has {first} ({_where(row, group)}): write the same on every row of a {unit}"
 
 
 def _check_stages(faults: Faults, checks: pl.DataFrame) -> None:
     """A claim is followed in one stage."""
-    claim = ["example_id", "pool", "claim"]
-    mixed = checks.unique([*claim, "stage"]).group_by(claim).len().filter(pl.col("len") > 1)
-    rows = checks.join(mixed, on=claim, how="semi").sort("round", ROW)
-    changed = rows.with_columns(first=pl.col("stage").first().over(claim)).filter(pl.col("stage") != pl.col("first"))
+    mixed = checks.unique([*_CLAIM, "stage"]).group_by(_CLAIM).len().filter(pl.col("len") > 1)
+    rows = checks.join(mixed, on=_CLAIM, how="semi").sort("round", ROW)
+    changed = rows.with_columns(first=pl.col("stage").first().over(_CLAIM)).filter(pl.col("stage") != pl.col("first"))
 
     def message(row: dict[str, object]) -> str:
         what = f"claim {row['claim']} of example {backticked(row['example_id'])} began in {backticked(row['first'])}"
@@ -159,10 +215,10 @@ def _check_stages(faults: Faults, checks: pl.DataFrame) -> None:
 
 
 _COLUMNS = {
-    "examples": ("example_id", "gold", "labels"),
+    "examples": ("example_id", "gold", "labels", "length", "gold_error"),
     "traces": (
         "example_id", "trace_id", "pool", "action", "parent_id", "sample_index", "answer", "correct", "opaque",
-        "contested",
+        "contested", "position",
     ),
     "verifications": (
         "example_id", "trace_id", "verifier", "candidates",
@@ -171,14 +227,17 @@ _COLUMNS = {
     "features": ("example_id", "trace_id"),
     "hidden_states": ("example_id", "trace_id", "layer", "token"),
     "rounds": ("example_id", "pool", "hop", "round"),
-    "checks": ("example_id", "pool", "claim", "round", "stage"),
+    "checks": (
+        "example_id", "pool", "claim", "round", "stage", "position", "verdict", "matches_error", "gold_verdict", "unit",
+        "unit_words", "unit_entities",
+    ),
 }  # fmt: skip
 
 
 _COMPARED = {"examples": "gold", "traces": "answer"}
-"""Texts of which it only counts whether they are equal."""
+"""Columns of text that are only compared for equality."""
 _STATES = 64
-"""Characters of such a text that are held: more than a message shows."""
+"""Characters of such a text that stay in memory, more than a message shows."""
 
 
 def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -209,10 +268,14 @@ def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str])
         if "verifications" in tables:
             _check_listwise(faults, frames["verifications"], traces)
         if "rounds" in tables:
-            _check_rounds(faults, "rounds", frames["rounds"], ["example_id", "pool", "hop"])
+            _check_counting(faults, "rounds", frames["rounds"], ["example_id", "pool"], "hop")
+            _check_counting(faults, "rounds", frames["rounds"], ["example_id", "pool", "hop"], "round")
         if "checks" in tables:
-            _check_rounds(faults, "checks", frames["checks"], ["example_id", "pool", "claim"])
-            _check_stages(faults, frames["checks"])
+            checks = frames["checks"]
+            _check_counting(faults, "checks", checks, _CLAIM, "round")
+            _check_stages(faults, checks)
+            _check_positions(faults, "checks", checks, examples, _CLAIM, "round")
+            _check_claims(faults, checks, examples)
     if "traces" in tables:
         _check_trace_ids_across(faults, hashes)
     if not gaps.groups:
@@ -254,8 +317,8 @@ def _add_duplicates(faults: Faults, table: str, keys: list[str], candidates: pl.
 
 
 def _shortened(name: str) -> list[pl.Expr]:
-    """A text without what comes after its beginning, but for a hash by which equal ones are known; whole answers of a
-    thousand words would be held for millions of traces.
+    """The beginning of a text and a hash of the whole, by which equal texts are recognised: whole answers of millions
+    of traces would not fit in memory.
     """
     text = pl.col(name)
     short = pl.concat_str(text.str.head(_STATES), text.hash().cast(pl.String), separator="\n")
@@ -263,7 +326,7 @@ def _shortened(name: str) -> list[pl.Expr]:
 
 
 def _unknown_trace(log: Log, row: dict[str, Any], column: str) -> str:
-    """An id that no trace of the row's example has: does no example have it, or another one?"""
+    """The message about an id that no trace of the row's example has: it is unknown, or of another example."""
     trace_id = row[column]
     match = collect(log.scan("traces", ["example_id", "trace_id"]).filter(pl.col("trace_id") == trace_id).head(1), log)
     if not match.height:

@@ -1,4 +1,4 @@
-"""Does a log keep its promises? Files, then columns, then values, then what rows say of each other.
+"""The validation of a log: files, then columns, then values, then relations between rows.
 
 Memory is bounded: values are checked in one streaming pass per table, relations in blocks of examples.
 """
@@ -16,8 +16,8 @@ from toolkit.log.contract.schema import HIDDEN, check_table, kind_of
 from toolkit.log.read.checked_shards import keep_shards, known_shards
 from toolkit.log.read.log import Log
 
-CHECKS = "2"
-"""Changes when the checks do: then rows that were found to keep the contract are looked at again."""
+CHECKS = "3"
+"""The version of the checks. A new one makes logs be checked again that are cached as sound."""
 REPLAYED = ("examples", "traces", "verifications", "features")
 
 
@@ -30,9 +30,8 @@ def validate(log: Log) -> Report:
 
 
 def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
-    """Raise LogError with the first problem of the tables named. Texts of an unsealed log are not read.
-
-    That rows as they were sealed keep the contract is kept in the user's cache, and not looked at again.
+    """Raise LogError with the first problem of the named tables. Texts of an unsealed log are not read. The user's
+    cache remembers sealed logs that passed, and they are not checked again.
     """
     for table in tables:
         check_table(table)
@@ -66,7 +65,9 @@ def _examine(log: Log, tables: tuple[str, ...], deep: bool) -> Report:
 
 
 def _files_are_sound(faults: Faults, table: str, deep: bool) -> bool:
-    """Whether the shards are there, whole and as they were sealed; `deep` reads every page and trusts no cache."""
+    """Whether the shards exist, are whole and are as they were sealed. `deep` reads every page and ignores
+    the cache.
+    """
     before, log = len(faults.fixed), faults.log
     with contextlib.suppress(LogError):  # side by side; what fails is told below, each by its name
         log.footers(table)
@@ -100,7 +101,7 @@ def _columns_are_sound(faults: Faults, table: str) -> bool:
 
 
 def _is_sound_quietly(log: Log, table: str) -> bool:
-    """Whether a table that was not asked about can serve to look ids up."""
+    """Whether a table that is not itself checked is sound enough to look ids up in it."""
     try:
         return next(log.conversion_problems(table, ["example_id"]), None) is None
     except LogError:

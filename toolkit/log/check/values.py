@@ -18,7 +18,8 @@ from toolkit.log.read.footers import chunks_read
 from toolkit.log.read.log import ROW, collect
 
 STAGES = ("stream", "revision")
-VERDICTS = ("supported", "refuted", "not_enough", "none")
+CLAIM_VERDICTS = ("supported", "refuted", "not_enough")
+VERDICTS = (*CLAIM_VERDICTS, "none")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def check_values(faults: Faults, table: str) -> None:
 
 
 def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
-    """The first fault of rows that are of the contract's types and in no log yet; its file is the table's name."""
+    """The first fault of rows, of the contract's types, that are not yet in a log. Its file is the table's name."""
     absent = [column for column in schema_of(table).values() if column.name not in rows.columns]
     rules = list(_rules(table, dict(rows.schema)))
     rows = rows.with_columns(pl.lit(None, column.dtype).alias(column.name) for column in absent)
@@ -94,7 +95,7 @@ def _no_number(name: str, dtype: pl.DataType) -> Message:
 
 
 def _skipped(table: str, name: str) -> bool:
-    """Columns of the contract that this pass leaves unread: texts have no rules, states have a check of their own."""
+    """Columns that this pass does not read: texts have no rules, and states are checked by `check_states`."""
     return name in ("text", "state") and name in schema_of(table)
 
 
@@ -106,6 +107,18 @@ def _examples() -> Iterator[_ValueRule]:
     outside = (labels.list.len() > 0) & ~labels.list.contains(gold) & gold.is_not_null()
     message = "{gold} is not one of the example's labels {labels}: correct gold or labels"
     yield _ValueRule("gold", "gold-outside-labels", outside, message, ("labels",))
+    golds = pl.col("golds").list
+    message = "{golds} does not begin with the example's gold, {gold}: write it first, and each right answer once"
+    unlike = golds.first().ne_missing(gold) | (golds.n_unique() != golds.len())
+    yield _ValueRule("golds", "gold-not-first", unlike & (golds.len() > 0), message, ("gold",))
+    people = pl.col("human_positions").list
+    message = "the list holds a negative number: words are counted from 0"
+    yield _ValueRule("human_positions", "negative-item", people.min() < 0, message)
+    yield from _one_for_each(("human_corrects", "human_positions"))
+    message = "lies beyond the text: {length} is its `length`, in words"
+    for name, last in (("gold_position", pl.col("gold_position")), ("human_position", pl.col("human_position")),
+                       ("human_positions", people.max())):  # fmt: skip
+        yield _ValueRule(name, "beyond-length", last > pl.col("length"), f"{{{name}}} {message}", ("length",))
 
 
 def _traces() -> Iterator[_ValueRule]:
@@ -135,7 +148,7 @@ def _traces() -> Iterator[_ValueRule]:
 
 
 def _token_lists() -> Iterator[_ValueRule]:
-    """What is told of the same tokens: entropies and ranks beside log-probabilities."""
+    """The lists with an entry for each token: entropies and ranks beside log-probabilities."""
     below = "the list holds a negative number: entropies begin at 0"
     yield _ValueRule("token_entropies", "negative-item", pl.col("token_entropies").list.min() < 0, below)
     below = "the list holds a number below 1: the rank of the most likely token is 1"
@@ -168,13 +181,18 @@ def _verifications() -> Iterator[_ValueRule]:
 
 
 def _rounds() -> Iterator[_ValueRule]:
-    return _one_for_each(("relevance", "documents"), ("retrieval_rank", "documents"), ("clusters", "answers"))
+    pairs = (("relevance", "documents"), ("retrieval_rank", "documents"), ("clusters", "answers"))
+    return _one_for_each(*pairs, ("answer_scores", "answers"))
 
 
 def _checks() -> Iterator[_ValueRule]:
-    for name, known in (("stage", STAGES), ("verdict", VERDICTS)):
+    for name, known in (("stage", STAGES), ("verdict", VERDICTS), ("gold_verdict", CLAIM_VERDICTS)):
         message = f"unknown {name} {{{name}}}: write one of {listed(known)}"
         yield _ValueRule(name, "unknown", ~pl.col(name).is_in(known), message)
+    for name in ("matches_error", "gold_verdict"):
+        flagged = (pl.col("verdict") == "none") & pl.col(name).is_not_null()
+        message = f"is {{{name}}}, but the verdict is `none`, which is of no claim: write null"
+        yield _ValueRule(name, "value-without-claim", flagged, message)
     flagged = (pl.col("verdict") == "none") & (pl.col("queries") > 0)
     message = "{queries} but the verdict is `none`, which spends no query: write 0"
     yield _ValueRule("queries", "queries-without-verdict", flagged, message)

@@ -1,1 +1,1 @@
-"""What a log is: its tables, its manifest, what may be wrong with it, and which types are read without loss."""
+"""The contract of a log: tables, manifest, problems, and the types that are read without loss."""

@@ -1,4 +1,4 @@
-"""Calls that came to nothing when a log was made, by cause, as its manifest counts them."""
+"""Calls that failed when a log was generated, counted by cause in its manifest."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ SECTIONS = ("verifiers", "features", "hidden_states")
 
 
 def calls_left_out(source: Any) -> Counter[str]:
-    """How many calls failed for good, by cause (`400`, `prompt too long`), in a manifest's `source`, and in those
-    of the logs that it was merged from. What copies of one log say alike counts once.
+    """The number of calls that failed for good, by cause (`400`, `prompt too long`), in a manifest's `source` and in
+    those of the logs that it was merged from. Equal counts of copies of one log count once.
     """
     causes: dict[str, Mapping[str, Any]] = {}
     for part in source_parts(source):

@@ -10,12 +10,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolkit.documents import parse_json
-from toolkit.errors import FormatError, LimitError, quote
+from toolkit.errors import FormatError, LimitError, listed, quote, suggest
 from toolkit.log.contract.problems import LogError
 from toolkit.log.contract.schema import FORMAT, HIDDEN, SCHEMAS, VERSION, kind_of
 
 MANIFEST = "manifest.json"
 MOST_ROWS = 2**63
+EXPLORING = (
+    "frontier", "frontier_of", "multiplier", "support", "reward", "weights", "penalty", "relevance",
+)  # fmt: skip
+"""Keys of a policy `retrieve` that rank documents: those by which a pool may have explored."""
+BY_RELEVANCE = "relevance"
+SEES = ("claims", "verdicts")
+"""What extractor and revisor of a pool of checks were shown."""
 _KNOWN = {"format", "version", "name", "created", "license", "simulated", "source", "pools", "tables"}
 
 
@@ -45,6 +52,11 @@ class Manifest:
         """Pools whose traces depend on how many there were, as in beam search: replayed whole or not at all."""
         settings = self.pools.items()
         return frozenset(name for name, pool in settings if isinstance(pool, dict) and pool.get("prefix") is False)
+
+    def pool_setting(self, pool: str, key: str) -> Any:
+        """What the manifest says of a pool under a key (`explore`, `sees`); None where it does not say."""
+        settings = self.pools.get(pool)
+        return settings.get(key) if isinstance(settings, dict) else None
 
     def to_json(self) -> str:
         """The file's text; optional keys only where they say something. LogError where it could not be read again."""
@@ -114,13 +126,24 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
 
 
 def join_manifests(manifests: Sequence[Manifest], name: str) -> Manifest:
-    """One manifest for several logs: what all say of licence and pools, `prefix: false` where any says so."""
-    pools: dict[str, object] = {}
+    """One manifest for several logs: licence and pool entries on which all agree, and `prefix: false` where any log has
+    it.
+
+    LogError where they differ in how a pool explored or in what its extractor saw: its rows are then of two pools.
+    """
+    pools: dict[str, dict[str, object]] = {}
     for manifest in manifests:
-        whole = manifest.pools_without_prefix()
         for pool, settings in manifest.pools.items():
-            if pool not in pools or pool in whole:
-                pools[pool] = settings
+            before = pools.setdefault(pool, {})
+            for key in ("explore", "sees"):
+                if None not in (values := [one.get(key) for one in (before, settings)]) and values[0] != values[1]:
+                    raise LogError(
+                        f"`pools.{pool}.{key}` is {quote(values[0])} in one log and {quote(values[1])} in another: give"
+                        " the pools different names",
+                        code="mismatch",
+                    )
+            whole = {"prefix": False} if False in (before.get("prefix"), settings.get("prefix")) else {}
+            pools[pool] = {**settings, **before, **whole}
     licences = sorted({manifest.license for manifest in manifests if manifest.license})
     return Manifest(
         name=name,
@@ -158,7 +181,22 @@ def _pools(content: Mapping[str, Any], where: str) -> dict[str, Any]:
                 f"`{where}`: `pools.{pool}` must be a map of settings, it is null: write {{}}", code="format"
             )
         _value(settings, "prefix", bool, "true or false", where, f"pools.{pool}.")
+        _check_pool(settings, f"`{where}`: `pools.{pool}.")
     return pools
+
+
+def _check_pool(settings: Mapping[str, Any], place: str) -> None:
+    """What a manifest says of how a pool of rounds explored, and of what a pool of checks was shown."""
+    explore, sees = settings.get("explore"), settings.get("sees")
+    if isinstance(explore, dict):
+        for key in explore:
+            if key not in EXPLORING:
+                raise LogError(f"{place}explore` has the unknown key `{key}`: {suggest(key, EXPLORING)}", code="format")
+    elif explore not in (None, BY_RELEVANCE):
+        keys = "the keys of the policy `retrieve` by whose scores it explored"
+        raise LogError(f"{place}explore` is {quote(explore)}: write `{BY_RELEVANCE}`, or {keys}", code="format")
+    if sees not in (None, *SEES):
+        raise LogError(f"{place}sees` is {quote(sees)}: write one of {listed(SEES)}", code="format")
 
 
 def _entries(table: str, listed: Any, where: str) -> tuple[ShardEntry, ...]:

@@ -61,7 +61,7 @@ class Report:
 
 
 UNFINISHED = "name a log's folder, or run again the command that was to make this one"
-"""What to do about a folder without tables: nothing's, or an interrupted run's."""
+"""Advice on a folder without tables, which may be that of an interrupted run."""
 
 
 def backticked(value: object, limit: int = 60) -> str:

@@ -53,6 +53,7 @@ def _columns(keys: Mapping[str, pl.DataType], required: str, optional: str) -> t
 _TYPES: dict[str, pl.DataType] = {
     "str": STR, "bool": BOOL, "i32": I32, "f32": F32, "f64": F64,
     "[str]": pl.List(STR), "[i32]": pl.List(I32), "[f32]": pl.List(F32), "[f64]": pl.List(F64),
+    "[bool]": pl.List(BOOL),
 }  # fmt: skip
 
 _TOKENS = "prompt_tokens:i32 completion_tokens:i32"
@@ -63,15 +64,15 @@ SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
     "examples": _columns(
         {"example_id": STR},
         "dataset:str split:str question:str",
-        "gold:str labels:[str] cluster:str gold_documents:[str] length:i32 gold_position:i32 "
-        "gold_error:bool human_position:i32 human_correct:bool",
+        "gold:str golds:[str] labels:[str] cluster:str gold_documents:[str] length:i32 gold_position:i32 "
+        "gold_error:bool human_position:i32 human_correct:bool human_positions:[i32] human_corrects:[bool]",
     ),
     "traces": _columns(
         {"trace_id": STR},
         "example_id:str pool:str action:str sample_index:i32 model:str",
-        "parent_id:str reads:i32 position:i32 temperature:f32 max_tokens:i32 text:str answer:str correct:bool "
-        f"credit:f32 opaque:bool contested:bool {_TOKENS} tokens_estimated:bool finish_reason:str finalizer_used:bool "
-        f"{_SECONDS} sum_logprob:f32 {_TOKEN_LISTS} completion_ids:[i32]",
+        "parent_id:str reads:i32 position:i32 documents:[str] temperature:f32 max_tokens:i32 text:str answer:str "
+        f"answer_cluster:str correct:bool credit:f32 opaque:bool contested:bool {_TOKENS} tokens_estimated:bool "
+        f"finish_reason:str finalizer_used:bool {_SECONDS} sum_logprob:f32 {_TOKEN_LISTS} completion_ids:[i32]",
     ),
     "verifications": (
         *_columns({"trace_id": STR, "verifier": STR}, "example_id:str", ""),
@@ -86,12 +87,12 @@ SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
     "rounds": _columns(
         {"example_id": STR, "pool": STR, "hop": I32, "round": I32},
         "documents:[str] relevance:[f64] answers:[str] clusters:[i32]",
-        f"sub_question:str retrieval_rank:[i32]? calls:i32 {_TOKENS} {_SECONDS}",
+        f"sub_question:str retrieval_rank:[i32]? answer_scores:[f64] contradictions:i32 calls:i32 {_TOKENS} {_SECONDS}",
     ),
     "checks": _columns(
         {"example_id": STR, "pool": STR, "claim": I32, "round": I32},
         "stage:str position:i32 verdict:str queries:i32",
-        "confidence:f64 matches_error:bool claim_text:str evidence:str unit:i32 unit_words:i32 "
+        "confidence:f64 matches_error:bool gold_verdict:str claim_text:str evidence:str unit:i32 unit_words:i32 "
         f"unit_entities:i32 calls:i32 {_TOKENS} {_SECONDS}",
     ),
 }
@@ -99,14 +100,17 @@ SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
 CALL_COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
 """What a call costs. At least one of these is logged of a verification that failed, which has no score."""
 
+TEXT_LABELS = ("supported", "refuted")
+"""Labels of a text that is revealed word by word: `refuted` where it holds an error."""
+
 TABLES = tuple(SCHEMAS)
 HIDDEN = "hidden_states"
 
 # Counts: nulls mean "not recorded", negative numbers mean nothing.
 COUNTS = frozenset({
     "length", "gold_position", "human_position", "reads", "sample_index", "position", "max_tokens", "prompt_tokens",
-    "completion_tokens", "candidates", "fold", "hop", "round", "calls", "claim", "unit", "unit_words", "unit_entities",
-    "queries", "latency_s", "device_s",
+    "completion_tokens", "candidates", "fold", "hop", "round", "contradictions", "calls", "claim",
+    "unit", "unit_words", "unit_entities", "queries", "latency_s", "device_s",
 })  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""What a log holds in numbers, and how far each kind of policy can go on it."""
+"""The description of a log: its numbers, and the largest caps that each kind of policy can have on it."""

@@ -1,4 +1,4 @@
-"""What replays assume of a pool's traces, and how far a log bears it out: order, spread, sizes, settings, seconds.
+"""Checks of what replays assume of a pool's traces: order, spread, sizes, settings, seconds.
 
 Traces are compared within one group: the attempts at an example, or the revisions of one trace. What blocks of examples
 give are sums, so that no log has to fit in memory. docs/assumptions.md says what each number means.
@@ -18,7 +18,7 @@ SETTINGS = ("model", "temperature", "max_tokens")
 COLUMNS = (*SETTINGS, "finish_reason", "finalizer_used", "latency_s", "device_s")
 """Columns of traces that these checks read beside those of every description."""
 SURE = 3.0
-"""A deviation of so many standard errors is remarked on: a dozen pools should not raise an alarm by luck."""
+"""The least deviation, in standard errors, for a remark; so large that a dozen pools rarely have one by luck."""
 AT_LIMIT = "length"
 
 
@@ -91,12 +91,12 @@ def _ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 
 
 def _unless_tiny(value: pl.Expr) -> pl.Expr:
-    """Null where a sum of squares is but rounding, as of pairs, whose only neighbours are each other."""
+    """Null where a sum of squares is only rounding, as in groups of two traces."""
     return pl.when(value > 1e-18).then(value)
 
 
 def size_counts(traces: pl.DataFrame) -> pl.DataFrame:
-    """How many groups have so many traces, judged and right ones, and pairs of traces that agree."""
+    """The number of groups by numbers of traces, judged traces, right traces, and pairs of traces that agree."""
     answers = traces.group_by(*GROUP, "answer").len("same")
     same = pl.col("same").cast(pl.Int64)
     pairs = answers.group_by(GROUP).agg(agreeing=(same * (same - 1)).filter(pl.col("answer").is_not_null()).sum())
@@ -200,7 +200,7 @@ def noise_frame(sums: pl.DataFrame) -> pl.DataFrame:
 
 
 def remarks(order: pl.DataFrame, settings: pl.DataFrame) -> Iterator[str]:
-    """What of it must be said in words; `settings` with the columns of `size_frame`."""
+    """The remarks on these numbers; `settings` has the columns of `size_frame`."""
     for row in order.iter_rows(named=True):
         name = _name(row)
         if abs(row["trend_z"] or 0) > SURE:

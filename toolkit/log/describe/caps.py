@@ -1,4 +1,4 @@
-"""How far a policy of each kind can go on a log: the largest cap that each example supports, and why no more.
+"""The largest cap that each example supports, by kind of policy, and why it supports no larger one.
 
 A *limits* frame counts the examples of a block: `kind, of, cap` (the policy kind, what it runs on, the key that
 is capped), `least` and `limit` (the smallest and the largest cap that these examples support; `limit` is null where
@@ -25,7 +25,9 @@ _KINDS = {kind: place for place, kind in enumerate(_ORDER)}
 LISTWISE = "sample, listwise"
 VERIFIED = ("sample, verified", "sample, whole, verified", LISTWISE)
 ONE_CAP = ("sample, whole", "sample, whole, verified", LISTWISE)
-"""Kinds where an example that supports a cap need not support a smaller one: what was called at once is not cut."""
+"""Kinds of policies where an example may support a cap and no smaller one, because a call over several traces is not
+cut.
+"""
 
 
 _GAP = "with a gap in the sample indices"
@@ -33,9 +35,9 @@ _OTHER_SIZE = "with another number of traces"
 _NO_MORE = "with no more traces"
 
 
-def _limits(frame: pl.DataFrame, kind: str, of: pl.Expr, cap: str) -> pl.DataFrame:
+def _limits(frame: pl.DataFrame, kind: str, subject: pl.Expr, cap: str) -> pl.DataFrame:
     least = pl.col("least") if "least" in frame.columns else pl.lit(1)
-    by = (of.alias("of"), least.alias("least"), "limit", "why")
+    by = (subject.alias("of"), least.alias("least"), "limit", "why")
     counted = frame.group_by(by).agg(n=pl.len(), first=pl.col("example_id").min())
     named = counted.with_columns(kind=pl.lit(kind), cap=pl.lit(cap))
     return named.select(pl.col(name).cast(dtype) for name, dtype in SCHEMA.items())
@@ -170,12 +172,12 @@ def limits_of_actions(ids: pl.DataFrame, traces: pl.DataFrame) -> pl.DataFrame:
     return _limits(based.with_columns(why=why), "act", of, "rollouts")
 
 
-def limits_of_rounds(ids: pl.DataFrame, examples: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
-    """`retrieve`: the rounds of the hop that has fewest; none without gold documents."""
+def limits_of_rounds(ids: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
+    """`retrieve`: the rounds of the hop that has fewest."""
     hops = rounds.group_by("pool", "example_id", "hop").agg(limit=pl.len())
     limits = hops.group_by("pool", "example_id").agg(pl.col("limit").min(), why=pl.lit("with no more rounds"))
     whole = _with_absent(ids, limits, ["pool"], "with no round")
-    return _limits(_of_known(whole, examples, "gold_documents"), "retrieve", pl.col("pool"), "rounds")
+    return _limits(whole, "retrieve", pl.col("pool"), "rounds")
 
 
 def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataFrame) -> pl.DataFrame:
@@ -201,7 +203,7 @@ def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataF
 
 
 def _with_absent(ids: pl.DataFrame, limits: pl.DataFrame, by: list[str], absent: str) -> pl.DataFrame:
-    """Every example for every group: those without a row get limit 0 and the reason `absent`."""
+    """The limits with a row for every example in every group: added rows have limit 0 and the reason `absent`."""
     defaults = {"limit": pl.lit(None, pl.Int64), "why": pl.lit(None, pl.String)}
     added = [value.alias(name) for name, value in defaults.items() if name not in limits.columns]
     here = limits.with_columns(*added, here=True)
@@ -231,7 +233,9 @@ def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
 
 
 def _largest_cap(part: pl.DataFrame, share: float, examples: int) -> int | None:
-    """The largest cap that this share of the examples supports: null where nothing limits it, 0 where there is none."""
+    """The largest cap that `share` of the examples supports; null where nothing limits it, 0 where no cap
+    is supported.
+    """
     bounds = part.group_by("least", "limit").agg(pl.col("n").sum())
     caps = bounds.select(cap="limit").unique().join(bounds, how="cross").filter(_supports(pl.col("cap")))
     counted = caps.group_by("cap").agg(pl.col("n").sum()).sort("cap", descending=True, nulls_last=False)
@@ -246,7 +250,7 @@ def _supports(cap: pl.Expr) -> pl.Expr:
 
 
 def _rest(part: pl.DataFrame, absent: int, most: int | None, kind: str) -> str:
-    """What is missing in the examples that don't support the largest cap that any of them does."""
+    """The words on why some examples do not support the largest cap that any example supports."""
     target = None if part["limit"].null_count() else part.select(pl.col("limit").max()).item()
     if kind in ONE_CAP:
         target = most or target

@@ -18,7 +18,8 @@ _HEADINGS = {
     "trend_z": "z of trend", "lag_expected": "expected", "lag_z": "z of lag", "share_between": "between %",
     "at_limit": "at limit %", "finalized": "finalized %", "size_right": "size, right", "size_right_z": "z of right",
     "size_agreement": "size, agreement", "size_agreement_z": "z of agreement",
-    "coverage": "covered %", "auc": "AUC", "auc_within": "AUC within", "kind": "policy", "rest": "missing in the rest",
+    "share": "rows %", "coverage": "covered %", "auc": "AUC", "auc_within": "AUC within",
+    "kind": "policy", "rest": "missing in the rest",
 }  # fmt: skip
 _DECIMALS = {"trend": 5, "between": 4, "sampling": 4, "lag": 4, "lag_expected": 4} | dict.fromkeys(
     ("trend_z", "lag_z", "size_right_z", "size_agreement_z", "latency_s", "batched"), 2
@@ -62,6 +63,8 @@ class Description:
       limit cut off, and that a second call gave an answer), latency_s and device_s (means where both are logged),
       batched (their ratio); size_right and size_agreement (correlation of a group's number of traces with its share
       right and with the share of its pairs that agree), with size_right_z and size_agreement_z.
+    - `recorded`: table, column, values (rows that have one), share (of the table's rows), for columns that only some
+      policies read; those without a value are left out.
     - `remarks`: which assumptions of docs/assumptions.md the log contradicts, in words.
     """
 
@@ -76,6 +79,7 @@ class Description:
     caps: pl.DataFrame
     order: pl.DataFrame
     settings: pl.DataFrame
+    recorded: pl.DataFrame
     notes: tuple[str, ...]
     remarks: tuple[str, ...]
 
@@ -107,6 +111,7 @@ class Description:
             _table("Verifiers", verifiers, below=[_COVERED, *([_REPEATS] if "repeats" in verifiers.columns else [])]),
             _table("Order and spread of traces", self.order, below=_ORDER),
             _table("Settings and measurement", settings, below=(*_SETTINGS, *self.remarks)),
+            _table("Columns that some policies read", self.recorded),
             _table("Policies that the log supports", caps, below=[_CAPS, *together]),
         ]
         return [table for table in tables if table is not None]

@@ -1,4 +1,4 @@
-"""What a log holds, and how far each kind of policy can go on it. Computed in blocks of examples."""
+"""The measuring of a log, in blocks of examples, for its description."""
 
 from __future__ import annotations
 
@@ -18,13 +18,23 @@ _TRACES = (
 )  # fmt: skip
 _SCORES = ("example_id", "trace_id", "verifier", "score", "candidates", "prompt_tokens", "completion_tokens")
 
+_RECORDED = {
+    "examples": (
+        "golds", "gold_documents", "length", "gold_position", "gold_error", "human_position", "human_positions",
+    ),
+    "traces": ("position", "documents", "answer_cluster"),
+    "rounds": ("retrieval_rank", "answer_scores", "contradictions"),
+    "checks": ("confidence", "matches_error", "gold_verdict", "unit", "unit_words", "unit_entities"),
+}  # fmt: skip
+"""Columns that only some policies read, and of which no other table of a description says whether they are there."""
+
 MOST_TEXTS = 50_000
-"""Traces, the first by example, whose texts are compared."""
+"""Most traces whose texts are compared, the first by example."""
 
 
 @dataclass
 class _Sums:
-    """What the blocks add up to; only the judged scores are kept one by one, for their ranks."""
+    """Sums over the blocks. Only judged scores are stored one by one, for their ranks."""
 
     verifiers: tuple[str, ...] = ()
     examples: int = 0
@@ -34,7 +44,7 @@ class _Sums:
     parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
 
     def add(self, **parts: pl.DataFrame) -> None:
-        """Take frames of a block, by what they hold."""
+        """Add the frames of a block, by name."""
         for name, part in parts.items():
             self.parts.setdefault(name, []).append(part)
 
@@ -73,13 +83,26 @@ def describe(log: Log) -> Description:
         caps=caps.caps_frame(_of_scored(sums["limits"], sums["verified"]), sums.examples),
         order=order,
         settings=settings,
+        recorded=_recorded(log),
         notes=log.warnings,
         remarks=tuple(assumptions.remarks(order, settings)),
     )
 
 
+def _recorded(log: Log) -> pl.DataFrame:
+    """How many rows have a value in columns that only some policies read; columns without any are left out."""
+    rows = []
+    for table, names in _RECORDED.items():
+        names = tuple(name for name in names if log.has(table) and name in log.columns(table))
+        if names:
+            counts = collect(log.scan(table, names).select(pl.col(names).count()), log).row(0)
+            rows += [(table, name, n, n / log.rows(table)) for name, n in zip(names, counts, strict=True) if n]
+    schema = {"table": pl.String, "column": pl.String, "values": pl.Int64, "share": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
 def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
-    examples = _read(log, "examples", ("example_id", "labels", "gold_documents", "gold_error"), here)
+    examples = _read(log, "examples", ("example_id", "labels", "gold_error"), here)
     traces = _read(log, "traces", _TRACES, here)
     scores = _read(log, "verifications", _SCORES, here & pl.col("score").is_not_null())
     ids = examples.select("example_id")
@@ -105,7 +128,7 @@ def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
         caps.limits_of_pools(ids, traces, log.pools_without_prefix()),
         caps.limits_of_verifiers(ids, traces, marked, log.pools_without_prefix(), sums.verifiers),
         caps.limits_of_actions(ids, traces),
-        caps.limits_of_rounds(ids, examples, rounds),
+        caps.limits_of_rounds(ids, rounds),
         caps.limits_of_checks(ids, examples, checks),
     ]
     sums.add(
@@ -123,7 +146,7 @@ def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
 
 
 def _repeats(sums: _Sums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
-    """Readings of the same text, among the first traces of the log: texts are much larger than all else."""
+    """Sums over repeated scores of one text, among the first traces only, because texts are large."""
     left = MOST_TEXTS - sums.texts
     sizes = traces.group_by("example_id").len().sort("example_id").filter(pl.col("len").cum_sum() <= max(left, 0))
     if scores.is_empty() or sizes.is_empty():

@@ -1,4 +1,4 @@
-"""Traces of one pool and data set with all that may tell right ones from wrong ones: verifiers, votes, probabilities.
+"""Traces of one pool and data set with every signal that may predict a right answer: verifiers, votes, probabilities.
 
 All scores are such that higher is better, and NaN where a trace has none.
 """
@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from toolkit.log.contract.problems import LogError, backticked
 from toolkit.log.read.log import Log, collect
 from toolkit.stats.curves.arrays import unit_numbers
 from toolkit.stats.metrics.spill import Floats, Ints
@@ -19,9 +20,9 @@ from toolkit.stats.metrics.spill import Floats, Ints
 Bools = NDArray[np.bool_]
 
 MOST_TRACES = 200_000
-"""Traces of a pool and data set that are compared, the first by example."""
+"""Most traces of a pool and data set that are compared, the first by example."""
 MOST_TOKENS = 4_096
-"""Tokens of a text whose log-probabilities are read, the last ones."""
+"""The number of last tokens of a text whose log-probabilities are read."""
 _COLUMNS = (
     "trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct", "opaque", "sum_logprob",
     "token_logprobs",
@@ -53,8 +54,8 @@ class ScoredTraces:
     left_out: int
 
     def suffixes(self, most: int) -> Iterator[Floats]:
-        """Log-probability (N,) of the last 1, 2, … `most` tokens, of a shorter text that of all; each is the same
-        memory, which holds until the next one.
+        """Log-probabilities (N,) of the last 1, 2, … `most` tokens; of a shorter text, of all tokens. Every array uses
+        the same memory, so it is valid until the next one.
         """
         lengths = self.tokens.list.len().fill_null(0).cast(pl.Int64).to_numpy()
         flat, starts = self.tokens.drop_nulls().explode().drop_nulls().to_numpy(), np.cumsum(lengths) - lengths
@@ -67,7 +68,7 @@ class ScoredTraces:
             yield total
 
     def suffix(self, k: int) -> Floats:
-        """Log-probability (N,) of the last k tokens, of a shorter text that of all."""
+        """Log-probability (N,) of the last k tokens; of a shorter text, of all tokens."""
         return self.suffixes_of([k])[k]
 
     def suffixes_of(self, lengths: Collection[int]) -> dict[int, Floats]:
@@ -77,7 +78,7 @@ class ScoredTraces:
 
     @property
     def longest(self) -> int:
-        """The most tokens whose log-probabilities are logged of a trace."""
+        """The largest number of tokens of a trace with logged log-probabilities."""
         return _longest(self.tokens)
 
 
@@ -112,6 +113,11 @@ def _of_pool(log: Log, pool: str, examples: pl.DataFrame, answered: bool) -> Ite
     frame = collect(read, log).join(examples, on="example_id")
     scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score", "fold", "token_logprobs"])
     logged = collect(scores.filter(within & pl.col("score").is_not_null()).with_columns(last), log)
+    if len(twice := logged.filter(~pl.struct("trace_id", "verifier").is_first_distinct())):
+        what = " and verifier ".join(backticked(twice[name][0]) for name in ("trace_id", "verifier"))
+        raise LogError(
+            f"`verifications` has two rows of trace {what}: `thinkback validate` names all", code="duplicate"
+        )
     for (dataset,), part in sorted(frame.partition_by("dataset", as_dict=True).items()):
         right = part["correct"]
         if right.any() and not right.all():
@@ -149,8 +155,8 @@ def _scored(dataset: str, pool: str, frame: pl.DataFrame, scored: pl.DataFrame, 
 
 
 def _votes(frame: pl.DataFrame, opaque: pl.Series) -> Floats:
-    """Share of an example's answers that are this one, 0 of a trace without one; none where an answer is opaque, or an
-    example has one trace.
+    """The share of an example's traces that have this trace's answer; 0 without an answer, and null where an answer is
+    opaque or the example has one trace.
     """
     equal, answers = pl.len().over("example_id", "answer"), pl.col("answer").count().over("example_id")
     share = pl.when(pl.col("answer").is_null()).then(0.0).otherwise(equal / answers).alias("len")

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 CHANCE, VOTES, PRIOR, WHOLE, SUFFIX = "chance", "share of votes", "answer prior", "whole text", "last {} tokens"
 BEST, HONEST = "best k on these rows", "k chosen on the training rows"
 EACH_K, MOST_K = 256, 320
-"""Suffixes up to the first are all shown, of longer ones about as many as make up the second."""
+"""Suffix lengths in a table: all up to the first number, then longer ones until there are about as many as
+the second.
+"""
 PRIOR_WEIGHT = 1.0
-"""Traces of the overall share right that an answer's prior begins with."""
+"""The weight, in traces, of the overall share right in an answer's prior."""
 BELOW_RANDOM = "below_random"
 """Code of the warning that the best of n by a verifier is below a random pick."""
 
@@ -73,7 +75,7 @@ class VerifierQuality:
 
 @dataclass(frozen=True, eq=False)
 class _ScoredSignal:
-    """A score (N,) and what can be said of it. `widened`: by what its standard error is multiplied."""
+    """A signal: its score (N,), name and remark. `widened`: a factor of its standard error."""
 
     name: str
     score: Floats
@@ -101,15 +103,15 @@ METRICS = {
     "auc": "auc", "auc_within": "within", "best_of_n": "best", "auc_difference": "auc_difference",
     "within_difference": "within_difference", "over_random": "over_random",
 }  # fmt: skip
-"""What rows of numbers call the fields of a signal's worth; the last three are differences, which have a p-value."""
+"""The metric names of a signal's quality; the last three are differences, which have a p-value."""
 
 
 def _quality(
     traces: ScoredTraces, train: ScoredTraces | None, reference: str | None = None, untrained: str = "no training rows",
     simulated: bool = False,
 ) -> VerifierQuality:  # fmt: skip
-    """What each signal of some traces is worth. `train`: others, on which the prior is fitted and a k is chosen;
-    `untrained`: why there are none; `reference`: a verifier that all others are compared with, by default the whole
+    """The quality of each signal on some traces. `train`: other traces, on which the prior is fitted and k is chosen;
+    `untrained`: why there are none. `reference`: the verifier that all others are compared with, by default the whole
     text's log-probability, else the share of votes.
     """
     lengths = suffix_lengths(traces, train)
@@ -141,8 +143,8 @@ def _quality(
 def signals_of(
     traces: ScoredTraces, train: ScoredTraces | None, untrained: str, lengths: _SuffixLengths | None
 ) -> Iterator[_ScoredSignal]:
-    """What may tell right traces from wrong ones, in the order of tables, verifiers last. A signal that is missing has
-    no score, and the reason as its remark.
+    """The signals that may predict a right answer, in the order of tables, verifiers last. A missing signal has no
+    score, and the reason as its remark.
     """
     nothing = np.full(len(traces.right), np.nan)
     yield _ScoredSignal(
@@ -168,7 +170,7 @@ def signals_of(
 
 
 def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
-    """Share right of equal answers among other traces, drawn towards that of all."""
+    """The share right of equal answers among the training traces, shrunk towards the share of all."""
     base = float(train.right.mean())
     learnt = pl.DataFrame({"answer": train.answers.cast(pl.String), "right": train.right})
     shares = learnt.group_by("answer").agg(
@@ -299,7 +301,7 @@ ROWS = {
     **dict.fromkeys(("estimate", "low", "high"), pl.Float64), "n": pl.Int64, "p_value": pl.Float64,
     "remark": pl.String,
 }  # fmt: skip
-"""The columns of what signals are worth, as a frame."""
+"""The columns of the frame of signals' qualities."""
 TEST_ROWS, OTHER_ROWS, ALL_ROWS = "the split `test`", "all that was not trained on", "all, which were trained on"
 
 
@@ -309,7 +311,7 @@ def quality_of_log(
     reference: str | Collection[str] = (),
     pools: Collection[str] | None = None,
 ) -> Iterator[tuple[str, VerifierQuality]]:
-    """What each signal is worth, by data set and pool, and in words which examples that is of.
+    """The quality of each signal by data set and pool, and the words on which examples it is measured on.
 
     `train`: ids of the examples that something was fitted on, by default those of the split `train`. Measured are the
     test examples, where there are some, else all others; where all were fitted on, these. With a `reference`, of
@@ -337,7 +339,7 @@ def quality_of_log(
 
 
 def quality_rows(qualities: Iterable[VerifierQuality]) -> pl.DataFrame:
-    """What signals are worth as numbers: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark.
+    """The qualities of signals as a frame: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark.
 
     `metric`: auc, auc_within, best_of_n, and the differences auc_difference, within_difference (to the reference) and
     over_random, which alone have a p-value.
@@ -362,7 +364,7 @@ def _anything(traces: ScoredTraces) -> bool:
     return bool(traces.scores) or traces.longest > 0 or not pl.Series(traces.whole).is_nan().all()
 
 
-def quality_tables(quality: VerifierQuality, which: str) -> list[Table]:
+def quality_tables(quality: VerifierQuality, examples: str) -> list[Table]:
     """The signals, and where log-probabilities of tokens are logged the suffixes."""
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
 
@@ -382,7 +384,7 @@ def quality_tables(quality: VerifierQuality, which: str) -> list[Table]:
     )
     below = (
         f"{quality.questions:,} questions, {quality.traces:,} judged traces, {quality.right:.1%} of them "
-        f"right, of {which}; intervals of 95 %, by question or cluster",
+        f"right, of {examples}; intervals of 95 %, by question or cluster",
         f"{quality.left_out:,} more questions are left out: {MOST_TRACES:,} traces are compared"
         * (quality.left_out > 0),
         f"Δ AUC, Δ within: less those of `{quality.reference}`, on the traces that both score"

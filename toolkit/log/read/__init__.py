@@ -1,1 +1,1 @@
-"""Reading: from an address to lazy frames, by a log's place, shards, footers and tables, and SQL over them."""
+"""Reading a log: places, shards, footers, lazy frames, and SQL over them."""

@@ -83,7 +83,7 @@ def scan_ranges(shards: Sequence[tuple[Shard, Any]], types: Mapping[str, pl.Data
 def _groups(
     shards: Sequence[tuple[Shard, Any]], schema: pl.Schema, row: str | None, names: list[str], predicate: pl.Expr | None
 ) -> Iterator[pl.DataFrame]:
-    """The wanted columns of the shards' rows that the predicate keeps, row group by row group."""
+    """The selected columns of the rows for which the predicate is true, row group by row group."""
     import pyarrow.parquet as pq
 
     first, start = list(dict.fromkeys(names if predicate is None else predicate.meta.root_names())), 0

@@ -32,7 +32,7 @@ def _cache_folder() -> Path | None:
 
 
 def known_shards(states: Mapping[str, str]) -> set[str]:
-    """The paths of which the very state that `states` says (path: state) was kept not long ago."""
+    """The paths whose cached state is recent and equals that of `states` (path: state)."""
     since, paths = time.time() - REMEMBERED_S, set()
     with contextlib.suppress(sqlite3.Error), _opened(make=False) as database:
         ask = "SELECT 1 FROM checked WHERE path = ? AND state = ? AND at > ?"
@@ -43,7 +43,7 @@ def known_shards(states: Mapping[str, str]) -> set[str]:
 
 
 def keep_shards(states: Mapping[str, str]) -> None:
-    """Keep the states (path: state) of shards that were hashed just now, and forget those of long ago."""
+    """Store the states (path: state) of shards that were hashed just now, and delete old states."""
     if not states:
         return
     now = time.time()

@@ -1,4 +1,4 @@
-"""Blocks of examples: ranges of example ids that hold about so many rows, so that any log fits in memory."""
+"""Blocks of examples: ranges of example ids with a bounded number of rows, so that any log fits in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from toolkit.log.contract.problems import LogError
 from toolkit.log.read.log import Log, collect
 
 BLOCK_ROWS = 2_000_000
-"""Rows that are in memory at one time, about."""
+"""Approximate number of rows in memory at one time."""
 
 
 def example_blocks(log: Log, tables: Sequence[str], rows: int) -> Iterator[tuple[str, str]]:
@@ -22,7 +22,9 @@ def example_blocks(log: Log, tables: Sequence[str], rows: int) -> Iterator[tuple
 
 
 def example_ranges(counts: Iterable[pl.DataFrame], rows: int) -> Iterator[tuple[str, str]]:
-    """The same from frames (example_id, len). LogError for a null example_id, which no range would hold."""
+    """The ranges (first, last) from frames of row counts (example_id, len). LogError for a null example_id, which lies
+    in no range.
+    """
     frames = [frame.select("example_id", pl.col("len").cast(pl.Int64)) for frame in counts]
     if not frames:
         return

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 _OF_THREAD = threading.local()
-"""DuckDB and a file of each thread that reads footers."""
+"""The DuckDB connection and the open file of each thread that reads footers."""
 _RESTORE = "copy or write this shard again"
 _OTHER_PROCESS = "the log's tables are frames in the memory of another process: open them again in this one"
 
 
 @dataclass(frozen=True)
 class Footer:
-    """What a shard's footer says: types by column as polars reads them, and rows.
+    """The footer of a shard: the number of rows, and types by column as polars reads them.
 
     A remote shard is copied when `path` or `readable` is first asked for. Where it need not be, since polars knows
     all of its types and its place gives ranges of bytes, `ranged` is the footer as pyarrow has it, for scans.
@@ -56,7 +56,9 @@ class Footer:
 
     @cached_property
     def readable(self) -> str:
-        """What polars and DuckDB read: the file, or a copy with plainer types where polars can't read its own."""
+        """The file that polars and DuckDB read: the shard, or a copy with plainer types where polars cannot read its
+        types.
+        """
         return self.path if self.plain is None else _readable(self.path, self.plain)
 
 
@@ -84,7 +86,7 @@ def read_footer(shard: Shard) -> Footer:
 
 
 def missing(shard: Shard) -> Problem:
-    """The problem of a shard that is not there; rows in memory are gone with the log that they were opened as."""
+    """The problem of a missing shard; rows in memory are deleted with the log that they belonged to."""
     if shard.place.owner is None:
         return Problem(shard.file, None, None, f"is missing: {_RESTORE}", "not-found")
     return Problem(shard.table, None, None, f"is gone: {_OTHER_PROCESS}", "not-found")
@@ -225,7 +227,7 @@ def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -
 
 
 def chunks_read(file: Any, group: int, column: str) -> Iterator[Any]:
-    """What the footer says of a column, by its whole path, in a row group whose rows were read.
+    """The footer's entry of a column, by its whole path, in a row group whose rows were read.
 
     pyarrow ends the process over some damages of it, but where rows are read it raises an error.
     """
@@ -246,17 +248,17 @@ def _bounds(values: Any) -> list[Any]:
     return list(pc.min_max(values).as_py().values()) if known else []
 
 
-def _check_statistics(given: Any, nulls: int, bounds: list[Any]) -> None:
-    """ValueError where the footer says other nulls and bounds of a column in a row group than it has: readers pass over
-    rows by what it says.
+def _check_statistics(statistics: Any, nulls: int, bounds: list[Any]) -> None:
+    """Raise ValueError where the footer states other null counts or bounds of a column than its rows have: readers skip
+    rows by these.
     """
-    if given is None:
+    if statistics is None:
         return
-    if given.has_null_count and given.null_count != nulls:
+    if statistics.has_null_count and statistics.null_count != nulls:
         raise ValueError("its footer has a wrong number of nulls")
     with suppress(UnicodeDecodeError):  # some writers cut long texts within a character
-        if bounds and given.has_min_max and type(given.min) is type(bounds[0]):
-            low, high = given.min, given.max
+        if bounds and statistics.has_min_max and type(statistics.min) is type(bounds[0]):
+            low, high = statistics.min, statistics.max
             if any(low > value or high < value for value in bounds):
                 raise ValueError("its footer has bounds that its values exceed")
 

@@ -1,8 +1,8 @@
-"""Are a sealed log's bytes those that were sealed? Every reader comes through here, by way of `Log.scan`.
+"""Checks that a sealed log's bytes are those that were sealed; `Log.scan` makes them before every read.
 
-A shard is hashed once: where its file can be told apart from a changed one, that it was found to be right is kept in
-the user's cache. A local file is known by its inode, its size and both of its times in nanoseconds: the time of its
-last change of state can't be set by hand. A remote one is known by its etag; one without is hashed every time.
+A shard is hashed once. Where the state of its file would show a change, the user's cache remembers that it was sound. A
+local file is known by its inode, its size and both of its times in nanoseconds: the time of its last change of state
+can't be set by hand. A remote one is known by its etag; one without is hashed every time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from toolkit.log.read.locating import Shard
 from toolkit.log.read.side_by_side import side_by_side
 
 SETTLED_NS = 2 * 10**9
-"""A file that changed so shortly ago may change again under the same time: not every clock counts finely."""
+"""Seconds after a file's last change in which it is not cached: with a coarse clock a later change could have the same
+time.
+"""
 
 
 class SoundBytes:
-    """What was found of an open log's bytes: each sealed shard, and column of an unsealed one, is looked at once."""
+    """The results of byte checks of an open log: each sealed shard, or column of an unsealed one, is checked once."""
 
     def __init__(self, parts: Iterable[SoundBytes] = ()):
         self._found: dict[tuple[str, str], Problem | None] = {}  # by path and column; `` is the shard as it was sealed
@@ -47,7 +49,7 @@ class SoundBytes:
             yield from itertools.islice(filter(None, known), 1)
 
     def read_all(self, footer: Footer) -> Problem | None:
-        """Read every page of a shard, whatever was found before."""
+        """Read every page of a shard, also if it was checked before."""
         problem = damage(footer.shard, footer)
         if problem is None:
             self._found |= {(footer.shard.path, name): None for name in footer.columns}
@@ -67,9 +69,8 @@ class SoundBytes:
 
 
 def _altered(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | None]:
-    """What is wrong with the bytes of each sealed shard, by path; None where they are those that were sealed.
-
-    Shards of the cache are not read, unless `anew` asks for all of them.
+    """The problem with the bytes of each sealed shard, by path; None where they are as sealed. Cached shards are not
+    read, unless `anew` is true.
     """
     before = _states(sealed)
     known = set() if anew else known_shards({name: state for name, state, _ in before.values()})
@@ -91,7 +92,9 @@ def _problem(footer: Footer) -> Problem | None:
 
 
 def _states(footers: Sequence[Footer]) -> Mapping[str, tuple[str, str, bool]]:
-    """The name in the cache, the state there, and whether it may be kept, by path of a shard. Some have none."""
+    """A shard's name and state in the cache and whether it may be stored, by path. Shards without a known state are
+    left out.
+    """
     states = side_by_side(_state, [footer.shard for footer in footers])
     return {footer.shard.path: state for footer, state in zip(footers, states, strict=True) if state is not None}
 

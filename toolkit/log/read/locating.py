@@ -130,7 +130,11 @@ def _strange_folders(place: Place, folders: list[str], prefix: str) -> Iterable[
 
 def _no_log(place: Place, address: str) -> LogError:
     if place.system is None and Path(place.root).is_file():
-        return LogError(f"`{address}` is a file: name the log's folder", code="invalid")
+        return LogError(
+            f"`{address}` is a file, and a log is a folder: `thinkback import auto {address} --out mylog` makes one of"
+            f" it, `thinkback report {address} --out report` reports on it at once",
+            code="invalid",
+        )
     if not place.exists():
         return LogError(f"`{address}` does not exist", code="not-found")
     tables = ", ".join(SCHEMAS)
@@ -180,12 +184,12 @@ def _split_root(match: str) -> tuple[str, str | None]:
     return match.rstrip("/"), None
 
 
-def _restricted(whole: _Location, root: str, wanted: list[str]) -> _Location:
+def _restricted(whole: _Location, root: str, entries: list[str]) -> _Location:
     """Only the shards and tables that a pattern named."""
     shards = {}
     for table, of_table in whole.shards.items():
         names = ((shard, f"{table}/{shard.path.rpartition('/')[2]}") for shard in of_table)
-        some = tuple(s for s, name in names if any(name == w or name.startswith(f"{w}/") for w in wanted))
+        some = tuple(s for s, name in names if any(name == w or name.startswith(f"{w}/") for w in entries))
         if some:
             shards[table] = some
     return _Location(whole.manifest, shards, whole.warnings)

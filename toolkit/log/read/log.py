@@ -62,7 +62,9 @@ class Log:
         return printable(f"Log {self.name}{marked}{where}: {', '.join(sorted(self.shards)) or 'no tables'}")
 
     def __getstate__(self) -> dict[str, object]:
-        """What was read of the files is read anew where a pickle is opened: they may be others there, or none."""
+        """The state without cached footers and checks: where the pickle is opened, the files may be different or
+        missing.
+        """
         return self.__dict__ | {"_footers": {}, "_types": {}, "_checked": {}, "sound_bytes": SoundBytes()}
 
     def _repr_html_(self) -> str:
@@ -202,7 +204,7 @@ class Log:
         return hashlib.sha256("".join(sorted(hashes)).encode()).hexdigest()
 
     def _resolved(self, table: str) -> _Types:
-        """The one type in which all shards' columns of a name are read; what can't be brought together."""
+        """The common type of each column over all shards, and the columns without one."""
         if table not in self._types:
             types: dict[str, dict[pl.DataType, Shard]] = {}
             for shard, footer in self._shards(table):
@@ -223,7 +225,7 @@ class Log:
         return state_type(kind, lambda: next(iter(collect(first, self)[name]), None))
 
     def _runs(self, table: str) -> Iterator[tuple[int, list[Shard]]]:
-        """Neighbouring shards with the same columns and types, read in one way, and the place of their first row."""
+        """Runs of neighbouring shards with equal columns and types, each with the row number of its first row."""
         start, alike = 0, lambda one: (list(one[1].columns.items()), one[1].in_ranges)
         for _, run in itertools.groupby(self._shards(table), key=alike):
             shards, footers = zip(*run, strict=True)
@@ -244,7 +246,9 @@ class Log:
         return frame.select(chosen)
 
     def _raw(self, run: Sequence[Shard], row: str | None) -> pl.LazyFrame:
-        """Shards of the same columns as they are; remote ones are fetched in ranges where that is possible."""
+        """Shards with equal columns as one unconverted lazy frame; remote ones are read in byte ranges
+        where possible.
+        """
         footers = [self.footer(shard) for shard in run]
         if all(footer.in_ranges for footer in footers):
             known = [(shard, footer.ranged) for shard, footer in zip(run, footers, strict=True)]
@@ -286,7 +290,9 @@ class Log:
 def _resolve(
     types_of: Mapping[str, Mapping[pl.DataType, Shard]], wanted_of: Mapping[str, Mapping[pl.DataType, pl.DataType]]
 ) -> _Types:
-    """The one type of each column, from the types that its shards have (`types_of`) and would be read in."""
+    """The common type of each column, from the types that its shards have (`types_of`) and would be read in
+    (`wanted_of`).
+    """
     types: dict[str, pl.DataType] = {}
     conflicts: dict[str, Problem] = {}
     for name, shards in types_of.items():
@@ -315,8 +321,8 @@ def _is_state(dtype: pl.DataType) -> bool:
 def open_log(address: str | Path) -> Log:
     """Open a log: a folder, a glob of logs, table folders or shards, or any address that fsspec knows.
 
-    What is passed over in it, such as a shard that the manifest does not list, is a warning of the logger `thinkback`.
-    LogError where there is none, its manifest is damaged or newer, or a shard that it lists is missing.
+    Each ignored file, such as a shard that the manifest does not list, is a warning of the logger `thinkback`. LogError
+    where there is none, its manifest is damaged or newer, or a shard that it lists is missing.
     """
     text = str(address)
     place = find(text)

@@ -1,4 +1,4 @@
-"""Where a log lies: a local folder or any address that fsspec knows. Nothing else here knows the difference."""
+"""Places of logs: local folders and all addresses that fsspec knows. Other modules need not distinguish them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.documents import MOST_BYTES, at_home
+from toolkit.errors import first_line
 from toolkit.log.contract.problems import LogError
 from toolkit.work_places import scratch_folder
 
@@ -78,7 +79,7 @@ class Place:
         return None if size is None else int(size)
 
     def etag(self, path: str) -> str | None:
-        """What tells a remote file's content from any other of its path, with its size; None where nothing does."""
+        """The tag that changes with a remote file's content, with its size; None where the system has none."""
         info = self._remote(self.system.info, path)
         etag = info.get("ETag") or info.get("etag")
         return None if not isinstance(etag, str) or etag.startswith("W/") else f"{etag} {info.get('size')}"
@@ -99,16 +100,19 @@ class Place:
         return Path(self.root).is_dir() if self.system is None else bool(self._remote(self.system.isdir, self.root))
 
     def matches(self) -> list[str]:
-        """Paths that match the address as a pattern, sorted."""
+        """Paths that match the address as a pattern, sorted. LogError where it is no pattern."""
         if self.system is not None:
             return sorted(path.rstrip("/") for path in self._remote(self.system.glob, self.root))
         path = Path(self.root)
         base = Path(path.anchor) if path.is_absolute() else Path()
         pattern = str(path.relative_to(base)) if path.is_absolute() else str(path)
-        return sorted(str(match) for match in base.glob(pattern))
+        try:
+            return sorted(str(match) for match in base.glob(pattern))
+        except ValueError as error:
+            raise LogError(f"`{self.root}` is no pattern: {first_line(error)}", code="format") from None
 
     def _remote(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a file system of another library, whose failures may be of any kind."""
+        """Call a remote file system. Its errors, of whatever class, become LogErrors."""
         try:
             return call(*arguments)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

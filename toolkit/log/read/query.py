@@ -29,10 +29,10 @@ _DUCK = {
 
 
 BESIDES = 2**30
-"""Bytes that threads and libraries may take beside a query."""
+"""Bytes allowed for threads and libraries beside a query."""
 
 ENDS_S = 8.0
-"""Seconds that an interrupted query is waited for: some steps of DuckDB look up late."""
+"""Seconds to wait for an interrupted query: some steps of DuckDB notice an interrupt late."""
 
 
 def answer(log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame:
@@ -46,7 +46,7 @@ def answer(log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame
     try:
         return _interruptible(connection, lambda: _answer(connection, log, sql, files))
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException) as e:
-        raise LogError(f"the SQL fails: {_first_lines(e)}", code="invalid") from None
+        raise LogError(f"the SQL fails: {_first_lines(e)}{_quotes(str(e), sql)}", code="invalid") from None
     except duckdb.OutOfMemoryException:  # DuckDB's own words are of settings that no query can change
         limit = f"{_memory() >> 21:,} MiB of memory"
         raise LogError(
@@ -56,6 +56,14 @@ def answer(log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame
         if log is not None and (damaged := first_damaged(log)) is not None:
             raise damaged.error() from None
         raise LogError(f"the SQL fails: {_first_lines(error)}", code="invalid") from None
+
+
+def _quotes(message: str, sql: str) -> str:
+    """What to write where a word that SQL takes for a column stands to the right of a comparison."""
+    word = re.search(r'Referenced column "([^"]+)" not found', message)
+    if word is None or not re.search(rf"(?:=|<>|!=|\bLIKE|\bIN\s*\()\s*\"?{re.escape(word[1])}\b", sql, re.IGNORECASE):
+        return ""
+    return f"; a text needs single quotes: '{word[1]}'"
 
 
 def _answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame:
@@ -127,7 +135,7 @@ def _memory() -> int:
 
 
 def _container_limits() -> Iterator[int]:
-    """What a container may have, by either version of Linux's control groups."""
+    """The memory limits of a container, by both versions of Linux's control groups."""
     for path in ("memory.max", "memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):  # "max": no limit
             yield int((Path("/sys/fs/cgroup") / path).read_text())
@@ -206,7 +214,7 @@ def _columns_of(log: Log, table: str) -> tuple[dict[str, pl.DataType], dict[str,
 
 
 def _sources(connection: Any, columns: list[str], files: list[str]) -> dict[str, str]:
-    """What DuckDB calls the columns of these files: it renames those that differ in case alone."""
+    """DuckDB's names of the columns of some files: it renames columns that differ only in case."""
     if len({name.lower() for name in columns}) == len(columns):
         return {name: name for name in columns}
     renamed = connection.sql(f"SELECT * FROM {_reading(files)}").columns
@@ -216,7 +224,7 @@ def _sources(connection: Any, columns: list[str], files: list[str]) -> dict[str,
 def _column(
     present: Mapping[str, pl.DataType], name: str, dtype: pl.DataType, sources: Mapping[str, str], alias: str
 ) -> str | None:
-    """A column as it is selected; None for one without a value here whose type the other files tell."""
+    """The SQL of a column; None for a column without values in these files, whose type other files give."""
     kind = _duck_type(dtype)
     if name not in present:
         return None if kind is None else f"CAST(NULL AS {kind}) AS {_quoted(alias)}"
@@ -226,7 +234,7 @@ def _column(
 
 
 def _reading(files: list[str]) -> str:
-    """Nothing but what the files hold: a folder `column=value` is not a column."""
+    """The SQL that reads files, without columns from folder names such as `column=value`."""
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
     return f"read_parquet([{listed}], hive_partitioning = false)"
 

@@ -1,4 +1,4 @@
-"""Many files looked at at once: most of the time goes into waiting for a disk or a server."""
+"""Concurrent reading of many files, since most of the time is waiting for a disk or a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Result = TypeVar("Result")
 
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The work's results, in the order of the items. The first error ends it; what was not begun then never is."""
+    """The results of `work` on each item, in the items' order, from several threads. The first error ends it, and items
+    that have not begun are dropped.
+    """
     if len(items) < 2:
         return [work(item) for item in items]
     size = min(BATCH, -(-len(items) // THREADS))

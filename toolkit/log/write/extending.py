@@ -36,7 +36,7 @@ from toolkit.log.write.typed_rows import contract_rows
 from toolkit.log.write.writer import ROWS_PER_SHARD, Rows, parts_of, sorted_blocks
 
 ADDING = ".adding"
-"""A folder in the log for what is being added; its name begins with a dot, so that readers pass over it."""
+"""The folder, within the log, for rows that are being added; readers ignore it for the dot in its name."""
 FEATURES = "features"
 SHARD_BYTES = 64 * 2**20
 _PLACING = "placing.json"
@@ -177,7 +177,7 @@ def _rows(rows: Rows) -> int:
 
 
 def _note(folder: Path, log: Log, tables: Mapping[str, Rows]) -> None:
-    """Write down which files exist, listed or not, before new ones come: whatever else is there later is ours."""
+    """Record which files exist before new ones are written, so that all later files are known to be ours."""
     before = {}
     for table, rows in tables.items():
         narrow = {name.rpartition("/")[2] for name in _narrow(log, table, rows)}

@@ -5,7 +5,7 @@ come from several logs are put together, value by value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,9 @@ from toolkit.log.write.typed_rows import contract_rows
 from toolkit.log.write.writer import ROWS_PER_SHARD
 
 PLACE = ("example_id", "pool", "action", "parent_id", "sample_index")
-"""What a trace is, whatever its id."""
+"""The columns that identify a trace apart from its id."""
 _CONTENT = (*PLACE, "model", "answer", "text", "correct", "prompt_tokens", "completion_tokens")
+"""What is equal in two rows of one trace; null says nothing."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class _Dropped:
 @dataclass(frozen=True)
 class _Rows:
     """Trace rows that may be dropped, in their order, (R,) each: numbers for the trace's id, its
-    place and its parent's id (−1: no trace among these), and a hash of what the row says.
+    place and its parent's id (−1: no trace among these); and (R, C) hashes of what the row says, 0 for null.
     """
 
     key: np.ndarray
@@ -62,7 +63,8 @@ class _Rows:
 
 
 def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
-    """What is dropped of `log`, several logs in a row; `ends` are their last trace rows plus one, ascending.
+    """The rows to drop from `log`, which is several logs one after another; `ends`: their last trace rows plus one,
+    ascending.
 
     In the order of the rows: a row whose id came before is dropped; so is one whose place (example, pool,
     action, parent, sample index) an earlier row holds, a retry. Where a log's row of a trace differs from the
@@ -73,7 +75,7 @@ def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
     rows = _numbered(frame)
     ids = int(rows.key.max(initial=-1)) + 1
     stays = np.zeros(len(rows.key), bool)
-    contents, places = np.zeros(ids, rows.content.dtype), np.zeros(len(stays), bool)
+    contents, places = np.zeros((ids, rows.content.shape[1]), rows.content.dtype), np.zeros(len(stays), bool)
     state = _SeenRows(np.zeros(ids, bool), np.zeros(ids, bool), contents, places)
     strangers = {}
     bounds = np.searchsorted(frame[ROW].to_numpy().astype(np.int64), [0, *ends])
@@ -90,8 +92,9 @@ def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
 
 @dataclass(frozen=True)
 class _SeenRows:
-    """What the logs read so far have taken, by number: ids, ids with a row that is kept, what the first row of
-    an id says, places."""
+    """The state after the logs read so far, by number: ids, ids with a surviving row, hashes of first rows, and
+    occupied places.
+    """
 
     known: np.ndarray
     stays: np.ndarray
@@ -106,7 +109,8 @@ class _SeenRows:
         away = self.known & ~self.stays
         while True:
             competes = ~falls
-            differs = competes & self.known[key] & (rows.content[here] != self.content[key])
+            known, mine = self.content[key], rows.content[here]
+            differs = competes & self.known[key] & ((known != mine) & (known != 0) & (mine != 0)).any(axis=1)
             first = _first(key, competes & ~self.known[key])
             stays = _first(place, first & ~self.places[place])
             strange[key[differs | (first & ~stays) | falls]] = True
@@ -130,15 +134,15 @@ def _first(numbers: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 
 def _competing(log: Log) -> pl.DataFrame:
-    """Rows that share their id or their place with another, and revisions, in their order."""
+    """The rows that share their id or place with another row, and all revisions, in their order."""
     key, place = pl.col("trace_id").hash().alias("key"), pl.struct(PLACE).hash().alias("place")
     hashes = collect(log.scan("traces", ["trace_id", *PLACE]).select(key, place), log)
     twice = {name: hashes[name].filter(hashes[name].is_duplicated()).unique() for name in ("key", "place")}
     del hashes
     shares = key.is_in(twice["key"].implode()) | place.is_in(twice["place"].implode())
     scan = log.scan("traces", ["trace_id", *_CONTENT], rows=True).filter(shares | pl.col("parent_id").is_not_null())
-    content = pl.struct(_CONTENT).hash().alias("content")
-    return collect(scan.select(ROW, "trace_id", *PLACE, content), log).sort(ROW)
+    content = pl.concat_arr(pl.when(pl.col(name).is_null()).then(0).otherwise(pl.col(name).hash()) for name in _CONTENT)
+    return collect(scan.select(ROW, "trace_id", *PLACE, content=content), log).sort(ROW)
 
 
 def _numbered(frame: pl.DataFrame) -> _Rows:
@@ -156,18 +160,20 @@ def _numbered(frame: pl.DataFrame) -> _Rows:
 
 
 DECIDING = ("kind", "settings", "model", "weights_sha256")
-"""What a manifest says of a verifier that is another one where it differs."""
+"""Keys of a verifier in the manifest. Verifiers of one name that differ in them are different."""
 
 
 @dataclass(frozen=True)
 class MergeReport:
-    """What merging did: rows dropped per table because an earlier row had their key or their trace is not there;
+    """What merging did: rows dropped per table, for an earlier row has their key or their trace is not there; `strays`:
+    how many of these are of traces that differ from the ones that are kept in their place or under their id;
     `differing`: verifiers of one name that the logs' manifests tell of differently.
     """
 
     dropped: Mapping[str, int]
     log: Log
     differing: tuple[str, ...] = ()
+    strays: Mapping[str, int] = field(default_factory=dict)
 
 
 def merge_logs(
@@ -204,10 +210,11 @@ def merge_logs(
     _check_questions(joined.log)
     lost = _dropped_traces(joined.log, joined.ends("traces"))
     with replacing(target) as folder:
-        dropped = {table: _merge_table(folder, joined, table, lost, compression) for table in joined.log.shards}
+        counts = {table: _merge_table(folder, joined, table, lost, compression) for table in joined.log.shards}
         details = _details(logs, name or target.name)
         seal_folder(folder, validate=validate, **details)  # type: ignore[arg-type]
-    return MergeReport(dropped, open_log(out), _differing(logs))
+    dropped, strays = ({table: pair[place] for table, pair in counts.items()} for place in (0, 1))
+    return MergeReport(dropped, open_log(out), _differing(logs), strays)
 
 
 @dataclass(frozen=True)
@@ -256,7 +263,7 @@ def _in_a_row(logs: Sequence[Log]) -> Log:
 
 
 def _check_bytes(logs: Sequence[Log]) -> None:
-    """LogError where a log is damaged or was altered: the hashes of the new one would bless it."""
+    """Raise LogError where a log is damaged or altered: the merged log's hashes would hide it."""
     for log in logs:
         problems = (problem for table in log.shards for problem in log.damages(table))
         raise_first(replace(problem, file=f"{log.address.rstrip('/')}/{problem.file}") for problem in problems)
@@ -282,7 +289,9 @@ def _check_shards(logs: Sequence[Log]) -> None:
 
 
 def _deciding(source: Mapping[str, Any]) -> dict[str, object]:
-    """What decides the traces of a generated log, by its manifest: settings, texts of prompts, each pool's weights."""
+    """The settings that determine the traces of a generated log, from its manifest: options, prompts, and each pool's
+    weights.
+    """
     settings = {key: value for key, value in source.get("settings", {}).items() if key != "shard"}
     settings |= {f"prompts.{name}": text for name, text in source.get("prompts", {}).items()}
     for pool, details in source.get("pools", {}).items():
@@ -327,11 +336,12 @@ def _details(logs: list[Log], name: str) -> dict[str, object]:
     return {**extra, **shared, "name": name, "source": {"merged": merged}}
 
 
-def _merge_table(folder: Path, joined: _Joined, table: str, lost: _Dropped, level: int) -> int:
-    """Write the kept rows of one table, in ranges of examples; the number of rows dropped."""
+def _merge_table(folder: Path, joined: _Joined, table: str, lost: _Dropped, level: int) -> tuple[int, int]:
+    """Write the kept rows of one table, in ranges of examples; the rows dropped, and those of other traces."""
     log, columns, features = joined.log, list(joined.log.columns(table)), kind_of(table) == FEATURES
-    rows_of = _strays if features else _losers
-    losers, idle = (lost.rows if table == "traces" else rows_of(joined, table, lost)).to_frame(), 0
+    stray = _strays(joined, table, lost) if "trace_id" in keys_of(table) else pl.Series(ROW, [], pl.UInt64)
+    later = lost.rows if table == "traces" else stray if features else _losers(joined, table, stray)
+    losers, idle = later.to_frame(), 0
     for low, high in example_blocks(log, [table], ROWS_PER_SHARD):
         here = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
         rows = collect(log.scan(table, columns, rows=True).filter(here), log).sort(ROW)
@@ -341,7 +351,7 @@ def _merge_table(folder: Path, joined: _Joined, table: str, lost: _Dropped, leve
             merged = merged.group_by("trace_id", maintain_order=True).agg(pl.exclude("trace_id").drop_nulls().first())
         if merged.height:
             write_shard(folder, table, contract_rows(merged, table), level)
-    return losers.height + idle
+    return losers.height + idle, int(later.is_in(stray.implode()).sum())
 
 
 def _gives(rows: pl.DataFrame) -> pl.Series:
@@ -351,13 +361,12 @@ def _gives(rows: pl.DataFrame) -> pl.Series:
     return rows.select(pl.any_horizontal(pl.col("trace_id").is_first_distinct(), *new).alias("gives"))["gives"]
 
 
-def _losers(joined: _Joined, table: str, lost: _Dropped) -> pl.Series:
-    """Rows (`__row`) of traces that are not there, or whose key an earlier one of the other rows has.
+def _losers(joined: _Joined, table: str, stray: pl.Series) -> pl.Series:
+    """Rows (`__row`) that are `stray`, or whose key an earlier one of the other rows has.
 
     Keys are compared themselves where hashes agree.
     """
     log, keys = joined.log, keys_of(table)
-    stray = _strays(joined, table, lost) if "trace_id" in keys else pl.Series(ROW, [], pl.UInt64)
     hashed = pl.struct(keys).hash().alias("hash")
     rows = log.scan(table, keys, rows=True).join(stray.to_frame().lazy(), on=ROW, how="anti")
     hashes = collect(rows.select(hashed), log)["hash"]
@@ -367,7 +376,7 @@ def _losers(joined: _Joined, table: str, lost: _Dropped) -> pl.Series:
 
 
 def _strays(joined: _Joined, table: str, lost: _Dropped) -> pl.Series:
-    """Rows (`__row`) that a log holds of traces that were dropped, or of which another log's version is kept."""
+    """Rows (`__row`) of traces that were dropped, or for which another log's trace survives."""
     ends = joined.ends(table)
     parts = [pl.Series(ROW, [], pl.UInt64)]
     for number, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):

@@ -1,4 +1,4 @@
-"""Shards on disk: written beside, synced, then renamed; zstd, row groups of at most 64 MB."""
+"""Writing shards: to a temporary name, synced, then renamed; zstd, row groups of at most 64 MB."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def remove_parts(folder: Path) -> None:
 
 
 _RARELY_UNIQUE = 4
-"""Rows for each distinct score from which a dictionary takes less room."""
+"""The least rows per distinct score for which dictionary encoding saves space."""
 
 
 def _write_parquet(path: Path, table: str, rows: pl.DataFrame, level: int = LEVEL) -> None:

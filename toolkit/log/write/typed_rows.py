@@ -44,10 +44,10 @@ def to_contract(frame: pl.DataFrame, table: str) -> pl.DataFrame:
     return converted
 
 
-def _raise_first(frame: pl.DataFrame, flagged: pl.Expr, table: str, name: str, what: str, code: str) -> None:
+def _raise_first(frame: pl.DataFrame, flagged: pl.Expr, table: str, name: str, fault: str, code: str) -> None:
     row = frame.select(flagged.fill_null(False).arg_max().alias("row"), flagged.any().alias("any")).row(0)
     if row[1]:
-        raise Problem(table, name, int(row[0]), f"{backticked(frame[name][row[0]])} {what}", code).error()
+        raise Problem(table, name, int(row[0]), f"{backticked(frame[name][row[0]])} {fault}", code).error()
 
 
 def contract_rows(frame: pl.DataFrame, table: str) -> pl.DataFrame:

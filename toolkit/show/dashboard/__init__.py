@@ -1,1 +1,1 @@
-"""The page that people open in a browser: its charts, its files, and how they become one document."""
+"""The dashboard, a page for a browser: its charts and its one HTML document."""

@@ -38,7 +38,7 @@ IN_LINE: dict[str, Any] = COMMON | {
 may be, where the legend is and how long its names may be; the size of a mark; the ends of the axis, and its ticks."""
 
 TIP = alt.ExprRef("datum.tip")
-"""What the page says of a mark by names that are only known there."""
+"""The text of a mark's tooltip, which the page fills in with names."""
 
 Spec = dict[str, Any]
 
@@ -52,7 +52,7 @@ def charts() -> dict[str, Spec]:
 
 
 def _config() -> Spec:
-    """How all charts look."""
+    """The Vega configuration of all charts."""
     ink = "currentColor"
     quiet = {"gridColor": ink, "gridOpacity": 0.14, "domainColor": ink, "tickColor": ink}
     text = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 600}

@@ -1,4 +1,6 @@
-"""One document of everything: markup, style, scripts, Vega and data, under a policy that lets nothing else in."""
+"""The HTML document of a dashboard: markup, style, scripts, Vega and data, under a security policy that allows nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ CALL = "drawCharts();"
 
 @dataclass(frozen=True, eq=False)
 class PageData:
-    """What a page is about: the results as plain data, the packed examples of each, and the folder of the texts."""
+    """The data of a page: the results as plain data, the packed examples of each, and the folder of the texts."""
 
     title: str
     results: Sequence[Any]
@@ -36,7 +38,7 @@ class PageData:
 
 
 def dashboard_page(page: PageData) -> str:
-    """The document. Raises ThinkbackError where what draws its charts is not installed."""
+    """The document as HTML. Raises ThinkbackError where altair is not installed."""
     import_altair()
     from toolkit.show.dashboard.charts import charts
 
@@ -61,7 +63,9 @@ def dashboard_page(page: PageData) -> str:
 
 
 def _security_policy(scripts: Sequence[str], style: str, texts: bool) -> str:
-    """What the page may load and run: its own inline parts by their hashes and, where there are texts, their files."""
+    """The security policy: the page may run its own inline parts, by their hashes, and load the files of
+    texts, if any.
+    """
     allowed = " ".join(map(_hash, scripts)) + " 'self'" * texts
     return (
         f"default-src 'none'; script-src {allowed}; style-src {_hash(style)}; img-src 'none'; connect-src 'none'; "

@@ -1,1 +1,1 @@
-"""What every figure is drawn with: page, style, letters, labels, panels."""
+"""The parts of every figure: page, style, lettering, labels, panels."""

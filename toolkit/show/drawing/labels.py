@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 DISTANCES = (5.0, 8.0, 12.0, 17.0, 24.0, 32.0, 42.0, 56.0, 72.0)
-"""How far a label may be from its point, in typographic points."""
+"""The distances of a label from its point that are tried, in typographic points."""
 ANGLES = np.pi * np.array([0, 2, 14, 6, 10, 8, 4, 12, 1, 15, 7, 9, 3, 5, 11, 13]) / 8
-"""Where it may be, the best first: to the right, above to the right …"""
+"""The directions from a point to its label, the best first: right, upper right …"""
 LETTER = "m"
 """The widest letter, for which room is made before it is known which one is written."""
 TIED = 9  # points from which on a thin line joins the two
 FEW = 12
-"""Labels up to which all are written, across lines and bars where there is no other room."""
+"""The most labels of a figure in which every one is written, if need be across lines and bars."""
 MOST = 60
 """Labels that are tried, the most urgent ones: a figure is full long before, and each takes milliseconds."""
 
@@ -54,7 +54,9 @@ class Label:
 
 @dataclass(frozen=True)
 class Placed:
-    """What became of labels: those without room, those that became letters, with their texts, and all that is drawn."""
+    """The result of placing labels: those without room, those replaced by letters, with their texts, and all artists
+    drawn.
+    """
 
     omitted: list[Label]
     letters: list[tuple[Label, Text]]
@@ -146,7 +148,7 @@ def along(path: np.ndarray, step: float = 4.0) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Space:
-    """What a label must keep clear of: the frame's edge, labels and their lines so far, and what is drawn."""
+    """The obstacles of a label: the frame's edge, earlier labels and their lines, and all that is drawn."""
 
     frame: np.ndarray
     occupied: np.ndarray  # (t, 4)

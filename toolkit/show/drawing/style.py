@@ -1,4 +1,4 @@
-"""How figures look and how they are saved: the same bytes from the same numbers.
+"""The style of figures, and saving them: equal numbers give equal bytes.
 
 The font comes with matplotlib, PDF embeds it as TrueType (type 42), and no file carries a date. Text has the size that
 it has on paper, so a figure is drawn as wide as it will be printed.
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from toolkit.errors import InvalidError
 from toolkit.show.drawing.lettering import FONT, words
@@ -116,14 +116,14 @@ def _texts(figure: Figure) -> Iterator[Text]:
             yield from legend.get_texts()
 
 
-def save_figure(figure: Figure, path: str | Path, ending: str = "") -> None:
+def save_figure(figure: Figure, path: str | Path | BinaryIO, ending: str = "") -> None:
     """Write `figure` as .pdf, .svg or .png, with nothing in the file that changes from run to run.
 
     `ending` is the format where the path has another ending.
     """
-    suffix = ending or Path(path).suffix
+    suffix = ending or Path(str(path)).suffix
     if suffix not in _METADATA:
-        raise InvalidError(f"a figure is written as `.pdf`, `.svg` or `.png`, not as `{Path(path).name}`")
+        raise InvalidError(f"a figure is written as `.pdf`, `.svg` or `.png`, not as `{Path(str(path)).name}`")
     with style():
         figure.savefig(path, format=suffix[1:], dpi=DPI, metadata=_METADATA[suffix], **_PACKED.get(suffix, {}))
 

@@ -63,9 +63,9 @@ def reliability_figure(
     return figure
 
 
-def _draw(axes: Axes, one: ReliabilityPanel, label: str) -> None:
+def _draw(axes: Axes, panel: ReliabilityPanel, label: str) -> None:
     axes.plot([0, 100], [0, 100], color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=2, label=label)
-    for score, right, low, high in one.bins:
+    for score, right, low, high in panel.bins:
         if low is not None and high is not None:
             axes.vlines([100 * score], 100 * low, 100 * high, color=NAVY, linewidth=0.9, zorder=3)
         axes.plot([100 * score], [100 * right], color=NAVY, marker="o", markersize=2.8, zorder=4, clip_on=False)

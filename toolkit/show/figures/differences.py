@@ -65,13 +65,13 @@ def differences_figure(
     return figure
 
 
-def _draw(axes: Axes, one: DifferenceCurve) -> None:
-    estimate, low, high = (np.array(values, float) for values in (one.estimate, one.low, one.high))
+def _draw(axes: Axes, curve: DifferenceCurve) -> None:
+    estimate, low, high = (np.array(values, float) for values in (curve.estimate, curve.low, curve.high))
     axes.axhline(0.0, color=INK, linewidth=0.8, linestyle=(0, (4, 2)), zorder=2)
-    axes.fill_between(one.k, low, high, color=NAVY, alpha=0.15, linewidth=0, zorder=1)
-    axes.plot(one.k, estimate, color=NAVY, linewidth=1.2, zorder=3)
-    if one.published:
-        k, value = zip(*one.published, strict=True)
+    axes.fill_between(curve.k, low, high, color=NAVY, alpha=0.15, linewidth=0, zorder=1)
+    axes.plot(curve.k, estimate, color=NAVY, linewidth=1.2, zorder=3)
+    if curve.published:
+        k, value = zip(*curve.published, strict=True)
         axes.scatter(
             k, value, s=14, marker="D", facecolors="white", edgecolors=INK, linewidths=0.8, zorder=4, clip_on=False
         )

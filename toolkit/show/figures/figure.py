@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NEAR = 32.0
-"""Typographic points within which a name must find room, unless it is one of those that must be there."""
+"""The largest distance of an optional name from its point, in typographic points."""
 ROOMY = 5.0
-"""Inches from which on names of the front may be far from their points, and are not all replaced by letters."""
+"""Figure width, in inches, from which on names of the front may be far from their points and need not
+become letters.
+"""
 CROWDED = 12
-"""Named policies from which on intervals are drawn of the front and the baseline alone."""
+"""The number of named policies from which on only the front and the baseline have intervals."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ def frontier(
 
 
 def _key(placed: Placed) -> str:
-    """Give the labels that became letters theirs, by rising cost, and say what each stands for."""
+    """Assign letters, by rising cost, to the labels that became letters. Returns the key of the letters."""
     parts = []
     for number, (label, text) in enumerate(sorted(placed.letters, key=lambda one: one[0].x)):
         letter = ascii_lowercase[number % 26] * (1 + number // 26)
@@ -151,7 +153,7 @@ def _key(placed: Placed) -> str:
 def _notes(
     points: Sequence[FrontierPoint], barred: Sequence[FrontierPoint], level: float, arrows: int, outside: int
 ) -> list[str]:
-    """What stands below the figure: whose intervals the bars are, what arrows are, and how much is not in it."""
+    """The notes below the figure: whose intervals are drawn, what arrows mean, and how many labels are left out."""
     whose = " of front and baseline" if any(p.baseline for p in points) else " of the front"
     of = whose if len(barred) < sum(p.labelled for p in points) else ""
     bars = f"bars: {100 * level:g} % intervals{of}" if any(p.low is not None for p in barred) else ""

@@ -1,4 +1,4 @@
-"""Bars of what each policy lacks to being always right: what selection, stopping and generation cost it."""
+"""Bars of each policy's gap to being always right, split into the parts of selection, stopping and generation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _RIGHT, _SHARE = Number(1, HUNDRED), NumberWithInterval(0, HUNDRED)
 
 @dataclass(frozen=True)
 class PolicyGap:
-    """Fractions: what is right, the parts of the gap to 1, and the share of the headroom with its limits."""
+    """Fractions of a policy: the share right, the parts of the gap to 1, and the share of the headroom with
+    its limits.
+    """
 
     name: str
     accuracy: float

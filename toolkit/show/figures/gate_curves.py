@@ -40,7 +40,7 @@ class GateCurve:
 
 @dataclass(frozen=True)
 class End:
-    """How an end of the curves is marked; `key`: what says of a gate that it has this end."""
+    """The marker at an end of a curve; `key`: the field of GateCurve that says whether a gate has this end."""
 
     key: str
     label: str
@@ -56,12 +56,14 @@ def gates_figure(
     gates: Sequence[GateCurve],
     *,
     quality: str = "accuracy",
+    across: str = "acts on, %",
     note: str = "",
     title: str = "",
     simulated: bool = False,
     width: float = WIDTH,
 ) -> Figure:
-    """One panel a gate on common scales: quality over the share of examples on which it acts, with its limits.
+    """One panel a gate on common scales: quality over the share of examples on which it acts, or what `across` says,
+    with its limits.
 
     A dotted line at `never` shows what acting gains or loses. The scale ends where the gates do. Raises ThinkbackError
     without gates.
@@ -70,7 +72,7 @@ def gates_figure(
         raise EmptyError("there is no sweep of a gate to draw")
     names = [one.name for one in gates]
     with panel_grid(
-        names, "acts on, %", f"{quality}, %", width=width, title=title, simulated=simulated, note=note, handle=1.4
+        names, across, f"{quality}, %", width=width, title=title, simulated=simulated, note=note, handle=1.4
     ) as (figure, drawn):
         first = next((number for number, one in enumerate(gates) if one.never), None)
         for number, (axes, one) in enumerate(zip(drawn, gates, strict=True)):

@@ -90,18 +90,18 @@ def heat_figure(
     return figure
 
 
-def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int | None, each: float) -> AxesImage:
+def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int | None, size: float) -> AxesImage:
     """`decimals`: None for cells without numbers."""
     from matplotlib.patches import Rectangle
 
     values = np.array(panel.values, float)
     image = axes.imshow(values, cmap="cividis", vmin=low, vmax=high, aspect="auto")
-    step = 1 if decimals is not None else max(1, math.ceil(CELL * len(panel.x) / (each - 0.9)))
+    step = 1 if decimals is not None else max(1, math.ceil(CELL * len(panel.x) / (size - 0.9)))
     named = [wrapped(name, 0.6, SMALL, 1) for name in panel.x[::step]]
     axes.set_xticks(range(0, len(panel.x), step), named, parse_math=False)
     axes.set_yticks(range(len(panel.y)), [wrapped(name, 0.9, SMALL, 1) for name in panel.y], parse_math=False)
     axes.tick_params(length=0)
-    axes.set_title(wrapped(panel.name, each - 0.4, SMALL, 1), loc="left", fontsize=SMALL, pad=2.5, parse_math=False)
+    axes.set_title(wrapped(panel.name, size - 0.4, SMALL, 1), loc="left", fontsize=SMALL, pad=2.5, parse_math=False)
     for i, j in np.argwhere(np.isnan(values)):
         axes.text(j, i, "–", ha="center", va="center", fontsize=SMALL, color=GREY)
     for i, j in np.argwhere(~np.isnan(values)) if decimals is not None else ():

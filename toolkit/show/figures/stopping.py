@@ -58,11 +58,11 @@ def stopping_figure(
     return figure
 
 
-def _binned(policy: StoppingTimes, low: int, each: int) -> dict[int, float]:
-    """The per cent of the examples by bar, `each` numbers of traces wide, the first at `low`."""
+def _binned(policy: StoppingTimes, low: int, width: int) -> dict[int, float]:
+    """The per cent of the examples by bar, `width` numbers of traces wide, the first at `low`."""
     bars: dict[int, float] = {}
     for count, share in zip(policy.traces, policy.shares, strict=True):
-        place = (count - low) // each
+        place = (count - low) // width
         bars[place] = bars.get(place, 0.0) + HUNDRED * share
     return bars
 

@@ -1,4 +1,4 @@
-"""The policies of a run in their order, with all that is said about each, by its result frames.
+"""The ranking of a run's policies, with all the facts of each, from the run's result frames.
 
 `summary` (policy, metric, estimate, low, high, n, method?) and `comparisons` (policy, baseline, metric,
 difference, low, high, p_value, n, method?, exact_p?, identical?) are the frames that a replay saves, and `ranks`
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -20,13 +20,15 @@ from toolkit.columns import COLUMNS, OutcomeColumn, metric_column
 from toolkit.notes import Note
 from toolkit.show.tables.table_content import IntervalCell
 from toolkit.stats import not_worse
+from toolkit.stats.limits.planning import NeededQuestions
 from toolkit.stats.many.ranks import NO_RANKS
 from toolkit.stats.metrics.metrics import cost_column, rank_key
 
 MARKED = {
     "wilson": "fewer than ten examples of a kind: Wilson's interval",
-    "tango": "examples on which the two differ are worth fewer than twenty: Tango's or Student's limits, "
-    "McNemar's mid-p",
+    "tango": "examples on which the two differ are fewer than twenty: Tango's limits, McNemar's mid-p",
+    "graded_tango": "means of several outcomes that differ by no more than on twenty whole examples: the wider of "
+    "Student's and Tango's limits",
     "newcombe": "few events, of policies that answer different examples: Newcombe's interval",
     "jaccard_few": "fewer than ten examples of the class",
     "delta": "few wrong answers, or few examples of a class: the delta method with one pseudo-error",
@@ -38,26 +40,29 @@ MARKED = {
     "headroom_few": "fewer than 50 examples that the oracle alone has right, or clusters worth fewer than ten",
     "t_few": "few clusters: below ten, of costs below 500; or few wrong answers in an F1, or graded values that differ",
 }
-"""Method of an interval -> why it is marked; the manual says what such intervals cover."""
+"""Method of an interval -> the reason for its mark; the manual has the coverage of such intervals."""
 
 MARKED_IN_CLUSTERS = MARKED | {
     "tango": "few clusters or examples on which the two differ: Tango's interval with the clusters as trials, and the "
     "mid-p of the clusters",
     "fieller_few": "a quotient of means of fewer than 500 clusters",
 }
-"""The same where the log has clusters."""
+"""The reasons for marks where the log has clusters."""
 
 OF_CLUSTERS = {"korn-graubard", "korn-graubard_few", "t", "t_few"}
 ON_CLUSTERS, ON_WEIGHTS = {"clusters", "few_clusters"}, {"weighed"}
 ON_STRATA = {"strata", "small_strata", *ON_WEIGHTS}
 """Codes of the notes on clusters, on weights, and on strata."""
 UNLIKE_CALLS = "unlike_calls"
-"""Code of the note that calls are counted which need not cost the same."""
+"""Code of the note that the counted calls may cost differently."""
+UNLIKE_TOKENS = "unlike_tokens"
+"""Code of the note that tokens of several models are counted, which no prices make one currency."""
+UNLIKE = {UNLIKE_CALLS, UNLIKE_TOKENS}
 
 
 @dataclass(frozen=True)
 class PolicyRow:
-    """What a table must know about a policy besides its numbers."""
+    """The name, label and kind of a policy in a table."""
 
     name: str
     sweep: str = ""  # the name before a sweep's brackets
@@ -90,6 +95,19 @@ def short_names(policies: Sequence[PolicyRow], always: bool = False) -> dict[str
 
 
 @dataclass(frozen=True)
+class WithinMargin:
+    """Policies that cost less than the baseline: the cheapest that is shown to be within a margin of it, and its
+    `low`er limit; the cheapest by estimates alone, where that is another, with the questions that would show it.
+    """
+
+    margin: float
+    policy: str | None
+    low: float | None
+    estimated: str | None
+    needed: NeededQuestions | None
+
+
+@dataclass(frozen=True)
 class RankedInput:
     """A run's result frames with the settings of the run. Shares and margins are fractions, not per cent."""
 
@@ -111,10 +129,11 @@ class RankedInput:
     notes: tuple[Note, ...] = ()
     columns: tuple[OutcomeColumn, ...] = COLUMNS
     ranks: pl.DataFrame = field(default_factory=NO_RANKS.clone)
+    within: Callable[[], WithinMargin | None] | None = None  # of all examples, not of a group of them
 
     @property
     def quality(self) -> OutcomeColumn:
-        """What is known of the metric that ranks."""
+        """The column of the metric that ranks."""
         return metric_column(self.metric, self.columns)
 
     @property
@@ -126,12 +145,12 @@ class RankedInput:
 
     @property
     def same_calls(self) -> bool:
-        """Whether what policies cost can be compared: counts of calls of several pools cannot."""
-        return not any(note.code == UNLIKE_CALLS for note in self.notes)
+        """Whether costs of policies are comparable: calls of several pools are not, nor tokens of several models."""
+        return not any(note.code in UNLIKE for note in self.notes)
 
     @cached_property
     def called(self) -> dict[str, str]:
-        """What the table calls each policy, by name."""
+        """The name of each policy in the table, by its full name."""
         return short_names(self.policies)
 
     @cached_property
@@ -139,8 +158,13 @@ class RankedInput:
         """Every policy with all that is said about it, the best first."""
         return _rank(self)
 
+    @cached_property
+    def within_margin(self) -> WithinMargin | None:
+        """What is shown of the policies that cost less than the baseline; None where costs can't be compared, too."""
+        return self.within() if self.within and self.baseline is not None and self.same_calls else None
+
     def merit(self, cell: IntervalCell | None) -> float | None:
-        """What ranks of a value of that metric: more is better."""
+        """The value of a cell by which policies are ranked, where more is better."""
         return None if cell is None else -cell.estimate if self.quality.cost else cell.estimate
 
     @cached_property
@@ -158,7 +182,7 @@ class RankedInput:
 
 @dataclass(frozen=True)
 class Ranked:
-    """One policy with all that is said about it; None where that cannot be said."""
+    """One policy with its facts in the table; None for an unknown one."""
 
     policy: PolicyRow
     place: int | None  # 1 is the best; None for diagnostics and where the metric that ranks is not known
@@ -180,7 +204,7 @@ class Ranked:
     baseline: bool = False
 
     def apart_by_p_alone(self, level: float) -> bool:
-        """Whether p tells it apart from the baseline, and the interval beside it does not."""
+        """Whether only the p-value, and not the interval beside it, tells the policy apart from the baseline."""
         apart = self.difference
         if apart is None or apart.low is None or apart.high is None or self.p_value is None:
             return False
@@ -188,7 +212,7 @@ class Ranked:
 
     @property
     def remark(self) -> str:
-        """What must be said beside the row."""
+        """The remark of the policy's row."""
         remarks = ["baseline"] if self.baseline else []
         if self.policy.diagnostic:
             remarks.append(f"diagnostic: {self.policy.diagnostic}")
@@ -211,7 +235,7 @@ def cell_of(cell: Sequence[Any] | None) -> IntervalCell | None:
 
 
 def reasons(methods: Iterable[str | None], clustered: bool) -> list[str]:
-    """Why intervals of some methods are marked."""
+    """The reasons for the marks of intervals of some methods."""
     names = set(methods)
     return [why for method, why in (MARKED_IN_CLUSTERS if clustered else MARKED).items() if method in names]
 

@@ -23,6 +23,7 @@ from toolkit.show.tables.table_content import (
     IntervalCell,
     Number,
     NumberWithInterval,
+    PValue,
     RankSet,
     TableColumn,
     Tick,
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+NOT_APART = "open"
+"""What stands beside a policy that is not told apart from the leader."""
 IDENTICAL = "identical"
-"""What stands in place of a comparison of policies that made the same calls on every example."""
+"""The cell for a comparison of policies that made the same calls on every example."""
 
 GAPS = {"not_logged", "no_ratio"}
 """Codes of the notes that say why a column lacks values."""
@@ -46,9 +49,9 @@ class RowLimits:
     """How many rows a ranked table shows; None: all.
 
     `rows`: long sweeps show no more than fits in so many. `of_sweep`: at most so many of each sweep. `most`: of all.
-    What leads, the cheapest that ties with it, the baseline and the chosen row of a sweep are kept first; then, of one
-    sweep along a number, rows spread over it, and else those on the front, then the best. Of `most` rows one is of a
-    policy that sees gold. `rest` names the files that have the others.
+    What leads, the cheapest shown to be within the margin of the baseline, the baseline and the chosen row of a sweep
+    are kept first; then, of one sweep along a number, rows spread over it, and else those on the front, then the best.
+    Of `most` rows one is of a policy that sees gold. `rest` names the files that have the others.
     """
 
     rows: int | None = None
@@ -57,12 +60,15 @@ class RowLimits:
     rest: str = "table.csv and summary.parquet"
 
 
-def ranked_table(results: RankedInput, limit: int | RowLimits | None = None) -> Table:
-    """The ranked table; with a `limit`, long sweeps show no more than fits in that many rows."""
+def ranked_table(results: RankedInput, limit: int | RowLimits | None = None, also: Collection[str] = ()) -> Table:
+    """The ranked table; with a `limit`, long sweeps show no more than fits in that many rows.
+
+    `also`: metrics that have a column in any case, if they have a value.
+    """
     ranked = rank(results)
     limits = limit if isinstance(limit, RowLimits) else RowLimits(rows=limit)
-    rows = _rows(ranked, limits)
-    parts = _columns(results, ranked)
+    rows = _rows(results, ranked, limits)
+    parts = _columns(results, ranked, also)
     columns = tuple(column for column, _ in parts)
     left_out = len(ranked) - len(rows)
     of = "" if any(row.policy.sweep_size <= 1 for row in ranked if row not in rows) else " of sweeps"
@@ -88,11 +94,11 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None) -> 
 
 
 SAME = 1e-9
-"""Share of a cost by which equal ones may differ when they are sums in other orders."""
+"""The largest relative difference of two costs that count as equal: they may be sums in different orders."""
 
 
 def _along_one_number(policy: PolicyRow) -> bool:
-    """Whether a sweep's policies differ in one number, so that a line through them means something."""
+    """Whether the policies of a sweep differ in one number, so that a line may join them."""
     values = [value for _, value in policy.swept]
     return len(values) == 1 and isinstance(values[0], int | float) and not isinstance(values[0], bool)
 
@@ -138,7 +144,7 @@ def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH,
 
 
 def no_frontier(results: RankedInput) -> str:
-    """Why there is no figure of quality against cost; empty where there is one."""
+    """The reason why there is no figure of quality against cost; empty where there is one."""
     points = frontier_points(results)
     if not points or not results.quality.share:
         return f"no policy has a value of `{results.metric}`, a share, and of a cost"
@@ -148,8 +154,9 @@ def no_frontier(results: RankedInput) -> str:
     return ""
 
 
-def _rows(ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
-    cheapest = _cheapest_tied(ranked)
+def _rows(results: RankedInput, ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
+    name = None if results.within_margin is None else results.within_margin.policy
+    cheapest = next((row for row in ranked if row.policy.name == name), None)
     names = {row.policy.name for row in ranked if _is_must(row) or row is cheapest}
     swept = _of_sweeps(ranked, limits.of_sweep, names)
     must = [row for row in swept if row.policy.sweep_size <= 1 or row.policy.name in names]
@@ -201,14 +208,14 @@ def _first(ranked: Sequence[Ranked], must: Sequence[Ranked], most: int | None) -
 
 
 CellColumn = tuple[TableColumn, Callable[[Ranked], Any]]
-"""A column of the table and what makes its cells."""
+"""A column of the table, and the function that makes its cells."""
 
 
-def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[CellColumn]:
+def _columns(results: RankedInput, ranked: Sequence[Ranked], also: Collection[str]) -> list[CellColumn]:
     """The columns in their order: the metric that ranks, costs, the comparison with the baseline, other metrics."""
     quality = results.quality
     value, change = NumberWithInterval.of(quality), NumberWithInterval.of(quality, signed=True)
-    means = [column for column in results.columns if _has_column(column, results, ranked)]
+    means = [column for column in results.columns if _has_column(column, results, ranked, also)]
     parts: list[CellColumn] = [
         (TableColumn("#", Number(0), "place"), lambda r: r.place),
         (TableColumn("policy", Called(results.called)), lambda r: r.policy.name),
@@ -222,7 +229,7 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked]) -> list[CellColumn]
         heading = "Δ points" if quality.share else "Δ"
         parts.append((_core(heading, change, "difference", 1), lambda r: r.difference))
         if len(results.ranks):
-            parts.append((TableColumn("p", Number(4), "p_adjusted", drop=5, if_filled=True), lambda r: r.p_value))
+            parts.append((TableColumn("p", PValue(), "p_adjusted", drop=5, if_filled=True), lambda r: r.p_value))
     parts += [_mean(column, results) for column in means if not column.cost]
     if results.margin is not None:
         tick = Tick("yes", "no")
@@ -241,15 +248,18 @@ def _core(heading: str, form: Form, key: str, drop: int) -> TableColumn:
     return TableColumn(heading, form, key, drop=drop, core=True, if_filled=True)
 
 
-def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ranked]) -> bool:
+def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ranked], also: Collection[str]) -> bool:
     """Whether a column of outcomes is shown beside the metric that ranks."""
-    if column == results.cost:
-        return True
-    if not column.header or column.metric == results.metric:
-        return False
 
     def known(one: OutcomeColumn) -> bool:
         return any(row.means.get(str(one.metric)) is not None for row in ranked)
+
+    if column == results.cost:
+        return True
+    if column.metric in also and column.metric != results.metric and known(column):
+        return True
+    if not column.header or column.metric == results.metric:
+        return False
 
     if column.stands_for:
         return known(column) and not any(known(one) for one in results.columns if one.name == column.stands_for)
@@ -260,6 +270,7 @@ def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ra
         "known": known(column),
         "above 0": any(row.means.get(str(column.metric)) for row in ranked),
         "as cost": False,
+        "asked": False,
     }[column.display]
 
 
@@ -289,11 +300,11 @@ def _standing(row: Ranked, leader: str | None) -> str | None:
         return IDENTICAL
     if row.ties is None:
         return None
-    return "ties" if row.ties else ""
+    return NOT_APART if row.ties else ""
 
 
 def _text(results: RankedInput, severity: Severity, columns: Sequence[TableColumn]) -> list[ColumnNote]:
-    """The run's notes of a severity, but for those on metrics that are no column here."""
+    """The run's notes of a severity, without those on metrics that have no column here."""
     keys = {column.key for column in columns}
     return [
         ColumnNote(str(note), note.metrics, on_gaps=note.code in GAPS)
@@ -305,14 +316,15 @@ def _text(results: RankedInput, severity: Severity, columns: Sequence[TableColum
 def _explanations(
     results: RankedInput, ranked: Sequence[Ranked], columns: Sequence[TableColumn]
 ) -> Iterator[ColumnNote]:
-    """What the table's own columns and marks mean, in order."""
+    """The explanations of the table's columns and marks, in order."""
     how = f"{results.method}, {results.resamples:,} resamples paired by example, seed {results.seed}"
+    weighed = any(note.code in ON_WEIGHTS for note in results.notes)
     if results.clustered:
-        weighed = any(note.code in ON_WEIGHTS for note in results.notes)
         how = f"exact limits of rates and Student's t, over {'weighed examples' if weighed else 'clusters'}"
     brackets = f" In brackets {100 * results.level:g} % intervals: {how}."
     without = results.clustered and results.summary["low"].null_count() == len(results.summary)
-    yield ColumnNote(f"{results.n:,} examples; means per example.{'' if without else brackets}")
+    means = "weighed means" if weighed else "means per example"
+    yield ColumnNote(f"{results.n:,} examples; {means}.{'' if without else brackets}")
     short = {policy.label: policy.sweep or policy.name for policy in results.policies if policy.label}
     if short:
         yield ColumnNote(f"{'; '.join(f'{label}: {name}' for label, name in short.items())}.", ("policy",))
@@ -354,7 +366,9 @@ def _explanations(
     if any(row.ranks for row in ranked):
         yield ColumnNote(f"rank: the places that a policy may have; all of them hold at once at {level}.", ("rank",))
     if any(row.ties is not None for row in ranked):
-        text = "leader: `ties` where a policy is not told apart from the leader; this holds for all pairs at once."
+        text = (
+            f"leader: `{NOT_APART}` where a policy is not told apart from the leader; this holds for all pairs at once."
+        )
         yield ColumnNote(text, ("leader",))
         yield from _ties_below(results, ranked)
     references = {results.leader, results.baseline if results.margin is not None else results.leader}
@@ -370,7 +384,7 @@ def _explanations(
 
 
 def _ties_below(results: RankedInput, ranked: Sequence[Ranked]) -> Iterator[ColumnNote]:
-    """A note where a policy ties with the leader and a better one does not."""
+    """A note where a policy is not told apart from the leader and a better one is."""
     real = [row for row in ranked if row.place is not None and row.ties is not None and not row.leads]
     last = max((place for place, row in enumerate(real) if row.ties), default=0)
     apart = next((row for row in real[:last] if not row.ties), None)
@@ -390,14 +404,18 @@ def _marked(results: RankedInput) -> list[str]:
 
 
 def takeaway(results: RankedInput) -> str | None:
-    """Who is best, who ties with it, the cheapest of these, and how far the best is from the baseline.
-
-    Nothing is said of costs that count unlike calls. None where nothing ranks, or one policy alone.
+    """Who is best, how far from the baseline, and how many are not told apart from it; then the cheapest that is shown
+    to be within the margin of the baseline. None where there is nothing of these.
     """
+    return " ".join([*best_policy(results), *cheapest_within(results)]) or None
+
+
+def best_policy(results: RankedInput) -> Iterator[str]:
+    """The best policy, and how many are not told apart from it. Nothing where nothing ranks, or one policy alone."""
     ranked = [row for row in rank(results) if not row.policy.diagnostic and row.quality is not None]
     leader = next((row for row in ranked if row.leads), None)
     if leader is None or leader.quality is None or len(ranked) < 2:
-        return None
+        return
     called = results.called
     best = "lowest" if results.quality.cost else "best"
     text = f"`{called[leader.policy.name]}` has the {best} {results.quality.label}, {_quality(results, leader.quality)}"
@@ -406,31 +424,61 @@ def takeaway(results: RankedInput) -> str | None:
     if leader.baseline:
         text += "; it is the baseline"
     elif leader.difference is not None:
-        baseline = called[str(results.baseline)]
         points = " points" if results.quality.share else ""
-        text += f"; {_quality(results, leader.difference, signed=True)}{points} against `{baseline}`"
-    return f"{text}. {_tied(results, leader, [row for row in ranked if row.ties and not row.leads])}"
+        against = f"{points} against `{called[str(results.baseline)]}`"
+        text += f"; {_quality(results, leader.difference, signed=True)}{against}"
+    yield f"{text}."
+    if any(row.ties is not None for row in ranked):
+        alike = sum(bool(row.ties) and not row.leads for row in ranked)
+        count = counted(alike, "other policy is not", "other policies are not") if alike else "Every other policy is"
+        yield f"{count} told apart from it on {counted(results.n, 'question')}."
 
 
-def _cheapest_tied(ranked: Sequence[Ranked]) -> Ranked | None:
-    """The cheapest of the leader and the policies that tie with it, the better of equals."""
-    real = [row for row in ranked if not row.policy.diagnostic and row.cost is not None and (row.leads or row.ties)]
-    return min(real, key=lambda row: row.cost.estimate if row.cost else 0.0, default=None)
+def cheapest_within(results: RankedInput) -> Iterator[str]:
+    """The cheapest policy that is shown to be within the margin of the baseline, or how many questions would decide; by
+    estimates alone, which promise nothing, it comes second.
+    """
+    near, rows = results.within_margin, {row.policy.name: row for row in rank(results)}
+    if near is None:
+        return
+    points = f"{100 * near.margin:g}"
+    within = f"within {points} point{'' if points == '1' else 's'} of `{results.called[str(results.baseline)]}`"
+    if near.policy is not None and near.low is not None:
+        row = rows[near.policy]
+        least = NumberWithInterval.of(results.quality, signed=True).show(IntervalCell(near.low))
+        yield (
+            f"The cheapest that is shown to be {within} is `{results.called[near.policy]}`: "
+            f"{_against(results, row)}, at least {least}{_instead(results, row, rows[str(results.baseline)])}."
+        )
+    else:
+        yield f"No cheaper policy is shown to be {within}."
+    if near.estimated is not None:
+        row, needed = rows[near.estimated], near.needed
+        text = (
+            f"By estimates alone it would be `{results.called[near.estimated]}`, {_against(results, row, whole=True)}"
+        )
+        text += f"{_instead(results, row, rows[str(results.baseline)])}, which is not shown to be"
+        decide = "" if needed is None else f"; {needed.words} would decide"
+        yield f"{text}{decide}."
 
 
-def _tied(results: RankedInput, leader: Ranked, tied: list[Ranked]) -> str:
-    if not tied:
-        return "No other policy ties with it."
-    text = f"{counted(len(tied), 'other policy ties', 'other policies tie')} with it"
-    cheapest = _cheapest_tied([leader, *tied])
-    if leader.cost is None or cheapest is None or cheapest.cost is None or not results.same_calls:
-        return f"{text}."
-    if cheapest is leader:
-        return f"{text}, and none is cheaper."
-    whose = "it takes" if len(tied) == 1 else f"the cheapest, `{results.called[cheapest.policy.name]}`, takes"
-    now, before = (_cost(results, cost.estimate) for cost in (cheapest.cost, leader.cost))
-    less = f"{now} {results.cost.called} instead of {before}"
-    return f"{text}; {whose} {less}."
+def _against(results: RankedInput, row: Ranked, whole: bool = False) -> str:
+    """A policy's difference to the baseline in points, with its interval if `whole`."""
+    if row.difference is None:
+        return "not compared"
+    cell = row.difference if whole else IntervalCell(row.difference.estimate)
+    return f"{_quality(results, cell, signed=True)} points"
+
+
+def _instead(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
+    """A policy's cost beside the baseline's, and how much less it is."""
+    if row.cost is None or baseline.cost is None:
+        return ""
+    now, before = (_cost(results, cost.estimate) for cost in (row.cost, baseline.cost))
+    pair = {"policy": row.policy.name, "baseline": baseline.policy.name}
+    less = results.comparisons.filter(metric=f"reduction:{results.cost.metric}", **pair).drop_nulls("difference")
+    share = [f" ({NumberWithInterval(0, 100.0).show(IntervalCell(value))} % less)" for value in less["difference"]]
+    return f", for {now} {results.cost.label} instead of {before}{''.join(share)}"
 
 
 def _quality(results: RankedInput, value: IntervalCell, signed: bool = False) -> str:

@@ -1,1 +1,1 @@
-"""The one table, as a terminal's text, Markdown, LaTeX, CSV and HTML."""
+"""Tables, and their output as terminal text, Markdown, LaTeX, CSV and HTML."""

@@ -1,4 +1,4 @@
-"""What a notebook shows beside tables: sentences, lists and files, in which no sign of a log is markup."""
+"""HTML for a notebook beside tables: sentences, lists and files, with all text of a log escaped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def paragraph(text: str) -> str:
 
 
 def marked(simulated: bool) -> str:
-    """What stands above all that comes from a simulated log; nothing above other things."""
+    """The mark above the output of a simulated log; empty for a real log."""
     return f"<p><strong>{prose(SIMULATED)}</strong></p>" * simulated
 
 

@@ -25,7 +25,7 @@ WAITING = 12
 """Floats after which a page is ended: LaTeX holds as many as 18 before it has a place for them."""
 PUBLISHED = "in parentheses: published"
 _DECIMAL = re.compile(r"[+−]?\d+\.\d+")
-"""A number that siunitx aligns at its point."""
+"""Pattern of a number that siunitx aligns at its decimal point."""
 _NUMBERED = re.compile(r"Table ([\w.]+): (.*)")
 _MARGIN = 30  # points of the caption and the rules
 _BETWEEN = 8  # points between two parts
@@ -80,14 +80,14 @@ def as_latex(table: TableContent, label: str, width: float, whole: bool = False)
 
 
 def _printed(notes: Sequence[str]) -> list[str]:
-    """Notes as a paper's readers can use them."""
+    """The notes in the wording for a paper."""
     texts = (str(note) if (paper := getattr(note, "paper", None)) is None else paper for note in notes)
     return [note for note in texts if note]
 
 
 @dataclass(frozen=True)
 class _OverPublished(Form):
-    """A cell of our value and of the published one, which is in parentheses in a line of its own."""
+    """A cell with our value and, in parentheses on a second line, the published one."""
 
     stacks: ClassVar[str] = " ("
 
@@ -105,7 +105,9 @@ class _OverPublished(Form):
 
 
 def _in_print(table: T) -> T:
-    """The table without what is not printed, and with the columns that stand under another one in its cells."""
+    """The table without unprinted columns, and with each column that stands `under` another one inside that one's
+    cells.
+    """
     places = {column.key: i for i, column in enumerate(table.columns) if column.key and not column.under}
     beneath = {places[c.under]: i for i, c in enumerate(table.columns) if c.under in places}
     printed = [
@@ -147,13 +149,13 @@ class _Grid:
 
     @cached_property
     def natural(self) -> tuple[float, ...]:
-        """Points that each column takes unfolded."""
+        """The width of each column without line breaks, in points."""
         columns = zip(self.heads, *self.rows, strict=True)
         return tuple(max(points(line, self.size) for cell in column for line in cell.split("\n")) for column in columns)
 
     @cached_property
     def least(self) -> tuple[float, ...]:
-        """Points that each column asks for: words are folded, numbers are not."""
+        """The least width of each column, in points: words are folded, numbers are not."""
         words = self.words * self.size
         return tuple(min(w, words) if left else w for w, left in zip(self.natural, self.left(), strict=True))
 
@@ -174,7 +176,7 @@ class _Grid:
         return _LEADING[self.size] * _lines_of(row) + 2
 
     def folded(self, space: float) -> _Grid:
-        """The cells of words on lines of the width that there is, which is at least what they ask for."""
+        """The grid with its words folded to the available width."""
         widths = list(self.least)
         for i, wish in enumerate(self.natural):
             widths[i] += max(0.0, min(wish - widths[i], space - self.total(widths)))
@@ -188,7 +190,7 @@ class _Grid:
         return replace(self, heads=heads, rows=tuple(rows))
 
     def _lines(self, text: str, space: float) -> list[str]:
-        """A line of a cell on as many as it takes; all of an indented one are indented."""
+        """A line of a cell, folded to a width; the lines of an indented one are indented."""
         indent = "  " if text.startswith("  ") else ""
         room = space - points("m", self.size) * bool(indent)
         return [indent + line.removeprefix(indent) for line in folded(text.removeprefix(indent), room, self.size)]
@@ -199,7 +201,7 @@ class _Grid:
         return replace(self, places=places, heads=heads, rows=rows)
 
     def left(self) -> list[bool]:
-        """Which columns are of words."""
+        """Whether each column holds words."""
         return [self.table.columns[place].form.align == "left" for place in self.places]
 
 
@@ -208,7 +210,9 @@ def _lines_of(row: Sequence[str]) -> int:
 
 
 def _grids(table: TableContent, space: float, whole: bool) -> list[_Grid]:
-    """The gentlest way to set the table; where none has room, its least needed columns go, or all stand in parts."""
+    """The grids of the table: the first layout that fits. Where none fits, the least needed columns are dropped, or the
+    columns are split into parts.
+    """
     tried = list(_stages(table, _TIGHT if space <= POINTS_AN_INCH * COLUMN else _WIDE))
     fitting = next((grid for grid in tried if grid.fits(space)), None)
     if fitting is not None:
@@ -217,7 +221,9 @@ def _grids(table: TableContent, space: float, whole: bool) -> list[_Grid]:
 
 
 def _stages(table: TableContent, tight: float) -> Iterator[_Grid]:
-    """Ways to set the whole table, the gentlest first; `tight` is the em of a column of words in the last ones."""
+    """Layouts of the whole table, from the largest to the smallest; `tight`: em of a column of words in the
+    last ones.
+    """
     words, marks = _words_of(table), _marks_of(table)
     places = [i for i, column in enumerate(table.columns) if words is None or not column.beneath]
     under = [i for i in range(len(table.columns)) if i not in places]
@@ -246,12 +252,12 @@ def _stages(table: TableContent, tight: float) -> Iterator[_Grid]:
 
 
 def _words_of(table: TableContent) -> int | None:
-    """The place of the first column of words with a column of its own."""
+    """The index of the first column of words that has a column to itself."""
     return next((i for i, c in enumerate(table.columns) if c.form.align == "left" and not c.beneath), None)
 
 
 def _marks_of(table: TableContent) -> dict[str, str]:
-    """Remarks, which stand below the table, each with the mark beside the words that it is about."""
+    """Remarks moved below the table, each with its mark in the row."""
     if _words_of(table) is None:
         return {}
     under = [i for i, column in enumerate(table.columns) if column.beneath]
@@ -260,7 +266,7 @@ def _marks_of(table: TableContent) -> dict[str, str]:
 
 
 def _narrowed(grid: _Grid, space: float) -> _Grid:
-    """The grid without the columns that are needed least, as far as it takes."""
+    """The grid without its least needed columns, as many as must go for it to fit."""
     while len(grid.places) > 1 and not grid.fits(space):
         columns = [grid.table.columns[place] for place in grid.places]
         words = grid.left().index(True) if True in grid.left() else 0
@@ -271,7 +277,7 @@ def _narrowed(grid: _Grid, space: float) -> _Grid:
 
 
 def _parts(grid: _Grid, space: float) -> list[_Grid]:
-    """The columns of a grid as several grids, each with those that tell its rows apart."""
+    """The columns of a grid split into several grids, each with the columns that identify its rows."""
     head = _telling(grid)
     for words in (_TIGHT, _LEAST):
         parts = _filled(replace(grid, words=words), head, space)
@@ -281,7 +287,7 @@ def _parts(grid: _Grid, space: float) -> list[_Grid]:
 
 
 def _telling(grid: _Grid) -> list[int]:
-    """The fewest first columns that tell every row from the others; at least one, and not all."""
+    """The fewest leading columns that identify every row; at least one, and not all."""
 
     def distinct(places: Sequence[int]) -> int:
         return len({tuple(row[k] for k in places) for row in grid.rows})
@@ -297,7 +303,7 @@ def _telling(grid: _Grid) -> list[int]:
 
 
 def _filled(grid: _Grid, head: Sequence[int], space: float) -> list[_Grid]:
-    """The columns in parts, each with as many as it has room for, in their order; `head` begins every part."""
+    """The columns split into parts that fit, in their order; every part begins with `head`."""
     parts: list[list[int]] = [[*head]]
     for i in (k for k in range(len(grid.places)) if k not in head):
         if parts[-1] == [*head] or grid.only([*parts[-1], i]).fits(space):

@@ -14,7 +14,7 @@ from string import ascii_lowercase
 
 POINTS_AN_INCH = 72.27
 MARKS = 260
-"""The number of marks."""
+"""The number of distinct marks."""
 _SPARE = 1.03  # kerning makes a few pairs of letters wider than the sum of the two
 _GROWN = {10: 1.0, 9: 1.028, 8: 1.063}  # smaller sizes of the font are wider for their height
 _SIGNS = {
@@ -53,18 +53,18 @@ def in_tex(text: str) -> str:
 
 
 def mark(number: int) -> str:
-    """A sign that LaTeX gets as a raised letter: a for 0, b for 1 …, after z aa."""
+    """The mark of a number: a placeholder that LaTeX shows as a raised letter, a for 0, b for 1 …, aa after z."""
     return chr(_MARKS + number)
 
 
 @lru_cache(16_384)
 def em(text: str) -> float:
-    """How wide a line of text is, in shares of the font's size."""
+    """The width of a line of text, in em."""
     return _SPARE * sum(_width(sign) for sign in _plain(text)) / 1000
 
 
 def points(text: str, size: int) -> float:
-    """How wide a line of text is at one of the font's sizes, in LaTeX's points."""
+    """The width of a line of text at a font size, in LaTeX's points."""
     return size * _GROWN[size] * em(text)
 
 

@@ -1,4 +1,4 @@
-"""The one table: a terminal's text, Markdown, LaTeX and CSV, all written from the same rows."""
+"""The table: terminal text, Markdown, LaTeX, CSV and HTML from the same rows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from toolkit.show.tables.table_content import Form, Number, TableColumn, TableCo
 from toolkit.show.tables.terminal import as_terminal_text
 
 IN_SHORT = 10
-"""Rows that a prompt shows of a longer table."""
+"""Rows of a longer table that a Python prompt shows."""
 _RULES = {"left": ":--", "right": "--:", "center": ":-:"}  # of Markdown
 
 
 class Table(TableContent):
-    """Finished numbers and what must be said about them, and the ways to write them."""
+    """A table of computed numbers with its notes, and its output formats."""
 
     def __repr__(self) -> str:
         left_out = len(self.rows) - IN_SHORT
@@ -105,7 +105,7 @@ def _html_row(tag: str, cells: Iterable[str]) -> str:
 
 
 def _in_html(text: str) -> str:
-    """Text that shows itself: no sign of it is markup."""
+    """Text escaped for HTML."""
     return html.escape(text)
 
 
@@ -114,7 +114,7 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 
 def in_cell(text: str) -> str:
-    """A cell's text as Markdown leaves it alone."""
+    """A cell's text escaped for Markdown."""
     for sign in "\\|*_`":
         text = text.replace(sign, f"\\{sign}")
     return in_note(text)

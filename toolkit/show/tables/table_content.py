@@ -1,4 +1,4 @@
-"""What a table holds: rows of finished numbers, and columns with the form in which their cells are written.
+"""The content of a table: rows of computed numbers, and columns with the form of their cells.
 
 A *form* knows how a cell is shown (rounded, for people) and what a CSV file gets (full precision, for programs).
 A missing value is a dash for people and an empty field for programs, never a zero.
@@ -17,7 +17,7 @@ from toolkit.printable import printable
 
 DASH = "–"
 DELTA = ("δ", "∆", "delta")
-"""What people type for the heading Δ, in lower case; the second is the sign for an increment, which looks alike."""
+"""What users may type for the heading Δ, in lower case: the Greek letter, and the increment sign that looks like it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class IntervalCell:
         return None if estimate is None else cls(estimate, low, high).times(factor)
 
     def times(self, factor: float) -> IntervalCell:
-        """The same in another unit; `factor` is not negative."""
+        """The cell in another unit; `factor` is not negative."""
         low, high = (None if end is None else factor * end for end in (self.low, self.high))
         return IntervalCell(factor * self.estimate, low, high, self.mark)
 
@@ -60,7 +60,7 @@ class ColumnNote(str):
     def __new__(
         cls, text: str, columns: tuple[str, ...] = (), on_gaps: bool = False, paper: str | None = None
     ) -> ColumnNote:
-        """The line, which on its own is its text."""
+        """The line: a string with the fields of ColumnNote."""
         note = super().__new__(cls, text)
         note.columns, note.on_gaps, note.paper = columns, on_gaps, paper
         return note
@@ -77,11 +77,11 @@ class Form:
         return str(value)
 
     def fields(self, name: str) -> tuple[str, ...]:
-        """Names of the CSV columns that this column becomes."""
+        """The names of the column's CSV columns."""
         return (name,)
 
     def values(self, value: Any) -> tuple[Any, ...]:
-        """Their values, unscaled and unrounded."""
+        """The values of the CSV columns, unscaled and unrounded."""
         return (value,)
 
 
@@ -92,7 +92,7 @@ class Words(Form):
 
 @dataclass(frozen=True)
 class Called(Form):
-    """A cell of a name: people see what `names` says that it is called, programs the name itself."""
+    """A cell with a name: people see its value in `names`, programs the name itself."""
 
     names: Mapping[str, str]
 
@@ -126,6 +126,16 @@ class Number(Form):
         if not self.significant or not 0 < size < 1:
             return self.decimals
         return max(self.decimals, self.significant - 1 - math.floor(math.log10(size)))
+
+
+@dataclass(frozen=True)
+class PValue(Number):
+    """A p-value with four decimals; one below the least of these is no zero."""
+
+    decimals: int = 4
+
+    def show(self, value: Any) -> str:
+        return "< .0001" if float(value) < 1e-4 else super().show(value)
 
 
 @dataclass(frozen=True)
@@ -230,12 +240,10 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class TableContent:
-    """Finished numbers and what must be said about them.
-
-    `strong` and `faint` hold the numbers of the rows that a terminal shows bold and dimmed; `marks` are columns of the
-    CSV file with one value throughout, such as (simulated, true), for it has no place for notes. Title, headings, notes
-    and the cells for people are printable, whatever they are made of. One that is not `printed` is for programs, too
-    long to read: a report names its files.
+    """The rows, columns and notes of a table. `strong` and `faint` hold the numbers of the rows that a terminal shows
+    bold and dimmed; `marks` are columns of the CSV file with one value throughout, such as (simulated, true), for it
+    has no place for notes. Title, headings, notes and the cells for people are printable, whatever they are made of.
+    One that is not `printed` is for programs, too long to read: a report names its files.
     """
 
     title: str
@@ -303,7 +311,7 @@ class TableContent:
 def notes_on(
     notes: Sequence[str], columns: Sequence[TableColumn], empty: Sequence[TableColumn] = ()
 ) -> tuple[str, ...]:
-    """The notes but for those that explain none of these columns, nor why one that is left out as `empty` is so."""
+    """The notes without those that explain none of these columns, and no column left out as `empty`."""
     there, empty_names = ({column.key or column.name for column in some} for some in (columns, empty))
 
     def explains(note: str) -> bool:

@@ -1,4 +1,4 @@
-"""A Table as text for a terminal of any width, with the notes on what is shown.
+"""A Table as text for a terminal of any width, with the notes on the columns that it shows.
 
 Where it is too wide, cells are stacked, columns dropped, or a row's name set over its numbers. Numbers and the ends of
 intervals are never broken; words are, at blanks and after the signs that part a name's settings (`[ , =`), and inside a
@@ -19,7 +19,7 @@ from toolkit.show.tables.table_content import DASH, TableColumn, TableContent, n
 _GAP = 2  # blanks between columns
 _SQUEEZED = 26  # a column of words asks for no less than this, or its longest part's length if that is longer
 _PARTS = re.compile(r"[^\s\[,=]*[\[,=]*")
-"""What a word may be broken into: a setting's name with what follows it."""
+"""Pattern of the parts that a word may be broken into: a setting's name with its value."""
 
 Line = tuple[str, str]
 """A line and the style of rich that it is printed in."""
@@ -105,19 +105,19 @@ class _Layout:
         return widths
 
     def without(self, i: int) -> _Layout:
-        """All but one column."""
+        """The layout without one column."""
         rows = tuple(row[:i] + row[i + 1 :] for row in self.rows)
         columns, heads = self.columns[:i] + self.columns[i + 1 :], self.heads[:i] + self.heads[i + 1 :]
         name = None if self.name is None else self.name - (i < self.name)
         return replace(self, columns=columns, heads=heads, rows=rows, name=name)
 
     def stacked(self) -> _Layout:
-        """Intervals under their estimates, and headings on several lines."""
+        """The layout with intervals under their estimates, and headings on several lines."""
         rows = tuple(tuple(cell.replace(" [", "\n[") for cell in row) for row in self.rows)
         return replace(self.with_high_heads(), rows=rows)
 
     def with_high_heads(self) -> _Layout:
-        """Headings on several lines, a word on each."""
+        """The layout with headings on several lines, a word on each."""
         return replace(self, heads=tuple(head.replace(" ", "\n") for head in self.heads))
 
 
@@ -148,11 +148,9 @@ def _filled(layout: _Layout) -> tuple[_Layout, list[TableColumn]]:
 
 
 def _fits(every: _Layout, width: int) -> Iterator[_Layout]:
-    """Layouts that fit, the gentlest first: as it is; stacked, without what is least needed; a row's name over its
-    numbers. The last one is given even where it is too wide.
-
-    Where `core` columns are among the columns, the layout changes before one of them is dropped; then there are two,
-    of which the second may take fewer lines.
+    """Layouts that fit, with the fewest changes first: unchanged; stacked, without the least needed columns; a row's
+    name over its numbers. The last layout is returned even where it is too wide. With `core` columns the layout changes
+    before one of them is dropped; then there are two layouts, and the second may take fewer lines.
     """
     if every.line(every.least) <= width:
         yield every
@@ -271,7 +269,7 @@ def _folded_line(line: str, width: int) -> Iterator[str]:
 
 
 def _with_blanks(text: str) -> Iterator[tuple[str, str]]:
-    """What a text may be broken into, each with the blank that follows it, or nothing."""
+    """The parts that a text may be broken into, each with the blank after it, if any."""
     for word in text.split(" "):
         *parts, last = [part for part in _PARTS.findall(word) if part] or [""]
         yield from ((part, "") for part in parts)

@@ -1,1 +1,1 @@
-"""The paired bootstrap of every policy's metrics, and what stands in its place in the corners."""
+"""The paired bootstrap of every policy's metrics, and the intervals that replace it where it covers too little."""

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 PRODUCT_ROWS = 512
-"""Statistics multiplied at once; only memory and speed depend on it."""
+"""Statistics in one product; only memory and speed depend on it."""
 
 WIDTH = 8
-"""Statistics are multiplied in multiples of so many: kernels of BLAS add up what is left over in another order."""
+"""The number of statistics in a product is padded to a multiple of this, because BLAS sums a remainder in another
+order.
+"""
 
 EXACT_FLOAT32 = 2**24
 
@@ -43,15 +45,15 @@ class ResampledSums:
 
 
 def resampled_sums(
-    units: Units, scan: Scan, wanted: Collection[int], resamples: Resamples, space: Floats | None = None
+    units: Units, scan: Scan, statistics: Collection[int], resamples: Resamples, space: Floats | None = None
 ) -> ResampledSums:
-    """Sums of the statistics `wanted` (numbers in the scan).
+    """Sums of `statistics` (numbers in the scan).
 
     `space`: the sums of an earlier call that are no longer needed; their memory is used again where it suffices.
     """
     small = scan.integer & (scan.reach * int(resamples.draws.max()) < EXACT_FLOAT32) & (units.weight is None)
     kinds = np.where(scan.constant, 0, np.where(small, 1, 2))
-    index = np.array(sorted(wanted, key=lambda i: (kinds[i], i)), np.int64)
+    index = np.array(sorted(statistics, key=lambda i: (kinds[i], i)), np.int64)
     start, fractions = np.searchsorted(kinds[index], [1, 2])
     row = np.full(len(scan.statistics), -1)
     row[index] = np.arange(len(index))

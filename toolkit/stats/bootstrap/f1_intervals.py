@@ -1,4 +1,4 @@
-"""Which F1s need other intervals than the bootstrap's, and what their examples add up to."""
+"""Intervals of F1s where the bootstrap covers too little: score intervals and the delta method."""
 
 from __future__ import annotations
 
@@ -61,12 +61,16 @@ class _Slopes:
 
 
 def _pseudo_error(right: Floats, named: Floats, gold: Floats, classes: int) -> tuple[Floats, Floats, Floats]:
-    """The sums with one error more, 1/(K(K − 1)) in each cell off the diagonal: 1/K a class in predictions and gold."""
+    """The sums with one pseudo-error added, 1/(K(K − 1)) in each cell off the diagonal: 1/K for each class in
+    predictions and gold.
+    """
     return right, named + 1 / classes, gold + 1 / classes
 
 
 def _pseudo_pair(right: Floats, named: Floats, gold: Floats, classes: int) -> tuple[Floats, Floats, Floats]:
-    """Either policy's sums with one example more that exactly one of the two has right, in all 2K(K − 1) ways alike."""
+    """The sums of each policy with one pseudo-example added that exactly one of the two has right, spread evenly over
+    all 2K(K − 1) ways.
+    """
     return right + 1 / (2 * classes), named + 1 / classes, gold + 1 / classes
 
 
@@ -75,9 +79,14 @@ def _pseudo_error_square(slopes: _Slopes, classes: int) -> Floats:
     return _off_diagonal(slopes.gold, slopes.named, classes) / (classes * (classes - 1))
 
 
-def _pseudo_pair_square(one: _Slopes, two: _Slopes, classes: int) -> Floats:
-    """The same for a difference: where one is right it adds right + named + gold of the class, else as an error."""
-    sides = [_off_diagonal(a.right + a.named + a.gold - b.gold, -b.named, classes) for a, b in ((one, two), (two, one))]
+def _pseudo_pair_square(first: _Slopes, second: _Slopes, classes: int) -> Floats:
+    """What the pseudo-pair adds to the sum of squares of a difference: right + named + gold of the class where a policy
+    is right, else as an error.
+    """
+    sides = [
+        _off_diagonal(a.right + a.named + a.gold - b.gold, -b.named, classes)
+        for a, b in ((first, second), (second, first))
+    ]
     return (sides[0] + sides[1]) / (2 * classes * (classes - 1))
 
 
@@ -103,7 +112,7 @@ def _delta_limits(
 
 
 ROWS = 512
-"""Combinations, and statistics, worked on at once; only memory depends on it."""
+"""Combinations, and statistics, in one batch; only memory depends on it."""
 
 FEW_WRONG = 10
 """The F1 of a class keeps the bootstrap only where shares of answers are no zeros and ones, and more are wrong."""
@@ -142,9 +151,9 @@ class _Cells:
         right, named, gold = np.moveaxis(self.sums, 2, 0)
         return _Slopes.of(*pseudo(right, named, gold, self.classes), self.metric.weighted)
 
-    def of(self, which: Ints | int) -> _Cells:
+    def of(self, policies: Ints | int) -> _Cells:
         """Some of the policies; one stays an array of one."""
-        some = np.atleast_1d(which)
+        some = np.atleast_1d(policies)
         return _Cells(self.metric, self.numbers[some], self.sums[some])
 
 
@@ -253,7 +262,7 @@ def _weights(scan: Scan, parts: list[tuple[_Cells, Floats]]) -> csr_matrix:
     return coo_matrix((weight, (row, number)), shape=(size, len(scan.statistics))).tocsr()
 
 
-def _unit_sums(units: Units, scan: Scan, weights: csr_matrix, of: Callable[[Floats], Floats]) -> Floats:
+def _unit_sums(units: Units, scan: Scan, weights: csr_matrix, function: Callable[[Floats], Floats]) -> Floats:
     """Sum over the units of a function of each weighted sum of a unit's statistics (rows of weights,)."""
     out = np.zeros(weights.shape[0])
     for start in range(0, len(out), ROWS):
@@ -262,8 +271,8 @@ def _unit_sums(units: Units, scan: Scan, weights: csr_matrix, of: Callable[[Floa
         part, sums, last = part[:, numbers], np.zeros((part.shape[0], 0)), -1
         for chunk, cut, rows in units.parts([scan.statistics[i] for i in numbers], ROWS):
             if chunk != last:
-                out[start : start + ROWS] += of(sums).sum(axis=1)
+                out[start : start + ROWS] += function(sums).sum(axis=1)
                 sums, last = np.zeros((part.shape[0], rows.shape[1])), chunk
             sums += part[:, cut] @ rows
-        out[start : start + ROWS] += of(sums).sum(axis=1)
+        out[start : start + ROWS] += function(sums).sum(axis=1)
     return out

@@ -1,19 +1,19 @@
-"""Which interval stands where: the bootstrap's, and what takes its place where it covers too little.
+"""The choice of each interval: the bootstrap's, or the one that replaces it where it covers too little.
 
-`CHOICES`, at the end, is the whole rule: conditions in order, each with the intervals that it puts in.
+`CHOICES`, at the end, is the whole rule: conditions in order, each with the function that sets its intervals.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap.f1_intervals import f1_intervals, few_wrong
-from toolkit.stats.bootstrap.pairs import Pairs, few_clusters_differ
+from toolkit.stats.bootstrap.pairs import Pairs, as_whole_pairs, few_clusters_differ
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import (
     METHOD_NAMES,
@@ -58,10 +58,9 @@ STUDENT, STUDENT_FEW = METHOD_NAMES.index("t"), METHOD_NAMES.index("t_few")
 
 @dataclass(frozen=True, eq=False)
 class _Corner:
-    """What a choice of intervals looks at, and the `results` that it puts them into.
-
-    `studentised`: whether means of costs with long tails are: resamples of clusters have no say in their limits.
-    `moments`: how costs spread over the units; None where no interval takes that.
+    """The input of a choice of intervals, and the `results` that it changes. `studentised`: whether means of costs get
+    studentised limits, which clustered ones do not. `moments`: central moments of costs over the units; None where no
+    interval needs them. `spreads`: how graded differences do, by (reference, metric): the policies, and their moments.
     """
 
     sample: WholeSample
@@ -71,10 +70,11 @@ class _Corner:
     settings: Settings
     studentised: bool
     moments: CostMoments | None
+    spreads: Mapping[tuple[int, int], tuple[Ints, Spread]]
 
 
 def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pairs, settings: Settings) -> SeriesResults:
-    """The interval of every value, and of its differences and reductions to the references; none of a single unit."""
+    """The interval of every value, difference and reduction; none where there is a single unit."""
     plan = sample.plan(references)
     results = SeriesResults.of(plan)
     if sample.units.count > 1:
@@ -82,23 +82,30 @@ def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pair
         divided = studentised or (not sample.independent and sample.units.count >= FEWEST_CLUSTERS)
         parts = (sample.units, plan.scan, plan.metrics, plan.valued, plan.references)
         moments = cost_moments(*parts) if divided else None
-        if moments is not None and studentised:
-            _add_graded(moments, sample, plan, pairs)
-        corner = _Corner(sample, plan, pairs, results, settings, studentised, moments)
+        spreads = dict(_spreads(sample, plan, pairs)) if sample.independent else {}
+        for (number, m), (on, spread) in spreads.items():
+            if moments is not None and studentised and not sample.metrics[m].of_cost:  # whose moments are there
+                many = pairs.effective[number, m, on] >= FEW_PAIRS
+                at = number + 1, m, on[many]
+                moments.second[at], moments.third[at] = spread.second[many], spread.third[many]
+        corner = _Corner(sample, plan, pairs, results, settings, studentised, moments, spreads)
         for holds, choose in CHOICES:
             if holds(corner):
                 choose(corner)
     return results
 
 
-def _add_graded(moments: CostMoments, sample: WholeSample, plan: SeriesPlan, pairs: Pairs) -> None:
-    """The moments of differences of means of several outcomes an example, which are studentised as costs are."""
+def _spreads(
+    sample: WholeSample, plan: SeriesPlan, pairs: Pairs
+) -> Iterator[tuple[tuple[int, int], tuple[Ints, Spread]]]:
+    """How graded differences of rates to each reference spread; of strata, within these."""
     for number, m in zip(*np.nonzero(pairs.graded.any(axis=2)), strict=True):
-        if sample.metrics[m].of_cost:
-            continue
-        on = np.flatnonzero(pairs.graded[number, m] & plan.valued[m] & (pairs.effective[number, m] >= FEW_PAIRS))
-        spread = _spread(sample, pairs, (number, plan.references[number]), m, on)
-        moments.second[number + 1, m, on], moments.third[number + 1, m, on] = spread.second, spread.third
+        on = np.flatnonzero(pairs.graded[number, m] & plan.valued[m] & (sample.counts[m] > 1))
+        n = sample.counts[m, on].astype(np.float64)
+        spread = pairs.spread(number, m, on, n)
+        if sample.units.strata is not None:
+            spread = Spread(_within(sample, m, on, plan.references[number]) / n, spread.third)
+        yield (int(number), int(m)), (on, spread)
 
 
 def _bootstrap(corner: _Corner) -> None:
@@ -149,7 +156,7 @@ def _few_pairs(corner: _Corner) -> None:
                 results.put(slot, m, on[few], low[few], high[few], mid_p(one[few], two[few]), "tango")
                 one, two = (one * times)[~few], (two * times)[~few]
                 results.widen(slot, m, on[~few], low[~few], high[~few], score_p(one, two))
-            _graded_pairs(corner, slot, m, np.flatnonzero(known & pairs.graded[number, m]))
+            _graded_pairs(corner, slot, m)
             other = sample.few_events(m, reference)
             for p in np.flatnonzero(~np.isnan(pairs.unlike[number, m]) & plan.valued[m]).tolist():
                 mine = sample.few_events(m, p)
@@ -158,36 +165,27 @@ def _few_pairs(corner: _Corner) -> None:
                     results.put(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
 
 
-def _graded_pairs(corner: _Corner, slot: Slot, m: int, on: Ints) -> None:
+def _graded_pairs(corner: _Corner, slot: Slot, m: int) -> None:
     """Differences d of means of several outcomes an example: Student's limits, and where these end too soon others that
     reach as far.
 
     Those of the studentised bootstrap, which a sample with few total losses needs. Where the examples are worth fewer
     than twenty of one size, (Σ|d|)²/Σd², Tango's with so many discordant pairs, marked.
     """
-    if not len(on):
+    number = slot[1]
+    if (number, m) not in corner.spreads:
         return
-    sample, pairs, results, level = corner.sample, corner.pairs, corner.results, corner.settings.level
-    number, n = slot[1], sample.counts[m, on].astype(np.float64)
-    at = number, m, on
-    spread = _spread(sample, pairs, (number, corner.plan.references[number]), m, on)
+    pairs, results, level = corner.pairs, corner.results, corner.settings.level
+    on, spread = corner.spreads[number, m]
+    n, at = corner.sample.counts[m, on].astype(np.float64), (number, m, on)
     few = pairs.effective[at] < FEW_PAIRS
     limits = student(results.value[(*slot, m, on)], spread.second / (n - 1), n, level)
     low, high, p_value = (end[few] for end in limits)
-    results.put(slot, m, on[few], low, high, p_value, "tango")
+    results.put(slot, m, on[few], low, high, p_value, "graded_tango")
     results.widen(slot, m, on[~few], *(end[~few] for end in limits))
-    squares = pairs.squares[at][few]
-    scale = (pairs.first[at] + pairs.second[at])[few] / np.where(squares > 0, squares, 1.0)
-    one, two = scale * pairs.first[at][few], scale * pairs.second[at][few]
-    low, high = _tango(one, two, np.where(squares > 0, scale * n[few], n[few]), level)
+    one, two, trials = as_whole_pairs(pairs.first[at][few], pairs.second[at][few], pairs.squares[at][few], n[few])
+    low, high = _tango(one, two, trials, level)
     results.widen(slot, m, on[few], low, high, score_p(one, two))
-
-
-def _spread(sample: WholeSample, pairs: Pairs, against: tuple[int, int], m: int, on: Ints) -> Spread:
-    """The spread of differences to a reference, its number among all and its policy; of strata that within these."""
-    n = sample.counts[m, on].astype(np.float64)
-    spread = pairs.spread(against[0], m, on, n)
-    return spread if sample.units.strata is None else Spread(_within(sample, m, on, against[1]) / n, spread.third)
 
 
 def _tango(first: Floats, second: Floats, n: Floats | Ints, level: float) -> tuple[Floats, Floats]:
@@ -198,8 +196,8 @@ def _tango(first: Floats, second: Floats, n: Floats | Ints, level: float) -> tup
 
 
 def _trials_of_pairs(corner: _Corner, m: int, on: Ints, number: int, reference: int) -> Floats:
-    """Trials of Tango's interval (P,): the examples; of strata, where twenty are discordant, more of them if
-    differences vary less within these.
+    """Trials of Tango's interval (P,): the number of examples. In strata, from twenty discordant pairs on, it is larger
+    where differences vary less within the strata.
     """
     sample, pairs = corner.sample, corner.pairs
     n = sample.counts[m, on].astype(np.float64)
@@ -370,7 +368,7 @@ def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) ->
 
 
 _Quotient = tuple[Slot, int, Ints, PairMoments]
-"""A quotient of a metric's series: the policies, and the pairs of dividend and divisor."""
+"""The policies with a quotient, and the pairs of dividend and divisor."""
 
 
 def _quotients(corner: _Corner) -> None:
@@ -449,7 +447,7 @@ def _pair_moments(units: Units, plan: SeriesPlan, m: int, scale: tuple[float, fl
 
 
 def _factor(metric: Metric) -> float:
-    """What a mean is multiplied with."""
+    """The factor of a mean, such as 1,000 requests."""
     return float(metric.value([np.ones((1, 1)), np.ones((1, 1))])[0, 0])
 
 
@@ -458,7 +456,9 @@ def _f1s(corner: _Corner) -> None:
 
 
 def _nothing_paid(corner: _Corner) -> None:
-    """A cost that is 0 on all examples has no interval: what the next would cost is not seen."""
+    """Remove the interval of a cost that is 0 on all examples, since the data do not show what another example would
+    cost.
+    """
     for m, metric in enumerate(corner.sample.metrics):
         if metric.of_cost and not metric.column.rate:
             slot = SeriesKind.VALUE, 0
@@ -470,8 +470,8 @@ def _nothing_paid(corner: _Corner) -> None:
 
 
 def _clip(corner: _Corner) -> None:
-    """Move impossible limits to the nearest possible value: no mean of a cost is below 0, no share beyond 0 and 1, no
-    reduction above 100 %.
+    """Clip limits to the range of the metric: a mean cost is at least 0, a share lies in 0 to 1, and a reduction is at
+    most 100 %.
 
     A symmetric interval of few units, or of a skew cost, knows nothing of such ends. What lies beyond them is no value
     that other examples could show, so leaving it out takes no coverage away.
@@ -501,4 +501,4 @@ CHOICES: tuple[tuple[Callable[[_Corner], bool], Callable[[_Corner], None]], ...]
     (lambda corner: True, _nothing_paid),  # a dash
     (lambda corner: True, _clip),
 )
-"""Which interval stands where: (condition, intervals), each in place of those before it, where it has any."""
+"""The rule: (condition, function that sets intervals), applied in order, each replacing earlier intervals."""

@@ -54,9 +54,9 @@ class Series:
     def __len__(self) -> int:
         return len(self.value)
 
-    def some(self, which: Ints) -> Series:
-        """Some of the series, of no policy."""
-        return Series(self.metric, np.zeros(0, np.int64), self.value[which], self.statistics[which])
+    def some(self, index: Ints) -> Series:
+        """Some of the series, without their owners."""
+        return Series(self.metric, np.zeros(0, np.int64), self.value[index], self.statistics[index])
 
 
 def _derivatives(metric: Metric, sums: Floats) -> Floats:
@@ -73,27 +73,27 @@ def _derivatives(metric: Metric, sums: Floats) -> Floats:
     return np.nan_to_num(out)
 
 
-def influences(sample: WholeSample, wanted: Sequence[Series]) -> Iterator[Floats]:
+def influences(sample: WholeSample, series: Sequence[Series]) -> Iterator[Floats]:
     """Influences (all series one after the other, units) of chunk after chunk of units."""
     stratum = sample.units.stratum
     if stratum is None:
-        yield from _of_units(sample, wanted)
+        yield from _of_units(sample, series)
         return
     sizes, every = np.bincount(stratum), sample.units.count
-    sums, start = np.zeros((sum(map(len, wanted)), len(sizes))), 0
-    for block in _of_units(sample, wanted):
+    sums, start = np.zeros((sum(map(len, series)), len(sizes))), 0
+    for block in _of_units(sample, series):
         sums += sample.units.over_strata(block, start).T
         start += block.shape[1]
     mean, start = sums / sizes, 0
     times = np.sqrt(sizes / np.maximum(sizes - 1, 1) * (every - 1) / every)
-    for block in _of_units(sample, wanted):
+    for block in _of_units(sample, series):
         here = stratum[start : start + block.shape[1]]
         yield (block - mean[:, here]) * times[here]
         start += block.shape[1]
 
 
 def _of_units(sample: WholeSample, wanted: Sequence[Series]) -> Iterator[Floats]:
-    """The same, as if there were one stratum."""
+    """Influences of chunk after chunk of units, as if there were one stratum."""
     index = np.unique(np.concatenate([one.statistics.ravel() for one in wanted]))
     terms = list(_terms(sample, wanted, index))
     statistics = [sample.scan.statistics[i] for i in index]
@@ -112,10 +112,10 @@ def _of_units(sample: WholeSample, wanted: Sequence[Series]) -> Iterator[Floats]
     yield from held.values()
 
 
-def _terms(sample: WholeSample, wanted: Sequence[Series], index: Ints) -> Iterator[tuple[Ints, Ints, Floats]]:
+def _terms(sample: WholeSample, series: Sequence[Series], index: Ints) -> Iterator[tuple[Ints, Ints, Floats]]:
     """Sum after sum of each metric: its series, the places in `index` of its statistics, and what these weigh."""
     start = 0
-    for one in wanted:
+    for one in series:
         weights = _derivatives(one.metric, sample.scan.total[one.statistics])
         for statistics, weight in zip(one.statistics.T, weights.T, strict=True):
             yield start + np.arange(len(one)), np.searchsorted(index, statistics), weight

@@ -1,4 +1,6 @@
-"""Policies against references, example by example: how many pairs are discordant, and who made the same calls."""
+"""Policies against references, example by example: counts of discordant pairs, and policies that made the
+same calls.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ class Pairs:
 
     @property
     def effective(self) -> Floats:
-        """The number of differences of −1 and 1 that carry as much as those of the examples."""
+        """The effective number of differing examples: how many differences of ±1 have as much weight."""
         return np.where(np.isnan(self.squares), self.discordant, effective(self.first + self.second, self.squares))
 
     def spread(self, number: int, metric: int, policies: Ints, n: Floats) -> Spread:
@@ -151,16 +153,24 @@ def spread_of(mean: Floats, square: Floats, cube: Floats) -> Spread:
 
 
 def effective(total: Floats, squares: Floats) -> Floats:
-    """(Σ|d|)²/Σd² of differences d: as many differences of one size as they are worth; 0 where there is none."""
+    """The effective number of differences d, (Σ|d|)²/Σd²; 0 where there is none."""
     return total**2 / np.where(squares > 0, squares, 1.0)
 
 
-def few_clusters_differ(examples: Floats, clusters: Floats, of: Floats | int) -> NDArray[np.bool_]:
-    """Whether too few examples, or clusters of so many, tell two rates apart for these to show how much they vary.
+def as_whole_pairs(gains: Floats, losses: Floats, squares: Floats, n: Floats) -> tuple[Floats, Floats, Floats]:
+    """Gains, losses and trials, each times c = Σ|d|/Σd², as if all differences were ±1.
 
-    So it is with fewer than twenty examples, and fewer than twenty clusters that are not half of all.
+    c is 1 where nothing differs.
     """
-    return (examples < FEW_PAIRS) | (clusters < np.minimum(FEW_PAIRS, np.asarray(of) / 2))
+    scale = np.where(squares > 0, (gains + losses) / np.where(squares > 0, squares, 1.0), 1.0)
+    return scale * gains, scale * losses, scale * n
+
+
+def few_clusters_differ(examples: Floats, clusters: Floats, total: Floats | int) -> NDArray[np.bool_]:
+    """Whether too few examples or clusters differ between two rates to estimate the variance: fewer than twenty
+    examples, or fewer than twenty clusters that are less than half of all.
+    """
+    return (examples < FEW_PAIRS) | (clusters < np.minimum(FEW_PAIRS, np.asarray(total) / 2))
 
 
 def _moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> Floats:

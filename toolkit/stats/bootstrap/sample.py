@@ -1,4 +1,4 @@
-"""The whole sample of a run: what every metric is of every policy, before any resampling."""
+"""The whole sample of a run: the value of every metric of every policy, before resampling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.columns import OutcomeColumn
+from toolkit.columns import OutcomeColumn, row_of
 from toolkit.errors import EmptyError
 from toolkit.stats.bootstrap.series import SeriesPlan
 from toolkit.stats.limits.intervals import MIN_EVENTS
@@ -20,12 +20,12 @@ from toolkit.stats.metrics.spill import Floats, Ints
 from toolkit.stats.metrics.strata import effective_units
 
 PRICED_BY = ("device_s", "latency_s")
-"""What euros come from: the first that any policy has."""
+"""The columns of seconds that euros may be computed from; the first that any policy has counts."""
 
 
 @dataclass(frozen=True, eq=False)
 class WholeSample:
-    """Values of the whole sample, with what it takes to resample them."""
+    """Values of the whole sample, with the data for resampling them."""
 
     units: Units
     scan: Scan
@@ -102,7 +102,9 @@ class WholeSample:
         return bool((self.scan.reach[value] <= self.scan.reach[weight]).all())
 
     def most_trials(self, metric: int, policies: Ints) -> Floats:
-        """What a rate over clusters can be worth at most: its examples, where these are 0 or 1 and of one stratum."""
+        """The largest effective number of trials of a rate over clusters: its examples, where values are 0 or 1 and
+        there is one stratum; else infinite.
+        """
         if self.units.strata is not None:
             return np.full(len(policies), np.inf)
         value = [self.scan.index[self.metrics[metric].statistics(p)[0]] for p in policies.tolist()]
@@ -183,14 +185,15 @@ def read_sample(
         raise EmptyError("no example to summarise: every one was left out")
     keys, everyone = store.keys, range(len(policies))
     plain = catalogue(keys, labels, settings, None, columns)
-    statistics = [Statistic("size"), Statistic("judged")]
+    verdicts = Statistic("judged", " ".join(key for key in keys if row_of(key, columns).judges))
+    statistics = [Statistic("size"), verdicts]
     statistics += [Statistic("has", key, p) for key in keys for p in everyone]
     statistics += [s for metric in plain for p in everyone for s in (*metric.statistics(p), *metric.counted(p))]
     units = Units(store)
     scan = scan_statistics(units, statistics)
 
-    def tally(wanted: Sequence[Sequence[Statistic]]) -> Floats:
-        return scan.count[[[scan.index[one] for one in row] for row in wanted]]
+    def tally(statistics: Sequence[Sequence[Statistic]]) -> Floats:
+        return scan.count[[[scan.index[one] for one in row] for row in statistics]]
 
     def known(key: str) -> np.ndarray:
         return tally([(Statistic("has", key, p),) for p in everyone])[:, 0] > 0
@@ -211,5 +214,5 @@ def read_sample(
             rows[m] = counts[m].any() if column.cost and not column.sparse else counts[m] > 0
         if column.needs in keys:
             rows[m] &= known(str(column.needs))
-    judged = round(tally([(Statistic("judged"),)])[0, 0])
+    judged = round(tally([(verdicts,)])[0, 0])
     return WholeSample(units, scan, tuple(policies), tuple(metrics), rows, estimates, counts, judged, seconds)

@@ -26,22 +26,24 @@ from toolkit.stats.metrics.scan import SUM_BITS, Scan, Units, significant
 from toolkit.stats.metrics.spill import Floats, Ints
 
 SUMS_BYTES = 128 * 2**20
-"""Resampled sums held at once."""
+"""Resampled sums in memory at one time."""
 
 BATCH_BYTES = 12 * 2**20
-"""Resampled sums gathered for one batch of series; small arrays are reused by the allocator, large ones are not."""
+"""Resampled sums in one batch of series; the allocator reuses small arrays only."""
 
 
 METHOD_NAMES = (
     None, "percentile", "bca", "wilson", "newcombe", "tango", "korn-graubard", "t",
     "studentised", "studentised_few", "fieller", "fieller_few", "jaccard", "jaccard_few", "delta",
-    "bca_tail", "korn-graubard_few", "t_few", "graded", "graded_few",
+    "bca_tail", "korn-graubard_few", "t_few", "graded", "graded_few", "graded_tango",
 )  # fmt: skip
-"""What `SeriesResults.method` numbers."""
+"""The names of interval methods; `SeriesResults.method` holds their numbers."""
 
 
 class SeriesKind(IntEnum):
-    """What a series is of: a metric, its difference to a reference, or 1 − its ratio to a reference."""
+    """The kind of a series: values of a metric, differences to a reference, or reductions (1 − ratio to a
+    reference).
+    """
 
     VALUE = 0
     DIFFERENCE = 1
@@ -54,9 +56,8 @@ Slot = tuple[SeriesKind, int]
 
 @dataclass(frozen=True, eq=False)
 class SeriesResults:
-    """What is known of every series, each (kinds, references, metrics, policies); NaN where there is none.
-
-    Values stand at reference 0.
+    """The results of every series, arrays (kinds, references, metrics, policies), NaN without a result. Values stand at
+    reference 0.
     """
 
     value: Floats  # in the whole sample
@@ -88,7 +89,7 @@ class SeriesResults:
         self.method[at] = METHOD_NAMES.index(method)
 
     def withhold(self, slot: Slot, metric: int, policies: int | Ints) -> None:
-        """No interval for these."""
+        """Remove the intervals of some series."""
         self.put(slot, metric, policies, np.nan, np.nan, np.nan, None)
         self.valued_share[(*slot, metric, policies)] = np.nan
 
@@ -102,7 +103,7 @@ class SeriesResults:
 
 @dataclass(frozen=True)
 class SeriesPlan:
-    """What is to be resampled: which policies have a value of which metric, and who is compared with whom."""
+    """The plan of the resampling: the metrics that each policy has, and the pairs to compare."""
 
     metrics: Sequence[Metric]
     valued: np.ndarray  # (metrics, policies) bool

@@ -14,9 +14,10 @@ from toolkit.stats.bootstrap.bootstrap import add_products, product_threads
 from toolkit.stats.limits.discordant import exact_p
 from toolkit.stats.limits.intervals import ZERO
 from toolkit.stats.many.compare import Summary, summarise
-from toolkit.stats.metrics.outcomes import CHUNK, OutcomeBlock
+from toolkit.stats.metrics.outcomes import CHUNK, OutcomeBlock, Store
 from toolkit.stats.metrics.resamples import MOST_RESAMPLES, Resamples, Settings
 from toolkit.stats.metrics.spill import Floats, Ints
+from toolkit.stats.metrics.strata import Strata
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,18 @@ def interval(
     cluster: ArrayLike | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
     score: bool = True,
+    strata: Strata | None = None,
 ) -> Interval:
     """Interval of the mean of one value an example, resampled by example or by `cluster`; NaN is left out.
 
-    `score`: values that are 0 and 1 only with fewer than ten of either get Wilson's interval.
+    `score`: values that are 0 and 1 only with fewer than ten of either get Wilson's interval. `strata`: those of the
+    examples, within which they are drawn, and what each counts.
 
     `interval([0] * 10)` has the limits 0 and 0.2775.
     """
     column = _column(values, "values")
     rate = score and bool((np.isnan(column) | (column == 0) | (column == 1)).all())
-    result = _summarised({"values": column}, cluster, settings, OutcomeColumn("value", rate=rate))
+    result = _summarised({"values": column}, cluster, settings, OutcomeColumn("value", rate=rate), strata)
     row = result.summary.row(0, named=True)
     return Interval(row["estimate"], row["low"], row["high"], row["n"], row["method"])
 
@@ -84,17 +87,18 @@ def paired_interval(
     *,
     cluster: ArrayLike | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
+    strata: Strata | None = None,
 ) -> PairedInterval:
     """Mean of `first` minus mean of `second` on the same examples, with interval and p-value.
 
-    An example that lacks either value (NaN) is left out of both.
+    An example that lacks either value (NaN) is left out of both. `strata`: as for `interval`.
     """
     one, two = _column(first, "first"), _column(second, "second")
     if len(one) != len(two):
         raise MismatchError(f"`first` has {len(one)} values and `second` {len(two)}: give one pair an example")
     missing = np.isnan(one) | np.isnan(two)
     columns = {"first": np.where(missing, np.nan, one), "second": np.where(missing, np.nan, two)}
-    result = _paired(_summarised(columns, cluster, settings, OutcomeColumn("value", rate=True)), "value")
+    result = _paired(_summarised(columns, cluster, settings, OutcomeColumn("value", rate=True), strata), "value")
     if missing.all() or np.abs(np.stack([one, two])[:, ~missing]).max() > 1:
         return result
     move = np.where(missing, 0.0, one - two)
@@ -123,11 +127,13 @@ def simultaneous_level(
     *,
     cluster: ArrayLike | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
+    strata: Strata | None = None,
 ) -> float:
     """Level at which intervals of the means of several columns (N,) together hold at `settings.level`.
 
     The critical value is the level-quantile of the largest studentised deviation over the columns, from the shared
     resamples (max-t: Romano and Wolf, Econometrica 73, 2005). Columns that are equal count as one; NaN is left out.
+    `strata`: as for `interval`.
     """
     from scipy.special import ndtr
 
@@ -136,9 +142,12 @@ def simultaneous_level(
     known, units = ~np.isnan(columns), int(unit.max()) + 1
     if len(columns) == 1 or units < 2:
         return settings.level
-    parts = [*np.where(known, columns, 0.0), *known.astype(np.float64)]
+    counts = np.ones(len(unit)) if strata is None or strata.weight is None else strata.weight
+    parts = [*np.where(known, columns * counts, 0.0), *(known * counts)]
     sums = np.stack([np.bincount(unit, weights=part, minlength=units) for part in parts])
-    resamples, drawn = Resamples(units, settings.resamples, settings.seed), np.zeros((len(parts), settings.resamples))
+    stratum = None if strata is None else strata.number[np.unique(unit, return_index=True)[1]]
+    resamples = Resamples(units, settings.resamples, settings.seed, stratum)
+    drawn = np.zeros((len(parts), settings.resamples))
     with product_threads() as pool:
         for chunk, first in enumerate(range(0, units, CHUNK)):
             add_products(drawn, sums[:, first : first + CHUNK], resamples.counts(chunk), pool)
@@ -162,7 +171,11 @@ def _column(values: ArrayLike, name: str) -> Floats:
 
 
 def _summarised(
-    columns: dict[str, Floats], cluster: ArrayLike | None, settings: Settings, column: OutcomeColumn
+    columns: dict[str, Floats],
+    cluster: ArrayLike | None,
+    settings: Settings,
+    column: OutcomeColumn,
+    strata: Strata | None = None,
 ) -> Summary:
     """Summary of "policies" that have nothing but one column of outcomes; the last of them is the baseline."""
     size = len(next(iter(columns.values())))
@@ -172,9 +185,10 @@ def _summarised(
     block = OutcomeBlock(np.array([""] * size, object), unit, {column.name: np.stack(list(columns.values()))})
     names = list(columns)
     ranking = replace(column, quality=True)  # what ranks has a row even where nothing is known
+    store = Store.of_blocks(lambda: iter([block]), len(names), None, strata)
     return summarise(
-        lambda: iter([block]), names, baseline=names[-1], leaders=names[-1:], metric=str(column.metric),
-        ranked=False, columns=[ranking], settings=settings,
+        store, names, baseline=names[-1], leaders=names[-1:], metric=str(column.metric), ranked=False,
+        columns=[ranking], settings=settings,
     )  # fmt: skip
 
 

@@ -79,10 +79,10 @@ class GateSteps:
         return ~np.isnan(self.base[metric]) & ~np.isnan(self.fired[metric])
 
     def totals(
-        self, metric: str, on: NDArray[np.bool_], of: Callable[[Floats], Floats] = lambda values: values
+        self, metric: str, on: NDArray[np.bool_], function: Callable[[Floats], Floats] = lambda values: values
     ) -> Floats:
         """Sums over some examples of a function of a metric's values at every point, (P + 1,)."""
-        base, fired = of(self.base[metric][on]), of(self.fired[metric][on])
+        base, fired = function(self.base[metric][on]), function(self.fired[metric][on])
         if self.weight is not None:
             base, fired = base * self.weight[on], fired * self.weight[on]
         gained = np.bincount(self.group[on], weights=fired - base, minlength=self.points + 1)
@@ -98,9 +98,9 @@ def means(steps: GateSteps, metric: str) -> Floats:
     return steps.totals(metric, known) / count if count else np.full(steps.points + 1, np.nan)
 
 
-def ratio(top: Floats, of: Floats) -> Floats:
+def ratio(numerator: Floats, denominator: Floats) -> Floats:
     """One over the other, NaN where that is 0."""
-    return np.divide(top, of, out=np.full(top.shape, np.nan), where=of > 0)
+    return np.divide(numerator, denominator, out=np.full(numerator.shape, np.nan), where=denominator > 0)
 
 
 RESAMPLES_AT_ONCE = 64
@@ -260,19 +260,19 @@ def _point_limits(
 
 
 def _few_events(
-    steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], low: Floats, high: Floats, level: float
+    steps: GateSteps, top: str, base: str | None, on: NDArray[np.bool_], low: Floats, high: Floats, level: float
 ) -> tuple[Floats, Floats]:
     low, high = low.copy(), high.copy()
     events = steps.totals(top, on)
-    trials = np.full(len(events), float(on.sum())) if of is None else steps.totals(of, on)
+    trials = np.full(len(events), float(on.sum())) if base is None else steps.totals(base, on)
     events, trials = np.round(events, 9), np.round(trials, 9)  # they are sums of steps along the band
     few = (np.minimum(events, trials - events) < MIN_EVENTS) & (trials > 0)
     for p in np.flatnonzero(few).tolist():
         some = trials[p] > 1
         low[p], high[p] = wilson(float(events[p]), float(trials[p]), level) if some else (math.nan, math.nan)
     square = steps.totals(top, on, np.square)
-    if of is None and trials[0] > 1 and (np.abs(square - events) > 1e-9).any():
-        near = np.rint(np.minimum(*(steps.totals(top, on, of) for of in (np.ceil, lambda x: np.ceil(1 - x)))))
+    if base is None and trials[0] > 1 and (np.abs(square - events) > 1e-9).any():
+        near = np.rint(np.minimum(*(steps.totals(top, on, base) for base in (np.ceil, lambda x: np.ceil(1 - x)))))
         *ends, method = graded_limits(events / trials, square / trials, trials, near, level)
         which = (np.abs(square - events) > 1e-9) & (method != "")
         low, high = (np.where(which, one, other) for one, other in zip(ends, (low, high), strict=True))
@@ -328,13 +328,13 @@ class _LeftOut:
 
 
 def _korn_graubard(
-    steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats, left: _LeftOut, level: float
+    steps: GateSteps, top: str, base: str | None, on: NDArray[np.bool_], estimate: Floats, left: _LeftOut, level: float
 ) -> Floats:
     def fractional(values: Floats) -> Floats:
         return ((values != 0) & (values != 1)).astype(np.float64)
 
-    parts = sum(steps.totals(name, on, fractional) for name in (top, of) if name is not None)
-    count = np.full(len(estimate), float(on.sum())) if of is None else steps.totals(of, on)
+    parts = sum(steps.totals(name, on, fractional) for name in (top, base) if name is not None)
+    count = np.full(len(estimate), float(on.sum())) if base is None else steps.totals(base, on)
     ends, known = np.full((2, len(estimate)), np.nan), np.isfinite(estimate)
     variance = jackknife_variance(left.first, left.second, left.units)
     most = np.where(parts < 0.5, count, np.inf)

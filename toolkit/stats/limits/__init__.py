@@ -1,1 +1,1 @@
-"""Intervals of one number: from resampled values, score intervals, Student's, Fieller's."""
+"""Intervals of single estimates: from resampled values, score intervals, Student's, Fieller's."""

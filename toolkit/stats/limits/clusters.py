@@ -1,4 +1,4 @@
-"""Intervals of clustered examples: a few clusters say little about their own variance, so Student's t has its say.
+"""Intervals of clustered examples. They use Student's t, because a few clusters give a poor estimate of the variance.
 
 All functions take arrays, one entry an estimate. `variance` is that of the estimate over clusters, by the jackknife.
 `kish`: how many clusters of equal size these are worth, (Σn)²/Σn² for sizes n (L. Kish, Survey Sampling, 1965, 11.7).
@@ -16,7 +16,7 @@ FEWEST_CLUSTERS = 3
 """Clusters below which there is no interval."""
 
 FEW_CLUSTERS = 10
-"""Worth fewer, a warning stands above the tables, and all intervals are marked."""
+"""The effective number of clusters below which a warning stands above the tables and all intervals are marked."""
 
 FEW_EVENTS = 3
 """Rates with fewer events of a kind than in so many clusters are marked. More, as the variance over clusters has it,
@@ -71,7 +71,9 @@ def graded_limits(
 
 
 def _exact(rate: Floats, trials: Floats, alike: Floats, level: float) -> tuple[Floats, Floats]:
-    """Clopper and Pearson's limits; of means of values that do not vary, so many `alike`, what none has shown."""
+    """Clopper and Pearson's limits. For values that do not vary, `alike` of them, the limits of what could remain
+    unseen.
+    """
     rate = np.clip(rate, 0.0, 1.0)
     low, high = clopper_pearson(rate * trials, trials, (1 - level) / 2)
     unseen = 1 - ((1 - level) / 2) ** (1 / alike)
@@ -89,13 +91,13 @@ def effective_trials(single: Floats, variance: Floats, most: Floats, kish: Float
 
 
 def _as_trials(single: Floats, variance: Floats, most: Floats, kish: Floats) -> Floats:
-    """The same before Student's distribution has its say; where clusters do not differ, they are the trials."""
+    """The effective trials before the correction by Student's t; the number of clusters where these do not differ."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(variance <= NOTHING, kish, np.minimum(single / variance, most))
 
 
 def few_events(rate: Floats, kish: Floats) -> NDArray[np.bool_]:
-    """Whether a rate over clusters rests on few of these, or on events of a kind in few of them."""
+    """Whether a rate has few clusters, or events of one kind in few clusters."""
     return ~((kish >= FEW_CLUSTERS) & (kish * np.minimum(rate, 1 - rate) >= FEW_EVENTS))
 
 

@@ -23,7 +23,7 @@ EXACT_PAIRS = 10
 """Discordant pairs below which a claim also needs McNemar's exact p-value."""
 
 MANY_PAIRS = 40
-"""Up to so many the tails of coins are added up here, without loading scipy."""
+"""The most tosses whose binomial tail is summed here, without loading scipy."""
 
 HALVINGS = 60
 """Steps of the bisection: limits are then as exact as floats."""
@@ -46,18 +46,18 @@ def tango(first: ArrayLike, second: ArrayLike, n: ArrayLike, level: float = 0.95
     return low, -mirrored
 
 
-def _lower(one: Floats, two: Floats, n: Floats, z: float) -> Floats:
+def _lower(first: Floats, second: Floats, n: Floats, z: float) -> Floats:
     """The lower limit: between −1 and the estimate the score test falls through z once."""
-    low, high = np.full(one.shape, -1.0), (one - two) / n
+    low, high = np.full(first.shape, -1.0), (first - second) / n
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         # The rate of `second` alone at which the data are likeliest, given that the difference is `middle`.
-        b = (2 * n - one + two) * middle - one - two
-        only_second = (np.sqrt(np.maximum(b * b + 8 * n * two * middle * (1 - middle), 0.0)) - b) / (4 * n)
+        b = (2 * n - first + second) * middle - first - second
+        only_second = (np.sqrt(np.maximum(b * b + 8 * n * second * middle * (1 - middle), 0.0)) - b) / (4 * n)
         variance = np.maximum(n * (2 * only_second + middle * (1 - middle)), 0.0)
-        rejected = one - two - n * middle > z * np.sqrt(variance)
+        rejected = first - second - n * middle > z * np.sqrt(variance)
         low, high = np.where(rejected, middle, low), np.where(rejected, high, middle)
-    agree = (one == 0) & (two == 0)
+    agree = (first == 0) & (second == 0)
     return np.where(agree, -z * z / (n + z * z), (low + high) / 2)
 
 

@@ -1,4 +1,5 @@
-"""Fieller's interval for a ratio of two means, with the critical value of heavy tails, and what it takes of costs.
+"""Fieller's interval for a ratio of two means, with a critical value for heavy tails, and the moments of costs that it
+needs.
 
 A ratio p/b is not ruled out while the mean of x − R·y over the units is not significantly different from 0. For
 symmetric x − R·y the critical value is Student's t with n − 1 degrees of freedom, and the limits are roots of a
@@ -21,7 +22,7 @@ from toolkit.stats.metrics.scan import Scan, Units
 from toolkit.stats.metrics.spill import Floats, Ints
 
 DOUBLINGS, HALVINGS = 24, 44
-"""Steps in which a limit with a raised critical value is bracketed, going out from Student's, and then found."""
+"""Steps for bracketing a limit with a raised critical value, outward from Student's, and then for bisecting it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +40,8 @@ class PairMoments:
     xyy: Floats
     yyy: Floats
 
-    def of(self, which: Ints) -> PairMoments:
-        return PairMoments(self.units, *(getattr(self, name)[which] for name in _ARRAYS))
+    def of(self, index: Ints) -> PairMoments:
+        return PairMoments(self.units, *(getattr(self, name)[index] for name in _ARRAYS))
 
     def spread(self, ratio: Floats) -> Spread:
         """The spread of x − ratio·y."""
@@ -94,10 +95,10 @@ def _end(pairs: PairMoments, critical: float, side: int) -> Floats:
 
 
 def _raised(pairs: PairMoments, end: Floats, student: float, normal: float, side: int) -> Floats:
-    """The end for the critical value that the skewness of x − R·y raises; never nearer to the ratio."""
+    """The end under the critical value raised for the skewness of x − R·y; never nearer to the ratio than before."""
 
-    def excluded(ratio: Floats, which: np.ndarray) -> np.ndarray:
-        some = pairs.of(which)
+    def excluded(ratio: Floats, index: np.ndarray) -> np.ndarray:
+        some = pairs.of(index)
         spread = some.spread(ratio)
         mean = some.x - ratio * some.y
         # Beyond the ratio the mean has one sign: as if the sample had missed a tail on the other side.
@@ -186,7 +187,7 @@ def cost_moments(
 
 
 def _less_mean(rows: Floats, mean: Floats, weight: int) -> Floats:
-    """What units add to means, from their sums and their weights."""
+    """The contribution of each unit to a mean, from its sum and its weight."""
     return np.asarray(rows - mean[:, None] * rows[weight])
 
 

@@ -172,14 +172,14 @@ def quantile_limits(ordered: Floats, share: float, level: float) -> tuple[float 
     return float(ordered[low - 1]) if low else None, float(ordered[high]) if high < n else None
 
 
-def hybrid(one: tuple[float, float], two: tuple[float, float], level: float) -> tuple[float, float]:
+def hybrid(first: tuple[float, float], second: tuple[float, float], level: float) -> tuple[float, float]:
     """Newcombe's hybrid score interval for a difference of two rates, (events, trials) each, as if independent.
 
     R. G. Newcombe, Statistics in Medicine 17 (1998) 873, method 10. Of policies that answer different examples; pairs
     that go together only make it wider than need be.
     """
-    (low1, high1), (low2, high2) = wilson(*one, level), wilson(*two, level)
-    rate1, rate2 = one[0] / one[1], two[0] / two[1]
+    (low1, high1), (low2, high2) = wilson(*first, level), wilson(*second, level)
+    rate1, rate2 = first[0] / first[1], second[0] / second[1]
     difference = rate1 - rate2
     return difference - _hybrid(rate1 - low1, high2 - rate2, 0.0), difference + _hybrid(
         high1 - rate1, rate2 - low2, 0.0
@@ -208,8 +208,8 @@ def newcombe(both: float, first: float, second: float, neither: float, level: fl
     return difference - down, difference + up
 
 
-def _hybrid(one: float, two: float, phi: float) -> float:
-    return math.sqrt(max(0.0, one * one - 2 * phi * one * two + two * two))
+def _hybrid(first: float, second: float, phi: float) -> float:
+    return math.sqrt(max(0.0, first * first - 2 * phi * first * second + second * second))
 
 
 def clip_limits(value: Floats, low: Floats, high: Floats, least: float, most: float) -> tuple[Floats, Floats]:

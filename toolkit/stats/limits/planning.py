@@ -6,12 +6,14 @@ questions show a difference of δ with a power, where V / n is the variance of t
 usual (z + z)² V / δ² where δ² is small beside V. Where it is not, few questions do, and their limits go by the variance
 that differences without a mean have, V + δ² (as McNemar's test: R. J. Connor, Biometrics 43, 1987, 207); the last term
 is for Student's t (W. C. Guenther, The American Statistician 35, 1981, 243). V comes from a pilot, so n has a
-range.
+range. Moves of the size that the pilot's have, m = Σd² / Σ|d|, that add up to δ have V ≥ m δ − δ², whatever V is there:
+where hardly any question tells two policies apart, a large difference is one of other questions.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +22,7 @@ from toolkit.stats.limits.discordant import FEW_PAIRS
 from toolkit.stats.limits.intervals import NORMAL
 from toolkit.stats.metrics.scan import kish_number
 from toolkit.stats.metrics.spill import Floats, Ints
+from toolkit.stats.metrics.strata import Strata
 
 POWER = 0.8
 """Probability that a difference is shown, to plan for."""
@@ -28,7 +31,7 @@ FEW_QUESTIONS = 100
 UPPER, RANGE = 0.8, 0.8
 """Level of that limit, and share of pilots whose range of n holds the truth."""
 MOST_QUESTIONS, LOG_MOST = 10_000_000, 700.0
-"""More are no number; so large a logarithm has one."""
+"""The largest number of questions that is reported, and the largest logarithm of a number."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +49,27 @@ class NeededQuestions:
     @property
     def range(self) -> str:
         """The range in words."""
-        high = "no number" if self.high is None else f"{self.high:,}"
-        return f"{100 * RANGE:g} % range {self.low:,} to {high}"
+        high = "no number" if self.high is None else f"{_two_digits(self.high, math.ceil):,}"
+        return f"{100 * RANGE:g} % range {_two_digits(self.low, math.floor):,} to {high}"
+
+    @property
+    def words(self) -> str:
+        """The number with its range, as exact as that is."""
+        return f"about {_two_digits(self.number, math.ceil):,} questions ({self.range})"
 
     def at_least(self, number: int) -> NeededQuestions:
-        """The same where another rule takes so many."""
+        """The number raised to at least `number`, which another rule needs."""
         high = None if self.high is None else max(self.high, number)
         return replace(self, number=max(self.number, number), low=max(self.low, number), high=high)
 
 
 @dataclass(frozen=True)
 class DifferenceVariance:
-    """Variance of a mean difference over n questions, V / n, as a pilot tells it.
+    """Variance of a mean difference over n questions, V / n, estimated from a pilot.
 
     `value`: V; `error`: its standard error; `questions`: of the pilot, `units`: the number of independent ones that
-    these are worth; `differing`: the number that carry the difference, (Σ|d|)² / Σd².
+    these are worth; `differing`: the number that carry the difference, (Σ|d|)² / Σd²; `move`: how far such a question
+    moves, Σd² / Σ|d|.
     """
 
     value: float
@@ -68,6 +77,7 @@ class DifferenceVariance:
     questions: int
     units: float
     differing: float
+    move: float = 0.0
 
     @property
     def few(self) -> bool:
@@ -102,14 +112,18 @@ class DifferenceVariance:
         agreeing = _whole(trials * self.questions / max(self.units, 1.0))
         if agreeing is None or self.value <= 0:
             return None if agreeing is None else NeededQuestions(agreeing, agreeing, agreeing)
-        middle, z = _questions(self.value, difference, level, power), NORMAL.inv_cdf((1 + RANGE) / 2)
-        ends = []
+        z = NORMAL.inv_cdf((1 + RANGE) / 2)
+
+        def questions(value: float, delta: float) -> float:
+            return _questions(max(value, (self.move - delta) * delta), delta, level, power)
+
+        middle, ends = questions(self.value, difference), []
         for sign in (-1, 1):
             moved = difference - sign * z * error
-            ratios = [_questions(self._at(sign * z), difference, level, power) / middle]
-            ratios += [math.inf if moved <= 0 else _questions(self.value, moved, level, power) / middle]
+            ratios = [questions(self._at(sign * z), difference) / middle]
+            ratios += [math.inf if moved <= 0 else questions(self.value, moved) / middle]
             ends.append(middle * math.exp(sign * min(math.hypot(*map(math.log, ratios)), LOG_MOST)))
-        number = _whole(_questions(self.planned, difference, level, power))
+        number = _whole(questions(self.planned, difference))
         low, high = map(_whole, ends)
         if number is None or low is None:
             return None
@@ -129,8 +143,16 @@ class DifferenceVariance:
         root = math.sqrt(v * (other**2 * n + (critical**2 - other**2) * room))
         trials = questions * max(self.units, 1.0) / self.questions
         agreeing = critical**2 / (trials + critical**2) * (1 + 1e-9)
-        difference = max((other * math.sqrt(n * v) + root) / room, agreeing)
+        difference = max((other * math.sqrt(n * v) + root) / room, self._least(n, critical, other), agreeing)
         return difference if difference <= 1 else None
+
+    def _least(self, n: float, critical: float, other: float) -> float:
+        """The δ of which V = m δ − δ² is shown by n + z(1 − α/2)² / 2 questions, a quadratic equation in √δ; 0 where
+        moves are not known.
+        """
+        m, both = self.move, n + other**2
+        inner = m * other**2 * (both - critical**2)
+        return ((critical * math.sqrt(m * n) + math.sqrt(inner)) / both) ** 2
 
 
 def _critical(level: float) -> float:
@@ -148,31 +170,48 @@ def _whole(number: float) -> int | None:
     return max(math.ceil(number - 1e-9), 1) if number <= MOST_QUESTIONS else None
 
 
+def _two_digits(number: int, towards: Callable[[float], int]) -> int:
+    """A number of questions to two digits, rounded by a function: its range says no more."""
+    unit = 10 ** max(len(str(number)) - 2, 0)
+    return towards(number / unit) * unit
+
+
 def difference_variance(
-    difference: Floats, *, within: Floats | None = None, cluster: Ints | None = None
+    difference: Floats, *, within: Floats | None = None, cluster: Ints | None = None, strata: Strata | None = None
 ) -> DifferenceVariance:
     """V of a paired difference (E,) on each question, NaN where it is not known.
 
     `within` (E,): the variance that each difference has beside, as from one order of traces to another, where
     `difference` is the mean over all. `cluster` (E,): questions that are drawn together; n questions are then in
-    clusters like these. V is the mean of the squared sums of d − mean over clusters, over their mean size, times
-    G / (G − 1), plus the mean of `within`.
+    clusters like these. `strata`: n questions are of these in the shares that they have here, and count as they do.
 
-    `difference_variance([0, 1, 0, 1])` is 1/3, `[0, 0, 1, 1]` in two clusters of two 1.
+    V is the mean over questions of the squared sums over clusters of w (d − mean of its stratum), times G / (G − 1)
+    with G clusters in the stratum, and of w² times `within`; w is what a question counts.
+
+    `difference_variance([0, 1, 0, 1])` is 1/3, `[0, 0, 1, 1]` in two clusters of two 1, in two strata of two 0.
     """
     d, known = np.asarray(difference, np.float64), ~np.isnan(difference)
     d, extra = d[known], np.zeros(int(known.sum())) if within is None else np.asarray(within, np.float64)[known]
     n = len(d)
+    w = np.ones(n) if strata is None or strata.weight is None else strata.weight[known]
     unit = np.arange(n) if cluster is None else np.unique(np.asarray(cluster)[known], return_inverse=True)[1]
+    part = np.zeros(n, np.int64) if strata is None else np.unique(strata.number[known], return_inverse=True)[1]
     size = np.bincount(unit)
-    units = len(size)
-    if units < 2:
-        return DifferenceVariance(0.0, 0.0, n, float(units), 0.0)
-    sums = np.bincount(unit, weights=d - d.mean())
-    parts = sums**2 * units / (units - 1) + np.bincount(unit, weights=extra)
+    if len(size) < 2:
+        return DifferenceVariance(0.0, 0.0, n, float(len(size)), 0.0)
+    of = np.zeros(len(size), np.int64)
+    of[unit] = part  # a unit lies in one stratum
+    units = np.bincount(of)
+    spread = np.where(units > 1, units / np.maximum(units - 1, 1), 0.0)[of]
+    centre = np.bincount(part, weights=d) / np.bincount(part)
+    sums = np.bincount(unit, weights=w * (d - centre[part]))
+    parts = sums**2 * spread + np.bincount(unit, weights=w**2 * extra)
     value = float(parts.sum()) / n
     if value <= 1e-15:
-        return DifferenceVariance(0.0, 0.0, n, float(units), 0.0)
-    error = math.sqrt(float(((parts - value * size) ** 2).sum()) * units / (units - 1)) / n
-    moved = np.sqrt(np.bincount(unit, weights=d) ** 2 + np.bincount(unit, weights=extra))
-    return DifferenceVariance(value, error, n, kish_number(unit), float(moved.sum() ** 2 / (moved**2).sum()))
+        return DifferenceVariance(0.0, 0.0, n, float(len(size)), 0.0)
+    share = np.bincount(of, weights=parts) / np.bincount(of, weights=size)
+    error = math.sqrt(float(((parts - share[of] * size) ** 2 * spread).sum())) / n
+    moved = np.sqrt(np.bincount(unit, weights=w * d) ** 2 + np.bincount(unit, weights=w**2 * extra))
+    single = np.sqrt((w * d) ** 2 + w**2 * extra)
+    differing, move = float(moved.sum() ** 2 / (moved**2).sum()), float((single**2).sum() / single.sum())
+    return DifferenceVariance(value, error, n, kish_number(unit), differing, move)

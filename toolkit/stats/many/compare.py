@@ -1,4 +1,4 @@
-"""The way from blocks of outcomes to the two result tables: `summary` and `comparisons`."""
+"""The two result tables, `summary` and `comparisons`, from blocks of outcomes."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ def summarise(
     labels: Sequence[str] | None = None,
     baseline: str | None = None,
     leaders: Sequence[str] | None = None,
+    also: Sequence[str] = (),
     metric: str = ACCURACY,
     cost: str | None = None,
     sweeps: Sequence[str] | None = None,
@@ -80,7 +81,8 @@ def summarise(
     and with the leader: the best by `metric`, then the lower cost, then the order given (`stats.metrics.order`), among
     `leaders` (default: all; leave out oracles, which see gold). The cost is the one that `cost` names, by default the
     first that is known. `sweeps`: the sweep of each policy, of which one is chosen; by default each is its own.
-    `ranked`: whether the policies are ranked. `columns` says what the columns of outcomes mean.
+    `also`: others that every policy is compared with. `ranked`: whether the policies are ranked. `columns` says what
+    the columns of outcomes mean.
     Raises ThinkbackError for unknown names, a metric that does not rank, blocks of the wrong shape, or no example.
     """
     base = [] if baseline is None else _numbers(policies, [baseline])
@@ -94,7 +96,7 @@ def summarise(
     names = [one.name for one in sample.metrics]
     number, paid = names.index(metric) if metric in names else None, sample.cost(among, columns, cost)
     leader = None if number is None else sample.best(number, paid, among)
-    references = list(dict.fromkeys([*base, *([] if leader is None else [leader])]))
+    references = list(dict.fromkeys([*base, *([] if leader is None else [leader]), *_numbers(policies, also)]))
     pairs, same = count_pairs(sample, references), same_calls(sample, references)
     results = choose_intervals(sample, references, pairs, settings)
     ranks = NO_RANKS

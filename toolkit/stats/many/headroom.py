@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.bootstrap.bootstrap import resampled_sums
+from toolkit.stats.bootstrap.pairs import as_whole_pairs, effective, moves_of
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
 from toolkit.stats.limits.discordant import FEW_PAIRS, tango
 from toolkit.stats.limits.fieller import PairMoments, fieller_limits, moment_sums
-from toolkit.stats.limits.intervals import ZERO, ResampledValues, single_critical
+from toolkit.stats.limits.intervals import ZERO, ResampledValues, shared_level, single_critical
+from toolkit.stats.many.simultaneous import MOST_PAIRED, draws
 from toolkit.stats.metrics.metrics import Statistic
 from toolkit.stats.metrics.outcomes import Store
 from toolkit.stats.metrics.resamples import Resamples, Settings
@@ -39,7 +42,9 @@ FEW_ALONE = 50
 """Examples that the oracle alone has right below which shares of the headroom are marked."""
 
 
-def captured(store: Store, column: str, baseline: int, oracle: int, settings: Settings) -> _Captured:
+def captured(
+    store: Store, column: str, baseline: int, oracle: int, settings: Settings, among: Sequence[int] = ()
+) -> _Captured:
     """(mean of the policy − mean of the baseline) / (mean of the oracle − mean of the baseline), of each policy.
 
     `column` is null on the same examples for the baseline, the oracle and each policy; another policy has no share. The
@@ -47,9 +52,9 @@ def captured(store: Store, column: str, baseline: int, oracle: int, settings: Se
     at the level (Student's t over the resampling units) is divided by for nobody. The limits are percentiles of the
     resampled ratio; Fieller's with clusters, and, marked, below fifty examples that the oracle alone has right. Where a
     policy differs from the baseline on fewer than twenty examples its limits reach at least as far as Tango's of the
-    gain, over the headroom; with clusters, where it differs on none, with these as trials.
+    gain, over the headroom; with clusters, where it differs on none, with these as trials. Outcomes that differ in part
+    count as the examples that they are worth. The limits of the shares of the policies `among` hold all at once.
     """
-    level = settings.level
     units, everyone = Units(store), range(store.policies)
     sums, has = ([Statistic(kind, column, p) for p in everyone] for kind in ("sum", "has"))
     scan = scan_statistics(units, [*sums, *has])
@@ -62,37 +67,58 @@ def captured(store: Store, column: str, baseline: int, oracle: int, settings: Se
     gain, room = means - means[baseline], float(means[oracle] - means[baseline])
     if room <= 0 or not alike[oracle]:
         return _Captured(none, none, none, room, nobody)
-    moments, moves = np.zeros((7, store.policies)), np.zeros((4, store.policies))
+    moments, moves, alone = np.zeros((7, store.policies)), np.zeros((6, store.policies)), np.zeros(2)
     wanted = np.unique(np.append(rows, weights[baseline]))
     place, weight = np.searchsorted(wanted, rows), int(np.searchsorted(wanted, weights[baseline]))
     for block in units.chunks([scan.statistics[i] for i in wanted]):
         change = block[place] - block[place[baseline]]
-        change[np.abs(change) <= ZERO] = 0.0
-        up, down = np.maximum(change, 0.0), np.maximum(-change, 0.0)
-        moves += [one.sum(axis=1) for one in (up, down, up > 0, down > 0)]
+        moves += moves_of(change)
+        ahead = np.maximum(change[oracle], 0.0)
+        alone += ahead.sum(), (ahead**2).sum()
 
     def gains(block: Floats) -> Floats:
         moved = (block[place] - means[:, None] * block[weight]) * (units.count / count)
         return np.asarray(moved - moved[baseline])
 
+    share, others = gain / room, [number for number in among if alike[number] and number not in (baseline, oracle)]
+    covariance = np.zeros((len(others), len(others))) if 1 < len(others) <= MOST_PAIRED else None
     for moved in units.residuals([scan.statistics[i] for i in wanted], gains):
         moments += moment_sums(moved, moved[[oracle]])
+        if covariance is not None:
+            deviation = moved[others] - share[others, None] * moved[[oracle]]
+            covariance += deviation @ deviation.T
+    level = _at_once(covariance, len(others), units.kish, settings)
+    alone_level, settings = settings.level, replace(settings, level=level)
     pairs = PairMoments(units.count, gain, np.full(len(gain), room), *(moments / units.count))
     low, high = fieller_limits(pairs, level, units.kish, tails=False)
     independent = units.count == units.examples and units.weight is None
-    rare = moves[2, oracle] < FEW_ALONE or units.kish < FEW_CLUSTERS
+    rare = effective(alone[0], alone[1]) < FEW_ALONE - ZERO or units.kish < FEW_CLUSTERS
     method = np.full(store.policies, "headroom_few" if rare else "percentile" if independent else "fieller", "U16")
     if independent and not rare:
         low, high = _resampled(units, scan, rows, baseline, oracle, settings)
-    few = alike & (moves[2:].sum(axis=0) < (FEW_PAIRS if independent else 1))
-    least, most = tango(moves[0, few], moves[1, few], float(count if independent else units.kish), level)
+    differing = effective(moves[0] + moves[1], moves[4]) if independent else moves[2:4].sum(axis=0)
+    few = alike & (differing < (FEW_PAIRS - ZERO if independent else 1))
+    trials = np.full(int(few.sum()), float(count if independent else units.kish))
+    least, most = tango(*as_whole_pairs(moves[0, few], moves[1, few], moves[4, few], trials), level)
     low[few], high[few] = np.fmin(low[few], least / room), np.fmax(high[few], most / room)
-    known = alike & (pairs.y**2 * (pairs.units - 1) > single_critical(level, units.kish) ** 2 * pairs.yy)
+    known = alike & (pairs.y**2 * (pairs.units - 1) > single_critical(alone_level, units.kish) ** 2 * pairs.yy)
     ends = np.isin(np.arange(len(gain)), [baseline, oracle])
-    share = np.where(known, gain / room, np.nan)
+    share = np.where(known, share, np.nan)
     low, high = (np.where(known & ~ends, limit, np.nan) for limit in (low, high))
     method[few] = "tango"
     return _Captured(share, low, high, room, np.where(np.isnan(low), "", method))
+
+
+def _at_once(covariance: Floats | None, shares: int, units: float, settings: Settings) -> float:
+    """Level of a single share's interval where those of so many hold at once: max-t over normal draws with the
+    `covariance` of all; Bonferroni's where that is not known.
+    """
+    if covariance is None:
+        return 1 - (1 - settings.level) / max(shares, 1)
+    error = np.sqrt(np.diag(covariance))
+    error[error <= ZERO] = np.inf
+    largest = np.concatenate([np.abs(block / error[:, None]).max(axis=0) for block in draws(covariance, settings)])
+    return max(settings.level, shared_level(float(np.quantile(largest, settings.level)), units))
 
 
 def _resampled(

@@ -11,7 +11,7 @@ from toolkit.columns import OutcomeColumn
 from toolkit.stats.bootstrap.bootstrap import product_threads
 from toolkit.stats.bootstrap.f1_intervals import FEW_ERRORS
 from toolkit.stats.bootstrap.influence import Series, influences
-from toolkit.stats.bootstrap.pairs import few_clusters_differ, moves_of, spread_of
+from toolkit.stats.bootstrap.pairs import as_whole_pairs, few_clusters_differ, moves_of, spread_of
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
 from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
@@ -23,14 +23,14 @@ from toolkit.stats.metrics.outcomes import Store
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.spill import Floats, Ints
 
-MAX_T, MAX_T_FEW, TANGO = "max-t", "max-t_few", "tango"
+MAX_T, MAX_T_FEW, TANGO, GRADED = "max-t", "max-t_few", "tango", "graded_tango"
 FEWEST_UNITS = 3
 """Resampling units below which there are no limits."""
 
 
 @dataclass(frozen=True, eq=False)
 class _PairDifferences:
-    """What is said of pairs of policies, all of it at once, each (pairs,).
+    """The simultaneous comparisons of pairs of policies, arrays (pairs,).
 
     `first`, `second`: numbers of the policies; `difference`: first minus second; `low`, `high`; `p_value`: adjusted for
     all pairs; `differs`: told apart; `method`: of the limits; `fixes`, `flips`: examples on which only the first, only
@@ -82,6 +82,9 @@ def pair_differences(
     low, high, p_value = difference - half, difference + half, tests.p_value[place]
     method = np.full(len(first), MAX_T_FEW if _few(sample, column) else MAX_T, dtype="U12")
     fixes, flips = fixes_and_flips(store, first, second)
+    for number, known in enumerate(sample.rows):
+        if sample.metrics[number].column.name == "correct":  # policies without an accuracy have none
+            fixes, flips = (np.where(known[first] & known[second], some, np.nan) for some in (fixes, flips))
     counted = sample.counts[metric]
     n = np.minimum(counted[first], counted[second])
     withheld = np.full(len(first), units < FEWEST_UNITS)
@@ -100,9 +103,8 @@ def pair_differences(
                 spread = Spread(tests.error[place][on] ** 2 * n[on], spread.third)
             limits = studentised_limits(difference[on], low[on], high[on], spread)
             low[on], high[on] = np.fmin(low[on], limits[0]), np.fmax(high[on], limits[1])
-            scale = (gains + losses) / squares
-            more[on], less[on], trials[on] = scale * gains, scale * losses, scale * n[on]
-            scarce[on] = scale * (gains + losses) < FEW_PAIRS
+            more[on], less[on], trials[on] = as_whole_pairs(gains, losses, squares, n[on])
+            scarce[on] = more[on] + less[on] < FEW_PAIRS
             counted |= scarce
             if sample.units.strata is not None:  # as many as their variance within strata is worth
                 plain = (more + less - (more - less) ** 2 / trials) / trials**2
@@ -119,7 +121,7 @@ def pair_differences(
             score[:, counted] = tango(more[counted], less[counted], trials[counted], level)
             low = np.where(few, score[0], np.fmin(low, score[0]))
             high = np.where(few, score[1], np.fmax(high, score[1]))
-            method[few | scarce] = TANGO
+            method[few], method[scarce] = TANGO, GRADED
         rare = up + down < EXACT_PAIRS
         p_value[rare] = np.maximum(p_value[rare], exact_p(up[rare], down[rare]))
     if column.share:

@@ -1,4 +1,6 @@
-"""The table `ranks`: which policies are told apart, how sure the Pareto front is, what those chosen are worth."""
+"""The table `ranks`: which policies differ, how certain the Pareto front is, and the corrected values of chosen
+policies.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ NO_RANKS = pl.DataFrame(schema=RANKS_SCHEMA)
 
 @dataclass(frozen=True)
 class RankedPolicies:
-    """Numbers of the metric that ranks and of the cost, who takes part, and the sweep of each policy."""
+    """The numbers of the ranking metric and of the cost, the policies that take part, and the sweep of each policy."""
 
     metric: int
     cost: int | None
@@ -101,11 +103,11 @@ def _no_surer(
     rows[1, ranking.standing.leader] += tied.sum()
 
 
-def _covariance(sample: WholeSample, wanted: Sequence[Series]) -> Floats | None:
+def _covariance(sample: WholeSample, series: Sequence[Series]) -> Floats | None:
     """The joint covariance of all series; None where one has too many members, or all together have."""
-    together = sum(map(len, wanted))
-    few = max(map(len, wanted)) <= MOST_PAIRED and together <= sample.units.most_statistics
-    return covariance_of(influences(sample, wanted)) if few else None
+    together = sum(map(len, series))
+    few = max(map(len, series)) <= MOST_PAIRED and together <= sample.units.most_statistics
+    return covariance_of(influences(sample, series)) if few else None
 
 
 def _frame(sample: WholeSample, number: int, series: Series, values: Floats) -> pl.DataFrame:
@@ -141,15 +143,15 @@ def _front(quality: Series, cost: Series, covariance: Floats, among: Sequence[in
 
 
 def _chosen(
-    sample: WholeSample, ranking: RankedPolicies, wanted: Sequence[Series], results: SeriesResults, settings: Settings
+    sample: WholeSample, ranking: RankedPolicies, series: Sequence[Series], results: SeriesResults, settings: Settings
 ) -> Floats:
     """How many were tried, the corrected value and its limits (4, P), of the leader and the best of each sweep."""
     out = np.full((4, len(sample.policies)), np.nan)
-    quality, falling = wanted[0], wanted[0].metric.column.cost
+    quality, falling = series[0], series[0].metric.column.cost
     some = [p for p in ranking.standing.among if quality.owner[p] >= 0]
     if len(some) < 2:
         return out
-    values = [_on_halves(sample, one, settings.seed) for one in wanted]
+    values = [_on_halves(sample, one, settings.seed) for one in series]
     low, high = (side[SeriesKind.VALUE, 0, ranking.metric] for side in (results.low, results.high))
     share = quality.metric.column.share
     least, most = 0.0 if share or quality.metric.never_negative else -np.inf, 1.0 if share else np.inf
@@ -161,7 +163,7 @@ def _chosen(
             continue
         halves = [
             np.where((one.owner[family] >= 0)[:, None], both[:, one.owner[family]], np.nan)
-            for one, both in zip(wanted, values, strict=True)
+            for one, both in zip(series, values, strict=True)
         ]
         corrected = _mean_best(halves[0], halves[1] if len(halves) > 1 else None, falling)
         best = sample.best(ranking.metric, ranking.cost, family)
@@ -186,10 +188,10 @@ def on_front(quality: Floats, cost: Floats) -> NDArray[np.bool_]:
 SPLITS = 10
 
 LEAST_UNITS = 4
-"""Units below which no half says anything."""
+"""The least number of units for splitting them into halves."""
 
 STREAM = 32
-"""Keeps the generators of the splits apart from those of the resamples."""
+"""Added to the seed so that splits and resamples use different random numbers."""
 
 
 def halves(units: int, seed: int, stratum: Ints | None = None) -> NDArray[np.bool_]:
@@ -264,8 +266,7 @@ def _baseline_limits(
     wider = max(1.0, critical / single) if critical == critical else 1.0
     least, most = np.fmin(joint[0], value - wider * (value - low)), np.fmax(joint[1], value + wider * (high - value))
     one, two = pairs.first[0, metric], pairs.second[0, metric]
-    graded = pairs.graded[0, metric] & sample.independent  # theirs are Student's too, which moved outward above
-    on = np.flatnonzero((results.method[slot] == TANGO) & ~np.isnan(one) & ~graded)
+    on = np.flatnonzero((results.method[slot] == TANGO) & ~np.isnan(one))
     if len(on) and critical == critical:
         level = max(settings.level, shared_level(critical, sample.units.kish))
         trials = pairs.trials[0, metric, on] if not sample.independent else sample.counts[metric, on]

@@ -35,31 +35,31 @@ from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.spill import Floats, Ints
 
 MOST_PAIRED = 1_000
-"""Policies of which all pairs are compared; of more, only those that can be the best."""
+"""The most policies of which all pairs are compared; with more, only those that can be the best are."""
 
 SCREENING = 0.1
-"""Share of the error rate that is spent on finding those."""
+"""Share of the error rate that is spent on finding those that can be the best."""
 
 DRAWN_AT_ONCE = 256
 """Draws made by one generator. Part of the definition of the draws: do not vary it."""
 
 BLOCKS_AT_ONCE = 8
-"""Blocks of draws that are made before they are used; only speed depends on it."""
+"""Blocks of draws that are made in advance; only speed depends on it."""
 
 PAIRS_OF_DRAWS = 256
-"""Pairs whose deviations are taken at once; only speed depends on it."""
+"""Pairs in one batch of deviations; only speed depends on it."""
 
 KEEP_DRAWS = 64 * 2**20
-"""Bytes up to which draws are kept between the steps of a search."""
+"""The most bytes of draws that stay in memory between the steps of a search."""
 
 STREAM = 16
-"""Keeps the generators of the draws apart from those of the resamples."""
+"""Added to the seed so that draws and resamples use different random numbers."""
 
 FEW_UNITS = 100
 """Units below which the critical value is Bonferroni's."""
 
 NO_VARIANCE = 1e-13
-"""Relative to the variances of two policies, that of their difference is 0 up to here: float addition leaves this."""
+"""The largest variance of a difference that counts as 0, relative to the two policies' variances: float rounding."""
 
 PAIRS_AT_ONCE = 2**21
 """Sums over clusters that are compared at once."""
@@ -86,9 +86,9 @@ class JointEstimates:
     trials: int | None = None
     sums: Floats | None = None
 
-    def some(self, which: Ints) -> JointEstimates:
-        sums = None if self.sums is None else self.sums[which]
-        return replace(self, value=self.value[which], covariance=self.covariance[np.ix_(which, which)], sums=sums)
+    def some(self, index: Ints) -> JointEstimates:
+        sums = None if self.sums is None else self.sums[index]
+        return replace(self, value=self.value[index], covariance=self.covariance[np.ix_(index, index)], sums=sums)
 
     def errors(self, first: Ints, second: Ints) -> Floats:
         """Standard errors of the differences of pairs (pairs,), with the divisor units − 1; 0 where they are one.
@@ -129,7 +129,7 @@ class JointEstimates:
 
 
 def _error_of(difference: Floats, variance: Floats, both: Floats, units: int) -> Floats:
-    """Standard errors of differences, whose `variance` float addition left over where it is tiny beside `both`."""
+    """Standard errors of differences. A `variance` that is tiny beside `both` is float rounding and counts as 0."""
     constant = variance <= NO_VARIANCE * both
     spread = np.where(constant, 0.0, variance * (units / max(units - 1, 1)))
     differs = np.abs(difference) > NO_VARIANCE**0.5 * np.sqrt(both)
@@ -149,7 +149,9 @@ def may_differ_in_fewer(clusters: int, sums: Floats, first: Ints, second: Ints) 
 
 
 def _clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
-    """Clusters in which the first of two policies has more than the second, and less, (2, pairs); `sums`: (K, G)."""
+    """The numbers of clusters in which the first of two policies has more, and less, than the second, (2, pairs);
+    `sums`: (K, G).
+    """
     counts = np.zeros((2, len(first)))
     step = max(1, PAIRS_AT_ONCE // max(1, sums.shape[1]))
     for start in range(0, len(first), step):
@@ -175,7 +177,7 @@ def covariance_of(influences: Iterable[Floats]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _PairClaims:
-    """What is claimed about pairs of policies, all of it true in `level` of all runs.
+    """Claims about pairs of policies, which are all true together in a share `level` of runs.
 
     `first`, `second` (pairs,): places of the policies; `difference`: first minus second; `error`; `critical`: of an
     interval difference ± critical · error; the intervals of all pairs hold at once; `differs` (pairs,) bool: they are
@@ -204,7 +206,7 @@ class _PairClaims:
 
     @cached_property
     def better(self) -> NDArray[np.bool_]:
-        """Whether one policy is told to be better than another (K, K)."""
+        """Whether one policy is shown to be better than another (K, K)."""
         table = np.zeros((self.policies, self.policies), bool)
         up, down = self.differs & (self.difference > 0), self.differs & (self.difference < 0)
         table[self.first[up], self.second[up]] = True
@@ -235,8 +237,8 @@ def _to_one(estimates: JointEstimates, reference: int, settings: Settings) -> _P
 def _rank_sets(tests: _PairClaims, copies: Ints | None = None) -> tuple[Ints, Ints]:
     """The ranks (K,), (K,) from and to which each policy may have, 1 the best; all sets hold at once.
 
-    From 1 + how many are told to be better, to how many are not told to be worse. `copies` (K,): how many policies each
-    stands for.
+    From 1 + the number of policies shown to be better, to the number not shown to be worse. `copies` (K,): how many
+    policies each stands for.
     """
     many = np.ones(tests.policies, np.int64) if copies is None else copies
     return 1 + many @ tests.better, many.sum() - tests.better @ many
@@ -311,7 +313,9 @@ def _screened(gap: Floats, error: Floats, kish: float) -> Floats:
 
 
 def bonferroni(difference: Floats, error: Floats, kish: float) -> Floats:
-    """Two-sided p-values (K,) of more differences to a policy named beforehand than can be taken together."""
+    """Two-sided p-values (K,) of differences to a policy named beforehand, by Bonferroni's bound, where they are too
+    many for a joint critical value.
+    """
     size = np.divide(np.abs(difference), error, out=np.zeros(len(error)), where=error > 0)
     return np.minimum(1.0, both_tails(normal_size(size, kish - 1)) * max(1, len(error) - 1))
 
@@ -382,7 +386,7 @@ def _largest(
 
 @dataclass(frozen=True)
 class Standing:
-    """Who takes part: those that can lead, who does, and the baseline of the others."""
+    """The policies that take part: those that can lead, the leader, and the baseline."""
 
     among: Sequence[int]
     leader: int
@@ -392,8 +396,8 @@ class Standing:
 def significance(
     sample: WholeSample, series: Series, standing: Standing, covariance: Floats | None, settings: Settings
 ) -> tuple[Floats, float]:
-    """What is told of the policies (7, P) by one metric, NaN: nothing; and the critical value that differences to the
-    baseline share, NaN without one.
+    """The claims about the policies by one metric, rows (7, P) with NaN where there is none, and the shared critical
+    value of differences to the baseline, NaN without one.
 
     The lowest and the highest rank of each; 1 where it is not told apart from the leader; the p-value of its difference
     to the leader, adjusted for all pairs, and to the baseline, adjusted for all differences to it, with the limits that
@@ -491,7 +495,7 @@ def _cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
 
 
 def _trials_of(sample: WholeSample, series: Series) -> int | None:
-    """How many examples the values are shares of, where each is a unit of 0 or 1 and all are over the same."""
+    """The number of examples, where every value is a share of the same examples and each is a unit of 0 or 1."""
     alone = sample.independent and sample.units.strata is None
     if not (alone and series.metric.column.rate and series.statistics.shape[1] == 2):
         return None

@@ -1,4 +1,4 @@
-"""What a reader of the result tables must know: which examples, metrics and intervals are not as usual, and why."""
+"""The notes on result tables: examples, metrics and intervals that are unusual, and why."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.strata import Strata
 
 MOST_STRATA = 4
-"""Strata that a note names."""
+"""The most strata that a note names."""
 BATCHED = 1.5
-"""Seconds of waiting over seconds of the device, above which calls have shared a batch."""
+"""The ratio of waiting to device seconds above which calls count as batched."""
 BATCHED_SECONDS = "batched_seconds"
 LONG = 0.05
-"""Share of the examples that carries half of a sum of seconds, up to which a note says so."""
+"""The largest share of the examples that may carry half of a sum of seconds for a note."""
 SORTED_AT_ONCE = 16
 """Policies whose seconds are sorted at once; only memory depends on it."""
 WAITING, DEVICE = "latency_s", "device_s"
@@ -45,7 +45,7 @@ def notes_of(
 
 
 def notes_on_units(n: int, units: int, kish: float) -> Iterator[Note]:
-    """What is said of n examples in so many resampling units; warnings where these are, or are worth, few clusters."""
+    """Notes on n examples in clusters; warnings where the clusters, or their effective number, are few."""
     clusters = f"{units} clusters of {n} examples"
     clusters += f", worth {kish:.3g} of equal size" if units < n and kish < 0.95 * units else ""
     if units == 1:
@@ -103,7 +103,7 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
 
 
 def on_seconds(sample: WholeSample) -> Iterator[Note]:
-    """Seconds that were measured while other calls ran on the same device add up to no user's wait."""
+    """A note on seconds measured while other calls ran on the same device, whose sum is no user's wait."""
     means = {metric.name: sample.estimates[m] for m, metric in enumerate(sample.metrics)}
     if WAITING not in means or DEVICE not in means:
         return
@@ -117,7 +117,7 @@ def on_seconds(sample: WholeSample) -> Iterator[Note]:
 
 
 def _on_long_calls(sample: WholeSample) -> Iterator[Note]:
-    """Means of seconds that rest on a few examples: a log without these would have another mean."""
+    """Notes on means of seconds that a few examples dominate."""
     for m, metric in enumerate(sample.metrics):
         if metric.name != WAITING or sample.units.examples < 1 / LONG:
             continue
@@ -137,7 +137,7 @@ def _on_long_calls(sample: WholeSample) -> Iterator[Note]:
 
 
 def of_batches(waiting: float, device: float, whose: str = "") -> str:
-    """What is said beside a sum of seconds that were measured in batches."""
+    """The note on a sum of seconds that were measured in batches."""
     seen = f"{whose}{waiting:.3g} s of waiting, {device:.3g} s of the device"
     return f"seconds were measured while calls shared batches ({seen}): their sum is not what one user would wait"
 

@@ -27,9 +27,9 @@ class Statistic:
     """One number of an example. `policy` and `label` are indices, -1 where it has none.
 
     Kinds: `sum` the value, 0 where null; `has` 1 where there is a value; `size` 1 for every example; `judged` 1 where
-    any policy is judged; `used` 1 where the policy's F1 counts the example; `tp`, `pred`, `support` the share of a
-    label predicted where it is gold, predicted at all, and gold, over these; `gold` the label's gold over those judged
-    for any policy.
+    any policy has a value in one of the columns that `key` names, apart by spaces; `used` 1 where the policy's F1
+    counts the example; `tp`, `pred`, `support` the share of a label predicted where it is gold, predicted at all, and
+    gold, over these; `gold` the label's gold over those judged for any policy.
     """
 
     kind: str
@@ -42,6 +42,12 @@ def _used(chunk: Chunk, policies: Ints) -> np.ndarray:
     """Examples that each policy's F1 counts (policies, E): gold known and the outcome judged."""
     known = np.broadcast_to(_gold(chunk) >= 0, (len(policies), len(chunk)))
     return known & ~np.isnan(chunk.values("correct", policies)) if chunk.has("correct") else known
+
+
+def _judged(chunk: Chunk, columns: Sequence[str]) -> np.ndarray:
+    """Whether some policy has a value in one of the columns (E,); without columns every example is judged."""
+    values = [chunk.values(name, np.arange(chunk.policies)) for name in columns]
+    return np.any([~np.isnan(column).all(axis=0) for column in values] or [np.ones(len(chunk), bool)], axis=0)
 
 
 def _gold(chunk: Chunk) -> Ints:
@@ -57,7 +63,7 @@ ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
     "sum": lambda chunk, key, label, who: np.nan_to_num(chunk.values(key, who)),
     "has": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who)),
     "size": lambda chunk, key, label, who: np.ones((1, len(chunk))),
-    "judged": lambda chunk, key, label, who: chunk.judged[None],
+    "judged": lambda chunk, key, label, who: _judged(chunk, key.split())[None],
     "used": lambda chunk, key, label, who: _used(chunk, who),
     "tp": lambda chunk, key, label, who: _predicted(chunk, who, label, _used(chunk, who) & (_gold(chunk) == label)),
     "pred": lambda chunk, key, label, who: _predicted(chunk, who, label, _used(chunk, who)),
@@ -89,7 +95,7 @@ class _Named:
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The metrics that it is made of: itself alone."""
+        """The metrics that this one is computed from: only itself."""
         return (self,)
 
     @property
@@ -211,7 +217,7 @@ class _Ratio(_Named):
 
 
 Metric = Mean | F1 | _Ratio
-"""Names its `statistics`, those that add up to the number of its examples, and the function of their sums."""
+"""A metric: its `statistics`, those that count its examples, and the function of their sums."""
 
 
 def catalogue(
@@ -264,9 +270,9 @@ def cost_column(
     stands for another ranks only where that one is known nowhere.
     """
     if cost is not None:
-        return cost_named(cost, columns)
+        return cost_named(cost, columns, anywhere)
     costs = ranking_costs(columns) or ranking_costs()
-    able = (one for one in costs if known(one.name) and not (one.stands_for and anywhere(one.stands_for)))
+    able = (one for one in costs if known(str(one.metric)) and not (one.stands_for and anywhere(one.stands_for)))
     return next(able, costs[-1])
 
 

@@ -15,13 +15,13 @@ from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
 from toolkit.stats.metrics.strata import Strata
 
 CHUNK = 4096
-"""Examples (or resampling units) worked on at once. Part of the definition of the resamples: do not vary it."""
+"""Examples (or resampling units) in a chunk. It is part of the definition of the resamples: do not change it."""
 
 PART_BYTES = 64 * 2**20
-"""Outcomes (as float64) that are put together before they are kept; only memory and speed depend on it."""
+"""Outcomes (as float64) in a stored part; only memory and speed depend on it."""
 
 ANSWER = "word"
-"""The column of answers, as numbers that stand for the same answer under every policy of an example."""
+"""The column of answers as numbers; equal numbers mean equal answers of an example under all policies."""
 
 Key = str | int
 """A column of outcomes, or the number of a label whose predicted share is meant."""
@@ -179,7 +179,7 @@ class Store:
             self.chunks.append(Chunk(unit[first:last], labels, policies, parts))
 
     def only(self, keys: Sequence[str]) -> Store:
-        """The same with some of its numeric columns."""
+        """The store with only some of its numeric columns."""
         return Store(self._sources, self.unit, self._gold, self.policies, keys, self.strata)
 
     @classmethod

@@ -28,15 +28,15 @@ COUNT_ROWS = 256
 """Resamples drawn by one generator. Part of the definition of the resamples: do not vary it."""
 
 COUNTED_AT_ONCE = 2**14
-"""Numbers that one call counts, of as many resamples as that makes; only speed depends on it."""
+"""Counts in one call, for as many resamples as they make; only speed depends on it."""
 
 KEEP_COUNTS = 256 * 2**20
-"""Counts are drawn once and kept up to this many bytes; beyond it only the last chunk's are kept."""
+"""The most bytes of counts that stay in memory; beyond them, only those of the last chunk do."""
 
 THREADS = min(8, os.cpu_count() or 1)
 
 Counts = NDArray[np.uint8]
-"""How often a unit is drawn. The probability of more than 255 times is below 10^-500."""
+"""The type of a count of draws of a unit. The probability of more than 255 is below 10^-500."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,11 @@ def check_level(level: float) -> None:
 
 
 ROUNDING = 1e-12
-"""A limit that is no farther from the margin lies on it."""
+"""The largest distance from the margin at which a limit counts as on it."""
 
 
 def check_margin(margin: float) -> None:
-    """Raises ThinkbackError where a margin is no difference in accuracy, such as one in points."""
+    """Raise ThinkbackError for a margin that is not a difference in accuracy, such as one given in points."""
     if not 0 <= margin < 1:
         raise InvalidError(
             f"{argument('margin')} is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
@@ -89,7 +89,7 @@ def check_margin(margin: float) -> None:
 
 
 UNSEEN = 0.01
-"""Probability with which losses as frequent as a margin are met by no example, where these are ruled out."""
+"""The probability that no example shows a loss as frequent as the margin, at which such losses count as ruled out."""
 
 
 def fewest_examples(margin: float) -> int | None:
@@ -151,7 +151,7 @@ class Resamples:
         return out
 
     def by_rows(self) -> Iterator[Counts]:
-        """The same counts for all units at once, (up to 256 resamples, units), resample after resample."""
+        """The counts for all units, (up to 256 resamples, units), block after block of resamples."""
         for row, start in enumerate(range(0, self.resamples, COUNT_ROWS)):
             out = np.empty((min(COUNT_ROWS, self.resamples - start), self.units), np.uint8)
             for chunk, size in enumerate(self.sizes):

@@ -1,4 +1,4 @@
-"""The first pass: which statistics differ, what they add up to, and what is known of their values."""
+"""The first pass over the outcomes: distinct statistics, their sums, and facts on their values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from toolkit.stats.metrics.spill import Floats, Ints
 from toolkit.stats.metrics.strata import effective_units
 
 SCAN_ROWS = 256
-"""Statistics built at once in the first pass; only memory depends on it."""
+"""Statistics in one batch of the first pass; only memory depends on it."""
 
 ADDED_BYTES = 512 * 2**20
-"""Clusters' sums held at once."""
+"""Sums over clusters in memory at one time."""
 
 TOTAL_BITS, SUM_BITS = 46, 40
 """Significant bits of sums over the whole sample (14 decimal digits) and of resampled ones (12): float addition leaves
@@ -26,7 +26,7 @@ nothing over in them, and tables show far fewer."""
 
 
 def kish_number(unit: Ints) -> float:
-    """How many clusters of equal size those of the examples are worth, (Σn)²/Σn² (Kish); `unit` (E,)."""
+    """The effective number of clusters, (Σn)²/Σn² (Kish); `unit` (E,)."""
     _, sizes = np.unique(unit, return_counts=True)
     return len(unit) ** 2 / float(sizes @ sizes)
 
@@ -63,7 +63,7 @@ class Units:
 
     @property
     def heaviest(self) -> float:
-        """The largest part of all that one example counts."""
+        """The largest share of the total weight that one example has."""
         return float((1.0 if self.weight is None else self.weight.max()) / self.examples)
 
     def over_strata(self, rows: Floats, start: int = 0) -> Floats:
@@ -73,23 +73,23 @@ class Units:
         here = self.stratum[start : start + rows.shape[1]]
         return np.stack([rows[:, here == place].sum(axis=1) for place in range(self.depth)])
 
-    def by_stratum(self, statistics: Sequence[Statistic], of: Callable[[Floats], Floats]) -> Floats:
+    def by_stratum(self, statistics: Sequence[Statistic], function: Callable[[Floats], Floats]) -> Floats:
         """Sums (strata, rows) over the units of each stratum of a function of the statistics' rows."""
         start, total = 0, np.zeros(0)
         for rows in self.chunks(statistics):
-            part = self.over_strata(of(rows), start)
+            part = self.over_strata(function(rows), start)
             total, start = part if not start else total + part, start + rows.shape[1]
         return total
 
-    def residuals(self, statistics: Sequence[Statistic], of: Callable[[Floats], Floats]) -> Iterator[Floats]:
-        """A linear function `of` the statistics' rows, chunk after chunk, less its mean within each stratum where there
-        are several: in one these functions add up to 0.
+    def residuals(self, statistics: Sequence[Statistic], function: Callable[[Floats], Floats]) -> Iterator[Floats]:
+        """A linear `function` of the statistics' rows, chunk after chunk, less its mean within each stratum where there
+        are several: in one stratum such a function adds up to 0.
         """
         mean, start = None, 0
         if self.stratum is not None:
-            mean = (self.by_stratum(statistics, of) / np.bincount(self.stratum)[:, None]).T
+            mean = (self.by_stratum(statistics, function) / np.bincount(self.stratum)[:, None]).T
         for rows in self.chunks(statistics):
-            moved = of(rows)
+            moved = function(rows)
             if self.stratum is not None and mean is not None:
                 moved = moved - mean[:, self.stratum[start : start + rows.shape[1]]]
             start += rows.shape[1]
@@ -110,7 +110,7 @@ class Units:
             yield number, part, self.weighed(rows, number)
 
     def unweighed(self, statistics: Sequence[Statistic], most: int) -> Iterator[tuple[int, slice, Floats]]:
-        """The same, where every example counts once."""
+        """The parts as of `parts`, where every example counts once."""
         cuts = [slice(i, min(i + most, len(statistics))) for i in range(0, len(statistics), most)]
         if self.plain:
             for number, chunk in enumerate(self._store.chunks):
@@ -160,7 +160,7 @@ class Units:
 
 @dataclass(frozen=True)
 class Scan:
-    """What one pass over the units learns of each distinct statistic."""
+    """The facts of one pass over the units about each distinct statistic."""
 
     statistics: tuple[Statistic, ...]
     index: dict[Statistic, int]  # every statistic given -> its first equal in `statistics`
@@ -171,9 +171,9 @@ class Scan:
     binary: NDArray[np.bool_]  # (S,) only 0 and 1
     integer: NDArray[np.bool_]  # (S,) only integers, whose sums are exact
 
-    def totals(self, wanted: Sequence[Sequence[Statistic]]) -> Floats:
+    def totals(self, statistics: Sequence[Sequence[Statistic]]) -> Floats:
         """Sums over all units (policies, statistics) of so many statistics of each policy."""
-        return self.total[[[self.index[one] for one in row] for row in wanted]]
+        return self.total[[[self.index[one] for one in row] for row in statistics]]
 
 
 def significant(values: Floats, bits: int) -> Floats:

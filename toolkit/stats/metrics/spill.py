@@ -68,7 +68,7 @@ class Keeper:
         self._held = 0
 
     def keep(self, values: Floats) -> SpilledTable:
-        """A table (R, E), exactly. ThinkbackError where the temporary file can't be written."""
+        """Store a table (R, E) without loss. ThinkbackError where the temporary file cannot be written."""
         array = _compact(values)
         if isinstance(array, float):
             return SpilledTable(None, np.dtype(np.float64), values.shape[1], value=array)

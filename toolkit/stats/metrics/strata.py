@@ -1,4 +1,4 @@
-"""Strata: parts of the examples whose sizes are no luck, such as data sets, and what an example of each counts.
+"""Strata: parts of the examples with fixed sizes, such as data sets, and the weight of an example in each.
 
 Resamples draw as many units of each stratum as it has, and variances are those within strata (W. G. Cochran, Sampling
 Techniques, 3rd edition, 1977, chapter 5). Means may weigh strata other than by their sizes: then each example counts
@@ -18,7 +18,9 @@ FEWEST_UNITS = 20
 """A stratum with fewer resampling units is drawn together with others: alone it would show too little variance."""
 
 FEWEST_WEIGHED = 2
-"""The same where strata have weights: together, strata of unlike weights would vary by these."""
+"""The least number of units of a stratum that is drawn alone, where strata have weights: joined strata of different
+weights would vary by the weights.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +42,7 @@ class Strata:
 
     @property
     def count(self) -> int:
-        """Strata that are drawn each by itself."""
+        """The number of strata that are drawn separately."""
         return int(self.number.max(initial=-1)) + 1
 
     @classmethod

@@ -1,7 +1,7 @@
 // The example browser: what two policies did with every example, filtered, and one after the other.
 
 const SHOWN = {
-  all: "all examples", fix: "fixes: only the first is right", flip: "flips: only the second is right",
+  all: "all examples", fix: "fixes: the first does better", flip: "flips: the second does better",
   other: "disagreements: their answers differ", exhausted: "exhausted: the log ran out for one of them",
   none: "no policy is right", some: "some policies are right, some are not",
 };

@@ -35,7 +35,7 @@ function pointOf(number, quality, cost) {
     cost_low: scaled(cost, cost.low[number]), cost_high: scaled(cost, cost.high[number]),
     told: withLimits(quality, quality.estimate[number], quality.low[number], quality.high[number]),
     price: withLimits(cost, cost.estimate[number], cost.low[number], cost.high[number]),
-    state: [one.leads ? "leads" : one.ties ? "ties with the leader" : "", on ? "picked" : ""].filter(Boolean).join(", "),
+    state: [one.leads ? "leads" : one.ties ? "not told apart from the leader" : "", on ? "picked" : ""].filter(Boolean).join(", "),
     size: on ? 170 : 80, opacity: some && !on ? 0.45 : 1,
     bar: on || (!some && current().policies.length <= 60) ? 0.55 : 0.12,
   };

@@ -2,7 +2,7 @@
 
 const ONLY = {
   all: ["all policies", () => true],
-  tied: ["the leader and its ties", (one) => one.leads || one.ties],
+  tied: ["the leader and those not told apart from it", (one) => one.leads || one.ties],
   front: ["on the Pareto front", (one) => one.front],
   real: ["without those that see gold", (one) => !one.diagnostic],
 };

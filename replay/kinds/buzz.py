@@ -1,0 +1,440 @@
+"""Kind `buzz`: when to act on a text that is revealed word by word, from checks of its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import LogBlock
+from replay.data.contents import Contents
+from replay.data.needs import Needs, rows_of
+from replay.engine import outcome as ends
+from replay.engine.calls import PolicyPath, path_of_rows
+from replay.engine.costs import AT, RowCalls
+from replay.kinds.checks import REFUTED, REVISION, STREAM, Checks, Followed, follow
+from replay.policies.base import Evaluator, Policy, Stage, errors_of
+from replay.policies.remarks import Counts, Remark, RemarkKind
+from toolkit.columns import OutcomeColumn, find
+from toolkit.errors import ConflictError, InvalidError, MismatchError, UnsuitableError, listed, quote
+from toolkit.log import Log, collect
+from toolkit.log.contract.schema import TEXT_LABELS
+from toolkit.settings import Checked, from_table, setting
+
+TABLE = "checks"
+CLOSE = 1e-9
+SHARES = {20: 0.2, 40: 0.4}
+"""Shares of a text within which a buzz is near the word that first shows the error, by how columns name them."""
+MEASURED = (
+    "found", "false_alarm", "error_extracted", "position", "deviation", "premature",
+    *(f"{kind}_{share}" for share in SHARES for kind in ("within", "by")),
+    "claims_right", "claims_judged", "serial_calls", "busy_s",
+)  # fmt: skip
+UNIT_COLUMNS = {"per_unit": (), "words_per": ("unit_words",), "per_entity": ("unit_entities",)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimCap(Checked):
+    """Claims of each unit: a number, one for so many words, or so many for each named entity. One of them is given."""
+
+    per_unit: int | None = setting(None, low=0)
+    words_per: int | None = setting(None, low=1)
+    per_entity: int | None = setting(None, low=0)
+
+    @property
+    def key(self) -> str:
+        return next(key for key in UNIT_COLUMNS if getattr(self, key) is not None)
+
+    def of(self, checks: Checks) -> np.ndarray:
+        """The cap (G,) in the unit of each claim."""
+        if self.words_per is not None:
+            return np.ceil(checks.per_claim("unit_words") / self.words_per)
+        if self.per_entity is not None:
+            return checks.per_claim("unit_entities") * self.per_entity
+        return np.full(len(checks.claims.row), float(self.per_unit or 0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevisionCap(Checked):
+    """Claims of the revisions, from the C that were followed in the stream: max(slack − C, 0), or
+    max(⌈length / words_per⌉ − discount · C, 0).
+    """
+
+    slack: int | None = setting(None, low=0)
+    words_per: int | None = setting(None, low=1)
+    discount: float = setting(0.0, low=0)
+
+    def of(self, followed: np.ndarray, length: np.ndarray) -> np.ndarray:
+        """The cap (E,), NaN where a text's length is not logged."""
+        if self.slack is not None:
+            return np.maximum(self.slack - followed, 0).astype(float)
+        return np.maximum(np.ceil(length / (self.words_per or 1)) - self.discount * followed, 0.0)
+
+
+def _claim_cap(given: object, place: str) -> int | ClaimCap | None:
+    cap = _cap(given, place or "max_claims", ClaimCap, "{ per_unit = 3 }, { words_per = 4 } or { per_entity = 3 }")
+    if isinstance(cap, ClaimCap) and sum(getattr(cap, key) is not None for key in UNIT_COLUMNS) != 1:
+        raise InvalidError("`max_claims` takes one of `per_unit`, `words_per` and `per_entity`")
+    return cap
+
+
+def _revision_cap(given: object, place: str) -> int | RevisionCap | None:
+    cap = _cap(given, place or "revisions", RevisionCap, "{ slack = 15 } or { words_per = 4, discount = 1 }")
+    if isinstance(cap, RevisionCap) and (cap.slack is None) == (cap.words_per is None):
+        raise InvalidError("`revisions` takes one of `slack` and `words_per`")
+    return cap
+
+
+def _cap(given: Any, place: str, kind: type, form: str) -> Any:
+    if given is None or isinstance(given, kind):
+        return given
+    if isinstance(given, Mapping):
+        return from_table(kind, given, place)
+    if isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 0:
+        return int(given)
+    raise InvalidError(f"`{place}` is {quote(given)}; it takes a number of claims, or {form}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Buzz(Policy, kind="buzz"):
+    """Acts on a text at the refutation of its `patience`-th claim, and says `refuted`; else `supported`.
+
+    A claim is followed up to a verdict or `max_rounds`; a refutation counts from `confidence` on. `max_claims` is of
+    the stream, of the text or of each unit; `revisions` of the passes over the whole text, reached where nothing was
+    acted on. With `words_per_second` the stream does not wait. `to_end`: the whole stream is paid.
+    """
+
+    pool: str | None = setting(None, what="a name")
+    max_claims: int | ClaimCap | None = setting(None, read=_claim_cap)
+    max_rounds: int | None = setting(None, low=1)
+    confidence: float = setting(0.0, low=0, high=1)
+    revisions: int | RevisionCap | None = setting(None, read=_revision_cap)
+    patience: int = setting(1, low=1)
+    words_per_second: float | None = setting(None, above=0)
+    to_end: bool = False
+    on_missing: str = setting("partial", choices=("partial", "use_available"))
+    sees_verdicts: bool = setting(True, key=False)  # whether extractor and revisor may have been shown verdicts
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        with errors_of(self.name):
+            object.__setattr__(self, "max_claims", _claim_cap(self.max_claims, ""))
+            object.__setattr__(self, "revisions", _revision_cap(self.revisions, ""))
+
+    @property
+    def columns(self) -> tuple[OutcomeColumn, ...]:
+        return (*(find(name) for name in MEASURED), find("rounds"), find("queries"), find("claim_accuracy"))
+
+    @property
+    def top_level_only(self) -> str:
+        return f"kind `{self.kind}`, whose answer is of a whole text: give it a `[[policy]]` of its own"
+
+    # ---- a log ----
+
+    def resolve(self, contents: Contents) -> Self:
+        with errors_of(self.name):
+            pool = contents.table_pool(TABLE, self.pool)
+            if isinstance(self.max_claims, ClaimCap):
+                for column in ("unit", *UNIT_COLUMNS[self.max_claims.key]):
+                    if contents.nulls(TABLE, pool, column, "stage = 'stream'"):
+                        raise UnsuitableError(
+                            f"pool `{pool}` of `{TABLE}` has rows of the stream without `{column}`, which `max_claims` "
+                            "reads"
+                        )
+        return self.filled(pool=pool, sees_verdicts=contents.pool_setting(pool, "sees") != "claims")
+
+    def needs(self, contents: Contents) -> Needs:
+        columns = ["stage", "position", "verdict", "confidence", "matches_error", "gold_verdict"]
+        columns += ["unit", *UNIT_COLUMNS[self.max_claims.key]] if isinstance(self.max_claims, ClaimCap) else []
+        examples = ["gold_error", "gold_position", "length"]
+        answers = Needs(example_columns=frozenset(examples), answers=frozenset(TEXT_LABELS))
+        return rows_of(TABLE, str(self.pool), *columns) | answers
+
+    def explained(self, contents: Contents) -> Needs:
+        return rows_of(TABLE, str(self.pool), "claim_text")
+
+    def check_log(self, log: Log, contents: Contents) -> None:
+        """Raise where gold is of texts, and says otherwise than `gold_error`."""
+        names = ["example_id", "labels", "gold", "gold_error"]
+        gold = pl.when("gold_error").then(pl.lit("refuted")).otherwise(pl.lit("supported"))
+        unlike = log.scan("examples", names).filter(
+            pl.col("labels").list.sort() == sorted(TEXT_LABELS),
+            pl.col("gold_error").is_not_null(),
+            pl.col("gold") != gold,
+        )
+        for example, says in collect(unlike.select("example_id", "gold").sort("example_id").head(1), log).rows():
+            raise MismatchError(
+                f"examples: `{example}` has gold `{says}` and another `gold_error`: correct one of them"
+            )
+
+    # ---- a block ----
+
+    def _checks(self, on: Evaluator) -> Checks:
+        rows = on.block.tables[TABLE, str(self.pool)]
+        return on.once((TABLE, self.pool), lambda: Checks(rows))
+
+    def _followed(self, checks: Checks, length: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The claims that are followed (G,) bool, the cap of each in the stream (G,), and that of revisions (E,);
+        infinite where there is none.
+        """
+        claims, stream = checks.claims, checks.claims.stage == STREAM
+        cap, place = np.full(len(claims.row), np.inf), checks.in_text
+        if isinstance(self.max_claims, ClaimCap):
+            cap, place = self.max_claims.of(checks), checks.in_unit
+        elif self.max_claims is not None:
+            cap = np.full(len(claims.row), float(self.max_claims))
+        followed = claims.named & stream & (place < cap)
+        last = np.full(checks.examples, np.inf)
+        if isinstance(self.revisions, RevisionCap):
+            last = self.revisions.of(checks.count(followed), length)
+        elif self.revisions is not None:
+            last = np.full(checks.examples, float(self.revisions))
+        followed |= claims.named & ~stream & (checks.in_text < np.nan_to_num(last, nan=np.inf)[claims.example])
+        return followed, cap, last
+
+    def _way(self, on: Evaluator) -> tuple[Followed, np.ndarray, np.ndarray]:
+        """What it follows and pays, the cap of each claim in the stream (G,), and that of revisions (E,)."""
+
+        def way() -> tuple[Followed, np.ndarray, np.ndarray]:
+            checks = self._checks(on)
+            followed, cap, last = self._followed(checks, _numbers(on.block, "length"))
+            reach = self.revisions != 0
+            done = follow(checks, followed, self.max_rounds, self.confidence, self.patience, reach, self.to_end)
+            return done, cap, last
+
+        return on.once(("way", self.cache_key), way)
+
+    def path(self, on: Evaluator) -> PolicyPath:
+        block, checks = on.block, self._checks(on)
+        way, cap, last = self._way(on)
+        buzzed, length = way.buzz >= 0, _numbers(block, "length")
+        ends_short = self._short(way, cap, last)
+        reason = np.where(checks.rows.size == 0, 1, 0)
+        position = _at(checks.rows.numbers("position"), way.buzz)
+        if self.words_per_second is not None:
+            ran = checks.claim == _at(checks.claim, way.buzz, -1)[checks.rows.example]
+            ran &= checks.time <= way.at[checks.rows.example]
+            waited = np.bincount(
+                checks.rows.example, weights=np.where(ran, checks.seconds, 0.0), minlength=checks.examples
+            )
+            position = np.minimum(np.ceil(position + self.words_per_second * waited), length)
+            reason = np.where(buzzed & np.isnan(position) & (reason == 0), 2, reason)
+        reason = np.where(np.isnan(last) & ~way.in_stream & (reason == 0), 3, reason)
+        if self.on_missing == "partial":
+            for number, short in enumerate(ends_short, 4):
+                reason = np.where(short & (reason == 0), number, reason)
+        exhausted = np.where(ends_short[0] | ends_short[1], ends.EXHAUSTED, ends.CAP)
+        gold = _numbers(block, "gold_error")
+        path = path_of_rows(
+            block, RowCalls(table=TABLE, pool=str(self.pool)), way.paid, reason.astype(np.int16), self._reasons(),
+            np.where(buzzed, ends.RULE, exhausted), self._measured(block, way, position, gold),
+            np.where(buzzed, block.word("refuted"), block.word("supported")),
+            np.where(np.isnan(gold), np.nan, buzzed == (gold == 1)),
+        )  # fmt: skip
+        seconds = checks.along(checks.seconds, way.paid)
+        path.outcome.costs[:, AT["latency_s"]] = np.where(reason == 0, seconds, path.outcome.costs[:, AT["latency_s"]])
+        return path
+
+    def _reasons(self) -> tuple[str, ...]:
+        pool = f"pool `{self.pool}` of `{TABLE}`"
+        return (
+            "served", f"{pool} has no row", "seconds of a claim or the text's `length` are not logged",
+            "the text's `length` is not logged, which `revisions` needs",
+            f"{pool} has a claim with fewer rounds than `max_rounds` and no verdict",
+            f"{pool} has fewer claims than the cap, and no row that says that there are no more",
+            f"{pool} has revisions that followed other verdicts than those of the policy",
+        )  # fmt: skip
+
+    def _short(self, way: Followed, cap: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where (E,) the log ends before the policy does: in a claim, in a stage or unit, or before revisions that
+        followed other verdicts.
+        """
+        checks, claims = way.checks, way.checks.claims
+        at, reached = way.at, ~way.in_stream & (self.revisions != 0)
+        any_revision = np.bincount(claims.example[claims.stage == REVISION], minlength=checks.examples) > 0
+        reached &= any_revision | (np.isfinite(last) & (last > 0))
+        met = (way.run > 0) & claims.named & ((claims.stage == STREAM) | reached[claims.example])
+        open_claim = np.zeros(len(claims.row), bool)
+        if self.max_rounds is not None:
+            open_claim = met & (claims.decided >= claims.rounds) & (claims.rounds < self.max_rounds)
+            open_claim &= checks.time[claims.row + claims.rounds - 1] <= at[claims.example]
+        few = self._few_of_stream(way, cap) | self._few_of_revisions(way, last, reached)
+        stream = claims.named & (claims.stage == STREAM)
+        final, logged = way.last, claims.row + claims.rounds - 1
+        weak = (checks.verdict[final] == REFUTED) & ~way.refuted
+        other = (way.run == 0) | (checks.verdict[final] != checks.verdict[logged]) | weak
+        unlike = checks.count(stream & other) > 0
+        return checks.count(open_claim) > 0, few, unlike & reached & self.sees_verdicts
+
+    def _few_of_stream(self, way: Followed, cap: np.ndarray) -> np.ndarray:
+        """Where (E,) the stream, or a unit of it, ends below its cap without saying that there is no more."""
+        checks, claims = way.checks, way.checks.claims
+        if self.max_claims is None:
+            return np.zeros(checks.examples, bool)
+        stream = claims.stage == STREAM
+        by_unit = isinstance(self.max_claims, ClaimCap)
+        group, size = (
+            (checks.unit, int(checks.unit.max(initial=-1)) + 1) if by_unit else (claims.example, checks.examples)
+        )
+        named = np.bincount(group[stream & claims.named], minlength=size)
+        says = np.bincount(group[stream & ~claims.named], minlength=size) > 0
+        if not by_unit:
+            return (named < float(self.max_claims)) & ~says & ~way.in_stream  # type: ignore[arg-type]
+        end = np.zeros(size, np.int64)
+        np.maximum.at(end, group, checks.time[claims.row + claims.rounds - 1])
+        few = stream & (named[group] < cap) & ~says[group] & (end[group] < way.at[claims.example])
+        return checks.count(few) > 0
+
+    def _few_of_revisions(self, way: Followed, last: np.ndarray, reached: np.ndarray) -> np.ndarray:
+        checks, claims = way.checks, way.checks.claims
+        if self.revisions is None:
+            return np.zeros(checks.examples, bool)
+        revision = claims.stage == REVISION
+        named, says = checks.count(revision & claims.named), checks.count(revision & ~claims.named) > 0
+        return reached & (named < last) & ~says & (way.buzz < 0)
+
+    def _measured(
+        self, block: LogBlock, way: Followed, position: np.ndarray, gold: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Its own columns of outcomes (E,), NaN where there is no value."""
+        checks, buzzed = way.checks, way.buzz >= 0
+        matches = checks.per_claim("matches_error")
+        named = _at(matches, _at(checks.claim, way.buzz, -1))
+        right = buzzed & (gold == 1) & np.where(np.isnan(named), True, named == 1)
+        length, first = _numbers(block, "length"), _numbers(block, "gold_position")
+        with np.errstate(invalid="ignore", divide="ignore"):
+            deviation = np.where(right & (length > 0), (position - first) / length, np.nan)
+        known = ~np.isnan(deviation)
+        shares = {}
+        for name, share in SHARES.items():
+            shares[f"within_{name}"] = np.where(known, np.abs(deviation) <= share + CLOSE, np.nan)
+            shares[f"by_{name}"] = np.where(known, deviation <= share + CLOSE, np.nan)
+        calls = checks.rows.numbers("calls")
+        return {
+            "found": np.where(gold == 1, right, np.nan),
+            "false_alarm": np.where(gold == 0, buzzed, np.nan),
+            "error_extracted": self._extracted(way, matches, gold),
+            "position": np.where(buzzed, position, np.nan),
+            "deviation": deviation,
+            "premature": np.where(known, deviation < 0, np.nan),
+            **shares,
+            **_claims_judged(way),
+            "serial_calls": checks.along(calls, way.paid),
+            "busy_s": np.bincount(
+                checks.rows.example, weights=np.where(way.paid, checks.seconds, 0.0), minlength=checks.examples
+            ),
+        }
+
+    def _extracted(self, way: Followed, matches: np.ndarray, gold: np.ndarray) -> np.ndarray:
+        """Whether a claim of which a round was run names the error (E,)."""
+        checks = way.checks
+        ran = np.zeros(len(checks.claims.row), bool)
+        ran[checks.claim[way.paid]] = True
+        looked = checks.count(~np.isnan(matches)) > 0
+        return np.where((gold == 1) & looked, checks.count(ran & (matches == 1)) > 0, np.nan)
+
+    # ---- words ----
+
+    def ending(self, ending: str) -> str:
+        claims = "a claim was" if self.patience == 1 else f"{self.patience} claims were"
+        return {
+            "rule": f"{claims} refuted",
+            "cap": "no claim that it follows is left",
+            "exhausted": "the log ends before its caps",
+        }.get(ending, ending)
+
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
+        """The rounds that it paid, in their order."""
+        way, _, _ = self._way(on)
+        checks = way.checks
+        rows = np.flatnonzero(way.paid)
+        rows = rows[np.argsort(checks.time[rows])]
+        frame = checks.rows.frame[rows].select(
+            "stage", "position", "claim", "round", "claim_text", "verdict", "confidence", "matches_error"
+        )
+        acts = pl.Series("buzz", np.isin(rows, way.buzz[way.buzz >= 0]))
+        gold = _numbers(on.block, "gold_position")[0]
+        where = "" if np.isnan(gold) else f"; the error can be seen from word {gold:.0f} on"
+        yield Stage(f"`{self.name}`, the checks that it paid{where}", frame.with_columns(acts))
+
+    def remarks(self, block: LogBlock) -> Iterator[Remark]:
+        """What its numbers rest on."""
+        if self.max_claims is not None:
+            yield Remark(LATER_CLAIMS, str(self.pool))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestBuzz(Buzz, kind="best buzz"):
+    """The best time to act in hindsight, a diagnostic: of all rounds of claims, whatever their verdict, one whose claim
+    names the error, and of these the nearest to the word that first shows it. It does not act on a text without an
+    error, and pays all that is logged.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        plain = Buzz(name=self.name)
+        for key in ("max_claims", "max_rounds", "confidence", "revisions", "patience", "words_per_second", "to_end"):
+            if getattr(self, key) != getattr(plain, key):
+                raise self.refuse(f"`{key}` is no key of kind `{self.kind}`, which sees what comes", ConflictError)
+
+    @property
+    def diagnostic(self) -> str:
+        return "sees gold"
+
+    def _way(self, on: Evaluator) -> tuple[Followed, np.ndarray, np.ndarray]:
+        checks, block = self._checks(on), on.block
+        claims, every = checks.claims, np.ones(len(checks.time), bool)
+        matches = checks.per_claim("matches_error")[checks.claim] if len(every) else every
+        gold, first = _numbers(block, "gold_error")[checks.rows.example], _numbers(block, "gold_position")
+        distance = np.abs(checks.rows.numbers("position") - first[checks.rows.example])
+        may = claims.named[checks.claim] & (gold == 1) if len(every) else every
+        names = np.where(np.isnan(matches), True, matches == 1)
+        order = np.lexsort((checks.time, np.nan_to_num(distance, nan=np.inf), ~names, ~may, checks.rows.example))
+        buzz = np.full(checks.examples, -1, np.int64)
+        _, begin = np.unique(checks.rows.example[order], return_index=True)
+        best = order[begin]
+        best = best[may[best]] if len(best) else best
+        buzz[checks.rows.example[best]] = best
+        run = np.where(claims.named, claims.rounds, 1)
+        none = np.full(len(claims.row), np.inf)
+        return Followed(checks, run, np.zeros(len(run), bool), buzz, every), none, np.full(checks.examples, np.inf)
+
+    def _short(self, way: Followed, cap: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        none = np.zeros(way.checks.examples, bool)
+        return none, none, none
+
+
+def _numbers(block: LogBlock, column: str) -> np.ndarray:
+    """A column of examples (E,) as numbers, NaN for null."""
+    return block.examples[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+def _at(values: np.ndarray, rows: np.ndarray, fill: float = np.nan) -> np.ndarray:
+    """Values (R,) at some rows (E,), `fill` where the row is -1."""
+    if not len(values):
+        return np.full(len(rows), fill)
+    return np.where(rows >= 0, values[rows], fill)
+
+
+def _claims_judged(way: Followed) -> dict[str, np.ndarray]:
+    """How many claims of which a round was paid have a label of their own (E,), and how many got it."""
+    checks = way.checks
+    label = checks.gold_verdict
+    last = np.full(len(checks.claims.row), -1, np.int64)
+    np.maximum.at(last, checks.claim[way.paid], np.flatnonzero(way.paid))
+    judged = (last >= 0) & (label >= 0)
+    right = judged & (checks.verdict[last] == label)
+    return {"claims_right": checks.count(right).astype(float), "claims_judged": checks.count(judged).astype(float)}
+
+
+def _later_claims(pools: Counts) -> list[str]:
+    return [
+        f"later claims of {listed(sorted(pools))} were extracted knowing the logged ones: a cap that cuts claims is "
+        "exact at the end of a stage alone"
+    ]
+
+
+LATER_CLAIMS = RemarkKind("later_claims", _later_claims)

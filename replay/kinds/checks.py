@@ -1,0 +1,228 @@
+"""Checks of unfolding text, as arrays: which claims are followed, when one is refuted, what was paid until then.
+
+Rows are the R rows of a pool of `checks` in the order in which they happened: by example, the stream before the
+revisions, then by position, claim and round. A claim's rows have numbers from 0, its rounds. There are G claims and E
+examples; a `none` row is a claim of its own, in which nothing was extracted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import TableRows
+
+STREAM, REVISION = 0, 1
+NOT_ENOUGH, SUPPORTED, REFUTED, NO_CLAIM = range(4)
+STAGES = {"stream": STREAM, "revision": REVISION}
+VERDICTS = {"not_enough": NOT_ENOUGH, "supported": SUPPORTED, "refuted": REFUTED, "none": NO_CLAIM}
+NEVER = np.iinfo(np.int64).max
+"""The time of what does not happen."""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """The claims of a pool on a block, (G,) each: by example, then claim number.
+
+    `row`: where the rounds of each begin among the table's rows; `decided`: the round that supports or refutes it, or
+    its number of rounds.
+    """
+
+    example: np.ndarray
+    stage: np.ndarray
+    named: np.ndarray
+    row: np.ndarray
+    rounds: np.ndarray
+    decided: np.ndarray
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The checks of a pool on a block, with what policies share."""
+
+    rows: TableRows
+
+    @property
+    def examples(self) -> int:
+        return len(self.rows.size)
+
+    def _codes(self, column: str, codes: dict[str, int]) -> np.ndarray:
+        texts = self.rows.frame[column]
+        return texts.replace_strict(list(codes), list(codes.values()), return_dtype=pl.Int64).to_numpy()
+
+    @cached_property
+    def verdict(self) -> np.ndarray:
+        """Verdicts (R,) in the table's order."""
+        return self._codes("verdict", VERDICTS)
+
+    @cached_property
+    def gold_verdict(self) -> np.ndarray:
+        """The label of each claim (G,) itself, -1 where it was not annotated."""
+        label = self.rows.frame["gold_verdict"].replace_strict(list(VERDICTS), list(VERDICTS.values()), default=-1)
+        return label.fill_null(-1).to_numpy()[self.claims.row]
+
+    @cached_property
+    def stage(self) -> np.ndarray:
+        return self._codes("stage", STAGES)
+
+    @cached_property
+    def round(self) -> np.ndarray:
+        return self.rows.numbers("round").astype(np.int64)
+
+    @cached_property
+    def confidence(self) -> np.ndarray:
+        """Confidence (R,), 1 where none is logged."""
+        confidence = self.rows.numbers("confidence")
+        return np.where(np.isnan(confidence), 1.0, confidence)
+
+    @cached_property
+    def claim(self) -> np.ndarray:
+        """The claim of each row (R,), by number of `claims`."""
+        return np.cumsum(self.round == 0) - 1
+
+    @cached_property
+    def time(self) -> np.ndarray:
+        """The place of each row (R,) among all in the order in which they happened."""
+        frame, example = self.rows.frame, self.rows.example
+        keys = (self.round, frame["claim"].to_numpy(), frame["position"].to_numpy(), self.stage, example)
+        time = np.empty(len(example), np.int64)
+        time[np.lexsort(keys)] = np.arange(len(example))
+        return time
+
+    @cached_property
+    def claims(self) -> Claims:
+        first = np.flatnonzero(self.round == 0)
+        rounds = np.diff(np.append(first, len(self.round)))
+        ends = np.where(np.isin(self.verdict, (SUPPORTED, REFUTED)), self.round, NEVER)
+        decided = np.minimum.reduceat(ends, first) if len(first) else first
+        named = self.verdict[first] != NO_CLAIM
+        return Claims(
+            self.rows.example[first], self.stage[first], named, first, rounds, np.minimum(decided, rounds)
+        )  # fmt: skip
+
+    def ranks(self, group: np.ndarray, among: np.ndarray) -> np.ndarray:
+        """The place of each claim (G,) among those of its `group` (G,) that are `among` (G,) bool, by claim number."""
+        order = np.argsort(group, kind="stable")
+        counts = np.cumsum(among[order])
+        begin = np.concatenate([[True], np.diff(group[order]) != 0]) if len(order) else np.zeros(0, bool)
+        before = np.maximum.accumulate(np.where(begin, counts - among[order], 0))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = counts - before - 1
+        return rank
+
+    def per_claim(self, column: str) -> np.ndarray:
+        """A column (G,) that is the same on all rows of a claim; NaN for null."""
+        return self.rows.numbers(column)[self.claims.row]
+
+    @cached_property
+    def in_text(self) -> np.ndarray:
+        """The place of each claim (G,) among those of its stage and text that name one."""
+        return self.ranks(2 * self.claims.example + self.claims.stage, self.claims.named)
+
+    @cached_property
+    def unit(self) -> np.ndarray:
+        """The unit of each claim (G,) as a number over all texts, those of revisions aside."""
+        unit = self.per_claim("unit")
+        pairs = np.column_stack([self.claims.example, self.claims.stage, np.nan_to_num(unit, nan=-1)])
+        return np.unique(pairs, axis=0, return_inverse=True)[1].ravel() if len(pairs) else np.zeros(0, np.int64)
+
+    @cached_property
+    def in_unit(self) -> np.ndarray:
+        """The place of each claim (G,) among those of its unit that name one."""
+        return self.ranks(self.unit, self.claims.named)
+
+    def count(self, claims: np.ndarray) -> np.ndarray:
+        """Claims (G,) bool by example (E,)."""
+        return np.bincount(self.claims.example[claims], minlength=self.examples)
+
+    @cached_property
+    def seconds(self) -> np.ndarray:
+        return self.rows.numbers("latency_s")
+
+    @cached_property
+    def group(self) -> np.ndarray:
+        """What each claim (G,) runs side by side with: claims of a stream that begin at the same word of a text."""
+        claims = self.claims
+        position = self.rows.frame["position"].to_numpy()[claims.row]
+        alone = np.where(claims.stage == REVISION, np.arange(len(claims.row)), -1)
+        keys = np.column_stack([claims.example, claims.stage, position, alone])
+        return np.unique(keys, axis=0, return_inverse=True)[1].ravel() if len(keys) else np.zeros(0, np.int64)
+
+    def along(self, values: np.ndarray, paid: np.ndarray) -> np.ndarray:
+        """Values of rows (R,) along the path (E,): the rounds of a claim follow each other, claims of a group run side
+        by side, and each group takes as long as its slowest. NaN where a paid value is.
+        """
+        claims = self.claims
+        if not len(claims.row):
+            return np.zeros(self.examples)
+        total = np.add.reduceat(np.where(paid, values, 0.0), claims.row)
+        slowest = np.zeros(int(self.group.max()) + 1)
+        unknown = np.isnan(total)
+        np.maximum.at(slowest, self.group, np.where(unknown, 0.0, total))
+        example = np.zeros(len(slowest), np.int64)
+        example[self.group] = claims.example
+        out = np.bincount(example, weights=slowest, minlength=self.examples)
+        out[claims.example[unknown]] = np.nan
+        return out
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What a policy does with the claims: `run` (G,): rounds that it would run; `refuted` (G,): whether they end in a
+    refutation that counts; `buzz` (E,): the row of the one that it acts on, -1 where none is; `paid` (R,) bool.
+    """
+
+    checks: Checks
+    run: np.ndarray
+    refuted: np.ndarray
+    buzz: np.ndarray
+    paid: np.ndarray
+
+    @property
+    def at(self) -> np.ndarray:
+        """The time of the buzz (E,), NEVER where there is none."""
+        return np.where(self.buzz >= 0, self.checks.time[self.buzz], NEVER) if len(self.checks.time) else self.buzz * 0
+
+    @cached_property
+    def in_stream(self) -> np.ndarray:
+        """The texts (E,) on which it buzzes while words arrive."""
+        stage = self.checks.stage
+        return (self.buzz >= 0) & (stage[self.buzz] == STREAM) if len(stage) else np.zeros(len(self.buzz), bool)
+
+    @property
+    def last(self) -> np.ndarray:
+        """The last row that each claim (G,) would run, its first where none."""
+        return self.checks.claims.row + np.maximum(self.run - 1, 0)
+
+
+def follow(
+    checks: Checks, followed: np.ndarray, max_rounds: int | None, confidence: float, patience: int, reach: bool,
+    to_end: bool,
+) -> Followed:  # fmt: skip
+    """The claims `followed` (G,) bool, each up to its verdict or `max_rounds`; the buzz at the `patience`-th that is
+    refuted with at least the `confidence`. `reach`: whether the revisions may be reached. `to_end`: the stream is paid
+    to its end.
+    """
+    claims, time = checks.claims, checks.time
+    most = NEVER if max_rounds is None else max_rounds
+    run = np.where(followed | ~claims.named, np.minimum(np.minimum(claims.decided + 1, claims.rounds), most), 0)
+    run = np.where(claims.named, run, 1)
+    if not reach:
+        run = np.where(claims.stage == REVISION, 0, run)
+    decided = claims.row + np.minimum(claims.decided, claims.rounds - 1)
+    refuted = (claims.decided < run) & (checks.verdict[decided] == REFUTED) & (checks.confidence[decided] >= confidence)
+    rows = decided[refuted]
+    rows = rows[np.argsort(time[rows], kind="stable")]
+    example = checks.rows.example[rows]
+    number = np.arange(len(rows)) - np.searchsorted(example, example)
+    buzz = np.full(checks.examples, -1, np.int64)
+    buzz[example[number == patience - 1]] = rows[number == patience - 1]
+    active = checks.round < run[checks.claim]
+    before = Followed(checks, run, refuted, buzz, active)
+    paid = active & (time <= before.at[checks.rows.example])
+    if to_end:
+        paid |= active & (checks.stage == STREAM)
+    return Followed(checks, run, refuted, buzz, paid)

@@ -1,0 +1,415 @@
+"""The frontier over rounds, as arrays: what is in it after each round, which rounds are rewarded, how documents rank.
+
+Rounds are the R rows of a pool, by example, hop and round; a hop's rounds are its steps, from 0. There are G hops, D
+documents and A answers, in the order of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import TableRows
+
+NONE = np.iinfo(np.int64).min
+"""No cluster."""
+EQUAL = 1e-12
+"""Sums of scores that differ by no more than this are equal."""
+LEAST_EXPONENT = -700.0
+
+
+def runs(values: np.ndarray) -> np.ndarray:
+    """Where each run of equal values (N,) or rows (N, C) begins."""
+    change = values[1:] != values[:-1]
+    change = change.any(axis=1) if change.ndim > 1 else change
+    return np.flatnonzero(np.concatenate([[True], change]) if len(values) else [])
+
+
+def lists_of(frame: pl.DataFrame, column: str) -> tuple[np.ndarray, pl.Series]:
+    """The row of each item of a column of lists, and the items; a null list has none."""
+    size = frame[column].list.len().fill_null(0).to_numpy()
+    return np.repeat(np.arange(len(frame)), size), frame[column].filter(pl.Series(size > 0)).explode()
+
+
+def codes_of(texts: pl.Series) -> np.ndarray:
+    """A number for each text, the same for equal ones."""
+    return np.asarray(texts.to_arrow(compat_level=pl.CompatLevel.oldest()).dictionary_encode().indices, dtype=np.int64)
+
+
+def places_in(keys: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """The place (N,) of each of `keys` in the sorted `among`, -1 where it is not there."""
+    if not len(among):
+        return np.full(len(keys), -1)
+    place = np.minimum(np.searchsorted(among, keys), len(among) - 1)
+    return np.where(among[place] == keys, place, -1)
+
+
+def repeated(keys: np.ndarray) -> np.ndarray:
+    """A number (N,) for each key that comes more than once, the same for equal ones; -1 for others."""
+    in_order = np.sort(keys)
+    return places_in(keys, np.unique(in_order[1:][in_order[1:] == in_order[:-1]]))
+
+
+def sort_within(keys: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Numbers (N,) that put each of several runs of so many `keys` in order, equal ones as they come.
+
+    Runs of alike length are sorted as the rows of one matrix, which takes a fraction of the time of one sort of all.
+    """
+    order, first = np.arange(len(keys)), np.concatenate([[0], np.cumsum(size)[:-1]]).astype(np.int64)
+    bits = np.ceil(np.log2(np.maximum(size, 1))).astype(int)
+    for one in np.unique(bits[size > 1]):
+        some = np.flatnonzero((bits == one) & (size > 1))
+        place = np.arange(int(size[some].max()))
+        there = place < size[some][:, None]
+        at = np.minimum(first[some][:, None] + place, len(keys) - 1)
+        sorted_ = np.argsort(np.where(there, keys[at], np.inf), axis=1, kind="stable")
+        order[at[there]] = (first[some][:, None] + sorted_)[there]
+    return order
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The clusters of each round with their counts, P in all, by row and cluster; `first` (N,) of each of `rows` (N,),
+    the rounds that have answers.
+    """
+
+    row: np.ndarray
+    cluster: np.ndarray
+    count: np.ndarray
+    rows: np.ndarray
+    first: np.ndarray
+
+    def most_frequent(self, rounds: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """The `most` clusters of highest count of each round (R, K), NONE where there are fewer, and their counts.
+
+        Equal counts: the lower cluster first.
+        """
+        clusters, counts = np.full((rounds, most), NONE), np.full((rounds, most), -np.inf)
+        left = self.count.astype(float)
+        numbers, owner = np.arange(len(left)), np.repeat(np.arange(len(self.rows)), self._size)
+        for place in range(most if len(left) else 0):
+            highest = np.maximum.reduceat(left, self.first)
+            best = np.where((left >= highest[owner] - EQUAL) & (left > -np.inf), numbers, len(left))
+            chosen = np.minimum.reduceat(best, self.first)
+            on = chosen < len(left)
+            clusters[self.rows[on], place] = self.cluster[chosen[on]]
+            counts[self.rows[on], place] = self.count[chosen[on]]
+            left[chosen[on]] = -np.inf
+        return clusters, counts
+
+    @property
+    def _size(self) -> np.ndarray:
+        return np.diff(np.append(self.first, len(self.row)))
+
+    def entropy(self, rounds: int) -> np.ndarray:
+        """Entropy in nats of the shares of each round's clusters (R,), infinite without answers."""
+        out = np.full(rounds, np.inf)
+        if len(self.row):
+            share = self.count / np.repeat(np.add.reduceat(self.count, self.first), self._size)
+            out[self.rows] = np.add.reduceat(-share * np.log(share), self.first)
+        return out
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The rounds of a pool on a block, with what policies share; `gold`: the gold documents of its E examples."""
+
+    rows: TableRows
+    gold: pl.Series
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        """The first row of each hop (G,)."""
+        return runs(np.stack([self.rows.example, self.rows.frame["hop"].to_numpy()], axis=1))
+
+    @cached_property
+    def size(self) -> np.ndarray:
+        """Logged rounds of each hop (G,)."""
+        return np.diff(np.append(self.first, len(self.rows.frame)))
+
+    @cached_property
+    def hop(self) -> np.ndarray:
+        """The hop of each row (R,), numbered through the block."""
+        return np.repeat(np.arange(len(self.first)), self.size)
+
+    @cached_property
+    def step(self) -> np.ndarray:
+        """The step of each row in its hop (R,)."""
+        return np.arange(len(self.hop)) - self.first[self.hop]
+
+    @cached_property
+    def example(self) -> np.ndarray:
+        """The example of each hop (G,)."""
+        return self.rows.example[self.first]
+
+    # ---- answers ----
+
+    @cached_property
+    def _clusters(self) -> tuple[np.ndarray, np.ndarray]:
+        row, clusters = lists_of(self.rows.frame, "clusters")
+        return row, clusters.cast(pl.Int64).to_numpy()
+
+    @cached_property
+    def answered(self) -> np.ndarray:
+        """Rounds that have answers: bool (R,)."""
+        return np.bincount(self._clusters[0], minlength=len(self.hop)) > 0
+
+    @cached_property
+    def unscored(self) -> np.ndarray:
+        """Rounds with an answer that has no score: bool (R,)."""
+        lacks = np.zeros(len(self.hop), dtype=bool)
+        lacks[self._clusters[0][np.isnan(self._scores)]] = True
+        return lacks
+
+    @cached_property
+    def _scores(self) -> np.ndarray:
+        """The score of each answer (A,), NaN where there is none."""
+        filled = self.rows.frame.with_columns(
+            pl.when(pl.col("answer_scores").is_null())
+            .then(pl.lit(None, pl.Float64).repeat_by(pl.col("clusters").list.len()))
+            .otherwise(pl.col("answer_scores"))
+            .alias("answer_scores")
+        )
+        return lists_of(filled, "answer_scores")[1].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+    @cached_property
+    def plain(self) -> Answers:
+        """Counts of answers."""
+        return self._counts(np.ones(len(self._clusters[0])))
+
+    @cached_property
+    def weighted(self) -> Answers:
+        """Sums of the scores of answers, 0 where there is none."""
+        return self._counts(np.nan_to_num(self._scores))
+
+    def _counts(self, weight: np.ndarray) -> Answers:
+        row, cluster = self._clusters
+        order = np.lexsort((cluster, row))
+        starts = runs(np.stack([row[order], cluster[order]], axis=1))
+        pair = np.empty(len(row), np.int64)
+        pair[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(row))))
+        count = np.bincount(pair, weights=weight, minlength=len(starts))  # added in the order of the answers
+        rows = row[order][starts]
+        first = runs(rows)
+        return Answers(rows, cluster[order][starts], count, rows[first], first)
+
+    @cached_property
+    def disagreeing(self) -> np.ndarray:
+        """Pairs of contradicting answers of each round (R,): as logged, else those in different clusters, equal answers
+        of one cluster being one.
+        """
+        row, cluster = self._clusters
+        answer = codes_of(lists_of(self.rows.frame, "answers")[1])
+        names, cluster = np.unique(cluster, return_inverse=True)
+        group, answers = row * max(len(names), 1) + cluster, int(answer.max(initial=0)) + 1
+        distinct = np.unique(group * answers + answer) // answers  # the row and cluster of each distinct answer
+        pairs = _pairs(np.bincount(distinct // max(len(names), 1), minlength=len(self.hop)))
+        alike, number = np.unique(distinct, return_counts=True)
+        pairs -= np.bincount(alike // max(len(names), 1), weights=_pairs(number), minlength=len(self.hop))
+        logged = self.rows.numbers("contradictions")
+        return np.where(np.isnan(logged), pairs, logged)
+
+    # ---- documents ----
+
+    @cached_property
+    def document_row(self) -> np.ndarray:
+        """The row of each document (D,)."""
+        return lists_of(self.rows.frame, "documents")[0]
+
+    @cached_property
+    def documents(self) -> pl.Series:
+        return lists_of(self.rows.frame, "documents")[1]
+
+    @cached_property
+    def relevance(self) -> np.ndarray:
+        """The logged relevance of each document (D,)."""
+        return lists_of(self.rows.frame, "relevance")[1].cast(pl.Float64).to_numpy()
+
+    @cached_property
+    def logistic(self) -> np.ndarray:
+        """The relevance through the logistic function (D,)."""
+        low = self.relevance < LEAST_EXPONENT
+        return np.where(low, 0.0, 1 / (1 + np.exp(-np.where(low, 0.0, self.relevance))))
+
+    @cached_property
+    def retrieval_rank(self) -> np.ndarray:
+        """The first-stage rank of each document (D,), infinite where it has none."""
+        lacks = self.rows.frame["retrieval_rank"].is_null().to_numpy()[self.document_row]
+        rank = np.full(len(self.document_row), np.inf)
+        rank[~lacks] = lists_of(self.rows.frame, "retrieval_rank")[1].cast(pl.Float64).fill_null(np.inf).to_numpy()
+        return rank
+
+    @cached_property
+    def _codes(self) -> tuple[np.ndarray, np.ndarray]:
+        """A number for each document (D,) and each gold document that the same document of an example shares."""
+        example, gold = lists_of(self.gold.to_frame("gold"), "gold")
+        every = codes_of(pl.concat([self.documents.cast(pl.String), gold.cast(pl.String)]))
+        size = int(every.max(initial=0)) + 1
+        every += np.concatenate([self.rows.example[self.document_row], example]) * size
+        return every[: len(self.documents)], np.unique(every[len(self.documents) :])
+
+    @property
+    def code(self) -> np.ndarray:
+        """A number (D,) that two documents of an example share when they are the same one."""
+        return self._codes[0]
+
+    @cached_property
+    def is_gold(self) -> np.ndarray:
+        """Whether each document is a gold one of its example: bool (D,)."""
+        return places_in(*self._codes) >= 0
+
+    @cached_property
+    def golds(self) -> np.ndarray:
+        """Gold documents of each example (E,), NaN where it has none."""
+        count = self.gold.list.n_unique().fill_null(0).to_numpy().astype(float)
+        return np.where(count > 0, count, np.nan)
+
+    @cached_property
+    def _in_hops(self) -> np.ndarray:
+        """A number (D,) for each document that comes again in its example, -1 for others."""
+        return repeated(self.code)
+
+    @cached_property
+    def _repeats(self) -> tuple[np.ndarray, np.ndarray]:
+        """The documents that come again in their hop, and a number for each such (hop, document)."""
+        again = np.flatnonzero(self._in_hops >= 0)
+        pair = self.hop[self.document_row[again]] * (int(self._in_hops.max(initial=0)) + 1) + self._in_hops[again]
+        number = repeated(pair)
+        return again[number >= 0], number[number >= 0]
+
+    def ranked(self, keys: np.ndarray, paid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The documents of rounds `paid` (R,), hop after hop by ascending key (D,), and each one's place in its hop.
+
+        Equal keys: as they were read. A document that comes again keeps its best place.
+        """
+        there = paid[self.document_row]
+        again, number = self._repeats
+        again, number = again[there[again]], number[there[again]]
+        best = np.lexsort((again, keys[again], number))
+        worse = np.ones(len(best), dtype=bool)
+        worse[runs(number[best])] = False
+        there[again[best[worse]]] = False
+        documents = np.flatnonzero(there)
+        size = np.bincount(self.hop[self.document_row[documents]], minlength=len(self.first))
+        order = documents[sort_within(keys[documents], size)]
+        return order, np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
+
+    def merged(self, order: np.ndarray, place: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """The first `most` documents of each example, and their places: its hops' lists merged by place, then hop;
+        repeats dropped.
+        """
+        near = place < most
+        order, place = order[near], place[near]
+        hop = self.hop[self.document_row[order]]
+        example = self.example[hop]
+        if len(runs(self.example)) < len(self.example):
+            by = np.lexsort((hop, place, example))
+            order, again = order[by], self._in_hops[order[by]]
+            later = np.flatnonzero(again >= 0)
+            later = np.delete(later, np.unique(again[later], return_index=True)[1])
+            order = np.delete(order, later)
+            example = self.rows.example[self.document_row[order]]
+        starts = runs(example)
+        size = np.diff(np.append(starts, len(example)))
+        return order, np.arange(len(order)) - np.repeat(starts, size)
+
+
+def _pairs(number: np.ndarray) -> np.ndarray:
+    return number * (number - 1) / 2
+
+
+@dataclass(frozen=True)
+class Frontiers:
+    """The frontier after each round (R, K): its clusters, NONE where it has room, and their support.
+
+    `top`: the clusters of each round itself (R, K), the most frequent first. `leader` (R,): the one of most support,
+    NONE where there is none. `lasting` (R,): in how many rounds on end it has been the leader.
+    """
+
+    top: np.ndarray
+    clusters: np.ndarray
+    support: np.ndarray
+    leader: np.ndarray
+    lasting: np.ndarray
+
+    @property
+    def single(self) -> np.ndarray:
+        """Whether it holds one cluster (R,)."""
+        return (self.clusters != NONE).sum(axis=1) == 1
+
+    @property
+    def aligned(self) -> np.ndarray:
+        """Whether the round's own most frequent cluster leads it (R,)."""
+        return (self.top[:, 0] == self.leader) & (self.leader != NONE)
+
+
+def frontiers(rounds: Rounds, answers: Answers, most: int, of_round: bool, added: bool) -> Frontiers:
+    """The frontier of `most` clusters after each round. `of_round`: it holds those of the round alone. `added`: counts
+    add up; else a cluster's support is that of the round in which it came last.
+    """
+    number = len(rounds.hop)
+    top, counts = answers.most_frequent(number, most)
+    clusters, support = np.full((len(rounds.first), most), NONE), np.full((len(rounds.first), most), -np.inf)
+    leader, lasting = np.full(len(rounds.first), NONE), np.zeros(len(rounds.first), np.int64)
+    out = Frontiers(
+        top, np.empty_like(top), np.empty_like(counts), np.empty(number, np.int64), np.empty(number, np.int64)
+    )
+    for step in range(int(rounds.size.max(initial=0))):
+        hops = np.flatnonzero(rounds.size > step)
+        rows = rounds.first[hops] + step
+        if of_round:
+            on = rounds.answered[rows]
+            clusters[hops[on]], support[hops[on]] = top[rows[on]], counts[rows[on]]
+        else:
+            for place in range(most):
+                on = top[rows, place] != NONE
+                _enter(clusters, support, hops[on], top[rows[on], place], counts[rows[on], place], added)
+        highest = support[hops].max(axis=1, keepdims=True)
+        tied = (clusters[hops] != NONE) & (support[hops] >= highest - EQUAL)
+        lowest = np.where(tied, clusters[hops], np.iinfo(np.int64).max).min(axis=1)
+        leads = np.where(tied.any(axis=1), lowest, NONE)
+        lasting[hops] = np.where(leads == NONE, 0, np.where(leads == leader[hops], lasting[hops] + 1, 1))
+        leader[hops] = leads
+        out.clusters[rows], out.support[rows] = clusters[hops], support[hops]
+        out.leader[rows], out.lasting[rows] = leads, lasting[hops]
+    return out
+
+
+def _enter(
+    clusters: np.ndarray, support: np.ndarray, hops: np.ndarray, cluster: np.ndarray, count: np.ndarray, added: bool
+) -> None:
+    """Let one cluster with its count come into the frontiers (G, K) of some hops, in place."""
+    inside, known = clusters[hops], support[hops]
+    same, room = inside == cluster[:, None], inside == NONE
+    least = np.where(room, np.inf, known).min(axis=1, keepdims=True)
+    weakest = np.where(~room & (known <= least + EQUAL), inside, NONE).argmax(axis=1)
+    slot = np.where(same.any(axis=1), same.argmax(axis=1), np.where(room.any(axis=1), room.argmax(axis=1), weakest))
+    here = np.arange(len(hops)), slot
+    stays = same.any(axis=1)
+    enters = ~stays & (room.any(axis=1) | (count - known[here] > EQUAL))
+    before = known[here] if added else np.zeros(len(hops))
+    on = stays | enters
+    support[hops[on], slot[on]] = np.where(stays, before + count, count)[on]
+    clusters[hops[on], slot[on]] = cluster[on]
+
+
+Reward = Callable[[Rounds, Frontiers], np.ndarray]
+"""Which rounds (R,) are rewarded, of those that have answers."""
+REWARDS: dict[str, Reward] = {
+    "single": lambda rounds, frontier: frontier.single,
+    "aligned": lambda rounds, frontier: frontier.aligned,
+}
+
+
+@cache
+def low_entropy(most: float) -> Reward:
+    """Rewards the rounds whose clusters have at most an entropy, in nats."""
+    return partial(_of_low_entropy, most)
+
+
+def _of_low_entropy(most: float, rounds: Rounds, frontier: Frontiers) -> np.ndarray:
+    return rounds.plain.entropy(len(rounds.hop)) <= most + 1e-9

@@ -1,0 +1,372 @@
+"""Kind `retrieve`: documents of several rounds, ranked by relevance and by whether a round's answers agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+
+from replay.data.block import LogBlock
+from replay.data.contents import Contents
+from replay.data.needs import Needs, rows_of
+from replay.engine import outcome as ends
+from replay.engine.calls import PolicyPath, path_of_rows
+from replay.engine.costs import RowCalls
+from replay.engine.outcome import ENDINGS
+from replay.kinds.frontier import NONE, REWARDS, Answers, Frontiers, Reward, Rounds, frontiers, low_entropy
+from replay.policies.base import Evaluator, Policy, Stage, errors_of
+from replay.policies.remarks import Counts, Remark, RemarkKind
+from toolkit.columns import OutcomeColumn, find
+from toolkit.errors import ConflictError, InvalidError, UnsuitableError, counted, listed, quote
+from toolkit.log.contract.manifest import EXPLORING
+from toolkit.notes import Severity
+from toolkit.settings import Checked, from_table, setting
+
+TABLE = "rounds"
+assert ends.RULE < ends.CAP < ends.EXHAUSTED  # of several hops the last of these is an example's ending
+ENTROPY = "{ entropy = 0.5 }"
+MOST_MOVED = 6
+"""Documents that moved up in a round that an explanation names."""
+SAVED = ("calls", "tokens")
+"""What the rounds that a stop spares would have cost."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entropy(Checked):
+    """Rewards rounds whose answers' clusters have at most so much entropy, in nats."""
+
+    entropy: float = setting(low=0)
+
+
+def _reward(given: object, place: str) -> str | Entropy | None:
+    if given is None or isinstance(given, Entropy) or (isinstance(given, str) and given in REWARDS):
+        return given
+    if isinstance(given, Mapping):
+        return from_table(Entropy, given, place)
+    raise InvalidError(
+        f"`{place or 'reward'}` is {quote(given)}; it takes one of {listed(list(REWARDS))}, or {ENTROPY}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrieve(Policy, kind="retrieve", answers=False, lists=frozenset({"at"})):
+    """Ranks the documents of the first `rounds` rounds of each hop, those of rewarded rounds first.
+
+    `frontier` is how many clusters of answers it keeps, `frontier_of` of what, and `support` by which counts;
+    `reward` says which rounds are rewarded, whose documents count `multiplier` times their `relevance`; `weights`
+    counts answers by their scores; `penalty` takes the place of the reward; `order` ranks by relevance, or as the
+    first-stage retriever did; `stable` ends a hop once the frontier has had one leader for so many rounds; `at` are the
+    numbers of documents at which hits and recall are measured.
+    """
+
+    rounds: int = setting(low=1)
+    pool: str | None = setting(None, what="a name")
+    frontier: int = setting(2, low=1, high=1000)
+    multiplier: float | None = setting(None, above=0)
+    frontier_of: str = setting("hop", choices=("hop", "round"))
+    support: str = setting("sum", choices=("sum", "last"))
+    reward: str | Entropy | None = setting(None, read=_reward)
+    weights: str | None = setting(None, choices=("answer_scores",))
+    penalty: str | None = setting(None, choices=("sunar",))
+    relevance: str = setting("auto", choices=("auto", "raw", "logistic"))
+    order: str = setting("relevance", choices=("relevance", "retriever"))
+    stable: int | None = setting(None, low=1)
+    at: tuple[int, ...] = setting((1, 10), low=1, what="a list of different integers, at least 1")
+    negative: bool = setting(False, key=False)  # whether the pool has a relevance below 0
+    explored: bool = setting(False, key=False)  # whether the manifest says by what the pool explored
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        with errors_of(self.name):
+            object.__setattr__(self, "reward", _reward(self.reward, ""))
+        if not self.at or len(set(self.at)) < len(self.at):
+            why = f"`at` is {quote(self.at)}; it takes a list of different integers, at least 1"
+            raise self.refuse(why, InvalidError)
+        if self.penalty is None:
+            object.__setattr__(self, "multiplier", 2.0 if self.multiplier is None else self.multiplier)
+            object.__setattr__(self, "reward", "single" if self.reward is None else self.reward)
+        elif (given := next((k for k in ("multiplier", "reward") if getattr(self, k) is not None), None)) is not None:
+            raise self.refuse(
+                f"`penalty` takes the place of the reward, so it does not go with `{given}`", ConflictError
+            )
+
+    @property
+    def columns(self) -> tuple[OutcomeColumn, ...]:
+        counts = sorted(self.at, reverse=True)
+        measures = [replace(find(f"{kind}_{k}"), header=f"{kind}@{k}") for kind in ("recall", "hit") for k in counts]
+        saved = [find(f"{cost}_saved") for cost in SAVED if self.stable is not None]
+        rewarded = [find("rewarded"), find("rewarded_share")] if self.penalty is None else []
+        return (*measures, find("rounds"), *rewarded, *saved)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every round that has answers is rewarded, whatever they are."""
+        return (self.frontier == 1 and self.reward == "single") or (
+            self.frontier_of == "round" and self.reward == "aligned"
+        )
+
+    # ---- a log ----
+
+    def resolve(self, contents: Contents) -> Self:
+        with errors_of(self.name):
+            pool = contents.table_pool(TABLE, self.pool)
+            for key, column in (("weights", self.weights), ("order", self._by_rank)):
+                if column is not None and contents.least(TABLE, pool, column) is None:
+                    raise UnsuitableError(f"pool `{pool}` of `{TABLE}` has no `{column}`, which `{key}` reads")
+        explore = contents.pool_setting(pool, "explore")
+        if isinstance(explore, Mapping):
+            self._check_explored(pool, explore)
+        least = contents.least(TABLE, pool, "relevance")
+        return self.filled(pool=pool, negative=least is not None and least < 0, explored=explore is not None)
+
+    @property
+    def _by_rank(self) -> str | None:
+        """The column that orders documents in place of relevance."""
+        return "retrieval_rank" if self.order == "retriever" else None
+
+    def _check_explored(self, pool: str, explore: Mapping[str, Any]) -> None:
+        """Raise where a pool was explored by rewarded scores, and the policy ranks by others."""
+        given = type(self)(name=self.name, rounds=self.rounds, **explore)
+        other = next((key for key in (*EXPLORING, "order") if getattr(self, key) != getattr(given, key)), None)
+        if other is not None:
+            value = getattr(given, other)
+            raise self.refuse(
+                f"pool `{pool}` explored by rewarded scores, so no other ranking has its documents: `{other}` is "
+                f"{quote(getattr(self, other))}, and was {quote(value)}; only `at`, `rounds` and `stable` are free"
+            )
+
+    def needs(self, contents: Contents) -> Needs:
+        columns = ["documents", "relevance", "clusters"]
+        columns += [column for column in (self.weights, self._by_rank) if column is not None]
+        columns += ["answers", "contradictions"] if self.penalty is not None else []
+        return rows_of(TABLE, str(self.pool), *columns) | Needs(example_columns=frozenset(["gold_documents"]))
+
+    def explained(self, contents: Contents) -> Needs:
+        return rows_of(TABLE, str(self.pool), "answers", "sub_question")
+
+    # ---- a block ----
+
+    def _rounds(self, on: Evaluator) -> Rounds:
+        """The rounds of its pool on a block, which policies share."""
+        rows = on.block.tables[TABLE, str(self.pool)]
+        return on.once((TABLE, self.pool), lambda: Rounds(rows, on.block.examples["gold_documents"]))
+
+    def _frontiers(self, on: Evaluator) -> Frontiers:
+        rounds, settings = self._rounds(on), (self.frontier, self.frontier_of == "round", self.support == "sum")
+        key = ("frontiers", self.pool, self.weights, *settings)
+        return on.once(key, lambda: frontiers(rounds, rounds.weighted if self.weights else rounds.plain, *settings))
+
+    def _factor(self, on: Evaluator) -> np.ndarray:
+        """What the relevance of a round's documents is multiplied with (R,)."""
+        rounds = self._rounds(on)
+        if self.penalty is not None:
+            return np.where(rounds.answered, 2 / np.maximum(rounds.disagreeing, 1), 1.0)
+        return np.where(self._rewarded(on), float(self.multiplier or 1), 1.0)
+
+    def _rewarded(self, on: Evaluator) -> np.ndarray:
+        """Which rounds are rewarded: bool (R,)."""
+        rounds = self._rounds(on)
+        reward: Reward = (
+            low_entropy(self.reward.entropy) if isinstance(self.reward, Entropy) else REWARDS[str(self.reward)]
+        )
+        return rounds.answered & reward(rounds, self._frontiers(on))
+
+    def _keys(self, on: Evaluator, factor: np.ndarray) -> np.ndarray:
+        """What puts documents in order (D,), ascending."""
+        rounds = self._rounds(on)
+        if self._by_rank is not None:
+            return rounds.retrieval_rank
+        logistic = self.relevance == "logistic" or (self.relevance == "auto" and self.negative)
+        relevance = rounds.logistic if logistic else rounds.relevance
+        return -(relevance * factor[rounds.document_row])
+
+    def _stops(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
+        """The rounds paid (R,) bool, and the ending of each hop (G,)."""
+        rounds = self._rounds(on)
+        limit = np.minimum(rounds.size, self.rounds)
+        ending = np.where(rounds.size < self.rounds, ends.EXHAUSTED, ends.CAP)
+        if self.stable is not None:
+            held = np.where(self._frontiers(on).lasting >= self.stable, rounds.step, self.rounds)
+            stop = np.minimum.reduceat(held, rounds.first) if len(held) else np.zeros(0, np.int64)
+            ending = np.where(stop < limit, ends.RULE, ending)
+            limit = np.minimum(limit, stop + 1)
+        return rounds.step < limit[rounds.hop], ending
+
+    def path(self, on: Evaluator) -> PolicyPath:
+        rounds = self._rounds(on)
+        paid, ending = self._stops(on)
+        factor = self._factor(on)
+        examples = len(on.block.examples)
+        reason = np.where(rounds.rows.size == 0, 1, 0)
+        if self.weights is not None:
+            lacks = np.bincount(rounds.rows.example, weights=paid & rounds.unscored, minlength=examples) > 0
+            reason = np.where(lacks & (reason == 0), 2, reason)
+        last = np.full(examples, ends.RULE)
+        np.maximum.at(last, rounds.example, ending)
+        measured = dict(self._recall(on, *rounds.ranked(self._keys(on, factor), paid)))
+        if self.penalty is None:
+            measured["rewarded"] = _sums(rounds, self._rewarded(on) & paid)
+        if self.stable is not None:
+            measured |= self._saved(on.block, rounds, paid)
+        reasons = (
+            "served",
+            f"pool `{self.pool}` of `{TABLE}` has no round",
+            "an answer has no score in `answer_scores`",
+        )
+        calls = RowCalls(table=TABLE, pool=str(self.pool))
+        return path_of_rows(on.block, calls, paid, reason.astype(np.int16), reasons, last, measured)
+
+    def _recall(self, on: Evaluator, order: np.ndarray, place: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+        """Hits and recall (E,) at each number of documents."""
+        rounds = self._rounds(on)
+        documents, places = rounds.merged(order, place, max(self.at))
+        gold = rounds.is_gold[documents]
+        example = rounds.rows.example[rounds.document_row[documents]]
+        unknown = np.isnan(rounds.golds)
+        for k in self.at:
+            count = np.bincount(example[gold & (places < k)], minlength=len(unknown))
+            yield f"hit_{k}", np.where(unknown, np.nan, count > 0)
+            yield f"recall_{k}", count / rounds.golds
+
+    def _saved(self, block: LogBlock, rounds: Rounds, paid: np.ndarray) -> dict[str, np.ndarray]:
+        """Calls and tokens (E,) of the logged rounds within `rounds` that are not run."""
+        spared = (rounds.step < self.rounds) & ~paid
+        tokens = rounds.rows.numbers("prompt_tokens") + rounds.rows.numbers("completion_tokens")
+        known = {"calls": rounds.rows.numbers("calls"), "tokens": tokens}
+        return {f"{cost}_saved": _sums(rounds, np.where(spared, known[cost], 0.0)) for cost in SAVED}
+
+    # ---- words ----
+
+    def ending(self, ending: str) -> str:
+        return {
+            "rule": f"the frontier's leader had been the same for {counted(self.stable or 0, 'round')}",
+            "cap": f"the {counted(self.rounds, 'round')} of its cap are read",
+            "exhausted": "a hop has fewer rounds in the log than the cap",
+        }.get(ending, ending)
+
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
+        """Hop by hop the rounds that it reads, then the documents that it ranks first."""
+        rounds, (paid, ending) = self._rounds(on), self._stops(on)
+        ranked = self._ranks(on, paid)
+        frontier, answers = self._frontiers(on), rounds.weighted if self.weights else rounds.plain
+        for hop, first in enumerate(rounds.first):
+            size, rows = int(rounds.size[hop]), []
+            for row in range(first, first + size):
+                if not paid[row]:
+                    break
+                mine = ranked.filter((pl.col("row") == row) & (pl.col("place") < pl.col("plain")))
+                rises = mine.select("document", "plain", "place").rows()
+                moved = [f"{name} {plain}→{place}" for name, plain, place in rises[:MOST_MOVED]]
+                verdict = (
+                    {"rewarded": bool(self._rewarded(on)[row])}
+                    if self.penalty is None
+                    else {"factor": float(self._factor(on)[row])}
+                )
+                rows.append({
+                    "round": int(rounds.step[row]),
+                    "answers": _text_of(rounds, answers, row),
+                    "frontier": _members(frontier, row),
+                    **verdict,
+                    "moved up": ", ".join([*moved, "…"] if len(rises) > MOST_MOVED else moved),
+                })  # fmt: skip
+            number, question = rounds.rows.frame.select("hop", "sub_question").row(int(first))
+            title = f"`{self.name}`, hop {number}{'' if question is None else f': {question}'}"
+            why = f"{ENDINGS[ending[hop]]}: {self.ending(ENDINGS[ending[hop]])}"
+            yield Stage(title, pl.DataFrame(rows), why)
+        columns = ["rank", "document", "hop", "round", "relevance", "gold"]
+        first_places = ranked.filter(pl.col("rank") <= max(self.at)).sort("rank").select(columns)
+        gold = sorted(set(on.block.examples["gold_documents"].to_list()[0] or ()))
+        text = f"gold documents: {listed(gold)}" if gold else "no gold documents are logged"
+        yield Stage(f"`{self.name}`, the documents that it ranks first", first_places, text)
+
+    def _ranks(self, on: Evaluator, paid: np.ndarray) -> pl.DataFrame:
+        """Each document that it ranks, with its row, its `place` in its hop and its `plain` one, by relevance alone,
+        and its `rank` on the example, null behind those that are measured; all from 1.
+        """
+        rounds = self._rounds(on)
+        order, place = rounds.ranked(self._keys(on, self._factor(on)), paid)
+        plain, before = rounds.ranked(self._keys(on, np.ones(len(paid))), paid)
+        documents, rank = rounds.merged(order, place, max(self.at))
+        row = rounds.document_row[order]
+        frame = pl.DataFrame({
+            "document": rounds.documents.gather(order), "hop": rounds.rows.frame["hop"].gather(row),
+            "round": rounds.step[row], "relevance": rounds.relevance[order], "gold": rounds.is_gold[order],
+            "row": row, "place": place + 1,
+            "number": order, "code": rounds.code[order], "of": rounds.hop[row],
+        })  # fmt: skip
+        by_plain = pl.DataFrame({
+            "code": rounds.code[plain], "of": rounds.hop[rounds.document_row[plain]], "plain": before + 1,
+        })  # fmt: skip
+        by_rank = pl.DataFrame({"number": documents, "rank": rank + 1})
+        frame = frame.join(by_plain, on=["code", "of"], how="left", maintain_order="left")
+        frame = frame.join(by_rank, on="number", how="left", maintain_order="left")
+        return frame.drop("number", "code", "of")
+
+    def remarks(self, block: LogBlock) -> Iterator[Remark]:
+        """What its numbers rest on."""
+        rows, pool = block.tables[TABLE, str(self.pool)], str(self.pool)
+        if not self.explored:
+            yield Remark(UNKNOWN, pool)
+        if (rows.frame["hop"] > 0).any():
+            yield Remark(LATER_HOPS, pool)
+
+    def final_remarks(self) -> Iterator[RemarkKind]:
+        if self.plain and self.penalty is None and self.order == "relevance":
+            yield PLAIN
+        if self.negative and self.relevance == "raw" and self.order == "relevance":
+            yield BACKWARDS
+
+
+def _sums(rounds: Rounds, values: np.ndarray) -> np.ndarray:
+    """Values of rounds (R,), added up by example (E,)."""
+    return np.bincount(rounds.rows.example, weights=values, minlength=len(rounds.gold))
+
+
+def _text_of(rounds: Rounds, answers: Answers, row: int) -> str:
+    """The answers of a round by cluster, the most frequent first: the first of each, its cluster and its count."""
+    texts: dict[int, str] = {}
+    frame = rounds.rows.frame
+    for cluster, text in zip(frame["clusters"][row], frame["answers"][row], strict=True):
+        texts.setdefault(int(cluster), text)
+    mine = answers.row == row
+    counts = dict(zip(answers.cluster[mine].tolist(), answers.count[mine].tolist(), strict=True))
+    ordered = sorted(counts, key=lambda cluster: (-counts[cluster], cluster))
+    return ", ".join(f"{texts[one]} ({one}): {counts[one]:.3g}" for one in ordered)
+
+
+def _members(frontier: Frontiers, row: int) -> str:
+    """The clusters of a frontier with their support, the leader first."""
+    there = frontier.clusters[row] != NONE
+    support = dict(zip(frontier.clusters[row][there].tolist(), frontier.support[row][there].tolist(), strict=True))
+    ordered = sorted(support, key=lambda cluster: (cluster != frontier.leader[row], -support[cluster], cluster))
+    return ", ".join(f"{cluster}: {support[cluster]:.3g}" for cluster in ordered)
+
+
+def _unknown(pools: Counts) -> list[str]:
+    return [
+        f"the manifest does not say by what {listed(sorted(pools))} explored (`pools.NAME.explore`): where it was by "
+        "rewarded scores, other settings would have read other documents"
+    ]
+
+
+def _later_hops(pools: Counts) -> list[str]:
+    return [f"later hops of {listed(sorted(pools))} keep the sub-questions that followed from the logged answers"]
+
+
+def _plain(policies: Counts) -> list[str]:
+    return [f"every round that has answers is rewarded, which ranks by relevance alone: {listed(list(policies))}"]
+
+
+def _backwards(policies: Counts) -> list[str]:
+    return [
+        f"relevance below 0 is multiplied as it is, so that a reward moves documents down: {listed(list(policies))}"
+    ]
+
+
+UNKNOWN = RemarkKind("explore_unknown", _unknown)
+LATER_HOPS = RemarkKind("later_hops", _later_hops)
+PLAIN = RemarkKind("plain_ranking", _plain, about_policies=True)
+BACKWARDS = RemarkKind("negative_relevance", _backwards, Severity.WARNING, about_policies=True)

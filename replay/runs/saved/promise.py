@@ -1,0 +1,250 @@
+"""Policies that are shown to keep to a limit: a fixed sequence of one-sided limits, from the dearest to the cheapest.
+
+The cheapest policy whose estimate keeps to a limit is often one that chance lifted: with several to choose from the
+promise is broken by a fifth to a half of such choices. Within a family each test is made at the full error only if all
+before it passed, so that the family's first wrong claim is made with that probability at most (Maurer, Hothorn and
+Lehmacher 1995); families share the error equally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import polars as pl
+
+from replay.runs.passes.example_set import resampling_units
+from replay.runs.saved.findings import Findings
+from toolkit.columns import OutcomeColumn, metric_column
+from toolkit.errors import EmptyError
+from toolkit.show.ranking.ranking import WithinMargin
+from toolkit.stats import summarise, unit_numbers
+from toolkit.stats.limits.planning import NeededQuestions, difference_variance
+from toolkit.stats.metrics.outcomes import side_by_side
+from toolkit.stats.metrics.resamples import fewest_examples
+
+ERROR = 0.05
+"""Probability at most of a policy that breaks a limit among those that pass."""
+POINT = 0.01
+"""The margin where none is named."""
+CLOSE = 1e-12
+
+
+@dataclass(frozen=True)
+class Limit:
+    """`metric` at least (`>=`) or at most (`<=`) a number, or the baseline's own value plus or times one."""
+
+    metric: str
+    sign: str
+    number: float
+    relative: str = ""  # "", "+" or "*" of the baseline
+
+    def bound(self, baseline: float | None) -> float:
+        """The number to keep to; `baseline` is the metric of the baseline, where the limit is relative to it."""
+        if not self.relative:
+            return self.number
+        if baseline is None:
+            raise EmptyError(f"`{self.metric}` of the baseline has no value on the development rows")
+        return baseline + self.number if self.relative == "+" else baseline * self.number
+
+    def holds(self, value: float | None, bound: float) -> bool:
+        """Whether a value keeps to it; one that is not known does not."""
+        if value is None:
+            return False
+        return value >= bound - CLOSE if self.sign == ">=" else value <= bound + CLOSE
+
+    @property
+    def allowed(self) -> float:
+        """The loss that is allowed, where it is on the baseline plus a number."""
+        return self.number * (-1 if self.sign == ">=" else 1)
+
+
+@dataclass(frozen=True)
+class Passed:
+    """The policies of each family that pass, from the dearest to the cheapest; the lower limit of each difference that
+    was tested and keeps to the limits, by the first of these; how many families have a policy to test.
+    """
+
+    by_family: Mapping[str, Sequence[str]]
+    low: Mapping[str, float]
+    families: int
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """The test of each policy: its difference to the baseline by every limit, which is relative to that."""
+
+    limits: tuple[Limit, ...]
+    result: Findings
+
+    @classmethod
+    def of(cls, limits: Sequence[Limit], result: Findings) -> Promise | None:
+        """Promise on those of the limits that are relative to the baseline on a mean over examples; None without."""
+        able = tuple(limit for limit in limits if limit.relative == "+" and _means(_column(result, limit)))
+        return cls(able, result) if able and result.baseline is not None else None
+
+    @property
+    def baseline(self) -> str:
+        return str(self.result.baseline)
+
+    def passing(self, families: Mapping[str, Sequence[str]], cost: Mapping[str, float]) -> Passed:
+        """The policies that pass; the baseline does, and none that costs more is tested."""
+        tested, shares = dearest_first(families, cost, self.baseline)
+        able = first_of(tested, {self.baseline, *self.likely()})  # a limit is no farther than the estimate
+        names = [name for members in able.values() for name in members if name != self.baseline]
+        low = self._low(names, shares) if names and not self._too_few() else {}
+        return Passed(first_of(tested, {self.baseline, *low}), low, shares)
+
+    def likely(self) -> set[str]:
+        """Policies whose estimates keep to the limits."""
+        value = {(p, m): e for p, m, e in self.result.summary.select("policy", "metric", "estimate").iter_rows()}
+        bounds = [(limit, limit.bound(value.get((self.baseline, limit.metric)))) for limit in self.limits]
+        names = self.result.summariser.names
+        return {one for one in names if all(limit.holds(value.get((one, limit.metric)), b) for limit, b in bounds)}
+
+    def _low(self, names: Sequence[str], families: int) -> dict[str, float]:
+        """Lower limits, by the first limit, of the differences of those of some policies that keep to every limit:
+        what limits are on counts so that more is better.
+        """
+        summariser, names = self.result.summariser, [self.baseline, *names]
+        settings = replace(summariser.settings, level=1 - 2 * ERROR / families)
+        places = [summariser.names.index(name) for name in names]
+        columns = [_column(self.result, limit) for limit in self.limits]
+        keys = dict.fromkeys(column.name for column in columns)
+        store = side_by_side([(summariser.outcomes.statistics(), places)], list(keys), 0)
+        tables = summarise(
+            store,
+            names,
+            baseline=self.baseline,
+            leaders=(),
+            columns=summariser.columns,
+            ranked=False,
+            settings=settings,
+        ).comparisons
+        sure: list[dict[str, float]] = []
+        for limit in self.limits:
+            ends = tables.filter(metric=limit.metric, baseline=self.baseline).drop_nulls("low")
+            end = pl.col("low") if limit.sign == ">=" else -pl.col("high")
+            rows = ends.select("policy", end=end).filter(pl.col("end") >= -limit.allowed)
+            sure.append(dict(rows.iter_rows()))
+        return {name: low for name, low in sure[0].items() if all(name in one for one in sure)}
+
+    def _fewest(self) -> list[int]:
+        """Questions, by limit, below which no sample rules out so large a loss of a share: it may have met none;
+        0 where the limit allows no loss, or is on no share.
+        """
+        able = [limit.allowed if _column(self.result, limit).share else 0.0 for limit in self.limits]
+        return [(fewest_examples(min(allowed, 0.999)) or 0) if allowed > 0 else 0 for allowed in able]
+
+    def _too_few(self) -> bool:
+        return resampling_units(self.result.examples).n_unique() < max(self._fewest())
+
+    def questions(self, name: str, families: int) -> NeededQuestions | None:
+        """Questions that would show that a policy keeps to the limits; None where none would."""
+        examples = self.result.examples.sort("example_id")
+        _, strata = self.result.summariser.outcomes.examples.units(examples)
+        weight = 1.0 if strata is None or strata.weight is None else strata.weight
+        columns = [_column(self.result, limit).name for limit in self.limits]
+        one, base = (
+            self.result.outcomes_of(policy).select("example_id", *dict.fromkeys(columns)).collect().sort("example_id")
+            for policy in (name, self.baseline)
+        )
+        units, numbers = unit_numbers(resampling_units(examples)), []
+        for fewest, limit, column in zip(self._fewest(), self.limits, columns, strict=True):
+            difference = (one[column].cast(pl.Float64) - base[column].cast(pl.Float64)).to_numpy()
+            gain = weight * difference * (1 if limit.sign == ">=" else -1)
+            variance, distance = difference_variance(gain, cluster=units), float(np.nanmean(gain)) + limit.allowed
+            needed = variance.needed(distance, level=1 - 2 * ERROR / families, error=variance.mean_error)
+            if needed is None:
+                return None
+            numbers.append(needed.at_least(fewest))
+        return max(numbers, key=lambda one: one.number)
+
+
+def dearest_first(
+    families: Mapping[str, Sequence[str]], cost: Mapping[str, float], baseline: str
+) -> tuple[dict[str, list[str]], int]:
+    """The policies of each family that cost no more than the baseline, in the order of their tests, and how many
+    families have any to test: these share the error.
+    """
+    most = cost.get(baseline, np.inf)
+    tested = {
+        family: sorted((one for one in members if cost.get(one, np.inf) <= most), key=lambda one: -cost[one])
+        for family, members in families.items()
+    }
+    return tested, max(1, sum(any(one != baseline for one in members) for members in tested.values()))
+
+
+def first_of(tested: Mapping[str, Sequence[str]], sure: Collection[str]) -> dict[str, list[str]]:
+    """The policies of each sequence before the first that is not `sure`."""
+    return {family: [*takewhile(sure.__contains__, members)] for family, members in tested.items()}
+
+
+def _column(result: Findings, limit: Limit) -> OutcomeColumn:
+    return metric_column(limit.metric, result.columns)
+
+
+def _means(column: OutcomeColumn) -> bool:
+    """Whether a metric is a mean of a column of outcomes."""
+    return not (column.computed or column.family)
+
+
+NAMES = frozenset({"name", "label", "sweep", "sweep_size", "swept"})
+"""Settings that say what a policy is called."""
+
+
+def families_of(result: Findings) -> dict[str, list[str]]:
+    """The policies of each sweep, and those that differ in numbers alone; diagnostics left out."""
+    families: dict[tuple[str, str], list[str]] = {}
+    for policy in result.policies:
+        if not policy.diagnostic:
+            swept = policy.sweep != policy.name
+            key = (policy.sweep, "") if swept else ("", repr(_without_numbers(policy.settings)))
+            families.setdefault(key, []).append(policy.name)
+    return {sweep or " … ".join(dict.fromkeys((names[0], names[-1]))): names for (sweep, _), names in families.items()}
+
+
+def _without_numbers(setting: Any) -> Any:
+    """A setting with 0 for every number, and without names."""
+    if isinstance(setting, Mapping):
+        return {key: _without_numbers(value) for key, value in setting.items() if key not in NAMES}
+    if isinstance(setting, list | tuple):
+        return [_without_numbers(value) for value in setting]
+    return 0 if isinstance(setting, int | float) and not isinstance(setting, bool) else setting
+
+
+_WITHIN: WeakKeyDictionary[Findings, dict[tuple[float, str], WithinMargin | None]] = WeakKeyDictionary()
+
+
+def within_margin(result: Findings, margin: float | None, cost: str) -> WithinMargin | None:
+    """The policies that cost less than the baseline, and which are shown to be within a margin of it, a point if None,
+    in what ranks; None without a baseline, where that is no share, and where none costs less. `cost`: a metric.
+    """
+    known, key = _WITHIN.setdefault(result, {}), (POINT if margin is None else margin, cost)
+    if key not in known:
+        known[key] = _within(result, *key)
+    return known[key]
+
+
+def _within(result: Findings, margin: float, metric: str) -> WithinMargin | None:
+    quality, baseline = metric_column(result.summariser.metric, result.columns), str(result.baseline)
+    promise = Promise.of([Limit(str(quality.metric), ">=", -margin, "+")], result)
+    paid = dict(result.summary.filter(metric=metric).drop_nulls("estimate").select("policy", "estimate").iter_rows())
+    if promise is None or not quality.share or quality.cost or baseline not in paid:
+        return None
+    families = families_of(result)
+    names = [name for members in families.values() for name in members]
+    cost = {name: paid[name] for name in names if name == baseline or paid.get(name, np.inf) < paid[baseline]}
+    if len(cost) < 2:
+        return None
+    passed = promise.passing(families, cost)
+    sure = [name for members in passed.by_family.values() for name in members if name != baseline]
+    policy = min(sure, key=lambda name: cost[name], default=None)
+    likely = min((name for name in cost if name in promise.likely()), key=lambda name: cost[name])
+    estimated = None if likely in (policy, baseline) else likely
+    needed = None if estimated is None else promise.questions(estimated, passed.families)
+    return WithinMargin(margin, policy, None if policy is None else passed.low[policy], estimated, needed)

@@ -1,0 +1,319 @@
+"""Files that nobody described, made from known truth: what is guessed gives the truth's numbers, or is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.errors import refuses
+from tests.imports.somebody import EACH, JOBS, TRUTH, Expected, K, Made, N, lines, tokens
+from toolkit.documents import parse_toml
+from toolkit.errors import ThinkbackError
+from toolkit.imports import guess_mapping, import_any, import_table
+from toolkit.imports.guessing.roles import ROLES
+from toolkit.log import Log, open_log
+
+
+def check(log: Log, expected: Expected) -> None:
+    """Hold a log to what its file was made of."""
+    traces = log.scan("traces").collect()
+    rows = log.rows("verifications") if "verifications" in log.shards else 0
+    assert (log.rows("examples"), traces.height, rows) == (expected.examples, expected.traces, expected.verifications)
+    assert traces["correct"].sum() == expected.right
+    if expected.tokens is not None:
+        assert traces["completion_tokens"].sum() == expected.tokens
+    if expected.seconds is not None:
+        assert traces["latency_s"].sum() == pytest.approx(expected.seconds, rel=1e-5)
+    if expected.logprob is not None:
+        assert traces["sum_logprob"].sum() == pytest.approx(expected.logprob, rel=1e-5)
+    if expected.pools:
+        shares = {pool: rows["correct"].mean() for (pool,), rows in traces.group_by("pool")}
+        assert shares == pytest.approx(dict(expected.pools))
+    else:
+        assert traces["pool"].n_unique() == 1
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.__name__)
+def test_the_files_of_the_first_hours(tmp_path: Path, job: Callable[[Path], Made]) -> None:
+    sources, expected = job(tmp_path)
+    done = import_any(sources, tmp_path / "log", settings=expected.settings, judged=True)
+    check(open_log(done.report.log), expected)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "gold"),
+    list(
+        zip(
+            ("generated_answer", "generated", "pred", "model_outputs", "outputs", "responses", "completions", "trials"),
+            ("answer", "gold", "gt", "target", "solution", "gold", "answer", "gold"),
+            strict=True,
+        )
+    ),
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_lists_of_samples_by_their_names(tmp_path: Path, outputs: str, gold: str, whole: bool) -> None:
+    """JSON lines, or one array a file."""
+    rows = [
+        {"question": TRUTH.question(i), gold: str(TRUTH.gold[i]), outputs: [TRUTH.text(i, k) for k in range(K)]}
+        for i in range(N)
+    ]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(rows) if whole else "\n".join(map(json.dumps, rows)), encoding="utf-8")
+    check(imported(tmp_path, path), Expected())
+
+
+def imported(folder: Path, *paths: Path, **options: Any) -> Log:
+    done = import_any([str(path) for path in paths], folder / "log", judged=True, **options)
+    return open_log(done.report.log)
+
+
+def json_lines(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    return Path(lines(path, rows))
+
+
+def test_pairs_of_answer_and_tokens(tmp_path: Path) -> None:
+    rows = [
+        {
+            "question": TRUTH.question(i),
+            "gold": str(TRUTH.gold[i]),
+            "samples": [[str(TRUTH.said[i][k]), TRUTH.tokens(i, k)] for k in range(K)],
+        }
+        for i in range(N)
+    ]
+    check(imported(tmp_path, json_lines(tmp_path / "a.jsonl", rows)), Expected(tokens=tokens()))
+
+
+def test_objects_with_text_tokens_and_seconds(tmp_path: Path) -> None:
+    rows = [
+        {
+            "question": TRUTH.question(i),
+            "gold": str(TRUTH.gold[i]),
+            "samples": [
+                {"text": TRUTH.text(i, k), "tokens": TRUTH.tokens(i, k), "seconds": TRUTH.seconds(i, k)}
+                for k in range(K)
+            ],
+        }
+        for i in range(N)
+    ]
+    seconds = sum(TRUTH.seconds(i, k) for i, k in EACH)
+    check(imported(tmp_path, json_lines(tmp_path / "a.jsonl", rows)), Expected(tokens=tokens(), seconds=seconds))
+
+
+@pytest.mark.parametrize("verdicts", ["graded_list", "is_correct", "passed"])
+def test_a_list_of_verdicts_beside_one_of_texts(tmp_path: Path, verdicts: str) -> None:
+    rows = [
+        {
+            "task_id": i,
+            "prompt": TRUTH.question(i),
+            "outputs": [f"return {TRUTH.said[i][k]}\n" * 9 for k in range(K)],
+            verdicts: TRUTH.right[i],
+        }
+        for i in range(N)
+    ]
+    check(imported(tmp_path, json_lines(tmp_path / "a.jsonl", rows)), Expected())
+
+
+@pytest.mark.parametrize("trials", ["reflections", "trajectory"])
+def test_trials_in_order_with_the_last_verdict_alone(tmp_path: Path, trials: str) -> None:
+    rows = [
+        {
+            "question": TRUTH.question(i),
+            trials: [f"Try {k}: {TRUTH.text(i, k)}" * 3 for k in range(1 + i % 3)],
+            "is_correct": TRUTH.right[i][0],
+        }
+        for i in range(N)
+    ]
+    right = sum(TRUTH.right[i][0] for i in range(N))
+    check(imported(tmp_path, json_lines(tmp_path / "a.jsonl", rows)), Expected(N, right))
+
+
+def test_a_table_for_each_question_named_by_its_id(tmp_path: Path) -> None:
+    for i in range(N):
+        frame = pl.DataFrame({"pred": TRUTH.said[i], "gold": [TRUTH.gold[i]] * K})
+        (tmp_path / "runs").mkdir(exist_ok=True)
+        frame.write_csv(tmp_path / "runs" / f"question_{i:03d}.csv")
+    check(imported(tmp_path, tmp_path / "runs"), Expected())
+
+
+def test_preferences_of_a_judge_of_pairs(tmp_path: Path) -> None:
+    rows = [
+        {
+            "instruction": TRUTH.question(i),
+            "output_1": "a " * 30,
+            "generator_1": "base",
+            "output_2": "b " * 30,
+            "generator_2": "new",
+            "annotator": "j",
+            "preference": 1.0 + TRUTH.right[i][0],
+        }
+        for i in range(N)
+    ]
+    wins = sum(TRUTH.right[i][0] for i in range(N)) / N
+    log = imported(tmp_path, json_lines(tmp_path / "annotations.json", rows))
+    check(log, Expected(2 * N, N, pools={"base": 1 - wins, "new": wins}))
+
+
+def test_the_names_of_the_log_as_export_writes_them(tmp_path: Path) -> None:
+    rows = [
+        {
+            "example_id": f"q{i}",
+            "dataset": "d",
+            "split": "test",
+            "question": TRUTH.question(i),
+            "pool": "n8",
+            "model": "m",
+            "gold": str(TRUTH.gold[i]),
+            "sample_index": k,
+            "answer": str(TRUTH.said[i][k]),
+            "correct": TRUTH.right[i][k],
+        }
+        for i, k in EACH
+    ]
+    log = imported(tmp_path, json_lines(tmp_path / "flat.jsonl", rows))
+    check(log, Expected())
+    assert log.scan("traces").collect()["pool"].unique().to_list() == ["n8"]
+    assert log.scan("examples").collect()["dataset"].unique().to_list() == ["d"]
+
+
+def test_a_run_and_judgements_of_trec(tmp_path: Path) -> None:
+    run = "".join(f"{i} Q0 d{i}-{k} {k + 1} {9 - k} bm25\n" for i, k in EACH)
+    judged = "".join(f"{i} 0 d{i}-{k} {int(TRUTH.right[i][k])}\n" for i, k in EACH if TRUTH.right[i][k] or k % 2)
+    (tmp_path / "run.txt").write_text(run, encoding="utf-8")
+    (tmp_path / "qrels.txt").write_text(judged, encoding="utf-8")
+    check(imported(tmp_path, tmp_path / "run.txt", tmp_path / "qrels.txt"), Expected(verifications=N * K))
+
+
+def test_questions_without_outputs_are_told_as_such(tmp_path: Path) -> None:
+    rows = [{"id": i, "question": TRUTH.question(i), "gold": TRUTH.gold[i]} for i in range(N)]
+    with refuses("unsuitable", "questions without outputs", "thinkback generate", "--set traces.text=COLUMN"):
+        imported(tmp_path, json_lines(tmp_path / "a.jsonl", rows))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"final_answer": 5}, "traces.answer"),
+        ({"score": 1, "gold": None}, "traces.correct"),
+        ({"mood": "VARIES"}, "traces.pool"),
+        ({"n_output_tokens": 3}, "traces.completion_tokens"),
+    ],
+)
+def test_two_readings_are_never_chosen_between(tmp_path: Path, change: dict[str, Any], named: str) -> None:
+    rows = [
+        {
+            "id": i,
+            "question": TRUTH.question(i),
+            "gold": TRUTH.gold[i],
+            "pred": TRUTH.said[i][k],
+            "output_tokens": 9 + k,
+            **{
+                key: "ab"[k % 2] if value == "VARIES" else value and value + (i + k) % 2 - 1
+                for key, value in change.items()
+            },
+        }
+        for i, k in EACH
+    ]
+    with refuses("ambiguous", f"--set {named}="):
+        imported(tmp_path, json_lines(tmp_path / "a.jsonl", rows))
+
+
+def test_lists_as_python_prints_them_are_refused(tmp_path: Path) -> None:
+    rows = [{"question": TRUTH.question(i), "gold": 1, "outputs": str(["a", "b"])} for i in range(9)]
+    with refuses("format", "`outputs`", "json.dumps"):
+        imported(tmp_path, json_lines(tmp_path / "a.jsonl", rows))
+
+
+JUNK = ("alpha", "x1", "notes", "kind_of", "zeta", "blob", "foo", "bar baz", "größe", "C7", "tmp", "value2")
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_no_random_header_is_read_wrongly(tmp_path: Path, part: int) -> None:
+    """500 headers: columns of known contents under names of their own role, of another one, or of none.
+
+    What is guessed rests on names that the roles have and on contents that fit; where gold, answers or verdicts have
+    their own names, the share right is the truth's.
+    """
+    count, k_of = 12, 4
+    pairs = [(i, k) for i in range(count) for k in range(k_of)]
+    contents: dict[str, list[Any]] = {
+        "id": [f"q{i}" for i, _ in pairs],
+        "question": [TRUTH.question(i) for i, _ in pairs],
+        "gold": [TRUTH.gold[i] for i, _ in pairs],
+        "answer": [TRUTH.said[i][k] for i, k in pairs],
+        "verdict": [TRUTH.right[i][k] for i, k in pairs],
+        "completion_tokens": [TRUTH.tokens(i, k) for i, k in pairs],
+        "verifier": [TRUTH.score(i, k) for i, k in pairs],
+        "sample_index": [k for _, k in pairs],
+    }
+    right = sum(contents["verdict"])
+    rng, read = random.Random(part), 0
+    for number in range(50):
+        header: dict[str, str] = {}
+        for role in contents:
+            draw = rng.random()
+            names = ROLES[role].names if draw < 0.7 else ROLES[rng.choice(list(contents))].names if draw < 0.8 else JUNK
+            name = rng.choice(names)
+            if draw < 0.95 and name not in header.values():
+                header[role] = name
+        rows = [{name: contents[role][n] for role, name in header.items()} for n in range(len(pairs))]
+        path = json_lines(tmp_path / f"{number}.jsonl", rows)
+        own = {role for role, name in header.items() if ROLES[role].place(name) is not None}
+        try:
+            guess = guess_mapping([str(path)])
+        except ThinkbackError:
+            continue
+        table = parse_toml(guess.text, "map")
+        reached = {name: role for role, name in header.items()}
+        gold, answer = table["examples"].get("gold"), table["traces"].get("answer")
+        correct = table["traces"].get("correct")
+        if gold is not None:
+            assert reached[gold] in ("gold", "id", "question"), guess.text
+            assert ROLES["gold"].place(gold) is not None, guess.text
+        assert correct is None or reached[correct] == "verdict", guess.text
+        if (
+            {"id", "gold", "answer"} <= own
+            and reached.get(gold or "") == "gold"
+            and reached.get(answer or "") == "answer"
+        ):
+            done = import_any([str(path)], tmp_path / f"log{number}", formats=False)
+            assert done.report.readings.right == right, guess.text
+            read += 1
+    assert read > 3
+
+
+REAL = (
+    "cruxeval_codellama7b",
+    "gpr_quizbowl",
+    "gsm8k_openai2021",
+    "qwen25_math_rm8",
+    "re2_pairs",
+    "rg_llama3b_math50",
+    "routellm",
+    "tot_game24",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REAL)
+def test_real_logs_are_guessed_as_their_shipped_mappings_read_them(tmp_path: Path, name: str) -> None:
+    folder = os.environ.get("THINKBACK_LOGS")
+    if not folder:
+        pytest.skip("THINKBACK_LOGS names no folder of real logs")
+    path = Path(folder) / name / "samples.parquet"
+    guessed = imported(tmp_path, path)
+    import_table([str(path)], name, tmp_path / "shipped")
+    both = []
+    for log in (guessed, open_log(tmp_path / "shipped")):
+        traces = log.scan("traces").collect()
+        both.append(traces.group_by("example_id", "correct").len().sort("example_id", "correct"))
+    if name == "re2_pairs":  # its source numbers the rows of a resumed run, which its mapping drops
+        assert abs(both[0]["len"].sum() - both[1]["len"].sum()) == 60
+    else:
+        assert both[0].equals(both[1])

@@ -1,0 +1,197 @@
+"""Money as the cost: of a small and a large model whose confidence decides, worked by hand."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import thinkback as tb
+from replay.analyses.report.report import report
+from replay.analyses.tune.tuning import tune
+from replay.data.prices import Prices, load_prices
+from replay.runs.saved.display import chosen, ranked_input
+from tests.errors import noted, refuses
+from thinkback.app import app
+from toolkit.log import Log, write_log
+
+PRICES = """
+[prices]
+currency = "$"
+source = "a price list"
+date = "2026-11-01"
+small = { prompt = 1, completion = 2 }
+large = 10
+"""
+N = 20
+
+
+def two_models(folder: Path, prompts: bool = True) -> Log:
+    """Twenty questions, each answered once by a small model (right on the even ones, of which it is sure) and a large
+    one (right on all but the last); 100 tokens read, and 50 or 200 written.
+    """
+    traces = [
+        {
+            "trace_id": f"{model}-{i}", "example_id": f"q{i:02}", "pool": model, "action": "solve", "sample_index": 0,
+            "model": model, "answer": "A" if right else "B", "correct": right,
+            "prompt_tokens": 100 if prompts else None, "completion_tokens": written, "latency_s": seconds,
+        }
+        for i in range(N)
+        for model, right, written, seconds in (
+            ("small", i % 2 == 0, 50, float(i + 1)), ("large", i < N - 1, 200, 2.0 * (i + 1)),
+        )
+    ]  # fmt: skip
+    scores = [
+        {
+            "trace_id": f"small-{i}",
+            "example_id": f"q{i:02}",
+            "verifier": "sure",
+            "score": (i + 1) / 100 + (0.5 if i % 2 == 0 else 0.0),
+        }
+        for i in range(N)
+    ]
+    examples = [
+        {"example_id": f"q{i:02}", "dataset": "d", "split": "test", "question": f"{i}?", "gold": "A"} for i in range(N)
+    ]
+    tables = {"examples": examples, "traces": traces, "verifications": scores}
+    whole = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in tables.items()}
+    return write_log(folder / "log", name="two", tables=whole)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Log:
+    return two_models(tmp_path_factory.mktemp("two"))
+
+
+@pytest.fixture
+def prices(tmp_path: Path) -> Path:
+    path = tmp_path / "prices.toml"
+    path.write_text(PRICES)
+    return path
+
+
+def test_a_file_of_prices(prices: Path) -> None:
+    read = load_prices(prices)
+    assert read.per_million == {"small": (1.0, 2.0), "large": (10.0, 10.0)}
+    assert (read.currency, read.source, read.date) == ("$", "a price list", "2026-11-01")
+    prices.write_text("[prices]\nsmall = 0\n")
+    assert load_prices(prices).per_million == {"small": (0.0, 0.0)}
+    prices.write_text("[prices]\nsmall = true\n")
+    with refuses("invalid", "`prices.small`"):
+        load_prices(prices)
+
+
+def test_money_is_the_cost(made: Log, prices: Path) -> None:
+    result = tb.run(made, prices=prices, resamples=50)
+    results = ranked_input(result)
+    assert (results.cost.metric, results.cost.heading) == ("cost_per_1000", "$/1,000")
+    paid = {row.policy.name: row.cost.estimate for row in results.ranked if row.cost is not None}
+    # small: (100 x 1 + 50 x 2) / 1e6 = 0.0002 a question; large: (100 + 200) x 10 / 1e6 = 0.003
+    assert paid["small"] == pytest.approx(0.2)
+    assert paid["large"] == pytest.approx(3.0)
+    # a half goes on: every question pays for the small model, ten of twenty for the large one, too
+    half = next(name for name in paid if result_acts(result, name) == 0.5)
+    assert paid[half] == pytest.approx(0.2 + 0.5 * 3.0)
+    assert not [note for note in result.notes if note.code == "unlike_tokens"]
+    assert results.cost.remark == "prices of a price list, 2026-11-01"
+    assert ranked_input(tb.run(made, prices=prices, cost="tokens", resamples=50)).cost.metric == "total_tokens"
+    assert ranked_input(tb.run(made, prices=prices, cost="$", resamples=50)).cost.metric == "cost_per_1000"
+
+
+def result_acts(result: tb.Result, policy: str) -> float | None:
+    rows = result.summary.filter(policy=policy, metric="intervention_rate")
+    return rows["estimate"].item() if len(rows) else None
+
+
+def test_tokens_of_unlike_models_are_no_currency(made: Log) -> None:
+    result = tb.run(made, resamples=50)
+    noted(result.notes, "unlike_tokens", "`large`", "`small`", "`--prices`")
+    assert not ranked_input(result).same_calls
+    alone = tb.run(made, cost="traces", resamples=50)
+    assert not [note for note in alone.notes if note.code == "unlike_tokens"]
+
+
+def test_a_verifier_without_tokens_needs_no_price(made: Log) -> None:
+    prices = Prices({"small": (1.0, 1.0), "large": (1.0, 1.0)})
+    assert tb.run(made, prices=prices, resamples=20).statistics.n == N
+    with refuses("required", "`large`"):
+        tb.run(made, prices=replace(prices, per_million={"small": (1.0, 1.0)}), resamples=20)
+
+
+def test_the_suite_goes_on_where_the_first_is_unsure(made: Log, prices: Path) -> None:
+    """Scores of the odd questions are 0.02 … 0.20, of the even ones 0.51 … 0.69: five quantiles of the twenty."""
+    suite = tb.suite(made, prices=prices)
+    document = tomllib.loads(suite.text)
+    cascades = [one for one in document["policy"] if one["kind"] == "when"]
+    assert [one["name"] for one in cascades] == ["small, then large where sure is low"]
+    scores = np.sort([(i + 1) / 100 + (0.5 if i % 2 == 0 else 0.0) for i in range(N)])
+    wanted = [float(np.quantile(scores, share, method="higher")) for share in (0.1, 0.25, 0.5, 0.75, 0.9)]
+    assert cascades[0]["gate"]["below"] == pytest.approx(wanted, abs=1e-3)
+    assert document["prices"]["large"] == {"prompt": 10.0, "completion": 10.0}
+    assert "no test split" not in suite.text
+    result = tb.run(made, suite, resamples=50)
+    # at the median the ten that it is unsure of go on: 10 right of its own, and 9 of the large one's ten
+    assert {row.policy.name: row.quality.estimate for row in ranked_input(result).ranked if row.quality}[
+        next(one.name for one in result.policies if result_acts(result, one.name) == 0.5)
+    ] == pytest.approx(0.95)
+
+
+def test_the_baseline_is_the_dearest_model_and_the_cheapest_budget(made: Log, prices: Path, tmp_path: Path) -> None:
+    assert report(made, prices=prices, resamples=50).result.baseline == "large"
+    frames = {name: made.scan(name).collect() for name in ("examples", "traces")}
+    frames["traces"] = frames["traces"].with_columns(
+        model=pl.lit("one"), pool=pl.col("pool").replace({"small": "b512", "large": "a2048"})
+    )
+    budgets = write_log(tmp_path / "budgets", name="budgets", tables=frames)
+    assert report(budgets, resamples=50).result.baseline == "b512"
+
+
+def test_goals_are_in_money(made: Log, prices: Path) -> None:
+    given = {"prices": prices, "on": "example_id < 'q10'", "report": "example_id >= 'q10'", "resamples": 50}
+    tuned = tune(made, goal="min price subject to accuracy >= 0.4", **given)
+    assert (tuned.goal.metric, tuned.best) == ("cost_per_1000", "small")
+    # half of the first ten are right by the small model, at 0.2 $ a thousand; 1 $ buys no more than a part of them
+    tuned = tune(made, goal="most accurate within 0.5 $", **given)
+    assert tuned.goal.limits[0].metric == "cost_per_1000"
+    paid = tuned.development.summary.filter(policy=tuned.best, metric="cost_per_1000")["estimate"].item()
+    assert paid <= 0.5
+    assert tune(made, goal="cheapest within 50 points of large", **given).goal.metric == "cost_per_1000"
+
+
+def test_tokens_name_those_that_are_logged(tmp_path: Path) -> None:
+    log = two_models(tmp_path, prompts=False)
+    result = tb.run(log, cost="tokens", resamples=50)
+    results = ranked_input(result)
+    assert results.cost.metric == "completion_tokens"
+    keys = [column.key for column in chosen(results, ["accuracy", "tokens"]).columns]
+    assert keys[1:3] == ["accuracy", "completion_tokens"]
+
+
+def test_percentiles_of_seconds_are_columns(made: Log) -> None:
+    """Seconds of the small model are 1 … 20: the median is 10.5, the 95th percentile 1 + 0.95 x 19 = 19.05."""
+    result = tb.run(made, resamples=50)
+    table = chosen(ranked_input(result), ["accuracy", "p50", "p95", "p99"])
+    assert [column.key for column in table.columns if (column.key or "").endswith("_s")] == ["p50_s", "p95_s", "p99_s"]
+    row = next(row for row in table.rows if row[0] == "small")
+    assert [cell for cell in row if isinstance(cell, float)] == pytest.approx([10.5, 19.05, 19.81])
+
+
+def test_the_whole_command_line(made: Log, prices: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    few = ("--prices", "prices.toml", "--resamples", "50")
+    for words in (
+        ("replay", made.address, "--out", "r", "--columns", "accuracy,p95", *few),
+        ("report", made.address, "--out", "p", *few),
+        ("tune", made.address, "--goal", "cheapest within 50 points of large", "--cost", "price", *few),
+        ("suite", made.address, "--prices", "prices.toml"),
+        ("figure", "r", "frontier", "--cost", "$", "--out", "f.svg"),
+    ):
+        done = CliRunner().invoke(app, list(words))
+        assert done.exit_code == 0, done.output
+    assert "cost_per_1000" in (tmp_path / "p" / "tables" / "policies.csv").read_text()
+    assert "p95_s" in (tmp_path / "p" / "tables" / "policies.csv").read_text()

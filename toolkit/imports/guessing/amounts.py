@@ -1,0 +1,150 @@
+"""What samples cost and score: tokens, seconds, log-probabilities, verifiers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from toolkit.errors import listed
+from toolkit.imports.guessing.columns import Column, Columns, one_of, setting
+from toolkit.imports.guessing.draft import GUESSED, Draft, key_of, reason_of
+from toolkit.imports.guessing.shapes import Shape
+
+
+def put_column(
+    draft: Draft, trace: dict[str, tuple[Any, str]], key: str, column: Column | None, text: str = "{value}"
+) -> None:
+    """Say which column is a key of traces, unless a setting does; `text`: an expression of it."""
+    if column is not None and not draft.has(f"traces.{key}"):
+        trace[key] = (text.format(value=column.value), reason_of(column))
+
+
+def put_amounts(
+    draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, opened: bool | None, shape: Shape
+) -> Columns:
+    """Tokens, seconds, log-probabilities and how a sample ended."""
+    tokens = one_of(
+        [] if draft.has("traces.completion_tokens") else columns.of("completion_tokens", opened=opened),
+        "the number of completion tokens",
+        "traces.completion_tokens",
+    )
+    prompt = one_of(
+        [] if draft.has("traces.prompt_tokens") else columns.of("prompt_tokens", opened=opened),
+        "the number of prompt tokens",
+        "traces.prompt_tokens",
+    )
+    total = columns.of("total_tokens", opened=opened)
+    if tokens is not None and _of_request(tokens, columns):
+        draft.remarks.append(
+            f"`{tokens.value}` is the same in all samples of each question, so it may count a request of several: left"
+            f" out; {setting('traces.completion_tokens', tokens.value)} takes it"
+        )
+    else:
+        put_column(draft, trace, "completion_tokens", tokens, _null(tokens))
+    if tokens is None and prompt is not None and total and not draft.has("traces.completion_tokens"):
+        trace["completion_tokens"] = (f"{total[0].value} - {prompt.value}", reason_of(total[0]))
+    put_column(draft, trace, "prompt_tokens", prompt, _null(prompt))
+    columns = columns.without([tokens, prompt, *total[:1]])
+    for name in ("finish_reason", "temperature", "max_tokens"):
+        best = (
+            []
+            if draft.has(f"traces.{name}")
+            else [
+                one
+                for one in Columns(columns.every, columns.height).of(name)
+                if not opened or one.opened or name != "finish_reason"
+            ]
+        )
+        if best:
+            put_column(draft, trace, name, best[0])
+            columns = columns.without(best[:1])
+    if not draft.has("traces.latency_s"):
+        columns = _seconds(draft, trace, columns, opened)
+    sums = [] if draft.has("traces.sum_logprob") else columns.of("sum_logprob", opened=opened)
+    chosen = one_of(sums, "the log-probability", "traces.sum_logprob")
+    put_column(draft, trace, "sum_logprob", chosen)
+    losses = columns.of("token_logprobs", opened=opened)
+    if chosen is None and shape.logprobs is not None and not draft.has("traces.sum_logprob"):
+        trace["sum_logprob"] = (f"sum({shape.logprobs})", GUESSED)
+        counts = shape.logprobs.partition("[*]")[0]
+        if shape.opened and tokens is None and not draft.has("traces.completion_tokens"):
+            trace["completion_tokens"] = (f"len({counts})", f"{GUESSED}: a log-probability for each token")
+    elif chosen is None and losses:
+        put_column(draft, trace, "sum_logprob", losses[0], "sum({value})")
+    return columns.without([chosen, *losses[:1]])
+
+
+def _null(column: Column | None) -> str:
+    negative = column is not None and bool((column.values.cast(pl.Float64, strict=False) < 0).any())
+    return "NULLIF({value}, -1)" if negative else "{value}"
+
+
+def _of_request(tokens: Column, columns: Columns) -> bool:
+    """Whether all samples of each question have one number of tokens, as a request of several has."""
+    frame = pl.DataFrame({"group": columns.group, "tokens": tokens.values})
+    sizes = frame.group_by("group").agg(n=pl.len(), several=pl.col("tokens").n_unique())
+    several = sizes.filter(pl.col("n") > 2)
+    return several.height >= 5 and bool((several["several"] == 1).all()) and tokens.values.n_unique() > 1
+
+
+def _seconds(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, opened: bool | None) -> Columns:
+    seconds = one_of(columns.of("latency", opened=opened), "the seconds", "traces.latency_s")
+    thousandths = one_of(
+        columns.of("milliseconds", opened=opened), "the milliseconds", "traces.latency_s", "{value} / 1000"
+    )
+    starts, ends = columns.of("start", opened=opened), columns.of("end", opened=opened)
+    if seconds is not None:
+        put_column(draft, trace, "latency_s", seconds)
+    elif thousandths is not None:
+        put_column(draft, trace, "latency_s", thousandths, "{value} / 1000")
+    elif starts and ends and starts[0].values.dtype == ends[0].values.dtype:
+        start, end = starts[0], ends[0]
+        text = _duration(start, end)
+        if text is not None:
+            trace["latency_s"] = (text, f"{GUESSED}: from start to end")
+            return columns.without([start, end])
+    else:
+        unknown = columns.of("unit_unknown", opened=opened)
+        for one in unknown[:1]:
+            draft.remarks.append(
+                f"`{one.value}` has no unit in its name: left out; {setting('traces.latency_s', one.value)} takes"
+                f" seconds, {setting('traces.latency_s', one.value + ' / 1000')} milliseconds"
+            )
+        return columns.without(unknown[:1])
+    return columns.without([seconds, thousandths])
+
+
+def _duration(start: Column, end: Column) -> str | None:
+    """Seconds from one time to another as an expression; None where they are none."""
+    if start.values.dtype == pl.String:
+        zoned = start.values.drop_nulls().str.contains(r"(Z|[+-]\d\d:?\d\d)$")
+        if zoned.all():
+            return f"STRPTIME({end.value}, '%+') - STRPTIME({start.value}, '%+')"
+        return None if zoned.any() else f"TIMESTAMP({end.value}) - TIMESTAMP({start.value})"
+    if start.values.dtype.is_temporal():
+        return f"{end.value} - {start.value}"
+    lasted = (end.values - start.values).drop_nulls()
+    if lasted.len() and bool((lasted >= 0).all()):
+        thousandths = float(start.values.drop_nulls().median() or 0.0) > 1e11  # type: ignore[arg-type]
+        return f"({end.value} - {start.value}) / 1000" if thousandths else f"{end.value} - {start.value}"
+    return None
+
+
+def put_verifiers(draft: Draft, verifiers: list[tuple[str, str]], columns: Columns, opened: bool | None) -> Columns:
+    """A verifier for each score that no gold was needed for; three of one that scores steps."""
+    metrics = columns.of("metric", opened=opened)
+    if metrics:
+        draft.remarks.append(f"{listed([one.value for one in metrics])}: compared with gold, so no verifier: left out")
+    columns = columns.without(metrics)
+    if draft.has("verifiers"):
+        return columns
+    plain = columns.of("verifier", opened=opened)
+    for one in plain:
+        score = f"CAST({one.value} AS DOUBLE)" if one.values.dtype == pl.Boolean else one.value
+        verifiers.append((key_of(one), score))
+    steps = columns.without(plain).of("steps", opened=opened)
+    for one in steps:
+        for name, text in (("least", "min({value})"), ("last", "{value}[-1]"), ("product", "prod({value})")):
+            verifiers.append((f"{key_of(one)} {name}", text.format(value=one.value)))
+    return columns.without([*plain, *steps])

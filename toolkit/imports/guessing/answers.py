@@ -1,0 +1,161 @@
+"""How answers are read, compared and counted, by what gold, answers, texts and verdicts of a table look like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from toolkit.answers import normalise, number_form, read_answers
+
+MARKS = ("boxed", "####", "answer is")
+_MOST = 600
+"""Rows that are looked at, spread over all."""
+_NEARLY_ALL, _SOME = 0.95, 0.05
+_SLIGHT, _MOSTLY = 0.005, 0.8
+_LABELS = 6
+_LABEL_WORDS = 4
+_LONG = 40
+"""Characters from which a text is not an answer alone."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of a table, (n,) each: gold, what answers are read from, the source's verdicts; None: not there."""
+
+    gold: pl.Series | None
+    read: pl.Series | None
+    verdict: pl.Series | None
+
+
+def sampled(columns: Sequence[pl.Series | None]) -> list[pl.Series | None]:
+    """Some rows of columns, spread over all."""
+    height = next((one.len() for one in columns if one is not None), 0)
+    step = max(1, height // _MOST)
+    return [None if one is None else one.gather_every(step) for one in columns]
+
+
+def rules_of(sample: Sample, answers: bool = True) -> Mapping[str, Any]:
+    """The table `[answers]` of a mapping; `read` is there where answers stand in texts.
+
+    Of rules that agree as well with the source's verdicts the simplest count. `answers`: whether what is read from
+    are answers, and not texts: then they stay as they are where no rule agrees better.
+    """
+    rules = _rules(sample)
+    if sample.verdict is None or sample.read is None:
+        return rules
+    plain = {name: value for name, value in rules.items() if name in ("kind", "read_gold", "labels")}
+    exact = {"kind": "exact", **({"read_gold": rules["read_gold"]} if "read_gold" in rules else {})}
+    if sample.gold is None:
+        return rules if answers or "read" in rules else exact
+    tried = [exact, plain, rules] if answers else [exact, rules]
+    shares = [_agreement(sample, one) for one in tried]
+    best = next(one for one, share in zip(tried, shares, strict=True) if share >= max(shares) - _SLIGHT)
+    return best if answers or _agreement(sample, rules) >= _MOSTLY else exact
+
+
+def _agreement(sample: Sample, rules: Mapping[str, Any]) -> float:
+    """The share of verdicts that comparing with gold gives, too."""
+    if sample.read is None or sample.gold is None or sample.verdict is None:
+        return 0.0
+    replies = normal(sample.read, {name: value for name, value in rules.items() if name != "read_gold"})
+    gold = normal(sample.gold, {**rules, "read": rules.get("read_gold")})
+    both = pl.DataFrame({"judged": (replies == gold).fill_null(False), "truth": sample.verdict}).drop_nulls()
+    return _share(both["judged"] == both["truth"])
+
+
+def _rules(sample: Sample) -> dict[str, Any]:
+    gold = sample.gold.drop_nulls() if sample.gold is not None else pl.Series(dtype=pl.String)
+    rules: dict[str, Any] = {}
+    ways = [
+        way
+        for way in ("####", "boxed")
+        if gold.len() and _share(read_answers(gold, [way]).is_not_null()) >= _NEARLY_ALL
+    ]
+    if ways:
+        rules["read_gold"] = ways[:1] if ways[0] == "####" else ["boxed", "whole text"]
+        gold = read_answers(gold, rules["read_gold"]).drop_nulls()
+    kind, labels = _kind(gold, sample.read)
+    rules["kind"] = kind
+    if labels:
+        rules["labels"] = labels
+    if sample.read is not None:
+        read = _ways(sample.read, kind, labels)
+        if read:
+            rules["read"] = read
+    return {name: rules[name] for name in ("kind", "read", "read_gold", "labels") if name in rules}
+
+
+def _share(mask: pl.Series) -> float:
+    return float(mask.mean() or 0.0)  # type: ignore[arg-type]
+
+
+def _kind(gold: pl.Series, read: pl.Series | None) -> tuple[str, list[str]]:
+    """The normal form in which gold, or answers where there is none, are equal; the labels that there are."""
+    known = gold if gold.len() else read.drop_nulls() if read is not None else gold
+    if not known.len():
+        return "exact", []
+    if _numbers(known) >= _NEARLY_ALL:
+        return "number", []
+    letters = normalise(known, "choice").str.contains(r"^[A-J]$")
+    if _share(letters.fill_null(False)) >= _NEARLY_ALL:
+        return "choice", []
+    labels = sorted(known.str.strip_chars().unique().to_list()) if gold.len() else []
+    several = 1 < len({one.lower() for one in labels}) == len(labels) <= _LABELS and gold.len() >= 5 * len(labels)
+    if several and all(
+        one and len(one.replace("_", " ").split()) <= _LABEL_WORDS and len(one) <= _LONG for one in labels
+    ):
+        return "label", labels
+    return "exact", []
+
+
+def _numbers(texts: pl.Series) -> float:
+    return sum(number_form(text) is not None for text in texts.to_list()) / max(texts.len(), 1)
+
+
+def fitting(texts: pl.Series, kind: str, labels: Sequence[str]) -> float:
+    """The share of texts that are answers of a kind as they are."""
+    known = texts.drop_nulls()
+    if kind == "number":
+        return _share(pl.Series([number_form(text) is not None for text in known.to_list()], dtype=pl.Boolean))
+    if kind == "choice":
+        return _share(normalise(known, "choice").str.contains(r"^[A-J]$").fill_null(False))
+    if kind == "label":
+        return _share(normalise(known, "label", labels, {}).is_in(list(labels)))
+    return _share((known.str.len_chars() <= _LONG) & ~known.str.contains("\n"))
+
+
+def _ways(texts: pl.Series, kind: str, labels: Sequence[str]) -> list[str]:
+    """How answers are read from texts; none where texts are answers."""
+    known = texts.drop_nulls()
+    if not known.len() or (kind != "choice" and fitting(known, kind, labels) >= 0.7) or not has_marks(known, kind):
+        return []
+    if kind == "choice" and known.str.len_chars().max() <= 6:  # type: ignore[operator]
+        return []
+    ways = [way for way in MARKS if _share(read_answers(known, [way]).is_not_null()) >= _SOME]
+    if kind == "number":
+        return [*ways, "last number"]
+    if kind in ("choice", "label"):
+        return [*ways, "last line"]
+    return ways
+
+
+def has_marks(texts: pl.Series, kind: str) -> bool:
+    """Whether answers can be read from texts at all: behind marks, or as numbers, letters or labels."""
+    if kind != "exact":
+        return True
+    return _share(read_answers(texts.drop_nulls(), list(MARKS)).is_not_null()) >= 0.5
+
+
+def is_long(texts: pl.Series) -> bool:
+    """Whether texts are more than answers."""
+    known = texts.drop_nulls()
+    return known.len() > 0 and fitting(known, "exact", ()) < 0.7
+
+
+def normal(texts: pl.Series, rules: Mapping[str, Any]) -> pl.Series:
+    """The normal forms of answers, read as rules say."""
+    replies = read_answers(texts, rules["read"]) if rules.get("read") else texts
+    return normalise(replies, rules.get("kind", "exact"), rules.get("labels", ()), {})

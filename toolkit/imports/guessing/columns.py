@@ -1,0 +1,175 @@
+"""The columns that somebody's rows have, nested ones among them, and which roles each may take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from toolkit.errors import AmbiguousError, FormatError
+from toolkit.imports.files.literals import lists
+from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar
+from toolkit.imports.map.expressions import SourceRows
+
+PLACES = ("source_file", "source_path", "source_row")
+_PLAIN = re.compile(r"[^\W\d]\w*")
+_FIELDS = 60
+"""Fields of an object from which its keys are data, and not names."""
+_QUOTED = 3
+
+
+@dataclass(frozen=True)
+class Column:
+    """`value`: as a mapping writes it; `name`: by which its role is known; `opened`: of a list that is opened."""
+
+    value: str
+    name: str
+    values: pl.Series
+    opened: bool = True
+
+
+@dataclass(frozen=True)
+class Columns:
+    """All columns, and the rows of each example: `group` numbers them. `assigned`: values that have a role already."""
+
+    every: tuple[Column, ...]
+    height: int
+    group: pl.Series | None = None
+    assigned: frozenset[str] = frozenset()
+
+    def without(self, columns: Iterable[Column | None]) -> Columns:
+        """The columns but for some that have a role."""
+        return replace(self, assigned=self.assigned | {one.value for one in columns if one is not None})
+
+    def of(self, *names: str, weak: bool = True, scalar: bool = False, opened: bool | None = None) -> list[Column]:
+        """The columns that fit one of some roles, the best first; weak names count where there is no other.
+
+        A column of what has one value for each example has to have one.
+        """
+        places = []
+        for order, name in enumerate(names):
+            role = ROLES[name]
+            for column in self.every:
+                place = role.place(column.name) if column.value not in self.assigned else None
+                if place is None or (place[0] == WEAK and not weak) or (scalar and not is_scalar(column.values)):
+                    continue
+                if (opened is not None and column.opened is not opened) or not role.fits(column.values):
+                    continue
+                if name == "text" and ROLES["sample_index"].place(column.name) and column.values.dtype != pl.String:
+                    continue
+                if role.per == "sample" or self.is_constant(column.values):
+                    places.append(((place[0], order, place[1]), column))
+        places.sort(key=lambda pair: pair[0])
+        best = [column for place, column in places if place[0] == places[0][0][0]]
+        return list({column.value: column for column in best}.values())
+
+    def is_constant(self, values: pl.Series) -> bool:
+        """Whether a column says one thing of each example; null says nothing."""
+        if self.group is None:
+            return True
+        pairs = pl.DataFrame({"group": self.group, "value": words_of(values)}).drop_nulls()
+        return pairs.unique().height == pairs["group"].n_unique()
+
+    def varies(self, values: pl.Series) -> bool:
+        """Whether a column has several values in an example."""
+        return not self.is_constant(values)
+
+
+def columns_of(rows: SourceRows, opened: Sequence[str] = ()) -> tuple[Column, ...]:
+    """The columns of rows, and the fields of their objects. `opened`: those of lists; none: every column counts so."""
+    columns: list[Column] = []
+    for name in rows.frame.columns:
+        if name in PLACES or name.startswith("__") or name == "element":
+            continue
+        values = rows.computable([name])[name]
+        value = name
+        for column in _leaves(value, _written(name), values):
+            columns.append(replace(column, opened=not opened or name in opened))
+    return tuple(columns)
+
+
+def _written(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
+def _leaves(value: str, path: str, values: pl.Series) -> Iterator[Column]:
+    """A column, or what is in its objects."""
+    if isinstance(values.dtype, pl.Struct):
+        fields = values.struct.fields if len(values.struct.fields) <= _FIELDS else []
+        for field in fields:
+            step = f".{field}" if _PLAIN.fullmatch(field) else f"['{field.replace(chr(39), chr(39) * 2)}']"
+            yield from _leaves(path + step, path + step, values.struct.field(field))
+        return
+    if values.dtype == pl.Null:
+        return
+    yield Column(value, path.replace('"', ""), values)
+    if isinstance(values.dtype, pl.List) and not values.dtype.inner.is_nested():
+        sizes = values.drop_nulls().list.len()
+        if sizes.len() and (sizes == 2).all() and values.dtype.inner == pl.String:
+            second = values.list.get(1, null_on_oob=True).cast(pl.Float64, strict=False)
+            if second.null_count() == values.null_count() and (second.drop_nulls() >= 0).all():
+                yield Column(f"{path}[0]", path, values.list.get(0, null_on_oob=True))
+                yield Column(f"{path}[1]", f"{path}.tokens", second)
+
+
+def as_lists(values: pl.Series) -> pl.Series | None:
+    """A column of lists, also of JSON texts of lists; None where it is none."""
+    if isinstance(values.dtype, pl.List):
+        return values
+    if values.dtype != pl.String or not values.drop_nulls().len():
+        return None
+    known = values.drop_nulls().str.strip_chars()
+    if not (known.str.starts_with("[") & known.str.ends_with("]")).all():
+        return None
+    parsed = lists(values)[0]
+    return parsed if isinstance(parsed.dtype, pl.List) and parsed.null_count() == values.null_count() else None
+
+
+def check_python_lists(column: Column) -> None:
+    """FormatError where texts are lists as Python prints them, which no reader of tables takes apart."""
+    known = column.values.drop_nulls().head(100).str.strip_chars() if column.values.dtype == pl.String else None
+    if (
+        known is not None
+        and known.len()
+        and known.str.contains(r"^\[\s*['\"].*\]$").all()
+        and as_lists(column.values) is None
+    ):
+        raise FormatError(
+            f"`{column.value}` holds lists as Python prints them (`{known[0][:40]}…`): save the table as Parquet or"
+            " JSON lines, or its lists with json.dumps"
+        )
+
+
+def one_of(columns: Sequence[Column], what: str, key: str, text: str = "{value}") -> Column | None:
+    """The column of a role that some fit: of equal ones the first. AmbiguousError where two of them differ.
+
+    `text`: how a setting of `key` is written with a column's value.
+    """
+    distinct: list[Column] = []
+    for column in columns:
+        if not any(_words(column).equals(_words(other)) for other in distinct):
+            distinct.append(column)
+    if len(distinct) > 1:
+        names = " and ".join(f"`{one.value}`" for one in distinct[:_QUOTED])
+        options = " or ".join(setting(key, text.format(value=one.value)) for one in distinct[:_QUOTED])
+        raise AmbiguousError(f"{names} may each be {what}, and they differ: write {options}")
+    return distinct[0] if distinct else None
+
+
+def _words(column: Column) -> pl.Series:
+    return words_of(column.values)
+
+
+def words_of(values: pl.Series) -> pl.Series:
+    """A column as texts; a hash of what is no single value."""
+    return values.cast(pl.String, strict=False) if is_scalar(values) else values.hash()
+
+
+def setting(key: str, value: object) -> str:
+    """A setting as it is written on a command line."""
+    import shlex
+
+    text = f"{key}={value}"
+    return f'--set "{text}"' if "'" in text and not set('"$`\\!') & set(text) else f"--set {shlex.quote(text)}"

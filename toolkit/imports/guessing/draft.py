@@ -1,0 +1,109 @@
+"""A mapping while it is made: each value with why it is there, and the file that is written of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolkit.imports.guessing.columns import Column, Columns
+from toolkit.imports.guessing.roles import plain_name
+from toolkit.imports.guessing.shapes import Shape
+
+GUESSED, DEFAULT, GIVEN = "guessed", "default", "given"
+
+
+@dataclass
+class Draft:
+    """Tables of a mapping, each value with why it is there, and what is replies beside them."""
+
+    given: dict[str, Any]
+    tables: dict[str, dict[str, tuple[Any, str]]] = field(default_factory=dict)
+    traces: list[tuple[dict[str, tuple[Any, str]], list[tuple[str, str]]]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def has(self, key: str) -> bool:
+        """Whether a setting says it."""
+        table, _, name = key.partition(".")
+        return name in self.given.get(table, {}) if name else key in self.given
+
+    def put(self, key: str, value: Any, why: str) -> None:
+        """Say what a key is, unless a setting does."""
+        table, _, name = key.rpartition(".")
+        if not self.has(key):
+            self.tables.setdefault(table, {})[name] = (value, why)
+
+    def otherwise(self, key: str, value: Any) -> None:
+        """Say what a key is, where nothing does."""
+        table, _, name = key.rpartition(".")
+        if name not in self.tables.get(table, {}):
+            self.put(key, value, DEFAULT)
+
+
+def written(draft: Draft, shape: Shape, columns: Columns) -> str:
+    """The mapping file, each line with what it rests on."""
+    lines = ["# Guessed from names and contents: change what is wrong, and give this file with --map."]
+    top = {**shape.top, **draft.tables.get("", {})}
+    given = {key: value for key, value in draft.given.items() if key not in ("examples", "traces", "answers")}
+    for key, (value, why) in {**top, **{key: (value, GIVEN) for key, value in given.items()}}.items():
+        lines.append(_line(key, value, why))
+    several = len(draft.traces) > 1
+    for name, tables in (
+        ("examples", [draft.tables.get("examples", {})]),
+        ("traces", [trace for trace, _ in draft.traces]),
+        ("answers", [draft.tables.get("answers", {})]),
+    ):
+        if name == "answers":
+            lines += _extra(draft, "examples")
+        for number, mine in enumerate(tables):
+            table = {**mine, **{key: (value, GIVEN) for key, value in draft.given.get(name, {}).items()}}
+            head = f"[[{name}]]" if several and name == "traces" else f"[{name}]"
+            lines += ["", head, *(_line(key, value, why) for key, (value, why) in table.items())]
+            for verifier, score in draft.traces[number][1] if name == "traces" else ():
+                lines += [
+                    "",
+                    "[[traces.verifiers]]",
+                    _line("verifier", f"'{constant_text(verifier)}'", GUESSED),
+                    _line("score", score, GUESSED),
+                ]
+    unused = [one.value for one in columns.every if one.value not in columns.assigned]
+    lines += ["", f"# not used: {', '.join(unused)}"] if unused else []
+    lines += [f"# {remark}" for remark in draft.remarks]
+    return "\n".join(lines) + "\n"
+
+
+def _extra(draft: Draft, name: str) -> list[str]:
+    extra = draft.tables.get(f"{name}.extra", {})
+    return ["", f"[{name}.extra]", *(_line(key, value, why) for key, (value, why) in extra.items())] if extra else []
+
+
+def _line(key: str, value: Any, why: str) -> str:
+    return f"{_toml_key(key)} = {_toml(value)}  # {why}"
+
+
+def _toml_key(key: str) -> str:
+    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else json.dumps(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_toml_key(key)} = {_toml(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def reason_of(column: Column) -> str:
+    """Why a column has a role."""
+    return f"{GUESSED} by its name, `{column.name}`, and contents" if column.name != column.value else GUESSED
+
+
+def key_of(column: Column) -> str:
+    """A column's last name."""
+    return plain_name(column.name.rpartition(".")[2])
+
+
+def constant_text(text: str) -> str:
+    """A text that may stand in a mapping's single quotes."""
+    return text.replace("'", "’") or "table"

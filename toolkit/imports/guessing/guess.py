@@ -1,0 +1,647 @@
+"""`guess_mapping`: a mapping for a table that nobody described, in the words in which its owner could have written it.
+
+A guess rests on a column's name and on contents that fit. What has no column takes a default that says nothing: one
+data set, one pool. Where two columns would give other results neither counts: the error names both, and the settings
+that choose. A setting that is given is kept, and its columns take no other role.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from toolkit.errors import AmbiguousError, UnsuitableError, listed
+from toolkit.imports.guessing import answers as reading
+from toolkit.imports.guessing.amounts import put_amounts, put_column, put_verifiers
+from toolkit.imports.guessing.columns import Column, Columns, check_python_lists, columns_of, one_of, setting, words_of
+from toolkit.imports.guessing.draft import DEFAULT, GUESSED, Draft, constant_text, key_of, reason_of, written
+from toolkit.imports.guessing.roles import ROLES, is_scalar, plain_name
+from toolkit.imports.guessing.shapes import Shape, shape_of
+from toolkit.imports.map.expressions import TRUTHS, roots
+from toolkit.imports.map.mapping import ROW_ORDER, overrule
+
+POOL, MODEL, SPLIT = "samples", "unknown", "test"
+_ROW_IDS = {"id", "idx", "index", "uid", "uuid", "key", "request_id", "custom_id"}
+"""Names of ids that may be those of rows: a question that comes again under each of them is one question."""
+_MANY, _FEW = 0.9, 0.2
+_SETTINGS = 60
+"""Values of a setting, at most."""
+_ODD_SHARE = 0.98
+
+
+@dataclass(frozen=True)
+class Guess:
+    """`text`: the mapping file. `sources`: what of those given it reads. `unjudged`: what a report would lack."""
+
+    text: str
+    sources: tuple[str, ...]
+    name: str
+    unjudged: str | None = None
+
+
+def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess:
+    """A mapping for the tables of `sources`. `settings` (`examples.gold=truth`) are kept as they are.
+
+    ThinkbackError where a file can't be read, two columns may be one thing, or nothing says what a model answered.
+    """
+    given: dict[str, Any] = {}
+    for one in settings:
+        overrule(given, one)
+    shape = shape_of(sources, given)
+    draft = Draft(given)
+    every = Columns((*columns_of(shape.rows, shape.opened), *shape.more), shape.rows.frame.height)
+    for column in every.every:
+        check_python_lists(column)
+    columns = replace(every, assigned=_named_in(given, every) | shape.assigned)
+    columns = _example(draft, columns, shape)
+    columns, unjudged = _samples(draft, columns, shape)
+    name = constant_text(shape.name)
+    draft.put("name", name, DEFAULT)
+    draft.otherwise("examples.dataset", f"'{name}'")
+    return Guess(written(draft, shape, columns), shape.sources, name, unjudged)
+
+
+def _named_in(given: Mapping[str, Any], columns: Columns) -> frozenset[str]:
+    """Columns that settings name: they take no other role."""
+    values: list[Any] = []
+
+    def collect(value: Any) -> None:
+        if isinstance(value, Mapping):
+            for inner in value.values():
+                collect(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                collect(inner)
+        elif isinstance(value, str):
+            values.append(value)
+
+    for table in ("examples", "traces", "verifiers", "features"):
+        collect(given.get(table, {}))
+    names = {*values, *roots(values, [column.value for column in columns.every])}
+    return frozenset(column.value for column in columns.every if column.value in names)
+
+
+def _example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
+    """The question, the id, and what else has one value for each example; the columns by example."""
+    questions = columns.of("question", opened=False) if shape.opened else columns.of("question")
+    question = questions[0] if questions else None
+    columns = columns.without([question])
+    ids = columns.of("id", opened=False) if shape.opened else columns.of("id")
+    rows = shape.rows
+    if draft.has("examples.example_id"):
+        value = draft.given["examples"]["example_id"]
+        group = rows.compute("examples.example_id", value)
+    elif shape.file_id is not None:
+        value, group = shape.file_id, rows.frame[shape.file_id]
+        draft.put("examples.example_id", value, "guessed: a file for each question")
+    else:
+        chosen = _id(ids, question)
+        if chosen is not None:
+            value, group = chosen.value, chosen.values
+            draft.put("examples.example_id", value, reason_of(chosen))
+            columns = columns.without([chosen])
+        elif question is not None:
+            value, group = "'q'", question.values
+            draft.put("examples.example_id", "'q'", "default: no id, so each question is one by its text")
+        else:
+            value, group = "source_row", rows.frame["source_path"] + words_of(rows.frame["source_row"])
+            _check_runs(columns, draft)
+            draft.put(
+                "examples.example_id", "source_row", "default: neither id nor question: each row of a file is one"
+            )
+    if question is not None:
+        draft.put("examples.question", question.value, reason_of(question))
+        if draft.given.get("ids") != "trust" and value != "'q'":
+            group = words_of(group).fill_null("") + "\0" + words_of(question.values).fill_null("")
+    else:
+        draft.put("examples.question", value, "default: the id stands for it")
+    codes = words_of(group).fill_null("").rank("dense")
+    columns = replace(columns, group=codes)
+    for name in ("split", "dataset"):
+        best = [one for one in columns.of(name, scalar=True) if one.values.n_unique() <= _SETTINGS]
+        if best:
+            draft.put(f"examples.{name}", best[0].value, reason_of(best[0]))
+            columns = columns.without(best[:1])
+    draft.otherwise("examples.split", f"'{SPLIT}'")
+    clusters = [one for one in columns.of("cluster", scalar=True) if 1 < one.values.n_unique() < codes.n_unique()]
+    if clusters:
+        draft.put("examples.cluster", clusters[0].value, reason_of(clusters[0]))
+        columns = columns.without(clusters[:1])
+    return columns
+
+
+def _id(ids: Sequence[Column], question: Column | None) -> Column | None:
+    """The column that numbers questions; None where each of them numbers rows, and the question tells more."""
+    whole = [one for one in ids if not one.values.null_count()]
+    if question is None or not whole:
+        explicit = [one for one in whole if plain_name(one.name.rpartition(".")[2]) not in _ROW_IDS]
+        if len(explicit or whole) > 1 and not explicit:
+            return one_of(whole, "the id of a question", "examples.example_id")
+        return next(iter(explicit or whole), None)
+    texts = question.values.fill_null("")
+    for one in whole:
+        pairs = pl.DataFrame({"id": words_of(one.values), "text": texts}).unique()
+        if pairs["id"].is_unique().all() and pairs["text"].is_unique().all():
+            return one
+    for one in whole:
+        pairs = pl.DataFrame({"id": words_of(one.values), "text": texts}).unique()
+        if not pairs["id"].is_unique().all() or plain_name(one.name.rpartition(".")[2]) not in _ROW_IDS:
+            return one  # an id of several questions, which the import splits, or one that is called that of a question
+        again = float(pairs["text"].is_duplicated().mean() or 0.0)  # type: ignore[arg-type]
+        if again <= _FEW:
+            return one
+        if again < _MANY:
+            raise AmbiguousError(
+                f"questions come again under other values of `{one.value}`: they are samples of one question by"
+                f" {setting('examples.example_id', chr(39) + 'q' + chr(39))}, questions of their own by"
+                f" {setting('examples.example_id', one.value)}"
+            )
+    return None
+
+
+def _check_runs(columns: Columns, draft: Draft) -> None:
+    """AmbiguousError where nothing names questions, and their gold comes in runs or rounds as that of samples does."""
+    golds = columns.of("gold", weak=True)
+    if not golds or columns.every[0].opened is False:
+        return
+    words = words_of(golds[0].values).fill_null("")
+    runs = words.rle().struct.field("len")
+    size = int(runs.min() or 1)  # type: ignore[arg-type]
+    if size > 1 and bool((runs % size == 0).all()) and runs.len() > 1:
+        raise AmbiguousError(
+            f"nothing names the questions, and `{golds[0].value}` comes in runs of {size}: write"
+            f" {setting('examples.example_id', f'(source_row - 1) // {size}')} for {size} samples of each question,"
+            f" {setting('examples.example_id', 'source_row')} for a question in each row"
+        )
+
+
+@dataclass(frozen=True)
+class _Output:
+    """What a model answered, and what says whether it is right."""
+
+    gold: Column | None
+    answer: Column | None
+    text: Column | None
+    verdict: Column | None
+
+
+def _samples(draft: Draft, columns: Columns, shape: Shape) -> tuple[Columns, str | None]:
+    """The columns of traces; and what a report would lack."""
+    pairs = _preferences(draft, columns)
+    if pairs is not None:
+        return pairs, None
+    wide = _affixes(columns) if not shape.opened else {}
+    if not wide or columns.of("answer", "text", "verdict"):
+        return _trace(draft, columns, shape)
+    unjudged, rest = None, columns
+    for affix, names in wide.items():
+        view = replace(
+            columns,
+            every=tuple(replace(one, name=names[one.value]) for one in columns.every if one.value in names)
+            + tuple(one for one in columns.every if not any(one.value in others for others in wide.values())),
+        )
+        left, unjudged = _trace(draft, view, shape, affix)
+        rest = replace(rest, assigned=rest.assigned | left.assigned)
+    return rest, unjudged
+
+
+def _affixes(columns: Columns) -> dict[str, dict[str, str]]:
+    """Models by what stands before or behind the names of their columns, where each has outputs: `big_answer`."""
+    sides: dict[tuple[bool, str], dict[str, str]] = {}
+    for one in columns.every:
+        words = plain_name(one.name).split("_") if one.value not in columns.assigned else []
+        for cut in range(1, len(words)):
+            sides.setdefault((True, "_".join(words[:cut])), {})[one.value] = "_".join(words[cut:])
+            sides.setdefault((False, "_".join(words[cut:])), {})[one.value] = "_".join(words[:cut])
+    roles = [ROLES[name] for name in ("answer", "text", "verdict")]
+    for first in (True, False):
+        outputs: dict[str, set[str]] = {}
+        for (before, affix), names in sides.items():
+            for name in names.values() if before is first else ():
+                if any(role.place(name) is not None for role in roles):
+                    outputs.setdefault(name, set()).add(affix)
+        best = max(outputs.values(), key=len, default=set())
+        if len(best) > 1:
+            return {affix: names for (before, affix), names in sides.items() if before is first and affix in best}
+    return {}
+
+
+def _preferences(draft: Draft, columns: Columns) -> Columns | None:
+    """Pairs of outputs with a preference from 1 to 2, as judges of pairs write them; None where there are none."""
+    known = {plain_name(one.name): one for one in columns.every}
+    judged, texts = known.get("preference"), [known.get(f"output_{number}") for number in (1, 2)]
+    if judged is None or None in texts or not ROLES["milliseconds"].fits(judged.values) or draft.has("traces.correct"):
+        return None
+    if float(judged.values.min() or 0) < 1 or float(judged.values.max() or 3) > 2:  # type: ignore[arg-type]
+        return None
+    models = [known.get(f"generator_{number}") for number in (1, 2)]
+    apart = None not in models and not set(words_of(models[0].values)) & set(words_of(models[1].values))  # type: ignore[union-attr]
+    for number, (text, credit, correct) in enumerate(
+        zip(texts, (f"2 - {judged.value}", f"{judged.value} - 1"), ("< 1.5", "> 1.5"), strict=True)
+    ):
+        model = models[number].value if apart else f"'output {number + 1}'"  # type: ignore[union-attr]
+        why = f"{GUESSED}: a judge of pairs"
+        table = {"pool": model, "model": model, "sample_index": ROW_ORDER, "text": text.value}  # type: ignore[union-attr]
+        table |= {"correct": f"{judged.value} {correct}", "credit": credit}
+        draft.traces.append(({key: (value, why) for key, value in table.items()}, []))
+    return columns.without([judged, *texts, *(models if apart else [])])
+
+
+def _trace(draft: Draft, columns: Columns, shape: Shape, affix: str | None = None) -> tuple[Columns, str | None]:
+    """One table of traces, of the columns with an affix where there are several; and what a report would lack."""
+    trace: dict[str, tuple[Any, str]] = {}
+    verifiers: list[tuple[str, str]] = []
+    draft.traces.append((trace, verifiers))
+    opened = True if shape.opened else None
+    out = _output(draft, columns, opened)
+    columns = columns.without([out.gold, out.answer, out.text, out.verdict])
+    if out.verdict is not None and shape.opened and not out.verdict.opened:
+        out = replace(out, verdict=None)
+    columns = _conditions(draft, trace, columns, shape)
+    if affix is not None:
+        trace |= {"pool": (f"'{affix}'", GUESSED)} | (
+            {"model": (f"'{affix}'", GUESSED)} if "'" in trace["model"][0] else {}
+        )
+    columns = put_amounts(draft, trace, columns, opened, shape)
+    verdict, columns = _weak_verdict(draft, columns, out, opened)
+    out = replace(out, verdict=out.verdict or verdict)
+    put_column(draft, trace, "correct", out.verdict)
+    put_column(draft, trace, "answer", out.answer)
+    put_column(draft, trace, "text", out.text)
+    if out.gold is not None:
+        draft.put("examples.gold", out.gold.value, reason_of(out.gold))
+    unjudged = _answers(draft, trace, out, columns)
+    columns = put_verifiers(draft, verifiers, columns, opened)
+    extras = [one for one in columns.of("extra", scalar=True) if 1 < one.values.n_unique() <= _SETTINGS]
+    for one in extras:
+        draft.put(f"examples.extra.{key_of(one)}", one.value, GUESSED)
+    columns = columns.without(extras)
+    _check_conditions(draft, columns, trace)
+    return columns, unjudged
+
+
+def _output(draft: Draft, columns: Columns, opened: bool | None) -> _Output:
+    """Gold, answers, texts and verdicts, by their names and by what differs from sample to sample."""
+    golds = [] if draft.has("examples.gold") else columns.of("gold", weak=False, scalar=True)
+    replies = [] if draft.has("traces.answer") else columns.of("answer", weak=False, scalar=True, opened=opened)
+    texts = [] if draft.has("traces.text") else columns.of("text", weak=False, scalar=True, opened=opened)
+    golds = [one for one in golds if not (opened and one.opened)]
+    long = [one for one in replies if reading.is_long(words_of(one.values))] if len(replies) > 1 or not texts else []
+    if len(long) < len(replies):
+        texts = [*texts, *(one for one in long if one not in texts)]
+        replies = [one for one in replies if one not in long]
+    elif replies and not texts:
+        texts, replies = replies, []
+    verdicts = [] if draft.has("traces.correct") else columns.of("verdict", weak=False, opened=opened)
+    verdict = one_of(verdicts, "the verdict", "traces.correct")
+    if not golds and not draft.has("examples.gold"):
+        golds = _weak_gold(draft, columns, [*replies, *texts], verdict, opened)
+    gold = _one_gold(golds)
+    rest = columns.without([gold])
+    if not replies and not draft.has("traces.answer"):
+        weak = [one for one in rest.of("answer", scalar=True, opened=opened) if one not in texts and one not in golds]
+        if weak and (gold is not None or draft.has("examples.gold") or verdict is not None or not texts):
+            replies = [one for one in weak if not _alike(one, gold)]
+    if not texts and not draft.has("traces.text"):
+        texts = [one for one in rest.without(replies).of("text", scalar=True, opened=opened) if one not in golds]
+    answer = one_of(replies, "the answer", "traces.answer")
+    if answer is None and len(texts) > 1 and not draft.has("traces.answer"):
+        one_of(texts, "the text that answers are read from", "traces.text")
+    text = texts[0] if texts else None
+    if (
+        answer is None
+        and text is not None
+        and not draft.has("traces.answer")
+        and not reading.is_long(words_of(text.values))
+    ):
+        answer, text = text, None
+    return _Output(gold, answer, text, verdict)
+
+
+def _alike(one: Column, other: Column | None) -> bool:
+    return other is not None and words_of(one.values).equals(words_of(other.values))
+
+
+def _one_gold(golds: Sequence[Column]) -> Column | None:
+    """The gold; of several the first where all say the same once they are read."""
+    if len(golds) < 2:
+        return golds[0] if golds else None
+    forms = []
+    for one in golds:
+        words = words_of(one.values)
+        rules = reading.rules_of(reading.Sample(words, None, None))
+        forms.append(reading.normal(words, rules))
+    alike = [golds[0]] + [
+        one
+        for one, form in zip(golds[1:], forms[1:], strict=True)
+        if float((form.eq_missing(forms[0])).mean() or 0.0) < _ODD_SHARE  # type: ignore[arg-type]
+    ]
+    return one_of(alike, "the gold answer", "examples.gold")
+
+
+def _weak_gold(
+    draft: Draft, columns: Columns, outputs: Sequence[Column], verdict: Column | None, opened: bool | None
+) -> list[Column]:
+    """Columns such as `answer`, where they are gold: one value for each question, and not read of its texts."""
+    weak = [one for one in columns.of("gold", scalar=True) if one not in outputs and not (opened and one.opened)]
+    if not outputs or not weak:
+        return []
+    out = words_of(outputs[0].values)
+    if columns.varies(outputs[0].values) or (opened and not weak[0].opened):
+        return weak
+    words, replies = words_of(weak[0].values).fill_null("\0").str.strip_chars(), out.fill_null("")
+    if words.str.contains("####", literal=True).mean() == 1:
+        return weak
+    inside = (
+        pl.DataFrame({"replies": replies, "gold": words})
+        .select(pl.col("replies").str.contains(pl.col("gold"), literal=True))
+        .to_series()
+    )
+    if verdict is not None:
+        right = _truths(verdict.values).fill_null(False)
+        held = float(inside.filter(~right).mean() or 0.0)  # type: ignore[arg-type]
+        if (~right).sum() >= 5 and (held < 0.5 or held > _MANY):
+            return weak if held < 0.5 else []
+    elif float(inside.mean() or 0.0) < _MANY:  # type: ignore[arg-type]
+        return weak
+    raise AmbiguousError(
+        f"`{weak[0].value}` may be the gold answer, or the one read from `{outputs[0].value}`: write"
+        f" {setting('examples.gold', weak[0].value)} or {setting('traces.answer', weak[0].value)}"
+    )
+
+
+def _truths(values: pl.Series) -> pl.Series:
+    words = words_of(values).str.strip_chars().str.to_lowercase()
+    return words.replace_strict(TRUTHS, default=None, return_dtype=pl.Boolean)
+
+
+def _conditions(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, shape: Shape) -> Columns:
+    """Model, pool and sample index: what tells the rows of one example apart."""
+    models = [one for one in columns.of("model", scalar=True) if one.values.n_unique() <= _SETTINGS]
+    model = models[0] if models else None
+    if not draft.has("traces.model"):
+        trace["model"] = (model.value, reason_of(model)) if model is not None else (f"'{MODEL}'", DEFAULT)
+    columns = columns.without(models[:1])
+    pools = columns.of("pool", scalar=True)
+    frame = pl.DataFrame({"group": columns.group})
+    parts: list[Column] = []
+    if pools and not draft.has("traces.pool"):
+        parts = pools[:1]
+    elif not draft.has("traces.pool"):
+        run = [shape.run] if shape.run is not None else []
+        wide = [one for one in [model] if one is not None and one.values.n_unique() > 1]
+        settings = [one for one in columns.of("setting", scalar=True) if columns.varies(one.values)]
+        for one in [*wide, *run, *settings]:
+            if one.values.n_unique() > _SETTINGS or one.values.null_count():
+                continue
+            names = [f"{number}" for number in range(len(parts))]
+            before = frame.hstack([words_of(part.values).alias(name) for part, name in zip(parts, names, strict=True)])
+            after = before.with_columns(words_of(one.values).alias("new"))
+            if after.n_unique() > before.n_unique() and not _numbers_samples(one, before):
+                parts.append(one)
+    if not draft.has("traces.pool"):
+        trace["pool"] = (_joined(parts), f"{GUESSED}: several for one question") if parts else (f"'{POOL}'", DEFAULT)
+    slots = frame.hstack([words_of(part.values).alias(f"{number}") for number, part in enumerate(parts)])
+    if draft.has("traces.pool"):
+        slots = slots.with_columns(pool=words_of(shape.rows.compute("traces.pool", draft.given["traces"]["pool"])))
+    columns = columns.without(parts)
+    return _index(draft, trace, columns, shape, slots)
+
+
+def _numbers_samples(one: Column, slots: pl.DataFrame) -> bool:
+    """Whether a column that may be a setting has another value in each row of an example, as an index has."""
+    weak = ROLES["sample_index"].place(one.name)
+    rows = slots.with_columns(words_of(one.values).alias("new"))
+    return weak is not None and not rows.is_duplicated().any() and bool(slots.is_duplicated().any())
+
+
+def _joined(parts: Sequence[Column]) -> str:
+    values = [one.value if one.values.dtype == pl.String else f"'{key_of(one)}=', {one.value}" for one in parts]
+    if len(values) == 1 and parts[0].values.dtype == pl.String:
+        return values[0]
+    return f"CONCAT({(', ' + chr(39) + '-' + chr(39) + ', ').join(values)})"
+
+
+def _index(
+    draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, shape: Shape, slots: pl.DataFrame
+) -> Columns:
+    """The sample index: a column that numbers the rows of each example and pool, else the order of rows."""
+    if draft.has("traces.sample_index"):
+        return columns
+    if shape.opened:
+        trace["sample_index"] = (shape.element, f"{GUESSED}: the place in the list")
+        return columns.without(columns.of("sample_index", opened=True))
+    if not slots.is_duplicated().any():
+        trace["sample_index"] = (ROW_ORDER, "default: one sample in each pool")
+        return columns
+    strong = columns.of("sample_index", weak=False)
+    for candidates in (strong, [one for one in columns.of("sample_index") if one not in strong]):
+        candidates = [one for one in candidates if one.values.n_unique() > 1 and not one.values.null_count()]
+        apart = [one for one in candidates if not slots.with_columns(i=one.values).is_duplicated().any()]
+        if apart:
+            one = apart[0] if len(apart) == 1 else _same_order(apart, slots)
+            first, consecutive = _counted(one.values, slots)
+            if consecutive:
+                value = one.value if first == 0 else f"{one.value} - {first}"
+                trace["sample_index"] = (value, reason_of(one))
+            else:
+                trace["sample_index"] = (ROW_ORDER, f"default: `{one.value}` has gaps")
+            return columns.without([one])
+        for one in candidates:
+            if candidates is strong or one in strong:
+                _check_repeats(one, slots, columns, shape)
+                first, _ = _counted(one.values, slots)
+                trace["sample_index"] = (one.value if first == 0 else f"{one.value} - {first}", reason_of(one))
+                return columns.without([one])
+    trace["sample_index"] = (ROW_ORDER, DEFAULT)
+    return columns
+
+
+def _same_order(apart: Sequence[Column], slots: pl.DataFrame) -> Column:
+    """The first of several indices, where all of them put samples into one order."""
+    names = [*slots.columns]
+    ranks = [slots.with_columns(i=one.values).select(pl.col("i").rank().over(names)).to_series() for one in apart]
+    other = [one for one, rank in zip(apart[1:], ranks[1:], strict=True) if not rank.equals(ranks[0])]
+    chosen = one_of([apart[0], *other], "the index of samples", "traces.sample_index")
+    return chosen if chosen is not None else apart[0]
+
+
+def _counted(values: pl.Series, slots: pl.DataFrame) -> tuple[int, bool]:
+    """The least index, and whether those of each example and pool count on from it."""
+    whole = slots.with_columns(i=values.cast(pl.Int64)).unique()
+    sizes = whole.group_by(slots.columns).agg(low=pl.col("i").min(), high=pl.col("i").max(), n=pl.len())
+    first = int(sizes["low"].min() or 0)  # type: ignore[arg-type]
+    fits = (sizes["low"] == first) & (sizes["high"] - sizes["low"] + 1 == sizes["n"])
+    return first, first in (0, 1) and bool(fits.all())
+
+
+def _check_repeats(one: Column, slots: pl.DataFrame, columns: Columns, shape: Shape) -> None:
+    """AmbiguousError where an index comes twice in an example and pool, with other contents."""
+    rows = slots.with_columns(i=one.values)
+    content = [words_of(other.values).alias(f"c{number}") for number, other in enumerate(columns.every)]
+    whole = rows.hstack(content)
+    if whole.unique().height == rows.unique().height:
+        return  # the same rows again, as a resumed run appends them
+    apart = [
+        other
+        for other in columns.every
+        if is_scalar(other.values)
+        and 1 < other.values.n_unique() <= _SETTINGS
+        and other.value != one.value
+        and not rows.with_columns(p=words_of(other.values)).is_duplicated().any()
+    ]
+    options = [setting("traces.pool", other.value) for other in apart[:2]]
+    options += [setting("traces.sample_index", ROW_ORDER), setting("duplicates", "first")]
+    raise AmbiguousError(
+        f"`{one.value}` has one value several times for one question, with other contents: write {' or '.join(options)}"
+    )
+
+
+def _weak_verdict(draft: Draft, columns: Columns, out: _Output, opened: bool | None) -> tuple[Column | None, Columns]:
+    """A score that is 0 or 1 throughout, where it is the verdict: alone it may be a verifier's as well."""
+    if out.verdict is not None or draft.has("traces.correct") or draft.has("verifiers"):
+        return None, columns
+    binary = [one for one in columns.of("verdict", opened=opened) if one.values.drop_nulls().n_unique() <= 2]
+    if not binary:
+        return None, columns
+    one = binary[0]
+    if key_of(one) in ("acc", "accuracy", "grade", "status"):
+        return one, columns.without([one])
+    if out.gold is not None and (out.answer or out.text) is not None:
+        judged = _judged(out)
+        truth = _truths(one.values)
+        both = pl.DataFrame({"judged": judged, "truth": truth}).drop_nulls()
+        if both.height and float((both["judged"] == both["truth"]).mean() or 0.0) >= _ODD_SHARE:  # type: ignore[arg-type]
+            return one, columns.without([one])
+    score = json.dumps({"verifier": f"'{key_of(one)}'", "score": one.value})
+    toml = "{ " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in json.loads(score).items()) + " }"
+    raise AmbiguousError(
+        f"`{one.value}` is 0 or 1 throughout, so it may be the verdict or a verifier's score: write"
+        f" {setting('traces.correct', one.value)} or {setting('verifiers', toml)}"
+    )
+
+
+def _judged(out: _Output) -> pl.Series:
+    """Verdicts by comparing answers with gold."""
+    source = out.answer or out.text
+    if out.gold is None or source is None:
+        return pl.Series([], dtype=pl.Boolean)
+    gold, replies = words_of(out.gold.values), words_of(source.values)
+    rules = reading.rules_of(reading.Sample(gold, replies, None))
+    answers = {name: value for name, value in rules.items() if name != "read_gold"}
+    return reading.normal(replies, answers).eq_missing(
+        reading.normal(gold, {**rules, "read": rules.get("read_gold", ())})
+    )
+
+
+def _answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _Output, columns: Columns) -> str | None:
+    """The table `[answers]`; and what a report lacks."""
+    has_answer = out.answer is not None or draft.has("traces.answer")
+    has_text = out.text is not None or draft.has("traces.text")
+    judged = (
+        out.gold is not None or draft.has("examples.gold") or out.verdict is not None or draft.has("traces.correct")
+    )
+    if not has_answer and not has_text and not (judged and (out.verdict is not None or draft.has("traces.correct"))):
+        raise UnsuitableError(_no_outputs(out, columns, draft))
+    source = out.answer or out.text
+    gold = words_of(out.gold.values) if out.gold is not None else None
+    replies = words_of(source.values) if source is not None else None
+    verdict = _truths(out.verdict.values) if out.verdict is not None else None
+    gold, replies, verdict = reading.sampled([gold, replies, verdict])
+    rules = dict(reading.rules_of(reading.Sample(gold, replies, verdict), out.answer is not None))
+    if out.verdict is not None and (out.answer is not None or "read" in rules):
+        rules["conflicts"] = "keep"
+        _source_rules(rules, out, trace, draft)
+    for name, value in rules.items():
+        draft.put(f"answers.{name}", value, GUESSED)
+    if judged:
+        return None
+    return _unjudged(columns)
+
+
+def _source_rules(rules: dict[str, Any], out: _Output, trace: dict[str, tuple[Any, str]], draft: Draft) -> None:
+    """Rules that go with the source's verdicts: no form in which right and wrong answers are equal, and no answer that
+    is right."""
+    source = out.answer or out.text
+    assert out.verdict is not None
+    if source is None:
+        return
+    truth, replies = _truths(out.verdict.values), words_of(source.values)
+    if out.gold is not None and rules.get("kind") == "label":
+        judged = _judged(out)
+        if not judged.eq_missing(truth).all():
+            rules.pop("labels")
+            rules["kind"] = "exact"
+    frame = pl.DataFrame({"replies": replies, "truth": truth})
+    missing = frame.filter(pl.col("replies").is_null() | (pl.col("replies").str.strip_chars() == ""))
+    if out.answer is not None and missing["truth"].fill_null(False).any() and not draft.has("traces.opaque"):
+        trace["opaque"] = (f"{out.answer.value} IS NULL", f"{GUESSED}: verdicts without answers")
+
+
+def _unjudged(columns: Columns) -> str:
+    """What to say where neither gold nor a verdict is there."""
+    graded = [one for one in columns.of("verifier") if one.values.dtype != pl.Boolean]
+    if graded:
+        one, known = graded[0], graded[0].values.drop_nulls()
+        top = _scale(float(known.max() or 0.0))  # type: ignore[arg-type]
+        settings = [setting("traces.correct", f"{one.value} >= {0.7 * top:g}")]
+        if float(known.min() or 0.0) >= 0:  # type: ignore[arg-type]
+            settings.append(setting("traces.credit", f"{one.value} / {top:g}" if top != 1 else one.value))
+        return (
+            f"nothing says which answers are right: there is neither gold nor a verdict; `{one.value}` grades from"
+            f" {_number(known.min())} to {_number(known.max())}: where that is a judge's, write {' '.join(settings)}"
+        )
+    return (
+        "nothing says which answers are right: there is neither gold nor a verdict; write"
+        f" {setting('examples.gold', 'COLUMN')} or {setting('traces.correct', 'COLUMN')}, or name a file with ids and"
+        " gold beside it"
+    )
+
+
+def _number(value: Any) -> str:
+    return f"{float(value):g}"
+
+
+def _scale(top: float) -> float:
+    return next((scale for scale in (1.0, 5.0, 10.0, 100.0) if top <= scale), top)
+
+
+def _no_outputs(out: _Output, columns: Columns, draft: Draft) -> str:
+    names = listed([one.value for one in columns.every], 12)
+    if (
+        "gold" in draft.tables.get("examples", {})
+        or out.gold is not None
+        or "question" in draft.tables.get("examples", {})
+    ):
+        return (
+            f"these are questions without outputs (columns {names}): ask a model with `thinkback generate`, name the"
+            f" column of what it wrote with {setting('traces.text', 'COLUMN')}, or name the file of outputs too"
+        )
+    return (
+        f"no column says what a model answered (there are {names}): name it with {setting('traces.answer', 'COLUMN')}"
+    )
+
+
+def _check_conditions(draft: Draft, columns: Columns, trace: dict[str, tuple[Any, str]]) -> None:
+    """AmbiguousError where a column that has no role has each of its few values as often in every question."""
+    if draft.has("traces.pool"):
+        return
+    sizes = pl.DataFrame({"group": columns.group}).group_by("group").len()
+    if not (sizes["len"] > 1).any():
+        return
+    for one in columns.every:
+        few = 1 < one.values.n_unique() <= 12 if is_scalar(one.values) and one.value not in columns.assigned else False
+        if not few or not one.opened or one.values.null_count():
+            continue
+        counts = pl.DataFrame({"group": columns.group, "value": words_of(one.values)}).group_by("group", "value").len()
+        each = counts.group_by("group").agg(n=pl.len(), low=pl.col("len").min(), high=pl.col("len").max())
+        if (each["n"] == one.values.n_unique()).all() and (each["low"] == each["high"]).all():
+            raise AmbiguousError(
+                f"`{one.value}` has {one.values.n_unique()} values, each as often in every question: write"
+                f" {setting('traces.pool', one.value)} for a pool of each,"
+                f" {setting('traces.pool', chr(39) + POOL + chr(39))} for samples of one"
+            )

@@ -1,0 +1,535 @@
+"""The rows of somebody's files: lists of samples, objects that hold rows, files beside others, what paths tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import polars as pl
+
+from toolkit.errors import AmbiguousError, MismatchError, ThinkbackError, first_line
+from toolkit.imports.files.file_names import columns_of_paths
+from toolkit.imports.files.listing import plain_path
+from toolkit.imports.guessing.columns import Column, Columns, as_lists, columns_of, setting, words_of
+from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar
+from toolkit.imports.map import opening
+from toolkit.imports.map.expressions import SourceRows
+from toolkit.imports.map.mapping import ImportMapping
+from toolkit.imports.rows.source_table import SourceTable, stacked
+from toolkit.imports.rows.sources import SourceList, find_sources, read_beside, source_blocks
+from toolkit.settings import from_table
+from toolkit.work_places import remove, scratch_folder
+
+GUESSED = "guessed"
+ENOUGH = 128 * 2**20
+"""Bytes of rows from which what a column is can be told."""
+_SAMPLES = re.compile(r"seed|run|sample|rs|epoch|trial|try|rep|repeat|rollout|k|n|gen|part|shard|iter")
+_PARTS = ("part", "shard")
+_OPTIONS = ("options", "labels", "label_space", "classes", "option_texts")
+_NEARLY_ALL = 0.9
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`rows` of the mapping's keys `top` (value and reason); `opened`: the columns of lists; `element`: their place.
+
+    `file_id`: the column of paths that tells examples apart, `run`: the one that tells runs apart. `logprobs`: the path
+    of the log-probabilities of a sample's tokens. `assigned`: columns that have no role; `more`: what is computed of
+    columns. `name`: of the data set.
+    """
+
+    rows: SourceRows
+    sources: tuple[str, ...]
+    name: str
+    top: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+    opened: tuple[str, ...] = ()
+    element: str = "element"
+    file_id: str | None = None
+    run: Column | None = None
+    logprobs: str | None = None
+    assigned: frozenset[str] = frozenset()
+    more: tuple[Column, ...] = ()
+
+
+def shape_of(sources: Sequence[str], given: Mapping[str, Any]) -> Shape:
+    """The rows of files, with lists opened, and the keys of a mapping that make them. ThinkbackError as an import's."""
+    top: dict[str, tuple[Any, str]] = {}
+    keys = {key: given[key] for key in ("path", "records", "join", "where") if key in given}
+    plan = _plan(keys)
+    files, table = _read(sources, plan)
+    chosen = tuple(sources)
+    if "join" not in given:
+        chosen, join = _beside(files, table, sources)
+        if join is not None:
+            top["join"] = (join, f"{GUESSED}: a file with one row for each key")
+            files, table = _read(chosen, _plan(keys))
+    if "records" not in given and table.frame.height == len(files.files):
+        records = _records(table)
+        if records is not None:
+            top["records"] = (records, GUESSED)
+    keys |= {key: value for key, (value, _) in top.items()}
+    if top:
+        files, table = _read(chosen, _plan(keys))
+    rows = _opened(_plan(keys), table, files)
+    name = _name(files, chosen)
+    shape = Shape(rows, chosen, name, top)
+    shape = _of_paths(shape, files, given)
+    return _with_lists(shape, given, keys, table, files)
+
+
+def _plan(keys: Mapping[str, Any]) -> ImportMapping:
+    """A mapping with these keys that makes nothing yet."""
+    examples = dict.fromkeys(("example_id", "dataset", "split", "question"), "''")
+    traces = [dict.fromkeys(("pool", "sample_index", "model"), "''")]
+    return from_table(ImportMapping, {"name": "guess", "examples": examples, "traces": traces, **keys})
+
+
+def _read(sources: Sequence[str], plan: ImportMapping) -> tuple[SourceList, SourceTable]:
+    """The files, and their rows, as far as they are enough."""
+    rules = replace(opening.source_rules(plan), columns=None)
+    files = find_sources(list(sources), rules)
+    folder, tables, size = Path(scratch_folder()), list[SourceTable](), 0
+    try:
+        for table in source_blocks(files, rules, folder, {}):
+            tables.append(table)
+            size += int(table.frame.estimated_size())
+            if size > ENOUGH:
+                break
+        return files, stacked(tables, ())
+    except pl.exceptions.PolarsError as error:
+        raise MismatchError(
+            f"the files {files.names} hold columns of one name but different types: {first_line(error)}"
+        ) from None
+    finally:
+        remove(folder)
+
+
+def rows_of(sources: Sequence[str]) -> SourceRows:
+    """The rows of files as they are."""
+    table = _read(sources, _plan({}))[1]
+    return _rows(table, table.frame)
+
+
+def _opened(plan: ImportMapping, table: SourceTable, files: SourceList) -> SourceRows:
+    other = None
+    if plan.join is not None:
+        rules = replace(opening.source_rules(plan), columns=None)
+        other = opening.beside(plan, plan.join, read_beside(plan.join.file, files.folder, rules))
+    return opening.opened_rows(plan, table, other).where("where", plan.where)
+
+
+def _name(files: SourceList, sources: Sequence[str]) -> str:
+    """The name of the file; of several, that of the folder that they are in."""
+    first = plain_path(files.files[0].address)
+    if len(files.files) > 1 and len(sources) == 1 and not re.search(r"[*?\[]", sources[0]):
+        return PurePosixPath(sources[0]).name or first.parent.name
+    name = first.name
+    for suffix in (
+        ".gz",
+        ".bz2",
+        ".xz",
+        ".zst",
+        ".jsonl",
+        ".ndjson",
+        ".json",
+        ".csv",
+        ".tsv",
+        ".parquet",
+        ".pq",
+        ".txt",
+        ".run",
+    ):
+        name = name.removesuffix(suffix)
+    return name
+
+
+def _beside(
+    files: SourceList, table: SourceTable, sources: Sequence[str]
+) -> tuple[tuple[str, ...], dict[str, Any] | None]:
+    """The sources without the one that has one row for each question of the others, and the key `join` for it."""
+    if len(files.files) < 2 or len(sources) < 2:
+        return tuple(sources), None
+    frames = {file.path: table.frame.filter(pl.col("source_path") == file.path) for file in files.files}
+    held = {path: frozenset(_filled(frame)) for path, frame in frames.items()}
+    for file in files.files:
+        others = [one for one in files.files if one is not file]
+        if any(held[one.path] == held[file.path] for one in others) or file.address not in sources:
+            continue
+        mine, rest = frames[file.path], pl.concat([frames[one.path] for one in others])
+        on = _keys(held[file.path], mine, frozenset().union(*(held[one.path] for one in others)), rest)
+        every = columns_of(_rows(table, mine.select(*held[file.path])))
+        adds = [one for one in every if one.value not in on]
+        gold = any(_may_be(one, "gold", "question") or one.value == "relevance" for one in adds)
+        if on and gold and not mine.select(list(on)).is_duplicated().any():
+            folder = files.folder if files.folder else "."
+            chosen = tuple(one for one in sources if one != file.address)
+            return chosen, {"file": _relative(file.address, chosen[0], folder), "on": on}
+    return tuple(sources), None
+
+
+def _rows(table: SourceTable, frame: pl.DataFrame) -> SourceRows:
+    return SourceRows(frame, table.numbers, "guess")
+
+
+def _filled(frame: pl.DataFrame) -> list[str]:
+    return [
+        one for one in frame.columns if not one.startswith(("source_", "__")) and frame[one].null_count() < frame.height
+    ]
+
+
+def _relative(address: str, first: str, folder: str) -> str:
+    """Where a mapping's `join` finds a file beside the first source."""
+    if "://" in address or address.startswith("/"):
+        return address
+    import os
+
+    beside = str(PurePosixPath(first).parent)
+    return os.path.relpath(address, beside) if beside not in ("", ".") else address
+
+
+def _keys(
+    mine: frozenset[str], beside: pl.DataFrame, other_names: frozenset[str], rows: pl.DataFrame
+) -> dict[str, str]:
+    """The columns of a file that equal those of others, by name or by their role as ids."""
+    both = [name for name in beside.columns if name in mine & other_names]
+    ids = [name for name in both if ROLES["id"].place(name) is not None or name in ("qid", "docno")]
+    if set(ids) >= {"qid", "docno"}:
+        return {"qid": "qid", "docno": "docno"}
+    pairs = [(name, name) for name in ids]
+    if not pairs:
+        first_ids, other = (
+            [name for name in names if ROLES["id"].place(name) is not None] for names in (mine, other_names)
+        )
+        pairs = [(one, two) for one in first_ids for two in other]
+    for one, two in pairs:
+        known = set(words_of(beside[one]).drop_nulls())
+        seen = words_of(rows[two]).drop_nulls().unique()
+        if seen.len() and float(seen.is_in(list(known)).mean() or 0.0) >= _NEARLY_ALL:  # type: ignore[arg-type]
+            return {one: two}
+    return {}
+
+
+def _may_be(column: Column, *roles: str) -> bool:
+    return any(ROLES[name].place(column.name) is not None for name in roles)
+
+
+def _records(table: SourceTable) -> str | None:
+    """Where the rows are in documents that hold more than rows; None where each document is a row."""
+    names = [name for name in table.frame.columns if not name.startswith(("source_", "__"))]
+    kinds = {name: table.frame.schema[name] for name in names}
+    if len(names) > 1 and len({str(kind) for kind in kinds.values()}) == 1 and _objects(kinds[names[0]]):
+        return "."
+    if table.frame.height > len(table.frame["source_path"].unique()):
+        return None
+    for name, kind in kinds.items():
+        inner = kind.inner if isinstance(kind, pl.List) else None
+        if isinstance(inner, pl.Struct):
+            fields = {one.name for one in inner.fields}
+            if any(_named(one, "question", "gold", "id") for one in fields):
+                return name
+        if (
+            isinstance(kind, pl.Struct)
+            and len(kind.fields) > 1
+            and len({str(one.dtype) for one in kind.fields}) == 1
+            and _objects(kind.fields[0].dtype)
+        ):
+            return name
+    return None
+
+
+def _objects(kind: Any) -> bool:
+    """Whether a type is one of rows that have outputs or answers: an object, or a list of them."""
+    inner = kind.inner if isinstance(kind, pl.List) else kind
+    return isinstance(inner, pl.Struct) and any(
+        _named(one.name, "question", "gold", "text", "answer", "verdict") for one in inner.fields
+    )
+
+
+def _named(name: str, *roles: str) -> bool:
+    return any(ROLES[role].place(name) is not None for role in roles)
+
+
+def _of_paths(shape: Shape, files: SourceList, given: Mapping[str, Any]) -> Shape:
+    """What the paths of several files tell: the question of each, or the run."""
+    if len(files.files) < 2 or "path" in given:
+        return shape
+    paths = [str(plain_path(file.address)) for file in files.files]
+    columns = Columns(columns_of(shape.rows), shape.rows.frame.height)
+    questions = columns.of("question", scalar=True)
+    ids = columns.of("id", scalar=True)
+    if not questions and not [one for one in ids if one.values.n_unique() > 1]:
+        return _files_of_questions(shape, paths, columns)
+    key = words_of((questions or ids)[0].values)
+    pairs = pl.DataFrame({"key": key, "path": shape.rows.frame["source_path"]}).unique()
+    shared = pairs["key"].is_duplicated().mean()
+    if float(shared or 0.0) < 0.5:  # type: ignore[arg-type]
+        return shape
+    pattern, word = _pattern(paths, "run")
+    if pattern is None or word in _PARTS:
+        return shape
+    return _with_path(shape, pattern, "run", word)
+
+
+def _with_path(shape: Shape, pattern: str, name: str, word: str) -> Shape:
+    """The rows with a column of their path."""
+    paths = shape.rows.frame["source_path"]
+    distinct = paths.unique().to_list()
+    # The pattern fits the end of a whole path, and these begin below the shared folder.
+    values = columns_of_paths(pattern, [f"x/x/x/{path}" for path in distinct])
+    known = dict(zip(distinct, (one[name] for one in values), strict=True))
+    texts = paths.replace_strict(list(known), list(known.values()), return_dtype=pl.String)
+    texts = texts.cast(pl.Int64) if all(value.isdigit() for value in known.values()) else texts
+    rows = replace(shape.rows, frame=shape.rows.frame.with_columns(texts.alias(name)))
+    run = Column(name, name, texts)
+    top = {**shape.top, "path": (pattern, f"{GUESSED}: what paths tell apart")}
+    counts = all(value.isdigit() for value in known.values())
+    samples = counts and _SAMPLES.fullmatch(word.lower().strip("-_ ").rpartition("-")[2].rpartition("_")[2]) is not None
+    return replace(
+        shape,
+        rows=rows,
+        top=top,
+        run=None if samples else run,
+        assigned=shape.assigned if samples else shape.assigned | {name},
+    )
+
+
+def _files_of_questions(shape: Shape, paths: Sequence[str], columns: Columns) -> Shape:
+    """A file for each question, where nothing in the rows names one; AmbiguousError where it may be a run's."""
+    group = shape.rows.frame["source_path"].rank("dense")
+    golds = replace(columns, group=None).of("gold", scalar=True)
+    pattern, _ = _pattern(paths, "example")
+    constant = bool(golds) and replace(columns, group=group).is_constant(golds[0].values)
+    if pattern is None or (golds and not constant):
+        return shape
+    if not golds:
+        raise AmbiguousError(
+            "nothing in the rows names their questions: write"
+            f" {setting('path', pattern)} {setting('examples.example_id', 'example')} where each file is a question,"
+            f" {setting('examples.example_id', 'source_row')} where each file is a run with a question in each row"
+        )
+    return replace(_with_path(shape, pattern, "example", ""), file_id="example", run=None)
+
+
+def _pattern(paths: Sequence[str], name: str) -> tuple[str | None, str]:
+    """A `path` whose column is the one part in which paths differ, and the word before it; None: there are several."""
+    split = [PurePosixPath(path).parts for path in paths]
+    depth = min(map(len, split))
+    differ = [place for place in range(1, depth + 1) if len({parts[-place] for parts in split}) > 1]
+    if not differ:
+        return None, ""
+    place = differ[-1] if len(differ) == 1 or 1 not in differ else max(differ)
+    parts = [one[-place] for one in split]
+    if place == 1 and len(differ) > 1:
+        return None, ""
+    begin = _shared(parts)
+    end = _shared([part[len(begin) :][::-1] for part in parts])[::-1]
+    begin = re.sub(r"\d+$", "", begin)
+    end = re.sub(r"^\d+", "", end)
+    if place == 1:
+        suffix = re.search(r"(\.[A-Za-z]+)+$", end)
+        end = end if suffix else PurePosixPath(parts[0]).suffix
+    if any(re.search(r"[{}*]", text) for text in (begin, end)):
+        return None, ""
+    pattern = f"{begin}{{{name}}}{end}" + "/*" * (place - 1)
+    word = re.split(r"[^A-Za-z]+", begin.rstrip("-_. ="))[-1]
+    return pattern, word
+
+
+def _shared(texts: Sequence[str]) -> str:
+    """What all texts begin with."""
+    least, most = min(texts), max(texts)
+    return next((least[:place] for place, sign in enumerate(least) if most[place : place + 1] != sign), least)
+
+
+def _with_lists(
+    shape: Shape, given: Mapping[str, Any], keys: dict[str, Any], table: SourceTable, files: SourceList
+) -> Shape:
+    """The rows with one for each sample, where a question's samples stand in lists."""
+    columns = Columns(columns_of(shape.rows), shape.rows.frame.height)
+    if "explode" in given:
+        plan = _plan({**keys, "explode": given["explode"]})
+        rows = _explode(shape, plan)
+        names = [one.name for together in plan.explode for one in together]
+        return replace(shape, rows=rows, opened=tuple(names))
+    chat = _chat(columns)
+    parsed = ((one.value, as_lists(one.values)) for one in columns.every)
+    lists = {value: values for value, values in parsed if values is not None}
+    samples = (
+        [one for one in columns.every if one.value in lists and _is_samples(one, lists[one.value])]
+        if chat is None
+        else []
+    )
+    if chat is None and not samples:
+        return _of_trec(shape)
+    if chat is None and samples[0].name in _TRIALS and columns.of("verdict", weak=False, scalar=True):
+        return _last_trials(shape, samples[0], columns)
+    first = chat or _first(samples, lists)
+    sizes = (as_lists(first.values) if chat is not None else lists[first.value]).list.len()  # type: ignore[union-attr]
+    if chat is not None and (sizes.drop_nulls() == 1).all():
+        return _single_chat(shape, first)
+    together = [
+        one
+        for one in columns.every
+        if one.value in lists
+        and one.value != first.value
+        and one.value == one.name
+        and "." not in one.value
+        and _beside_samples(one, lists[one.value], sizes)
+    ]
+    name = first.value if _plain(first.value) else "sample"
+    explode: Any = (
+        [name, *(one.value for one in together)]
+        if name == first.value
+        else {name: first.value, **{one.value: one.value for one in together}}
+    )
+    opened = [name, *(one.value for one in together)]
+    rows = _explode(shape, _plan({"explode": explode}))
+    assigned = shape.assigned | {first.value} if name != first.value else shape.assigned
+    top = {**shape.top, "explode": (explode, f"{GUESSED}: a list of samples")}
+    logprobs = f"{name}.logprobs.content[*].logprob" if chat is not None and _has_logprobs(rows, name) else None
+    assigned |= _totals(rows, opened)
+    return replace(shape, rows=rows, top=top, opened=tuple(opened), assigned=assigned, logprobs=logprobs)
+
+
+def _last_trials(shape: Shape, trials: Column, columns: Columns) -> Shape:
+    """The last trial of each question, where the verdict is that of the last alone."""
+    if columns.of("gold", weak=False, scalar=True) and trials.name in ("trials", "attempts"):
+        verdict, last = columns.of("verdict", weak=False)[0].value, setting("traces.text", trials.value + "[-1]")
+        raise AmbiguousError(
+            f"`{trials.value}` lists the trials of a question, and `{verdict}` judges one or all of them: write"
+            f" {last} for the last one alone, {setting('explode', [trials.value])} for all of them"
+        )
+    last = f"{trials.value}[-1]"
+    text = Column(last, "completion", shape.rows.compute("text", last))
+    return replace(shape, more=(text,), assigned=shape.assigned | {trials.value})
+
+
+def _of_trec(shape: Shape) -> Shape:
+    """A run of TREC: documents are answers, and what is judged relevant is right."""
+    names = shape.rows.frame.columns
+    if not {"qid", "docno", "rank", "score"} <= set(names):
+        return shape
+    more = [Column("docno", "predicted_answer", shape.rows.frame["docno"])]
+    if "relevance" in names:
+        value = "COALESCE(relevance, 0) > 0"
+        more.append(Column(value, "correct", shape.rows.compute("correct", value)))
+    return replace(shape, more=tuple(more), assigned=shape.assigned | {"q0", "relevance", "iteration"})
+
+
+_TRIALS = ("trials", "attempts", "reflections", "trajectory")
+
+
+def _plain(value: str) -> bool:
+    return re.fullmatch(r"\w+", value) is not None
+
+
+def _explode(shape: Shape, plan: ImportMapping) -> SourceRows:
+    rows = shape.rows
+    for number, together in enumerate(plan.explode, 1):
+        rows = opening.opened_lists(rows, together, "element" if number == 1 else f"element_{number}")
+    return rows
+
+
+def _is_samples(column: Column, values: pl.Series) -> bool:
+    """Whether a list is one of samples, by its name, and by elements that are texts, numbers or outputs."""
+    if column.name.rpartition(".")[2].lower() in _OPTIONS or not _may_be(column, "text", "answer"):
+        return False
+    if ROLES["gold"].place(column.name) == (WEAK, 0) and float(values.list.len().mean() or 0.0) <= 1:  # type: ignore[arg-type]
+        return False
+    inner = values.dtype.inner if isinstance(values.dtype, pl.List) else None
+    if isinstance(inner, pl.Struct):
+        fields = [one.name for one in inner.fields]
+        return any(_named(one, "text", "answer", "verdict") for one in fields) and set(fields) != {"role", "content"}
+    return not isinstance(inner, pl.List) or inner.inner == pl.String
+
+
+def _first(samples: Sequence[Column], lists: Mapping[str, pl.Series]) -> Column:
+    """The list that is opened; AmbiguousError where two differ in length."""
+    sizes = [lists[one.value].list.len() for one in samples]
+    odd = [one for one, size in zip(samples, sizes, strict=True) if not size.equals(sizes[0])]
+    if odd:
+        both = f"`{samples[0].value}` and `{odd[0].value}`"
+        raise AmbiguousError(
+            f"{both} are lists of samples of different lengths: write"
+            f" {setting('explode', [samples[0].value])} or {setting('explode', [odd[0].value])}"
+        )
+    return samples[0]
+
+
+def _beside_samples(column: Column, values: pl.Series, sizes: pl.Series) -> bool:
+    """Whether a list has an element for each sample."""
+    plain = column.name.rpartition(".")[2].lower()
+    gold = ROLES["gold"].place(column.name) is not None and ROLES["answer"].place(column.name) is None
+    return (
+        plain not in _OPTIONS
+        and not gold
+        and values.list.len().fill_null(0).equals(sizes.fill_null(0).cast(values.list.len().dtype))
+    )
+
+
+def _totals(rows: SourceRows, opened: Sequence[str]) -> frozenset[str]:
+    """Columns of what is counted for a question, and not for a sample: tokens, seconds, verdicts, scores."""
+    roles = (
+        "completion_tokens",
+        "prompt_tokens",
+        "total_tokens",
+        "latency",
+        "milliseconds",
+        "unit_unknown",
+        "verdict",
+        "verifier",
+        "answer",
+        "text",
+        "sum_logprob",
+        "start",
+        "end",
+        "sample_index",
+    )
+    outside = [one for one in columns_of(rows, opened) if not one.opened]
+    keep = {"answer", "solution", "choice", "choices"}
+    return frozenset(
+        one.value
+        for one in outside
+        if is_scalar(one.values) and one.name.lower() not in keep and any(_strong(one, role) for role in roles)
+    )
+
+
+def _strong(column: Column, role: str) -> bool:
+    place = ROLES[role].place(column.name)
+    return (
+        place is not None
+        and place[0] != WEAK
+        and ROLES["question"].place(column.name) is None
+        and ROLES["gold"].place(column.name) is None
+    )
+
+
+def _chat(columns: Columns) -> Column | None:
+    """The list of a chat completion's choices, wherever it lies."""
+    for one in columns.every:
+        kind = one.values.dtype
+        inner = kind.inner if isinstance(kind, pl.List) and one.name.rpartition(".")[2] == "choices" else None
+        if isinstance(inner, pl.Struct) and {"message", "text"} & {field.name for field in inner.fields}:
+            return one
+    return None
+
+
+def _single_chat(shape: Shape, choices: Column) -> Shape:
+    """The only choice of each completion, opened as a list of one: its usage is that of the sample."""
+    name = "choice"
+    rows = _explode(shape, _plan({"explode": {name: choices.value}}))
+    explode = {name: choices.value}
+    logprobs = f"{name}.logprobs.content[*].logprob" if _has_logprobs(rows, name) else None
+    top = {**shape.top, "explode": (explode, f"{GUESSED}: the choices of a chat completion")}
+    return replace(shape, rows=rows, top=top, logprobs=logprobs, assigned=shape.assigned | {choices.value, "element"})
+
+
+def _has_logprobs(rows: SourceRows, name: str) -> bool:
+    try:
+        values = rows.compute("sum_logprob", f"sum({name}.logprobs.content[*].logprob)")
+    except ThinkbackError:
+        return False
+    return values.dtype.is_numeric() and values.null_count() < values.len()

@@ -1,0 +1,88 @@
+"""How a file of texts holds its rows, by what it begins with and not by its name: JSON, columns behind commas,
+semicolons or tabs, or the white space of TREC's runs and judgements; and its bytes as UTF-8, whatever they were saved
+as.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import logging
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+
+HEAD = 2**16
+"""Bytes at the beginning by which a file is known."""
+SEPARATORS = {",": ".csv", "\t": ".tsv", ";": ";", "|": "|"}
+"""What stands between columns, and the name of its reader."""
+RUN = ("qid", "q0", "docno", "rank", "score", "run")
+QRELS = ("qid", "iteration", "docno", "relevance")
+"""The columns of TREC's runs and judgements, which have no header: https://trec.nist.gov/data/qrels_eng/."""
+_RUN = re.compile(rb"\s*\S+\s+Q0\s+\S+\s+-?\d+\s+-?[\d.eE+-]+\s+\S+\s*", re.IGNORECASE)
+_QRELS = re.compile(rb"\s*\S+\s+(?:0|Q0)\s+\S+\s+-?\d+\s*")
+_FEW = 5
+"""Lines that are looked at."""
+_SAVED_AS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_LOGGER = logging.getLogger("thinkback")
+
+
+def reader_of(head: bytes, ending: str | None) -> str | None:
+    """The name of what reads a file that begins so and ends so; its ending where nothing contradicts that.
+
+    None where a file of no known ending begins like none.
+    """
+    begin = plain(head, None).removeprefix(codecs.BOM_UTF8).lstrip()
+    if begin.startswith((b"{", b"[")):
+        if ending == ".json" or (ending in (".jsonl", ".ndjson") and not re.match(rb"\[\s*\{", begin)):
+            return ending
+        return ".jsonl" if begin.startswith(b"{") else ".json"
+    lines = [line for line in begin.splitlines()[: _FEW + 1] if line.strip()][:_FEW]
+    if lines and (all(map(_RUN.fullmatch, lines)) or all(map(_QRELS.fullmatch, lines))):
+        return "run" if _RUN.fullmatch(lines[0]) else "qrels"
+    separator = separator_of(begin)
+    return ending if separator is None else SEPARATORS[separator]
+
+
+def separator_of(begin: bytes) -> str | None:
+    """What stands between the columns of a header and as often in the row below it; None where nothing does."""
+    text = begin.decode("utf-8", "replace")
+    for separator in SEPARATORS:
+        rows = [row for row, _ in zip(csv.reader(text.splitlines(True), delimiter=separator), range(2), strict=False)]
+        if rows and len(rows[0]) > 1 and len({len(row) for row in rows if row}) == 1:
+            return separator
+    return None
+
+
+def plain(content: bytes, address: str | None) -> bytes:
+    """A file's bytes in UTF-8; said once of an `address`. ValueError where no guess at another coding fits."""
+    for mark, coding in _SAVED_AS.items():
+        if content.startswith(mark):
+            with suppress(UnicodeDecodeError):
+                return content.decode(coding, "strict" if address else "ignore").encode()
+    try:
+        content.decode()
+        return content
+    except UnicodeDecodeError as error:
+        if address is None:
+            return content
+        row = content.count(b"\n", 0, error.start) + 1
+        try:
+            recoded = content.decode("cp1252").encode()
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"line {row} is not UTF-8: save it as UTF-8, or `iconv -f CODING -t UTF-8` makes it so"
+            ) from None
+        _LOGGER.warning("`%s` is not UTF-8 (line %s): read as Windows-1252, Excel's Latin-1", address, row)
+        return recoded
+
+
+def white_space_rows(content: bytes, columns: Sequence[str]) -> dict[str, list[str]]:
+    """The columns of lines of white space. ValueError for a line with another number of fields."""
+    rows = []
+    for number, line in enumerate(content.decode().splitlines(), 1):
+        fields = line.split()
+        if fields and len(fields) != len(columns):
+            raise ValueError(f"line {number} has {len(fields)} fields and not {len(columns)} ({' '.join(columns)})")
+        rows += [fields] if fields else []
+    return {name: [row[place] for row in rows] for place, name in enumerate(columns)}
