@@ -21,7 +21,8 @@ class OutcomeColumn:
     `unit`: of one example; `per`: what the mean is multiplied with, as for 1,000 requests. `computed`: from what the
     statistics compute it; else outcomes have it, and unless `always` only where something gives it. `ratio`: the two
     metrics that are divided for a `computed` ratio, as `total_tokens` by `accuracy`; the first alone where the second
-    is empty.
+    is empty. `counts`: of a macro-F1 that is `computed` from them, three columns for each class: how often it is given
+    rightly, given at all, and gold.
 
     How they are read:
     `share`: means lie in 0 to 1. `rate`: of examples with 0 and 1 only; few of either get a score interval.
@@ -44,8 +45,9 @@ class OutcomeColumn:
     family: bool = False
     unit: str = ""
     per: float = 1.0
-    computed: Literal["", "labels", "seconds", "ratio"] = ""
+    computed: Literal["", "labels", "seconds", "ratio", "counts"] = ""
     ratio: tuple[str, str] = ("", "")
+    counts: tuple[str, ...] = ()
     always: bool = True
     share: bool = False
     rate: bool = False
@@ -124,6 +126,16 @@ PERCENTILES = tuple(
 )
 """Percentiles of the seconds of examples, which tables show where they are asked for, and CSV always."""
 
+MEDIAN_DEVIATION = _share("median_deviation", always=False, header="median Δ", place=9, display="asked")
+"""The median of `deviation`, which tables show where it is asked for, and CSV always."""
+
+CLAIM_COUNTS = tuple(
+    f"claims_{kind}_{verdict}"
+    for verdict in ("supported", "refuted", "not_enough")
+    for kind in ("right", "given", "gold")
+)
+"""For each verdict of claims: how many got it rightly, how many got it, and how many have it as their label."""
+
 COLUMNS: tuple[OutcomeColumn, ...] = (
     _quality("correct", "accuracy", judges=True),
     _quality("credit"),
@@ -151,12 +163,15 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     OutcomeColumn("position", unit="words", always=False, header="position", decimals=1, place=9),
     _share("position_share", always=False, header="text seen", place=9),
     _share("deviation", always=False, header="Δ of the text", place=9),
+    MEDIAN_DEVIATION,
     *(_share(f"{kind}_{share}", rate=True, always=False) for share in (20, 40) for kind in ("within", "by")),
     _share("premature", rate=True, always=False),
     OutcomeColumn("claims_right", unit="claims", always=False),
     OutcomeColumn("claims_judged", unit="claims", always=False),
     _share("claim_accuracy", computed="ratio", ratio=("claims_right", "claims_judged"), always=False,
            header="claims right", place=9),
+    *(OutcomeColumn(name, None, unit="claims", always=False) for name in CLAIM_COUNTS),
+    _share("claim_macro_f1", computed="counts", counts=CLAIM_COUNTS, always=False, header="claims' F1", place=9),
     _cost("traces", "traces", header="traces", decimals=2, place=5, display="above 0"),
     _cost("valid_traces", "traces"),
     _cost("finalizers", "calls", rate=True),

@@ -15,11 +15,11 @@ from replay.data.needs import Needs, rows_of
 from replay.engine import outcome as ends
 from replay.engine.calls import PolicyPath, path_of_rows
 from replay.engine.costs import AT, RowCalls
-from replay.kinds.checks import REFUTED, REVISION, STREAM, Checks, Followed, follow
+from replay.kinds.checks import NOT_ENOUGH, REFUTED, REVISION, STREAM, SUPPORTED, Checks, Followed, follow
 from replay.policies.base import Evaluator, Policy, Stage, errors_of
 from replay.policies.remarks import Counts, Remark, RemarkKind
-from toolkit.columns import OutcomeColumn, find
-from toolkit.errors import ConflictError, InvalidError, MismatchError, UnsuitableError, listed, quote
+from toolkit.columns import CLAIM_COUNTS, OutcomeColumn, find
+from toolkit.errors import ConflictError, InvalidError, MismatchError, UnsuitableError, counted, listed, quote
 from toolkit.log import Log, collect
 from toolkit.log.contract.schema import TEXT_LABELS
 from toolkit.settings import Checked, from_table, setting
@@ -31,7 +31,7 @@ SHARES = {20: 0.2, 40: 0.4}
 MEASURED = (
     "found", "false_alarm", "error_extracted", "position", "deviation", "premature",
     *(f"{kind}_{share}" for share in SHARES for kind in ("within", "by")),
-    "claims_right", "claims_judged", "serial_calls", "busy_s",
+    "claims_right", "claims_judged", *CLAIM_COUNTS, "serial_calls", "busy_s",
 )  # fmt: skip
 UNIT_COLUMNS = {"per_unit": (), "words_per": ("unit_words",), "per_entity": ("unit_entities",)}
 
@@ -60,7 +60,7 @@ class ClaimCap(Checked):
 @dataclass(frozen=True, kw_only=True)
 class RevisionCap(Checked):
     """Claims of the revisions, from the C that were followed in the stream: max(slack − C, 0), or
-    max(⌈length / words_per⌉ − discount · C, 0).
+    max(⌈length / words_per⌉ − discount · C, 0), rounded down.
     """
 
     slack: int | None = setting(None, low=0)
@@ -71,7 +71,8 @@ class RevisionCap(Checked):
         """The cap (E,), NaN where a text's length is not logged."""
         if self.slack is not None:
             return np.maximum(self.slack - followed, 0).astype(float)
-        return np.maximum(np.ceil(length / (self.words_per or 1)) - self.discount * followed, 0.0)
+        claims = np.ceil(length / (self.words_per or 1)) - self.discount * followed
+        return np.maximum(np.floor(claims + CLOSE), 0.0)
 
 
 def _claim_cap(given: object, place: str) -> int | ClaimCap | None:
@@ -126,7 +127,13 @@ class Buzz(Policy, kind="buzz"):
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        return (*(find(name) for name in MEASURED), find("rounds"), find("queries"), find("claim_accuracy"))
+        return (
+            *(find(name) for name in MEASURED),
+            find("rounds"),
+            find("queries"),
+            find("claim_accuracy"),
+            find("claim_macro_f1"),
+        )
 
     @property
     def top_level_only(self) -> str:
@@ -201,8 +208,7 @@ class Buzz(Policy, kind="buzz"):
         def way() -> tuple[Followed, np.ndarray, np.ndarray]:
             checks = self._checks(on)
             followed, cap, last = self._followed(checks, _numbers(on.block, "length"))
-            reach = self.revisions != 0
-            done = follow(checks, followed, self.max_rounds, self.confidence, self.patience, reach, self.to_end)
+            done = follow(checks, followed, self.max_rounds, self.confidence, self.patience, last != 0, self.to_end)
             return done, cap, last
 
         return on.once(("way", self.cache_key), way)
@@ -253,14 +259,11 @@ class Buzz(Policy, kind="buzz"):
         followed other verdicts.
         """
         checks, claims = way.checks, way.checks.claims
-        at, reached = way.at, ~way.in_stream & (self.revisions != 0)
+        at, reached = way.at, ~way.in_stream & (last != 0)
         any_revision = np.bincount(claims.example[claims.stage == REVISION], minlength=checks.examples) > 0
         reached &= any_revision | (np.isfinite(last) & (last > 0))
         met = (way.run > 0) & claims.named & ((claims.stage == STREAM) | reached[claims.example])
-        open_claim = np.zeros(len(claims.row), bool)
-        if self.max_rounds is not None:
-            open_claim = met & (claims.decided >= claims.rounds) & (claims.rounds < self.max_rounds)
-            open_claim &= checks.time[claims.row + claims.rounds - 1] <= at[claims.example]
+        open_claim = met & self._ends_open(way) & (way.logged_end <= at[claims.example])
         few = self._few_of_stream(way, cap) | self._few_of_revisions(way, last, reached)
         stream = claims.named & (claims.stage == STREAM)
         final, logged = way.last, claims.row + claims.rounds - 1
@@ -268,6 +271,11 @@ class Buzz(Policy, kind="buzz"):
         other = (way.run == 0) | (checks.verdict[final] != checks.verdict[logged]) | weak
         unlike = checks.count(stream & other) > 0
         return checks.count(open_claim) > 0, few, unlike & reached & self.sees_verdicts
+
+    def _ends_open(self, way: Followed) -> np.ndarray:
+        """The claims (G,) that would have further rounds, but for the log."""
+        claims = way.checks.claims
+        return (claims.decided >= claims.rounds) & (claims.rounds < (self.max_rounds or 0))
 
     def _few_of_stream(self, way: Followed, cap: np.ndarray) -> np.ndarray:
         """Where (E,) the stream, or a unit of it, ends below its cap without saying that there is no more."""
@@ -284,7 +292,7 @@ class Buzz(Policy, kind="buzz"):
         if not by_unit:
             return (named < float(self.max_claims)) & ~says & ~way.in_stream  # type: ignore[arg-type]
         end = np.zeros(size, np.int64)
-        np.maximum.at(end, group, checks.time[claims.row + claims.rounds - 1])
+        np.maximum.at(end, group, way.logged_end)
         few = stream & (named[group] < cap) & ~says[group] & (end[group] < way.at[claims.example])
         return checks.count(few) > 0
 
@@ -364,6 +372,13 @@ class Buzz(Policy, kind="buzz"):
         """What its numbers rest on."""
         if self.max_claims is not None:
             yield Remark(LATER_CLAIMS, str(self.pool))
+        if self.to_end:
+            way, _, _ = self._way(Evaluator(block, [self]))
+            claims = way.checks.claims
+            behind = (way.run > 0) & claims.named & (claims.stage == STREAM) & (way.buzz >= 0)[claims.example]
+            short = way.checks.count(behind & self._ends_open(way) & (way.logged_end > way.at[claims.example])) > 0
+            if short.any():
+                yield Remark(SHORT_AFTER, self.name, int(short.sum()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -420,14 +435,21 @@ def _at(values: np.ndarray, rows: np.ndarray, fill: float = np.nan) -> np.ndarra
 
 
 def _claims_judged(way: Followed) -> dict[str, np.ndarray]:
-    """How many claims of which a round was paid have a label of their own (E,), and how many got it."""
+    """How many claims of which a round was paid have a label of their own (E,), and how many got it; by verdict, how
+    many got it rightly, got it, and have it as their label. NaN on texts of which no claim has a label.
+    """
     checks = way.checks
-    label = checks.gold_verdict
-    last = np.full(len(checks.claims.row), -1, np.int64)
+    label, last = checks.gold_verdict, np.full(len(checks.claims.row), -1, np.int64)
     np.maximum.at(last, checks.claim[way.paid], np.flatnonzero(way.paid))
     judged = (last >= 0) & (label >= 0)
-    right = judged & (checks.verdict[last] == label)
-    return {"claims_right": checks.count(right).astype(float), "claims_judged": checks.count(judged).astype(float)}
+    given = np.where(judged, checks.verdict[last], -1) if len(last) else label
+    counts = {"claims_right": judged & (given == label), "claims_judged": judged}
+    for name, verdict in zip(CLAIM_COUNTS[::3], (SUPPORTED, REFUTED, NOT_ENOUGH), strict=True):
+        counts[name] = judged & (given == label) & (label == verdict)
+        counts[name.replace("right", "given")] = judged & (given == verdict)
+        counts[name.replace("right", "gold")] = judged & (label == verdict)
+    annotated = checks.count(label >= 0) > 0
+    return {name: np.where(annotated, checks.count(claims), np.nan) for name, claims in counts.items()}
 
 
 def _later_claims(pools: Counts) -> list[str]:
@@ -437,4 +459,13 @@ def _later_claims(pools: Counts) -> list[str]:
     ]
 
 
+def _short_after(policies: Counts) -> list[str]:
+    texts = listed([f"`{name}` on {counted(count, 'text')}" for name, count in policies.items()])
+    return [
+        f"a claim after the buzz has fewer rounds in the log than `max_rounds` and no verdict ({texts}): listening to "
+        "the end would cost more there"
+    ]
+
+
 LATER_CLAIMS = RemarkKind("later_claims", _later_claims)
+SHORT_AFTER = RemarkKind("short_after_buzz", _short_after, about_policies=True)

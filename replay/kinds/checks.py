@@ -193,25 +193,30 @@ class Followed:
         return (self.buzz >= 0) & (stage[self.buzz] == STREAM) if len(stage) else np.zeros(len(self.buzz), bool)
 
     @property
+    def logged_end(self) -> np.ndarray:
+        """The time of the last logged row of each claim (G,)."""
+        claims = self.checks.claims
+        return self.checks.time[claims.row + claims.rounds - 1]
+
+    @property
     def last(self) -> np.ndarray:
         """The last row that each claim (G,) would run, its first where none."""
         return self.checks.claims.row + np.maximum(self.run - 1, 0)
 
 
 def follow(
-    checks: Checks, followed: np.ndarray, max_rounds: int | None, confidence: float, patience: int, reach: bool,
+    checks: Checks, followed: np.ndarray, max_rounds: int | None, confidence: float, patience: int, reach: np.ndarray,
     to_end: bool,
 ) -> Followed:  # fmt: skip
     """The claims `followed` (G,) bool, each up to its verdict or `max_rounds`; the buzz at the `patience`-th that is
-    refuted with at least the `confidence`. `reach`: whether the revisions may be reached. `to_end`: the stream is paid
-    to its end.
+    refuted with at least the `confidence`. `reach` (E,): where revisions may be reached. `to_end`: the whole stream is
+    paid.
     """
     claims, time = checks.claims, checks.time
     most = NEVER if max_rounds is None else max_rounds
     run = np.where(followed | ~claims.named, np.minimum(np.minimum(claims.decided + 1, claims.rounds), most), 0)
     run = np.where(claims.named, run, 1)
-    if not reach:
-        run = np.where(claims.stage == REVISION, 0, run)
+    run = np.where((claims.stage == REVISION) & ~reach[claims.example], 0, run)
     decided = claims.row + np.minimum(claims.decided, claims.rounds - 1)
     refuted = (claims.decided < run) & (checks.verdict[decided] == REFUTED) & (checks.confidence[decided] >= confidence)
     rows = decided[refuted]

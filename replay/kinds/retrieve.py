@@ -129,7 +129,7 @@ class Retrieve(Policy, kind="retrieve", answers=False, lists=frozenset({"at"})):
 
     def _check_explored(self, pool: str, explore: Mapping[str, Any]) -> None:
         """Raise where a pool was explored by rewarded scores, and the policy ranks by others."""
-        given = type(self)(name=self.name, rounds=self.rounds, **explore)
+        given = type(self)(name=f"pools.{pool}.explore of the manifest", rounds=self.rounds, **explore)
         other = next((key for key in (*EXPLORING, "order") if getattr(self, key) != getattr(given, key)), None)
         if other is not None:
             value = getattr(given, other)
@@ -316,7 +316,7 @@ class Retrieve(Policy, kind="retrieve", answers=False, lists=frozenset({"at"})):
     def final_remarks(self) -> Iterator[RemarkKind]:
         if self.plain and self.penalty is None and self.order == "relevance":
             yield PLAIN
-        if self.negative and self.relevance == "raw" and self.order == "relevance":
+        if self.negative and self.relevance == "raw" and self.order == "relevance" and self.multiplier != 1:
             yield BACKWARDS
 
 

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from itertools import pairwise
 from math import isnan
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replay import load_policies, run
 from replay.data.contents import read_contents
 from replay.data.read import BlockRequest, read_block
 from replay.engine.outcome import ENDINGS
 from replay.kinds.buzz import BestBuzz, Buzz
-from replay.policies.base import Evaluator, needs_of
+from replay.policies.base import NAMING, Evaluator, needs_of
 from replay.runs.passes.passes import outcome_values
 from tests.buzzing.makers import Row, checks_tables, one_check, random_checks, random_policies
 from tests.errors import refuses
 from tests.reference import buzzing
 from tests.reference.buzzing import buzz
-from toolkit.log import collect, open_log
+from toolkit.columns import CLAIM_COUNTS
+from toolkit.log import collect, open_log, write_log
 
 COLUMNS = (
-    "correct", "found", "false_alarm", "error_extracted", "position", "deviation", "rounds", "claims_judged",
-    "claims_right", "latency_s", "serial_calls",
+    "correct", "found", "false_alarm", "error_extracted", "position", "deviation", "premature", "within_20",
+    "within_40", "by_20", "by_40", "rounds", "claims_judged", "claims_right", *CLAIM_COUNTS, "latency_s",
+    "serial_calls", "busy_s", "calls", "queries", "prompt_tokens", "completion_tokens",
 )  # fmt: skip
 
 
@@ -169,12 +175,12 @@ def test_nothing_after_the_buzz_is_used(table: tuple[list[Row], list[Row]], poli
         if at is None or order(row) <= order(at):
             kept.append(row)
     (after,) = replayed(texts, kept, None, policy)
+    looked = {"error_extracted", "claims_judged", "claims_right", *CLAIM_COUNTS}  # null where no row of the text has it
     for name, outcome in before.items():
         if outcome is not None and outcome["ending"] == "rule":
-            looked = ("error_extracted",)  # whether anybody looked is asked of all rows
-            assert {k: v for k, v in (after[name] or {}).items() if k not in looked} == {
-                k: v for k, v in outcome.items() if k not in looked
-            }
+            cut = after[name]
+            assert cut is not None
+            assert cut == outcome | {key: None for key in looked if cut[key] is None}
 
 
 def order(row: Row) -> tuple[Any, ...]:
@@ -194,16 +200,187 @@ def buzz_row(rows: Sequence[Row], example: str, policy: Row, texts: Sequence[Row
 
 
 @settings(max_examples=60, deadline=None)
-@given(random_checks())
-def test_a_higher_confidence_never_pays_less(table: tuple[list[Row], list[Row]]) -> None:
+@given(random_checks(), random_policies(), st.sampled_from([None, "claims"]))
+def test_a_higher_confidence_never_pays_less(table: tuple[list[Row], list[Row]], policy: Row, sees: str | None) -> None:
+    """Whatever the other keys, on texts that no threshold finds partial."""
     texts, rows = table
     if not rows:
         return
-    found = replayed(texts, rows, "claims", *({"confidence": level} for level in (0.0, 0.3, 0.6, 1.0)))
-    for lower, higher in pairwise(found):
-        for name, outcome in lower.items():
-            more = higher[name]
-            assert outcome is None or more is None or outcome["rounds"] <= more["rounds"]
+    others = {**policy, "to_end": False}
+    found = replayed(texts, rows, sees, *({**others, "confidence": level} for level in (0.0, 0.3, 0.6, 1.0)))
+    for name in found[0]:
+        outcomes = [outcome for one in found if (outcome := one[name]) is not None]
+        if len(outcomes) == len(found):
+            for lower, higher in pairwise(outcomes):
+                assert lower["rounds"] <= higher["rounds"]
+                if lower["calls"] is not None and higher["calls"] is not None:
+                    assert lower["calls"] <= higher["calls"]
+
+
+def none(claim: int, position: int, **more: Any) -> Row:
+    return one_check("e", claim, 0, position, "none", queries=0, **more)
+
+
+OPEN = [one_check("e", 0, 0, 5, "not_enough")]
+WEAK = [one_check("e", 0, 0, 5, "refuted", confidence=0.4)]
+LATER = one_check("e", 9, 0, 20, "supported", stage="revision")
+TWO = [one_check("e", 0, 0, 5, "supported"), one_check("e", 1, 0, 7, "supported"), none(2, 9)]
+SLOW = [one_check("e", 0, 0, 5, "not_enough"), one_check("e", 0, 1, 6, "supported")]
+UNITS = [one_check("e", 0, 0, 3, "supported", unit=0, unit_words=6, unit_entities=1),
+         one_check("e", 1, 0, 9, "refuted", unit=1, unit_words=3, unit_entities=0)]  # fmt: skip
+UNIT_ENDS = [*UNITS, none(2, 4, unit=0, unit_words=6, unit_entities=1)]
+BUZZES = one_check("e", 5, 0, 9, "refuted")
+
+
+@pytest.mark.parametrize(
+    ("rows", "policy", "sees", "partial", "ending"),
+    [
+        (OPEN, {}, None, False, "cap"),  # without a cap the logged end counts
+        (OPEN, {"max_rounds": 1}, None, False, "cap"),
+        (OPEN, {"max_rounds": 2}, None, True, "exhausted"),  # (1)
+        ([*OPEN, BUZZES], {"max_rounds": 2}, None, True, "rule"),  # its rounds ran before the buzz
+        ([BUZZES, one_check("e", 6, 0, 12, "not_enough")], {"max_rounds": 2}, None, False, "rule"),
+        (WEAK, {"max_rounds": 2, "confidence": 0.5}, None, False, "cap"),  # a weak refutation ends its claim
+        (OPEN, {"max_claims": 1}, None, False, "cap"),
+        (OPEN, {"max_claims": 2}, None, True, "exhausted"),  # (2)
+        ([*OPEN, none(1, 7)], {"max_claims": 2}, None, False, "cap"),
+        ([BUZZES], {"max_claims": 2}, None, False, "rule"),
+        (UNITS, {"max_claims": {"per_unit": 2}}, None, True, "rule"),  # unit 0 ended before
+        (UNITS, {"max_claims": {"words_per": 6}}, None, False, "rule"),  # one claim of 6 words, one of 3
+        (UNITS, {"max_claims": {"per_entity": 1}}, None, False, "cap"),  # none of unit 1, which has no entity
+        (UNIT_ENDS, {"max_claims": {"per_unit": 2}}, None, False, "rule"),  # unit 1 ends with the buzz
+        ([*WEAK, LATER], {"confidence": 0.5}, None, True, "cap"),  # (3)
+        ([*WEAK, LATER], {"confidence": 0.5}, "claims", False, "cap"),
+        ([*WEAK, LATER], {"confidence": 0.5, "revisions": 0}, None, False, "cap"),
+        (WEAK, {"confidence": 0.5}, None, False, "cap"),  # no row of that stage
+        (WEAK, {"confidence": 0.5, "revisions": 1}, "claims", True, "exhausted"),  # reached, and (2)
+        ([*TWO, LATER], {"max_claims": 1}, None, True, "cap"),  # (3): claim 1 is not followed
+        ([*TWO, LATER], {"max_claims": 2}, None, False, "cap"),
+        ([*SLOW, LATER], {"max_rounds": 1}, None, True, "cap"),  # (3): left with `not_enough`
+        ([*SLOW, LATER], {"max_rounds": 2}, None, False, "cap"),
+        ([*TWO, LATER], {"revisions": {"slack": 3}}, None, False, "cap"),  # 3 − 2 claims: that one
+        ([*TWO, LATER], {"revisions": {"slack": 4}}, None, True, "exhausted"),
+        ([*TWO, LATER], {"revisions": {"words_per": 8, "discount": 0.7}}, None, False, "cap"),  # 3 − 1.4, rounded down
+        ([*TWO, LATER], {"revisions": {"words_per": 8, "discount": 0.5}}, None, True, "exhausted"),  # 3 − 1
+    ],
+)  # fmt: skip
+def test_when_a_text_is_partial_by_hand(
+    rows: list[Row], policy: Row, sees: str | None, partial: bool, ending: str
+) -> None:
+    text = {**TEXT, "length": 20}
+    strict, available = (
+        found["e"] for found in replayed([text], rows, sees, policy, {**policy, "on_missing": "use_available"})
+    )
+    assert (strict is None) == partial
+    assert available is not None
+    assert available["ending"] == ending
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "policy", "ending"),
+    [
+        ([*TWO, LATER], None, {"revisions": {"words_per": 4}}, None),
+        ([BUZZES], None, {"revisions": {"words_per": 4}}, "rule"),
+        ([BUZZES], None, {"words_per_second": 1.0}, None),
+        ([{**BUZZES, "latency_s": None}], 20, {"words_per_second": 1.0}, None),
+        ([{**OPEN[0], "latency_s": None}, BUZZES], 20, {"words_per_second": 1.0}, "rule"),
+    ],
+)  # fmt: skip
+def test_what_is_null_and_read_is_partial_in_any_case(
+    rows: list[Row], length: int | None, policy: Row, ending: str | None
+) -> None:
+    text = {**TEXT, "length": length}
+    for found in replayed([text], rows, None, policy, {**policy, "on_missing": "use_available"}):
+        outcome = found["e"]
+        assert (None if outcome is None else outcome["ending"]) == ending
+
+
+def test_revisions_of_no_claim_are_not_reached_in_any_form() -> None:
+    """2 claims are followed in the stream, so that a slack of 2 leaves none; 0.6 claims are none, too."""
+    rows = [*TWO, one_check("e", 8, 0, 20, "none", queries=0, stage="revision"), LATER]
+    forms: list[Any] = [0, {"slack": 2}, {"words_per": 20, "discount": 0.2}, {"slack": 3}]
+    none_, slack, words, one = (
+        found["e"] for found in replayed([TEXT], rows, None, *({"revisions": form} for form in forms))
+    )
+    assert none_ is not None
+    assert none_ == slack == words
+    assert none_["rounds"] == 3  # both claims and the `none` row of the stream
+    assert one is not None
+    assert one["rounds"] == 5
+
+
+def test_a_note_counts_texts_whose_stream_ends_short_behind_the_buzz() -> None:
+    """Of three texts one has a claim behind its buzz with one round of two and no verdict."""
+    texts = [{**TEXT, "example_id": name} for name in "efg"]
+    rows = [one_check(name, 0, 0, 5, "refuted") for name in "efg"]
+    rows += [one_check("e", 1, 0, 9, "not_enough"), one_check("f", 1, 0, 9, "supported")]
+    policies = [Buzz(name=f"{end} {most}", to_end=end, max_rounds=most) for end in (True, False) for most in (2, 1)]
+    notes = [
+        note for note in run(checks_tables(texts, rows), policies, resamples=2).notes if note.code == "short_after_buzz"
+    ]
+    assert [note.policies for note in notes] == [("True 2",)]
+    assert "1 text" in notes[0].text
+
+
+def test_the_manifest_says_what_was_seen(tmp_path: Path) -> None:
+    """Where extractor and revisor saw verdicts, or nobody says, a refutation that is not believed ends the replay."""
+    tables = checks_tables([TEXT], [*WEAK, LATER])
+    for sees, partial in ((None, True), ("verdicts", True), ("claims", False)):
+        pools = {} if sees is None else {"pools": {"c": {"sees": sees}}}
+        log = write_log(tmp_path / str(sees), name="x", tables=tables, **pools)
+        policy = Buzz(name="p", confidence=0.5)
+        if partial:
+            with refuses("empty"):
+                run(log, [policy], resamples=2)
+        else:
+            assert run(log, [policy], resamples=2).outcomes.collect()["ending"].to_list() == ["cap"]
+
+
+def test_verdicts_on_claims_and_the_median_by_hand() -> None:
+    """Of four labelled claims three get their label. `supported`: 2 of 2 given, 2 gold: F1 1. `refuted`: 1 given
+    rightly, 1 given, 2 gold: 2/3. `not_enough` has no gold, so it is left out: (1 + 2/3) / 2.
+
+    The buzzes come 1, 2 and 9 words of 20 after the word that shows the error: the median is 2/20.
+    """
+    texts = [{**TEXT, "example_id": name} for name in "efg"]
+    rows = [one_check(name, 9, 0, 6 + late, "refuted") for name, late in (("e", 1), ("f", 2), ("g", 9))]
+    rows += [
+        one_check("e", 0, 0, 1, "supported", gold_verdict="supported"),
+        one_check("f", 0, 0, 1, "not_enough", gold_verdict="supported"),
+        one_check("f", 0, 1, 2, "supported", gold_verdict="supported"),
+        one_check("f", 1, 0, 3, "not_enough", gold_verdict="refuted"),
+        {**rows[1], "gold_verdict": "refuted"},
+    ]
+    del rows[1]
+    result = run(checks_tables(texts, rows), [Buzz(name="p")], resamples=20)
+    values = {metric: (one, n) for metric, one, n in result.summary.select("metric", "estimate", "n").rows()}
+    assert values["claim_accuracy"] == (pytest.approx(3 / 4), 2)
+    assert values["claim_macro_f1"] == (pytest.approx((1 + 2 / 3) / 2), 2)
+    assert values["deviation"] == (pytest.approx(12 / 20 / 3), 3)
+    assert result.medians("deviation").select("policy", "estimate", "n").row(0) == ("p", pytest.approx(2 / 20), 3)
+    assert "median Δ" in result.table(columns=["median_deviation"]).terminal()
+
+
+def test_gold_of_a_text_agrees_with_its_error() -> None:
+    tables = checks_tables([TEXT], OPEN)
+    labels = pl.Series([["refuted", "supported"]], dtype=pl.List(pl.String))
+    tables["examples"] = tables["examples"].with_columns(labels=labels, gold=pl.lit("supported"))
+    with refuses("mismatch", "`e`", "`supported`", "`gold_error`"):
+        run(tables, [Buzz(name="p")], resamples=2)
+
+
+def test_every_key_is_swept() -> None:
+    values = {
+        "pool": '["c", "d"]', "max_claims": "[2, { per_unit = 1 }]", "max_rounds": "[1, 2]", "confidence": "[0.5, 1]",
+        "revisions": "[0, { slack = 15 }]", "patience": "[1, 2]", "words_per_second": "[1, 2.5]",
+        "to_end": "[false, true]", "on_missing": '["partial", "use_available"]',
+    }  # fmt: skip
+    assert values.keys() == {one.name for one in fields(Buzz)} - NAMING - {"swept", "sees_verdicts"}
+    for key, value in values.items():
+        file = load_policies(f'[[policy]]\nname = "p"\nkind = "buzz"\n{key} = {value}\n')
+        assert len({getattr(policy, key) for policy in file.policies}) == 2, key
+    file = load_policies('[[policy]]\nname = "p"\nkind = "buzz"\nmax_claims = { words_per = [4, 8] }\n')
+    assert [policy.swept for policy in file.policies] == [(("max_claims.words_per", n),) for n in (4, 8)]
 
 
 def test_what_is_refused() -> None:

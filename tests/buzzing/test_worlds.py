@@ -104,12 +104,19 @@ def test_the_whole_command(texts: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert set(again.outcomes.collect()["answer"].drop_nulls()) <= {"supported", "refuted"}
 
 
-def test_a_part_of_another_policy_is_refused(texts: Path) -> None:
-    for kind in ("buzz", "best buzz"):
-        table = '[[policy]]\nname = "r"\nkind = "route"\nroute = { column = "length", at_least = 3 }\n'
-        inner = f'then = {{ kind = "{kind}" }}\nelse = {{ kind = "{kind}" }}\n'
-        with refuses("unsuitable", kind):
-            replay.load_policies(table + inner)
+@pytest.mark.parametrize("part", ["buzz", "best buzz"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        'kind = "when"\nbase = PART\ngate = { signal = "invalid", at_least = 1 }\nthen = PART',
+        'kind = "route"\nroute = { column = "length", below = 1 }\nthen = PART\nelse = PART',
+        'kind = "oracle"\nrule = "matched_rate"\nrate = 0.5\nbase = PART\nthen = PART',
+    ],
+)
+def test_a_part_of_another_policy_is_refused(kind: str, part: str) -> None:
+    table = kind.replace("PART", f'{{ kind = "{part}" }}')
+    with refuses("unsuitable", f"`{part}`"):
+        replay.load_policies(f'[[policy]]\nname = "p"\n{table}\n')
 
 
 def test_parameters_of_the_command(tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ def followed(rows: Sequence[Row], text: Row, policy: Mapping[str, Any]) -> tuple
         elif text["length"] is None:
             last = math.nan
         else:
-            last = max(math.ceil(text["length"] / revisions["words_per"]) - revisions.get("discount", 0) * count, 0)
+            rest = math.ceil(text["length"] / revisions["words_per"]) - revisions.get("discount", 0) * count
+            last = max(math.floor(rest + 1e-9), 0)
     elif revisions is not None:
         last = revisions
     of_revision = sorted(n for n, row in claims.items() if row["stage"] == "revision")
@@ -66,7 +67,7 @@ def buzz(rows: Sequence[Row], text: Row, policy: Mapping[str, Any], sees: str | 
     for row in ordered:
         if act is not None and not (policy.get("to_end") and row["stage"] == "stream" and act["stage"] == "stream"):
             break
-        if row["stage"] == "revision" and policy.get("revisions") == 0:
+        if row["stage"] == "revision" and last == 0:
             break
         number = row["claim"]
         if row["verdict"] == "none":
@@ -84,7 +85,7 @@ def buzz(rows: Sequence[Row], text: Row, policy: Mapping[str, Any], sees: str | 
         if row["verdict"] in DONE or row["round"] + 1 == policy.get("max_rounds"):
             ended.add(number)
     in_stream = act is not None and act["stage"] == "stream"
-    reached = not in_stream and policy.get("revisions") != 0 and (any_revision or (math.isfinite(last) and last > 0))
+    reached = not in_stream and last != 0 and (any_revision or (math.isfinite(last) and last > 0))
     short = _short(rows, ordered, text, policy, sees, taken, last, verdicts, refuted, act, reached)
     position = None if act is None else act["position"]
     partial = (math.isnan(last) and not in_stream) or (any(short) and policy.get("on_missing") != "use_available")
@@ -92,7 +93,7 @@ def buzz(rows: Sequence[Row], text: Row, policy: Mapping[str, Any], sees: str | 
         seconds = [row["latency_s"] for row in ordered[: ordered.index(act) + 1] if row["claim"] == act["claim"]]
         if None in seconds or text["length"] is None:
             return {"partial": True}
-        position = min(math.ceil(position + policy["words_per_second"] * sum(seconds)), text["length"])
+        position = min(math.ceil(position + policy["words_per_second"] * added(seconds)), text["length"])
     if partial:
         return {"partial": True}
     return {"partial": False, "act": act is not None, "position": position, "rounds": len(paid)} | measured(
@@ -155,6 +156,21 @@ def measured(
     looked = any(row["matches_error"] is not None for row in rows)
     last = {row["claim"]: row for row in sorted(paid, key=lambda row: row["round"])}
     judged = [row for row in last.values() if row["gold_verdict"] is not None]
+    annotated = any(row["gold_verdict"] is not None for row in rows)
+    counts = {
+        "claims_right": sum(row["verdict"] == row["gold_verdict"] for row in judged),
+        "claims_judged": len(judged),
+    }
+    for label in ("supported", "refuted", "not_enough"):
+        given = [row for row in judged if row["verdict"] == label]
+        counts[f"claims_right_{label}"] = sum(row["gold_verdict"] == label for row in given)
+        counts[f"claims_given_{label}"] = len(given)
+        counts[f"claims_gold_{label}"] = sum(row["gold_verdict"] == label for row in judged)
+    within = {
+        f"within_{percent}": None if delta is None else float(abs(delta) <= percent / 100 + 1e-9)
+        for percent in (20, 40)
+    }
+    by = {f"by_{percent}": None if delta is None else float(delta <= percent / 100 + 1e-9) for percent in (20, 40)}
     return {
         "ending": ending,
         "correct": None if error is None else float((act is not None) == error),
@@ -162,11 +178,29 @@ def measured(
         "false_alarm": float(act is not None) if error is False else None,
         "error_extracted": float(any(row["matches_error"] for row in paid)) if error and looked else None,
         "deviation": delta,
-        "claims_judged": float(len(judged)),
-        "claims_right": float(sum(row["verdict"] == row["gold_verdict"] for row in judged)),
+        "premature": None if delta is None else float(delta < 0),
+        **within,
+        **by,
+        **{name: float(count) if annotated else None for name, count in counts.items()},
         "latency_s": along(paid, "latency_s"),
         "serial_calls": along(paid, "calls"),
+        "busy_s": total(paid, "latency_s"),
+        **{name: total(paid, name) for name in ("calls", "queries", "prompt_tokens", "completion_tokens")},
     }
+
+
+def added(values: Sequence[float]) -> float:
+    """One after the other, in float64, which `sum` no longer does."""
+    all_ = 0.0
+    for value in values:
+        all_ += value
+    return all_
+
+
+def total(paid: Sequence[Row], column: str) -> float | None:
+    """What a column of the rows that are paid adds up to, null where one is."""
+    values = [row[column] for row in paid]
+    return None if None in values else added(values)
 
 
 def along(paid: Sequence[Row], column: str) -> float | None:
@@ -179,4 +213,4 @@ def along(paid: Sequence[Row], column: str) -> float | None:
         group = ("stream", first["position"]) if row["stage"] == "stream" else ("revision", row["claim"])
         of_claim = groups.setdefault(group, {})
         of_claim[row["claim"]] = of_claim.get(row["claim"], 0.0) + row[column]
-    return sum(max(claims.values()) for claims in groups.values())
+    return added([max(claims.values()) for claims in groups.values()])

@@ -232,7 +232,8 @@ def test_it_is_no_part_of_another_policy(kind: str) -> None:
 
 def test_every_key_is_swept() -> None:
     values = {
-        "frontier": "[1, 2]", "multiplier": "[1, 2.5]", "rounds": "[1, 2]", "frontier_of": '["hop", "round"]',
+        "pool": '["r", "s"]', "frontier": "[1, 2]",
+        "multiplier": "[1, 2.5]", "rounds": "[1, 2]", "frontier_of": '["hop", "round"]',
         "support": '["sum", "last"]', "reward": '["single", { entropy = 0.5 }]', "stable": "[2, 3]",
         "relevance": '["raw", "logistic"]', "order": '["relevance", "retriever"]', "at": "[[1], [1, 5]]",
     }  # fmt: skip
@@ -256,10 +257,16 @@ EXPLORED = {"frontier_of": "round", "multiplier": 3.0}
         ({**EXPLORED, "frontier": 3}, "frontier"),
         ({**EXPLORED, "order": "retriever"}, "order"),
         ({"penalty": "sunar"}, "frontier_of"),
+        ({**EXPLORED, "support": "last"}, "support"),
+        ({**EXPLORED, "reward": "aligned"}, "reward"),
+        ({**EXPLORED, "reward": {"entropy": 0.5}}, "reward"),
+        ({**EXPLORED, "weights": "answer_scores"}, "weights"),
+        ({**EXPLORED, "relevance": "logistic"}, "relevance"),
     ],
 )
 def test_a_pool_that_explored_by_rewards_takes_its_own_ranking(tmp_path: Path, keys: Row, other: str | None) -> None:
-    rows = [{**row, "retrieval_rank": [0] * len(row["documents"])} for row in FOUR_ROUNDS]
+    more: Row = {"retrieval_rank": "documents", "answer_scores": "answers"}
+    rows = [row | {name: [0] * len(row[lists]) for name, lists in more.items()} for row in FOUR_ROUNDS]
     log = rounds_log(tmp_path, rows, {"q": ["d4"]}, pools={"r": {"explore": EXPLORED}})
     policy = Retrieve(name="p", **{"rounds": 4, **keys})
     if other is None:
@@ -268,6 +275,24 @@ def test_a_pool_that_explored_by_rewards_takes_its_own_ranking(tmp_path: Path, k
     else:
         with refuses("unsuitable", "`p`", "`r`", f"`{other}`"):
             run(log, [policy], resamples=2)
+
+
+def test_auto_looks_at_all_rows_of_the_pool_whatever_is_replayed(tmp_path: Path) -> None:
+    """A relevance below 0 on another example makes it logistic: 2 / (1 + e^−0.45) = 1.22 is above 1 / (1 + e^−0.9) =
+    0.71, where 2 × 0.45 is not above 0.9. One in another pool does not.
+    """
+    negative = one_round("z", 0, {"e": -1.0}, [0])
+    policies = [Retrieve(name=f"{how} {pool}", pool=pool, rounds=4, frontier_of="round", relevance=how, at=(1,))
+                for how in ("auto", "raw", "logistic") for pool in ("r", "s")]  # fmt: skip
+    rows = [*FOUR_ROUNDS, negative, *({**row, "pool": "s"} for row in FOUR_ROUNDS)]
+    log = rounds_log(tmp_path, rows, {"q": ["d4", "d5"], "z": ["e"]})
+    result = run(log, policies, where="example_id = 'q'", resamples=2)
+    recall = dict(result.outcomes.select("policy", "recall_1").collect().rows())
+    assert recall == {"auto r": 0.5, "auto s": 0, "raw r": 0, "raw s": 0, "logistic r": 0.5, "logistic s": 0.5}
+    notes = {note.code: note.policies for note in result.notes}
+    assert notes["negative_relevance"] == ("raw r",)
+    plain = Retrieve(name="plain", pool="r", rounds=4, multiplier=1.0, relevance="raw", at=(1,))
+    assert "negative_relevance" not in {note.code for note in run(log, [plain], resamples=2).notes}
 
 
 def test_notes(tmp_path: Path) -> None:

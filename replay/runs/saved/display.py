@@ -11,7 +11,7 @@ import polars as pl
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.promise import within_margin
 from replay.runs.saved.provenance import PolicyRecord
-from toolkit.columns import PERCENTILES, OutcomeColumn, cost_named, metric_column
+from toolkit.columns import MEDIAN_DEVIATION, PERCENTILES, OutcomeColumn, cost_named, metric_column
 from toolkit.errors import UnknownError, counted
 from toolkit.show import (
     WIDTH,
@@ -76,17 +76,20 @@ def ranked_input(result: Findings, margin: float | None = None, cost: str | None
 
 
 def _percentiles(result: Findings) -> pl.DataFrame:
-    """Rows as of `summary` with the percentiles of each policy's seconds, where some are logged."""
-    if not result.summary.filter(metric="latency_s").drop_nulls("estimate").height:
-        return result.summary.clear()
-    parts = []
-    for column in PERCENTILES:
+    """Rows as of `summary` with the percentiles of each policy's seconds, and the median of its deviations, where some
+    are logged.
+    """
+    known, schema, parts = result.summary.drop_nulls("estimate")["metric"], result.summary.schema, []
+    for column in PERCENTILES if "latency_s" in known else ():
         share, name = column.name.partition("_")[0], pl.lit(column.metric)
         ends = pl.col(share), pl.col(f"{share}_low"), pl.col(f"{share}_high")
         cells = [end.alias(to) for end, to in zip(ends, ("estimate", "low", "high"), strict=True)]
         parts.append(result.seconds.select("policy", *cells, metric=name, n=pl.col("examples"), method=pl.lit(None)))
-    schema = result.summary.schema
-    return pl.concat(parts).select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+    if "deviation" in known:
+        name = pl.lit(MEDIAN_DEVIATION.metric)
+        parts.append(result.medians("deviation").with_columns(metric=name, method=pl.lit(None)))
+    rows = [part.select(pl.col(name).cast(dtype) for name, dtype in schema.items()) for part in parts]
+    return pl.concat([result.summary.clear(), *rows])
 
 
 def policy_row(policy: PolicyRecord) -> PolicyRow:
@@ -184,8 +187,8 @@ def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | RowLimits |
 
 
 def whole_csv(ranked: RankedInput, columns: Sequence[str] = ()) -> str:
-    """The ranked table as CSV: all rows, and the percentiles of seconds unless columns are named."""
-    also = [str(column.metric) for column in PERCENTILES]
+    """The ranked table as CSV: all rows, and percentiles and the median unless columns are named."""
+    also = [str(column.metric) for column in (*PERCENTILES, MEDIAN_DEVIATION)]
     return (chosen(ranked, columns) if columns else ranked_table(ranked, also=also)).csv()
 
 

@@ -272,6 +272,23 @@ class Findings:
         schema = {"policy": pl.String, "examples": pl.get_index_type(), "mean": pl.Float64, **names}
         return pl.DataFrame(rows, schema=schema, orient="row")
 
+    def medians(self, column: str) -> pl.DataFrame:
+        """The median of a column by policy, over the n examples that have a value: policy, estimate, low, high, n.
+
+        `low`, `high`: limits, of independent examples, by the order of the values.
+        """
+        store, rows = self.summariser.outcomes.statistics(), []
+        independent = len(np.unique(store.unit)) == len(store.unit)
+        for number, name in enumerate(self.summariser.names):
+            values = np.concatenate([chunk.values(column, np.array([number]))[0] for chunk in store.chunks])
+            ordered = np.sort(values[~np.isnan(values)])
+            if len(ordered):
+                level, median = self.summariser.settings.level, float(np.median(ordered))
+                limits = quantile_limits(ordered, 0.5, level) if independent else (None, None)
+                rows.append((name, median, *limits, len(ordered)))
+        kinds = {"policy": pl.String, **dict.fromkeys(["estimate", "low", "high"], pl.Float64), "n": pl.Int64}
+        return pl.DataFrame(rows, schema=kinds, orient="row")
+
     @property
     def summary(self) -> pl.DataFrame:
         """One row per (policy, metric)."""

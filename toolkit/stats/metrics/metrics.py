@@ -163,17 +163,44 @@ class F1(_Named):
 
     def value(self, sums: Sequence[Floats]) -> Floats:
         """F1 from the sums; NaN where no wanted label has gold."""
-        shape = np.broadcast_shapes(*(s.shape for s in sums))
-        total, weights = np.zeros(shape), np.zeros(shape)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            for start in range(0, len(sums), 4):
-                tp, predicted, support, gold = sums[start : start + 4]
-                present = gold > 0
-                f1 = 2 * tp / (predicted + support)
-                weight = np.where(present, support if self.weighted else 1.0, 0.0)
-                total += np.where(present, f1 * weight, 0.0)
-                weights += weight
-            return total / weights
+        return _mean_f1(sums, self.weighted)
+
+
+@dataclass(frozen=True)
+class CountedF1(_Named):
+    """Mean F1 of classes of which an outcome may have several, as the claims of a text, from the `counts` of its
+    column. A class without gold in the sample is left out.
+    """
+
+    def statistics(self, policy: int) -> tuple[Statistic, ...]:
+        """(tp, predicted, support, gold) for each class; its gold is that of the policy."""
+        names = self.column.counts
+        quads = ((names[i], names[i + 1], names[i + 2], names[i + 2]) for i in range(0, len(names), 3))
+        return tuple(Statistic("sum", name, policy) for quad in quads for name in quad)
+
+    def counted(self, policy: int) -> tuple[Statistic, ...]:
+        return (Statistic("has", self.column.counts[0], policy),)
+
+    def value(self, sums: Sequence[Floats]) -> Floats:
+        """Mean F1 from the sums; NaN where no class has gold."""
+        return _mean_f1(sums, weighted=False)
+
+
+def _mean_f1(sums: Sequence[Floats], weighted: bool) -> Floats:
+    """The mean of the F1s of classes with gold, plain or `weighted` by support, from (tp, predicted, support, gold) of
+    each class; NaN where none has gold.
+    """
+    shape = np.broadcast_shapes(*(s.shape for s in sums))
+    total, weights = np.zeros(shape), np.zeros(shape)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for start in range(0, len(sums), 4):
+            tp, predicted, support, gold = sums[start : start + 4]
+            present = gold > 0
+            f1 = 2 * tp / (predicted + support)
+            weight = np.where(present, support if weighted else 1.0, 0.0)
+            total += np.where(present, f1 * weight, 0.0)
+            weights += weight
+        return total / weights
 
 
 @dataclass(frozen=True)
@@ -216,7 +243,7 @@ class _Ratio(_Named):
         return np.divide(over, under, out=np.full(shape, np.nan), where=under != 0)
 
 
-Metric = Mean | F1 | _Ratio
+Metric = Mean | F1 | CountedF1 | _Ratio
 """A metric: its `statistics`, those that count its examples, and the function of their sums."""
 
 
@@ -237,9 +264,12 @@ def catalogue(
     for key in sorted(keys, key=lambda name: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", name)]):
         by_row.setdefault(row_of(key, stored), []).append(key)
     metrics: list[Metric] = []
+    keys_known = {name for names in by_row.values() for name in names}
     for column in columns:
         if column.computed == "labels":
             metrics += _f1s(column, labels or ())
+        elif column.computed == "counts":
+            metrics += [CountedF1(column)] if keys_known.issuperset(column.counts) else []
         elif column.computed == "seconds" and seconds is not None:
             metrics.append(Mean(column, seconds, settings.kw * settings.eur_per_kwh / SECONDS_PER_HOUR))
         elif column.metric is not None:
