@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binomtest, norm, studentized_range, t
 
 from toolkit.stats import Settings
+from toolkit.stats.limits.student import normal_size
 from toolkit.stats.many.simultaneous import (
     JointEstimates,
     _rank_sets,
@@ -16,7 +17,6 @@ from toolkit.stats.many.simultaneous import (
     bonferroni,
     covariance_of,
     draws,
-    normal_size,
 )
 
 

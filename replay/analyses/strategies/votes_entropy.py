@@ -13,7 +13,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.stats import Interval, unit_numbers
 from toolkit.stats.curves.roc import mean_of
-from toolkit.stats.limits.intervals import single_critical
+from toolkit.stats.limits.student import single_critical
 
 PARTS = 5
 """Groups of the questions by score."""

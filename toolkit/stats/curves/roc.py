@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from toolkit.errors import MismatchError
 from toolkit.stats.curves.arrays import Interval, PairedInterval, interval, unit_numbers
-from toolkit.stats.limits.intervals import ResampledValues, both_tails, normal_size, single_critical
+from toolkit.stats.limits.intervals import ResampledValues
+from toolkit.stats.limits.student import both_tails, normal_size, single_critical
 from toolkit.stats.metrics.resamples import THREADS, Counts, Resamples, Settings
 from toolkit.stats.metrics.spill import Floats, Ints
 from toolkit.stats.metrics.strata import Strata

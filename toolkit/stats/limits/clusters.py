@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.limits.intervals import MIN_EVENTS, NORMAL, clopper_pearson, wilson_limits
+from toolkit.stats.limits.student import student_quantile, student_tails
 from toolkit.stats.metrics.spill import Floats
 
 FEWEST_CLUSTERS = 3
@@ -62,12 +63,16 @@ def graded_limits(
     """
     spread = square - mean**2
     alike, few = spread <= ROUNDING * square, off < np.minimum(MIN_EVENTS, n / 2)
-    variance = np.where(alike, 0.0, spread / (n - 1))
-    trials = effective_trials(mean * (1 - mean), variance, np.full(mean.shape, np.inf), n, level)
-    low, high = _exact(mean, trials, np.where(alike, n, np.nan), level)
-    score = wilson_limits(mean * n, n, level)
-    low, high = (np.where(few & ~alike, one, other) for one, other in zip(score, (low, high), strict=True))
-    return low, high, np.where(few | alike, "graded_few", np.where((n < FEW_GRADED) | (off < FEW_OFF), "graded", ""))
+    method = np.where(few | alike, "graded_few", np.where((n < FEW_GRADED) | (off < FEW_OFF), "graded", ""))
+    low, high = np.full((2, *mean.shape), np.nan)
+    on = np.flatnonzero(method != "")
+    if len(on):
+        mean, spread, n, alike, few = mean[on], spread[on], n[on], alike[on], few[on]
+        variance = np.where(alike, 0.0, spread / (n - 1))
+        trials = effective_trials(mean * (1 - mean), variance, np.full(mean.shape, np.inf), n, level)
+        exact, score = _exact(mean, trials, np.where(alike, n, np.nan), level), wilson_limits(mean * n, n, level)
+        low[on], high[on] = (np.where(few & ~alike, a, b) for a, b in zip(score, exact, strict=True))
+    return low, high, method
 
 
 def _exact(rate: Floats, trials: Floats, alike: Floats, level: float) -> tuple[Floats, Floats]:
@@ -83,9 +88,7 @@ def _exact(rate: Floats, trials: Floats, alike: Floats, level: float) -> tuple[F
 
 def effective_trials(single: Floats, variance: Floats, most: Floats, kish: Floats, level: float) -> Floats:
     """The trials, of the variance `single` each, that clusters count as whose mean has the `variance`; see above."""
-    from scipy.special import stdtrit
-
-    z, t = NORMAL.inv_cdf((1 + level) / 2), stdtrit(np.maximum(kish - 1, 1), (1 + level) / 2)
+    z, t = NORMAL.inv_cdf((1 + level) / 2), student_quantile(np.maximum(kish - 1, 1), (1 + level) / 2)
     trials = _as_trials(single, variance, most, kish) * (z / t) ** 2
     return np.where((variance <= NOTHING) | ~(trials > 0), kish, trials)
 
@@ -108,13 +111,11 @@ def student(estimate: Floats, variance: Floats, kish: Floats, level: float) -> t
     (2002) 169, "CR3"). Their degrees of freedom, from an estimated intraclass correlation, make intervals of very
     unequal clusters 35 to 45 % too wide; with one less than there are clusters they cover 85 to 92 %.
     """
-    from scipy.special import stdtr, stdtrit
-
     freedom = np.maximum(kish - 1, 1)
     error = np.sqrt(variance)
-    half = stdtrit(freedom, (1 + level) / 2) * error
+    half = student_quantile(freedom, (1 + level) / 2) * error
     with np.errstate(invalid="ignore", divide="ignore"):
-        p_value = 2 * stdtr(freedom, -np.abs(estimate) / error)
+        p_value = student_tails(freedom, np.abs(estimate) / error)
     return estimate - half, estimate + half, p_value
 
 

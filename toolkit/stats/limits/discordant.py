@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InvalidError
-from toolkit.stats.limits.intervals import NORMAL, both_tails
+from toolkit.stats.limits.intervals import NORMAL
+from toolkit.stats.limits.student import both_tails
 from toolkit.stats.metrics.resamples import check_level
 from toolkit.stats.metrics.spill import Floats, Ints
 

@@ -15,7 +15,8 @@ from functools import partial
 
 import numpy as np
 
-from toolkit.stats.limits.intervals import NORMAL, single_critical
+from toolkit.stats.limits.intervals import NORMAL
+from toolkit.stats.limits.student import single_critical
 from toolkit.stats.limits.studentised import Spread
 from toolkit.stats.metrics.metrics import Metric
 from toolkit.stats.metrics.scan import Scan, Units

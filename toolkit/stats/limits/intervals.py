@@ -1,4 +1,4 @@
-"""Intervals and p-values: from resampled values, score intervals for rates with few events, Student's distribution."""
+"""Intervals and p-values: from resampled values, and score and exact intervals of rates with few events."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ MOST_DROPPED = 0.05
 
 MIN_EVENTS = 10
 """A 0/1 column with fewer than this many of either gets a score interval."""
+
+FEW_RATES, MANY_TRIALS, BISECTIONS, ROUNDING = 16, 20_000, 60, 1e-15
+"""Exact limits of up to so many rates of so many trials are computed here, by halvings: scipy takes long to load."""
 
 NORMAL = NormalDist()
 
@@ -148,14 +151,53 @@ def clopper_pearson(events: Floats, n: Floats, tail: float) -> tuple[Floats, Flo
 
     C. J. Clopper and E. S. Pearson, Biometrika 26 (1934) 404.
     """
-    from scipy.special import betaincinv
-
     events, n = np.broadcast_arrays(np.asarray(events, np.float64), np.asarray(n, np.float64))
     low, high = np.zeros(events.shape), np.ones(events.shape)
     some, room = events > 1e-9, n - events > 1e-9
-    low[some] = betaincinv(events[some], n[some] - events[some] + 1, tail)
-    high[room] = betaincinv(events[room] + 1, n[room] - events[room], 1 - tail)
+    low[some] = _beta_quantiles(events[some], n[some] - events[some] + 1, tail)
+    high[room] = _beta_quantiles(events[room] + 1, n[room] - events[room], 1 - tail)
     return low, high
+
+
+def _beta_quantiles(one: Floats, other: Floats, share: float) -> Floats:
+    """Quantiles of beta distributions with these exponents, (K,)."""
+    if len(one) > FEW_RATES or (one + other).max(initial=0.0) > MANY_TRIALS:
+        from scipy.special import betaincinv
+
+        return np.asarray(betaincinv(one, other, share))
+    return np.array([_beta_quantile(a, b, share) for a, b in zip(one.tolist(), other.tolist(), strict=True)])
+
+
+def _beta_quantile(a: float, b: float, share: float) -> float:
+    """By bisection, to the last digits."""
+    low, high = 0.0, 1.0
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _beta_share(a, b, middle) < share else (low, middle)
+    return (low + high) / 2
+
+
+def _beta_share(a: float, b: float, x: float) -> float:
+    """The regularised incomplete beta function by its continued fraction, in Lentz's form (NIST's Handbook of
+    Mathematical Functions, 2010, 8.17.22).
+    """
+    if x > (a + 1) / (a + b + 2):  # where the fraction of the other end is the one that converges
+        return 1 - _beta_share(b, a, 1 - x)
+    if x <= 0:
+        return 0.0
+    front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    upper, lower, m = 1.0, 1 / (1 - (a + b) * x / (a + 1)), 1
+    value = lower
+    while True:
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        before = value
+        for term in (even, odd):
+            lower, upper = 1 / (1 + term * lower), 1 + term / upper
+            value *= lower * upper
+        if abs(value - before) <= ROUNDING * abs(value):
+            return math.exp(front) * value / a
+        m += 1
 
 
 def quantile_limits(ordered: Floats, share: float, level: float) -> tuple[float | None, float | None]:
@@ -164,12 +206,18 @@ def quantile_limits(ordered: Floats, share: float, level: float) -> tuple[float 
 
     As many values as a binomial of n and `share` are below it. The 0.99 quantile has an upper limit from 368 values on.
     """
-    from scipy.special import bdtr
-
     n = len(ordered)
-    below = bdtr(np.arange(n + 1), n, share)
+    below = binomial_tails(n, share)
     low, high = (int(np.searchsorted(below, tail)) for tail in ((1 - level) / 2, (1 + level) / 2))
     return float(ordered[low - 1]) if low else None, float(ordered[high]) if high < n else None
+
+
+def binomial_tails(n: int, share: float) -> Floats:
+    """Probabilities (n + 1,) of up to k events among n trials of the probability `share`, for k = 0 to n."""
+    k = np.arange(n)
+    chance = n * math.log1p(-share) + np.cumsum(np.log((n - k) / (k + 1)) + math.log(share) - math.log1p(-share))
+    tails = np.cumsum(np.exp(np.concatenate([[n * math.log1p(-share)], chance])))
+    return np.asarray(np.minimum(tails, 1.0))
 
 
 def hybrid(first: tuple[float, float], second: tuple[float, float], level: float) -> tuple[float, float]:
@@ -216,34 +264,3 @@ def clip_limits(value: Floats, low: Floats, high: Floats, least: float, most: fl
     """Limits no further than `least` and `most`, of values that are within these themselves; NaN stays."""
     there = (value >= least) & (value <= most)
     return np.where(there, np.maximum(low, least), low), np.where(there, np.minimum(high, most), high)
-
-
-def shared_level(critical: float, units: float) -> float:
-    """Level of a single interval with a shared critical value."""
-    from scipy.special import stdtr
-
-    return float(1 - 2 * stdtr(max(units - 1, 1), -critical))
-
-
-def single_critical(level: float, units: float) -> float:
-    """Critical value of a single interval at this level."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(max(units - 1, 1), (1 + level) / 2))
-
-
-def both_tails(size: Floats) -> Floats:
-    """Two-sided p-values of absolute deviations of the normal distribution, in their shape."""
-    return np.array([math.erfc(one) for one in (size / math.sqrt(2)).ravel().tolist()], np.float64).reshape(size.shape)
-
-
-def normal_size(size: Floats, freedom: float) -> Floats:
-    """Absolute deviations of Student's distribution as normal ones of the same tail (Wallace 1959)."""
-    freedom = max(freedom, 1)
-    return np.asarray((8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(size**2 / freedom)))
-
-
-def student_size(size: Floats, freedom: float) -> Floats:
-    """The reverse of `normal_size`."""
-    size = size * (8 * freedom + 3) / (8 * freedom + 1)
-    return np.asarray(np.sqrt(freedom * np.expm1(size**2 / freedom)))

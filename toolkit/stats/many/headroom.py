@@ -13,7 +13,8 @@ from toolkit.stats.bootstrap.pairs import as_whole_pairs, effective, moves_of
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
 from toolkit.stats.limits.discordant import FEW_PAIRS, tango
 from toolkit.stats.limits.fieller import PairMoments, fieller_limits, moment_sums
-from toolkit.stats.limits.intervals import ZERO, ResampledValues, shared_level, single_critical
+from toolkit.stats.limits.intervals import ZERO, ResampledValues
+from toolkit.stats.limits.student import shared_level, single_critical
 from toolkit.stats.many.simultaneous import MOST_PAIRED, draws
 from toolkit.stats.metrics.metrics import Statistic
 from toolkit.stats.metrics.outcomes import Store

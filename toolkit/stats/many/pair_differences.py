@@ -15,7 +15,8 @@ from toolkit.stats.bootstrap.pairs import as_whole_pairs, few_clusters_differ, m
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.clusters import FEW_CLUSTERS
 from toolkit.stats.limits.discordant import EXACT_PAIRS, FEW_PAIRS, exact_p, tango
-from toolkit.stats.limits.intervals import clip_limits, shared_level
+from toolkit.stats.limits.intervals import clip_limits
+from toolkit.stats.limits.student import shared_level
 from toolkit.stats.limits.studentised import FEW_UNITS, Spread, studentised_limits
 from toolkit.stats.many.simultaneous import FEW_UNITS as FEW_JOINT
 from toolkit.stats.many.simultaneous import PAIRS_AT_ONCE, claims, covariance_of, joint_estimates, may_differ_in_fewer

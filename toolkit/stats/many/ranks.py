@@ -18,7 +18,7 @@ from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults
 from toolkit.stats.limits.clusters import FEWEST_CLUSTERS
 from toolkit.stats.limits.discordant import tango
-from toolkit.stats.limits.intervals import shared_level, single_critical
+from toolkit.stats.limits.student import shared_level, single_critical
 from toolkit.stats.many.simultaneous import FEW_UNITS, MOST_PAIRED, Standing, covariance_of, draws, significance
 from toolkit.stats.metrics.outcomes import CHUNK
 from toolkit.stats.metrics.resamples import Settings

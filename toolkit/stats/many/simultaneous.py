@@ -30,7 +30,8 @@ from toolkit.stats.bootstrap.bootstrap import product_threads
 from toolkit.stats.bootstrap.influence import Series, influences
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.limits.discordant import EXACT_PAIRS, exact_p
-from toolkit.stats.limits.intervals import ZERO, both_tails, normal_size, student_size
+from toolkit.stats.limits.intervals import ZERO
+from toolkit.stats.limits.student import both_tails, normal_size, student_quantile, student_size, student_tails
 from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.spill import Floats, Ints
 
@@ -288,16 +289,14 @@ def _bonferroni(
     settings: Settings,
 ) -> _PairClaims:  # fmt: skip
     """Claims from Student's p-values, each times the number of pairs that no smaller one has told apart."""
-    from scipy.special import stdtr, stdtrit
-
     freedom, pairs = max(estimates.kish - 1, 1), max(1, int((error > 0).sum()))
-    alone = np.maximum(2 * stdtr(freedom, -size), estimates.exact(first, second))
+    alone = np.maximum(student_tails(freedom, size), estimates.exact(first, second))
     alone = np.where(error > 0, alone, 1.0)
     order = np.argsort(alone, kind="stable")
     times = np.maximum(pairs - np.arange(len(order)), 1)
     p_value = np.empty(len(order))
     p_value[order] = np.minimum(1.0, np.maximum.accumulate(alone[order] * times))
-    critical = float(stdtrit(freedom, 1 - (1 - settings.level) / (2 * pairs)))
+    critical = float(student_quantile(freedom, 1 - (1 - settings.level) / (2 * pairs)))
     differs = (p_value <= 1 - settings.level) & (error > 0)
     return _PairClaims(first, second, difference, error, critical, differs, p_value, len(estimates.value))
 
