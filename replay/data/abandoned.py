@@ -1,4 +1,4 @@
-"""Traces that were abandoned after their first tokens: calls of their own, beside those of the pool that ran on."""
+"""Traces that a policy abandons after their first tokens: a slice of their own, beside the pool's full traces."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ SECONDS = ("latency_s", "device_s")
 
 
 def cut_name(pool: str, tokens: int) -> str:
-    """Slice name of the traces of a pool that were abandoned after so many tokens."""
+    """Slice name of the traces of a pool that are abandoned after `tokens` tokens."""
     return f"{pool}, abandoned after {tokens} tokens"
 
 
 def seconds_column(cost: str, tokens: int) -> str:
-    """The column of traces with the seconds of their first tokens."""
+    """The column of traces with the seconds that the first `tokens` tokens took, for one cost."""
     return f"{cost}@{tokens}"
 
 
 def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedPool:
-    """A pool of which every trace was abandoned after so many tokens; `price` (E, T) of these, where there are prices.
+    """The pool with every trace abandoned after `tokens` tokens; `price` (E, T): what these cost, if priced.
 
     No trace has an answer, and nothing is known of what it would have become: no score, feature or signal.
     """
@@ -58,7 +58,7 @@ def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedP
 
 
 def with_abandoned(pool: LoggedPool, cut: LoggedPool, abandoned: np.ndarray) -> LoggedPool:
-    """The pool with the traces in `abandoned` (E, T) as they are in `cut`.
+    """The pool in which the traces `abandoned` (E, T) are replaced by those of `cut`.
 
     Scores stay: walks read those of valid traces alone, and a call that ranked all traces is known by what it saw.
     """
@@ -79,5 +79,5 @@ def with_abandoned(pool: LoggedPool, cut: LoggedPool, abandoned: np.ndarray) -> 
 
 
 def _worthless(values: np.ndarray) -> np.ndarray:
-    """Value of no answer: 0, and null where there is no verdict."""
+    """The value of a trace without an answer: 0, and null where the trace has no verdict."""
     return np.where(np.isnan(values), np.nan, 0.0)

@@ -1,8 +1,8 @@
-"""One block of examples of a log as arrays: what the engine replays; `replay.data.read` reads it.
+"""One block of examples of a log as arrays, which the engine replays; `replay.data.read` reads it.
 
 Every array of traces is (E, T): row = example, in example_id order; column = sample index. Rows of further tables are
-columns (R,) with offsets by example. A null number is NaN.
-What a policy may see (answers, costs, scores) and what it may not (`judged`, `credit`) are kept apart.
+columns (R,) with offsets by example. A null number is NaN. What a policy may see (answers, costs, scores) and what it
+may not (`judged`, `credit`) are kept apart.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCORE_COSTS = ("verification_tokens", "latency_s", "device_s")
 
 @dataclass(frozen=True)
 class Scores:
-    """One verifier on one pool."""
+    """The scores of one verifier on one pool."""
 
     score: np.ndarray  # (E, T), NaN: not verified
     candidates: np.ndarray  # (E, T), 0: not listwise
@@ -38,7 +38,7 @@ class Scores:
         return np.any(self.candidates > 0, axis=1)
 
     def saw_exactly(self, generated: np.ndarray, valid: np.ndarray) -> np.ndarray:
-        """Examples (E,) whose listwise call saw exactly the traces `generated` (E, T), or the `valid` ones of them."""
+        """Whether (E,) the listwise call saw exactly the traces `generated` (E, T), or the `valid` of these."""
         scored = ~np.isnan(self.score)
         exact = (scored == generated).all(axis=1) | (scored == (generated & valid)).all(axis=1)
         counted = (~scored | (self.candidates == scored.sum(axis=1, keepdims=True))).all(axis=1)
@@ -47,7 +47,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class LoggedPool:
-    """One pool of traces of a block, up to the first gap in each example's sample indices."""
+    """The traces of one pool on a block, up to the first gap in each example's sample indices."""
 
     name: str
     size: np.ndarray  # (E,) traces before the first gap
@@ -71,24 +71,24 @@ class LoggedPool:
 
     @cached_property
     def there(self) -> np.ndarray:
-        """Mask (E, T) of the places that have a trace."""
+        """Mask (E, T) of the places that hold a trace."""
         return np.arange(self.code.shape[1]) < self.size[:, None]
 
     @cached_property
     def judgement(self) -> np.ndarray:
-        """Value of each trace as the answer (E, T)."""
+        """How right each trace's answer is (E, T)."""
         return judged_unless_null(self.judged, self.code >= 0)
 
     @cached_property
     def incomparable(self) -> np.ndarray:
-        """Examples whose answers cannot be compared with each other, since one is opaque or contested: bool (E,)."""
+        """Whether (E,) answers of the example cannot be compared, because one of them is opaque or contested."""
         mask = np.zeros(len(self.size), dtype=bool)
         for marked in (self.opaque, self.contested):
             mask |= False if marked is None else marked.any(axis=1)
         return mask
 
     def voting(self, column: str | None) -> LoggedPool:
-        """The pool with a column of traces in place of its valid answers; None: as it is."""
+        """The pool whose answers are the texts of a column of traces; None: the pool unchanged."""
         if column is None:
             return self
         valid = self.code >= 0
@@ -96,32 +96,32 @@ class LoggedPool:
         return replace(self, code=code, word=word)
 
     def of_trace(self, name: str) -> np.ndarray:
-        """A cost, or a column of traces that was asked for, of each trace: (E, T)."""
+        """A cost, or a column of traces that the run reads, for each trace: (E, T)."""
         return self.costs[name] if name in self.costs else self.signals[name]
 
     def first(self, count: int) -> LoggedPool:
-        """The first so many traces of each example alone."""
+        """The pool with the first `count` traces of each example alone."""
         return _each(
             replace(self, size=np.minimum(self.size, count)),
             lambda array: array[:, :count] if array.ndim > 1 else array,
         )
 
     def without(self, index: int) -> LoggedPool:
-        """All traces but the one of a sample index, which an example may not have."""
+        """The pool without the traces of one sample index; an example may have no such trace."""
         left = replace(self, size=self.size - (index < self.size), struck=index)
         return _each(left, lambda array: np.delete(array, index, axis=1) if array.ndim > 1 else array)
 
     def scored(self, verifier: str) -> np.ndarray:
-        """The valid traces with a score of a verifier: bool (E, T)."""
+        """Mask (E, T) of the valid traces that a verifier scored."""
         return (self.code >= 0) & ~np.isnan(self.scores[verifier].score)
 
     def filled_scores(self, verifier: str, unscored: Unscored) -> np.ndarray:
-        """Scores of a verifier (E, T), with those that `unscored` gives to valid traces without one."""
+        """Scores of a verifier (E, T), with the score that `unscored` gives to each valid trace that has none."""
         scores = self.scores[verifier]
         return np.where(self.code >= 0, unscored.filled(scores.score, ~scores.listwise), scores.score)
 
     def lacking(self, verifier: str) -> np.ndarray:
-        """The valid traces that a verifier, where it scores traces alone, did not score: bool (E, T)."""
+        """Mask (E, T) of the valid traces that a verifier, if it scores one trace a call, did not score."""
         scores = self.scores[verifier]
         return (self.code >= 0) & np.isnan(scores.score) & ~scores.listwise[:, None]
 
@@ -135,30 +135,30 @@ class LoggedPool:
 
     @cached_property
     def answers(self) -> int:
-        """Largest number of answer codes."""
+        """How many answer codes the example with most of them has."""
         return int(self.code.max(initial=-1)) + 1
 
 
 @dataclass(frozen=True)
 class TableRows:
-    """The R rows that a further table, such as `rounds`, has of a pool: by example, then by the table's other keys."""
+    """The R rows of a pool in a further table, such as `rounds`, sorted by example, then by the table's other keys."""
 
     frame: pl.DataFrame  # R rows
     offsets: np.ndarray  # (E + 1,) the rows of example e are those from offsets[e] up to offsets[e + 1]
 
     @cached_property
     def size(self) -> np.ndarray:
-        """Rows of each example (E,)."""
+        """How many rows (E,) each example has."""
         return np.diff(self.offsets)
 
     @cached_property
     def example(self) -> np.ndarray:
-        """The example of each row (R,)."""
+        """The number of the example (R,) that each row belongs to."""
         return np.repeat(np.arange(len(self.size)), self.size)
 
     @cached_property
     def place(self) -> np.ndarray:
-        """The place of each row among those of its example (R,), from 0."""
+        """The place (R,) of each row among those of its example, from 0."""
         return np.arange(len(self.frame)) - self.offsets[self.example]
 
     def numbers(self, column: str) -> np.ndarray:
@@ -166,25 +166,25 @@ class TableRows:
         return self.frame[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
 
     def spread(self, values: np.ndarray, fill: float = 0.0) -> np.ndarray:
-        """Values of the rows (R,) by example and place (E, W), `fill` where there is no row."""
+        """Values of the rows (R,) as an array by example and place (E, W), with `fill` where there is no row."""
         out: np.ndarray = np.full((len(self.size), int(self.size.max(initial=1))), fill, dtype=np.float64)
         out[self.example, self.place] = values
         return out
 
     def slice(self, start: int, stop: int) -> TableRows:
-        """The rows of the examples from `start` up to `stop`."""
+        """The rows of the examples from number `start` up to `stop`."""
         first, last = int(self.offsets[start]), int(self.offsets[stop])
         return TableRows(self.frame[first:last], self.offsets[start : stop + 1] - first)
 
 
 def judged_unless_null(judged: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """A null prediction is wrong, whatever is measured of its trace; unjudged (NaN) where the example is."""
+    """Correctness of predictions: the chosen trace's, but 0 for a null prediction; NaN where not judged."""
     return np.where(predicted | np.isnan(judged), judged, 0.0)
 
 
 @dataclass(frozen=True)
 class LogBlock:
-    """A slice of the log: examples in example_id order, their pools, and rows of further tables by table and pool."""
+    """A block of a log: examples in order of their ids, their pools, and rows of further tables by table and pool."""
 
     examples: pl.DataFrame
     vocabulary: pl.Series  # (V,) the answers that `word` and `outside` number
@@ -195,7 +195,7 @@ class LogBlock:
     tables: Mapping[tuple[str, str], TableRows] = field(default_factory=dict)
 
     def slice(self, start: int, stop: int) -> LogBlock:
-        """The examples from `start` up to `stop`, as views."""
+        """The block's examples from number `start` up to `stop`, as views."""
         pools = _each(self.pools, lambda array: array[start:stop])
         inside = self.outside[(self.outside[:, 0] >= start) & (self.outside[:, 0] < stop)]
         tables = {name: rows.slice(start, stop) for name, rows in self.tables.items()}
@@ -203,7 +203,7 @@ class LogBlock:
         return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside, tables=tables)
 
     def word(self, answer: str) -> int:
-        """Number of an answer in the vocabulary; -1 where it has none."""
+        """The number of an answer in the vocabulary; -1 where it is not in it."""
         return self._words.get(answer, -1)
 
     @cached_property
@@ -212,12 +212,12 @@ class LogBlock:
 
     @cached_property
     def hashes(self) -> np.ndarray:
-        """Hashes of the example ids for the random orders: uint64 (E,)."""
+        """Hashes (E,) of the example ids, by which random orders are drawn: uint64."""
         return example_hashes(self.examples["example_id"].to_list())
 
 
 def _each(value: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
-    """An array changed, or all arrays that a mapping or a dataclass holds."""
+    """`change` applied to an array, or to every array that a mapping or a dataclass holds."""
     if isinstance(value, Mapping):
         return {name: _each(held, change) for name, held in value.items()}
     if is_dataclass(value) and not isinstance(value, type):

@@ -10,7 +10,7 @@ from toolkit.settings import setting
 
 @dataclass(frozen=True)
 class Rows:
-    """Examples that something is fitted on, chosen on or reported on.
+    """A record of the examples that something is fitted on, chosen on or reported on.
 
     `where`: the condition that names them, None where none does. `examples`: how many they are; `repairs`: of these,
     the mean over rollouts of those that an action repairs. `log` and `sha256` are of the log that they stand in, `ids`
@@ -26,7 +26,7 @@ class Rows:
     questions: tuple[str, ...] = setting(())
 
     def record(self) -> dict[str, Any]:
-        """The examples as plain data, as a gate file has them."""
+        """The record as plain data, as a gate file holds it."""
         log = {"log": self.log} | ({} if self.sha256 is None else {"sha256": self.sha256})
         counts = {"where": self.where, "examples": self.examples, "repairs": self.repairs}
         return log | counts | {"ids": list(self.ids), "questions": list(self.questions)}
@@ -55,10 +55,10 @@ class Choice:
 
     @property
     def on(self) -> str | None:
-        """The condition of the examples that a model is fitted on; None without one."""
+        """The SQL condition of the examples that a model was fitted on; None where no model was."""
         return None if self.fitted is None else self.fitted.where
 
     @property
     def seen(self) -> frozenset[str]:
-        """Hashes of the questions that something was fitted or chosen on."""
+        """Hashes of the questions of all examples that something was fitted or chosen on."""
         return frozenset(question for rows in (self.fitted, self.chosen) if rows for question in rows.questions)

@@ -1,4 +1,4 @@
-"""Which examples a condition names, and that development rows are not among those reported."""
+"""SQL conditions on examples: which examples they name, and that none is both learnt from and reported."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from toolkit.errors import EmptyError, InvalidError, LeakageError, ThinkbackErro
 from toolkit.log import Log, collect, query_log
 
 TEST = "split = 'test'"
-"""The condition of the examples that nothing was trained on."""
+"""The condition of the examples of the test split, which nothing was trained on."""
 
 
 def has_test(split: pl.Series | None) -> bool:
-    """Whether some examples are of the split `test`, and others of another one."""
+    """Whether a log has both examples of the split `test` and examples of another split."""
     return split is not None and bool(split.eq("test").any()) and split.drop_nulls().n_unique() > 1
 
 
 def matching(log: Log, condition: str, key: str) -> pl.Series:
-    """Ids of the examples on which an SQL condition holds, sorted; `key` names the setting in errors."""
+    """Ids of the examples on which an SQL condition holds, sorted; `key` is the setting that errors name."""
     if not condition.strip():
         raise InvalidError(f"{_key(key)} is empty: write a condition such as `split = 'test'`, or leave it out")
     try:
@@ -32,7 +32,7 @@ def matching(log: Log, condition: str, key: str) -> pl.Series:
 
 
 def matching_or_none(log: Log, condition: str) -> pl.Series:
-    """Ids of the examples of a condition, none where it holds on none."""
+    """Ids of the examples on which an SQL condition holds; empty, not an error, where it holds on none."""
     try:
         return matching(log, condition, "on")
     except ThinkbackError:
@@ -40,13 +40,13 @@ def matching_or_none(log: Log, condition: str) -> pl.Series:
 
 
 def of_dataset(where: str | None, dataset: str) -> str:
-    """The condition on the examples of one data set, among those of another condition."""
+    """The SQL condition that narrows another one to the examples of one data set."""
     quoted = dataset.replace("'", "''")
     return f"({where}) AND dataset = '{quoted}'" if where is not None else f"dataset = '{quoted}'"
 
 
 def reported(log: Log, dev: str | None = None) -> str | None:
-    """The condition of the examples to report where none is given: the test split where there is one; None: all.
+    """The SQL condition of the examples to report by default: the test split's, if there is one; None: all.
 
     Examples of `dev`, which are learnt from, are never among them.
     """
@@ -56,31 +56,31 @@ def reported(log: Log, dev: str | None = None) -> str | None:
 
 
 def without(where: str | None, other: str) -> str:
-    """The condition on the examples of one condition, or on all, on which another does not hold."""
+    """The SQL condition of the examples of `where` (None: of all) on which the condition `other` does not hold."""
     left = f"NOT coalesce(({other}), false)"
     return left if where is None else f"({where}) AND {left}"
 
 
 def _key(key: str) -> str:
-    """A key as errors name it: an argument, or a setting of a policy, such as `prior.on`."""
+    """How errors name a key: as an argument, or as a setting of a policy, such as `prior.on`."""
     return argument(key) if key.isidentifier() else f"`{key}`"
 
 
 def _splits(log: Log) -> str:
-    """The splits of a log, as messages list them."""
+    """The names of a log's splits, as a list in a message."""
     splits = collect(log.scan("examples", ["split"]).select(pl.col("split").unique().sort()), log)["split"]
     listed = ", ".join(f"`{name}`" for name in splits.drop_nulls()[:MAX_NAMED])
     return (listed + (", …" if len(splits) > MAX_NAMED else "")) or "not named"
 
 
 def examples_of(log: Log, ids: pl.Series, columns: Sequence[str] = ("labels", "gold")) -> pl.DataFrame:
-    """Some examples in example_id order, with their ids and these columns: by default those that replay reads."""
+    """The examples with these ids, in order of their ids, with some columns: by default those that a replay reads."""
     scan = log.scan("examples", ["example_id", *columns])
     return collect(scan.filter(pl.col("example_id").is_in(ids.implode())), log).sort("example_id")
 
 
 def examples_where(log: Log, where: str | None, *columns: str) -> pl.DataFrame:
-    """The examples on which a condition holds, or all of them: their ids, by which they are sorted, and these columns.
+    """The examples on which a condition holds (None: all), sorted by id, with some columns.
 
     Raises ThinkbackError for a condition that cannot be evaluated, or holds on none.
     """
@@ -97,7 +97,7 @@ REPORTED = ("the examples that are reported", f"report other rows ({argument('wh
 def refuse_overlap(
     log: Log, development: pl.Series, reported: pl.Series, key: str, condition: str, judged: tuple[str, str] = REPORTED
 ) -> None:
-    """Raise when an example, or a cluster of examples, is both fitted on and reported.
+    """Raise where an example, or an example of the same cluster, is both fitted on and reported.
 
     `judged` is what the message calls the second set, and what it advises.
     """
@@ -119,7 +119,7 @@ def refuse_overlap(
 
 
 def refuse_reuse(log: Log, learnt: tuple[str, str], calibrated: tuple[str, str]) -> None:
-    """Raise when an example is both learnt from and used to set thresholds of it; each is (setting, condition).
+    """Raise where an example is both learnt from and used to calibrate thresholds; each is (setting, condition).
 
     Split-conformal sets need calibration examples that are exchangeable with those reported, which examples that the
     score was fitted on are not.
@@ -135,6 +135,6 @@ def refuse_reuse(log: Log, learnt: tuple[str, str], calibrated: tuple[str, str])
 
 
 def _clusters(log: Log, ids: pl.Series) -> pl.Series:
-    """The clusters of some examples, each once, sorted; examples without one stand alone."""
+    """The clusters of some examples, each once, sorted; an example without a cluster is one by itself."""
     scan = log.scan("examples", ["example_id", "cluster"]).filter(pl.col("example_id").is_in(ids.implode()))
     return collect(scan.select(pl.col("cluster").drop_nulls().unique()), log)["cluster"].sort()

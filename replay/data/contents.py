@@ -1,4 +1,4 @@
-"""What a log has: names of pools, actions, verifiers and columns, and one line for each that it lacks."""
+"""What a log has: the names of pools, actions, verifiers and columns, and an error for each that it lacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from toolkit.log import AnyLog, Log, check_log, collect, open_log
 
 @dataclass(frozen=True)
 class Contents:
-    """Names in a log: pools of first attempts, actions with the pools that they revise, verifiers, columns.
+    """The names in a log: pools of first attempts, actions with the pools that they revise, verifiers, columns.
 
     Methods whose names begin with `require` raise ThinkbackError, with the nearest name that there is.
     """
@@ -43,27 +43,27 @@ class Contents:
     sizes: Mapping[str, int]  # largest number of traces of an example, by pool of first attempts
     revisions: frozenset[tuple[str, str, str]]  # (action, base pool, own pool) of revisions of a sample 0
     lowest: Callable[[str, str], float | None] = field(repr=False, compare=False)
-    """The lowest score by a verifier on a pool of first attempts, in the whole log; read when it is first asked for."""
+    """(pool, verifier) -> the verifier's lowest score of a first attempt in the whole log, read at the first use."""
     positioned: frozenset[str] = frozenset()
-    """Pools whose traces have a `position`: guesses while a question unfolds, which come in their order."""
+    """Pools whose traces have a `position`: guesses while a question unfolds, which keep their order."""
     fitted: Mapping[str, FitRecord] = field(default_factory=dict, repr=False, compare=False)
-    """What the manifest says of verifiers that were fitted on the log."""
+    """Verifiers that were fitted on the log, each with its record in the manifest."""
     rows: Callable[[str], Mapping[str, int]] = field(default=lambda table: {}, repr=False, compare=False)
-    """Pools of a further table, as `rounds`, with the most rows of an example; read when it is first asked for."""
+    """Further table, such as `rounds` -> its pools, with the most rows that an example has; read at the first use."""
     least: Callable[[str, str, str], float | None] = field(default=lambda *of: None, repr=False, compare=False)
-    """The least number in a column of lists, of the rows of a pool in a further table; None where none is logged."""
+    """(table, pool, column of lists) -> the least number in the column; None where none is logged."""
     nulls: Callable[[str, str, str, str], bool] = field(default=lambda *of: False, repr=False, compare=False)
-    """Whether a column is null on any of the rows of a pool in a further table for which an SQL condition holds."""
+    """(table, pool, column, SQL condition) -> whether the column is null on a row that meets the condition."""
     pool_setting: Callable[[str, str], Any] = field(default=lambda pool, key: None, repr=False, compare=False)
-    """What the manifest says of a pool under a key; None where it does not say."""
+    """(pool, key) -> the value in the manifest; None where it has none."""
 
     @property
     def in_order(self) -> frozenset[str]:
-        """Pools whose traces may not be permuted."""
+        """Pools whose traces must keep their order, and may not be permuted."""
         return self.whole | self.positioned
 
     def require_other_orders(self, pool: str, then: str) -> None:
-        """Raise where the traces of a pool may not be permuted; `then`: what that rules out, in words."""
+        """Raise where the traces of a pool may not be permuted; `then` says in words what that rules out."""
         why = "has no prefixes (`prefix: false`)" if pool in self.whole else "has positions, which keep their order"
         if pool in self.in_order:
             raise UnsuitableError(f"pool `{pool}` {why}, so {then}")
@@ -72,7 +72,7 @@ class Contents:
         require_known(pool, self.pools, f"the log has no pool `{pool}` of first attempts")
 
     def table_pool(self, table: str, pool: str | None) -> str:
-        """The pool of the rows of a further table; the only one where none is named."""
+        """The pool of a further table that a policy reads: the one named, else the only one that there is."""
         pools = self.rows(table)
         if not pools:
             raise UnsuitableError(f"the log has no `{table}`")
@@ -86,31 +86,31 @@ class Contents:
         require_known(action, self.actions, f"the log has no action `{action}`")
 
     def require_verifier(self, verifier: str, reader: str = "") -> None:
-        """A verifier; `reader` says who wants it."""
+        """Raise unless the log has the verifier; `reader` says in messages what needs it."""
         require_known(verifier, self.verifiers, f"the log has no verifier `{verifier}`{reader}")
 
     def lowest_score(self, pool: str, verifier: str) -> float:
-        """The lowest score that a verifier gave to a first attempt of a pool, anywhere in the log."""
+        """The lowest score that a verifier gave to a first attempt of a pool, in the whole log."""
         score = self.lowest(pool, verifier)
         if score is None:
             raise UnsuitableError(f"verifier `{verifier}` scored no trace of pool `{pool}`, so it has no lowest score")
         return score
 
     def require_columns(self, reads: frozenset[str], reader: str) -> None:
-        """The columns of features and examples among what a rule declares to read."""
+        """Raise unless the log has the columns of features and examples that a rule declares to read."""
         for name in sorted(columns_read(reads, FEATURE)):
             self.require_feature(name, reader)
         for name in sorted(columns_read(reads, EXAMPLE)):
             self.require_example_column(name, reader)
 
     def require_feature(self, name: str, reader: str) -> None:
-        """A column of features that holds numbers."""
+        """Raise unless `features` has this column and it holds numbers."""
         require_known(name, self.features, f"the log has no feature `{name}` for {reader}")
         if not self.features[name].is_numeric():
             raise UnsuitableError(f"feature `{name}` holds {self.features[name]}; {reader} reads numbers")
 
     def require_example_column(self, name: str, reader: str) -> None:
-        """A column of examples that holds numbers or texts, and not the gold answer."""
+        """Raise unless `examples` has this column, it holds numbers or texts, and it is not the gold answer."""
         require_known(name, self.example_columns, f"examples have no column `{name}` for {reader}")
         if name == "gold":
             raise LeakageError(f"{reader} reads the gold answer, which a policy in service does not know")
@@ -119,7 +119,7 @@ class Contents:
             raise UnsuitableError(f"column `{name}` of examples holds {dtype}; {reader} reads numbers and texts")
 
     def require_measure(self, measure: str) -> None:
-        """A column of traces that may take the place of `correct`."""
+        """Raise unless `traces` has this column and it can judge answers in place of `correct`."""
         require_known(measure, self.trace_columns, f"traces have no column `{measure}` to measure")
         dtype = self.trace_columns[measure]
         if not (dtype == pl.Boolean or dtype.is_float()):
@@ -128,28 +128,28 @@ class Contents:
             )
 
     def require_answers_as(self, name: str) -> None:
-        """A column of traces, of texts, that may stand in place of answers."""
+        """Raise unless `traces` has this column and it holds texts that can stand in place of answers."""
         require_known(name, self.trace_columns, f"traces have no column `{name}` for `answers_as`")
         if self.trace_columns[name] != pl.String:
             dtype = self.trace_columns[name]
             raise UnsuitableError(f"column `{name}` of traces holds {dtype}; `answers_as` takes a column of texts")
 
     def require_groups(self, by: str, name: str = "by") -> None:
-        """A column of examples whose values make groups; `name`: the argument that it is given as."""
+        """Raise unless `examples` has this column and its values can make groups; messages call it `name`."""
         require_known(by, self.example_columns, f"examples have no column `{by}` for {argument(name)}")
         if isinstance(self.example_columns[by], pl.List | pl.Array | pl.Struct):
             raise UnsuitableError(f"{argument(name)} takes columns of single values; `{by}` of examples holds lists")
 
     def bases(self, action: str) -> list[str]:
-        """The pools whose sample 0 an action revises."""
+        """The pools whose first traces an action revises."""
         return sorted({base for act, base, _ in self.revisions if act == action})
 
     def revision_pools(self, action: str, base: str) -> list[str]:
-        """The pools of the revisions of a base by an action."""
+        """The pools that hold an action's revisions of a base pool."""
         return sorted(pool for act, one, pool in self.revisions if (act, one) == (action, base))
 
     def revision_pool(self, action: str, base: str, pool: str | None) -> str | None:
-        """The pool of the revisions of a base by an action, None where there is one alone.
+        """The pool that holds an action's revisions of a base pool; None where there is only one and it needs no name.
 
         Raises ThinkbackError where there is none, or several and none of them is named.
         """
@@ -169,7 +169,7 @@ class Contents:
 
 
 def opened(log: AnyLog) -> tuple[Log, Contents]:
-    """A log, which may be given by its address or as frames, once it is checked, and what it has."""
+    """A log and its contents, from an open log, an address or frames; the log is checked first."""
     opened_log = open_log(log)
     if not isinstance(log, Mapping):  # frames are checked as they are opened
         check_log(opened_log)
@@ -177,7 +177,7 @@ def opened(log: AnyLog) -> tuple[Log, Contents]:
 
 
 def read_contents(log: Log) -> Contents:
-    """One scan over the names in the log."""
+    """The contents of a log, by one scan over its names."""
     kinds = log.scan("traces", ["pool", "action", "opaque", "sample_index", "position"]).group_by("pool", "action")
     facts = pl.col("opaque").any(), pl.col("sample_index").max(), pl.col("position").is_not_null().any()
     frame = collect(kinds.agg(facts), log)
@@ -209,7 +209,7 @@ def read_contents(log: Log) -> Contents:
 
 
 def _least(log: Log, table: str, pool: str, column: str) -> float | None:
-    """The least number in the lists of a column of the rows of a pool."""
+    """The least number in the lists of a column, over the rows of a pool; None where none is logged."""
     rows = log.scan(table, ["pool", column]).filter(pl.col("pool") == pool)
     least: float | None = collect(rows.select(pl.col(column).list.min().min()), log).item()
     return least
@@ -221,7 +221,7 @@ def _nulls(log: Log, table: str, pool: str, column: str, condition: str) -> bool
 
 
 def _most_rows(log: Log, table: str) -> dict[str, int]:
-    """The most rows that an example has, by pool of a further table."""
+    """The most rows of a further table that an example has, by pool."""
     if not log.has(table):
         return {}
     counts = log.scan(table, ["example_id", "pool"]).group_by("pool", "example_id").len()
@@ -229,7 +229,7 @@ def _most_rows(log: Log, table: str) -> dict[str, int]:
 
 
 def _lowest(log: Log, alone: bool, pool: str, verifier: str) -> float | None:
-    """The lowest score by a verifier on a pool; `alone`: the log has no other traces, so none has to be told apart."""
+    """A verifier's lowest score on a pool, None without any; `alone`: the log has no traces of another kind."""
     scores = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(pl.col("verifier") == verifier)
     if not alone:
         traces = log.scan("traces", ["trace_id", "pool", "action"])
@@ -240,7 +240,7 @@ def _lowest(log: Log, alone: bool, pool: str, verifier: str) -> float | None:
 
 
 def _answered(log: Log, pools: frozenset[str]) -> frozenset[str]:
-    """Pools in which some first attempt has an answer that is not opaque."""
+    """The pools in which some first attempt has an answer that is not opaque."""
     plain = (pl.col("action") == "solve") & pl.col("answer").is_not_null() & ~pl.col("opaque").fill_null(False)
     traces = log.scan("traces", ["pool", "action", "answer", "opaque"])
     pool_names = traces.filter(plain & pl.col("pool").is_in(sorted(pools))).select(pl.col("pool").unique())
@@ -248,7 +248,7 @@ def _answered(log: Log, pools: frozenset[str]) -> frozenset[str]:
 
 
 def _revisions(log: Log) -> frozenset[tuple[str, str, str]]:
-    """(action, pool of the parent, own pool) of the revisions of the first trace of a pool."""
+    """The revisions that a log has of pools' first traces, as (action, pool of the parent, pool of the revision)."""
     traces = log.scan("traces", ["trace_id", "pool", "action", "parent_id", "sample_index"])
     parents = traces.filter((pl.col("action") == "solve") & (pl.col("sample_index") == 0))
     base = parents.select(parent_id="trace_id", base="pool")
@@ -257,7 +257,7 @@ def _revisions(log: Log) -> frozenset[tuple[str, str, str]]:
 
 
 def longest_suffix(log: Log, pools: list[str]) -> int:
-    """Length of the longest list of token log-probabilities of the first attempts in some pools."""
+    """The length of the longest list of token log-probabilities that a first attempt of some pools has."""
     traces = log.scan("traces", ["pool", "action", "token_logprobs"])
     attempts = traces.filter((pl.col("action") == "solve") & pl.col("pool").is_in(pools))
     return collect(attempts.select(pl.col("token_logprobs").list.len().max()), log).item() or 0

@@ -1,4 +1,4 @@
-"""Scores by verifiers that were fitted on examples of the log: on which, and in which folds."""
+"""Verifiers that were fitted on examples of the log: which examples they were trained on, and in which folds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolkit.models import of_schema, pairs
 from toolkit.settings import Checked, setting
 
 FITTED = "fitted"
-"""The kind of a verifier of which the manifest says what it was fitted on."""
+"""The kind of verifier whose training the manifest records."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class _States(Checked):
 
 @dataclass(frozen=True)
 class TrainedOn(Checked):
-    """The examples that a verifier was trained on: their condition, the log's hash, their questions' hashes."""
+    """The examples that a verifier was trained on: their SQL condition, the log's and their questions' hashes."""
 
     where: str = setting()
     log: str = setting()
@@ -47,8 +47,8 @@ class TrainedOn(Checked):
 
 @dataclass(frozen=True)
 class FitRecord(Checked):
-    """What the manifest says of a verifier that was fitted: `settings`, of which `name` and `inputs` are checked, and
-    `places`, the layer and token of each.
+    """The manifest's record of a fitted verifier: `settings`, with `name` and `inputs` checked, and its `places`, each
+    a layer and a token.
     """
 
     settings: dict[str, Any] = setting(read=_settings)
@@ -57,7 +57,7 @@ class FitRecord(Checked):
 
 
 def fitted_verifiers(log: Log) -> dict[str, FitRecord]:
-    """What the manifest says of each verifier that was fitted on the log, or on one that was merged into it.
+    """The manifest's record of each verifier that was fitted on this log, or on a log merged into it.
 
     ThinkbackError where it is no such record.
     """
@@ -78,7 +78,7 @@ def _records(source: Any) -> dict[str, FitRecord]:
 
 
 def folds_of(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:
-    """verifier, example_id and fold of the examples whose scores are out of fold, sorted; empty where none are."""
+    """A table of verifier, example_id and fold: which fold's model scored an example, sorted; empty without folds."""
     names = sorted(set(verifiers))
     schema = {"verifier": pl.String, "example_id": pl.String, "fold": pl.Int32}
     if not names or not log.has("verifications") or "fold" not in log.columns("verifications"):
@@ -89,7 +89,7 @@ def folds_of(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:
 
 
 def one_fold(log: Log, verifiers: Iterable[str]) -> dict[str, int]:
-    """The fold of each example in which all of these verifiers have not seen it. ThinkbackError where they differ."""
+    """Example -> the fold whose models, of all these verifiers, have not seen it. ThinkbackError where folds differ."""
     folds = folds_of(log, verifiers)
     clashes = folds.group_by("example_id").agg(pl.col("fold").n_unique(), pl.col("verifier")).filter(pl.col("fold") > 1)
     if clashes.height:
@@ -102,11 +102,11 @@ def one_fold(log: Log, verifiers: Iterable[str]) -> dict[str, int]:
 
 
 BEFORE = ("prompt_tokens", "temperature", "max_tokens", "sample_index", "position")
-"""Columns of traces that are known before a trace is written."""
+"""Columns of traces whose values are known before the trace is written."""
 
 
 def read_later(fitted: Mapping[str, FitRecord], verifier: str, tokens: int) -> str | None:
-    """What a verifier that was fitted on the log reads that is not there after so many tokens; None where it is."""
+    """What a fitted verifier reads that does not exist after `tokens` tokens, in words; None: nothing."""
     record = fitted.get(verifier)
     if record is None:
         return None
@@ -126,6 +126,6 @@ def read_later(fitted: Mapping[str, FitRecord], verifier: str, tokens: int) -> s
 
 
 def _early(verifier: str, tokens: int) -> bool:
-    """Whether a verifier by its name scored traces after no more than so many tokens."""
+    """Whether a verifier, by its name, scores traces after at most `tokens` tokens."""
     match = NAMED_TOKENS.fullmatch(verifier)
     return match is not None and int(match[1]) <= tokens

@@ -1,4 +1,4 @@
-"""What policies need of a log, as a value that adds up: pools, revisions, scores, columns, rows of other tables."""
+"""The parts of a log that policies read, as values that add up: pools, revisions, scores, columns, further tables."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from operator import or_
 from toolkit.log.contract.schema import keys_of, schema_of
 
 Action = tuple[str, str, str | None]
-"""Action, base pool, own pool of its revisions; None: any."""
+"""Action, base pool, and pool of the revisions; None: any pool."""
 TABLE_COSTS = ("calls", "queries", "prompt_tokens", "completion_tokens", "latency_s", "device_s")
-"""What a row of a further table may have cost."""
+"""The columns of a further table that may hold what a row cost."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """The parts of a log that are read; `needs | needs` is their union.
+    """The parts of a log that a policy reads; `needs | needs` is their union.
 
     `pools`: of first attempts. `actions`: revisions of sample 0 of one of these. `scores`: (slice, verifier), a slice
     being a pool or `slice_name` of an action. `trace_columns`, `features`, `example_columns`: further columns of these
@@ -44,7 +44,7 @@ class Needs:
 
     @property
     def slices(self) -> Mapping[Action, str]:
-        """Name of the slice of each action."""
+        """Action -> the name of the slice of a block that holds its revisions."""
         return {action: slice_name(*action) for action in sorted(self.actions, key=str)}
 
     def verifiers(self, slice_: str) -> list[str]:
@@ -53,27 +53,27 @@ class Needs:
 
 
 def together(needs: Iterable[Needs]) -> Needs:
-    """Union of several needs."""
+    """The union of what several policies read."""
     return reduce(or_, needs, Needs())
 
 
 def revisions(action: str, base: str, pool: str | None) -> Needs:
-    """The revisions of a pool's sample 0, and that pool."""
+    """What an action on a pool's first trace reads: that pool, and its revisions."""
     return Needs(pools=frozenset([base]), actions=frozenset([(action, base, pool)]))
 
 
 def scores_on(slices: Collection[str], verifier: str) -> Needs:
-    """The scores of a verifier on some slices."""
+    """What reading a verifier's scores on some slices needs."""
     return Needs(scores=frozenset((name, verifier) for name in slices))
 
 
 def rows_of(table: str, pool: str, *columns: str) -> Needs:
-    """Some columns of the rows of a pool in a further table, with the table's keys and what each row cost."""
+    """What reading some columns of a pool's rows in a further table needs, with its keys and what each row cost."""
     costs = [name for name in TABLE_COSTS if name in schema_of(table)]
     names = {*columns, *keys_of(table), *costs} - {"example_id", "pool"}
     return Needs(tables=frozenset((table, pool, name) for name in names))
 
 
 def slice_name(action: str, base: str, pool: str | None = None) -> str:
-    """Name of the slice of a block that holds the revisions of sample 0 of a pool."""
+    """The name of the slice of a block that holds an action's revisions of a pool's first trace."""
     return f"{action} of {base}" if pool is None else f"{action} of {base} in {pool}"

@@ -22,7 +22,7 @@ WORDS = ("currency", "source", "date")
 
 @dataclass(frozen=True)
 class _TokenPrice:
-    """Price of a million tokens, read and written."""
+    """The price of a million tokens: of those read, and of those written."""
 
     prompt: float = setting(low=0)
     completion: float = setting(low=0)
@@ -33,7 +33,7 @@ class _TokenPrice:
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices per million tokens, prompt and completion, by model or verifier; each that is used needs an entry.
+    """Prices of a million tokens, prompt and completion, for each model and verifier that makes a call.
 
     `currency`: its sign or code, as headings have it; `source` and `date`: where the prices stand, and of what day.
     """
@@ -44,14 +44,14 @@ class Prices:
     date: str = ""
 
     def expr(self, name: str) -> pl.Expr:
-        """Price of a call, from its tokens and the model or verifier in column `name` (unpriced: null)."""
+        """The price of each call, by its tokens and the model or verifier in column `name`; null if unpriced."""
         prompts, completions = ({k: v[side] for k, v in self.per_million.items()} for side in (0, 1))
         prompt = pl.col(name).replace_strict(prompts, default=None, return_dtype=pl.Float64)
         completion = pl.col(name).replace_strict(completions, default=None, return_dtype=pl.Float64)
         return (pl.col("prompt_tokens") * prompt + pl.col("completion_tokens") * completion) / 1e6
 
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        """The table of columns with the currency in the heading of money, and in a remark the source of the prices."""
+        """The table of columns, with the currency in the heading of money and the source of the prices in a remark."""
         heading = f"{self.currency or PRICE}/1,000"
         if any(column.header == heading and column.name != PRICE for column in COLUMNS):
             heading = f"{PRICE} {heading}"
@@ -68,7 +68,7 @@ class Prices:
 
 
 def prices_from(table: object) -> Prices | None:
-    """Prices from the table `[prices]`; None where there is none. A lone number prices both kinds of tokens."""
+    """The prices of the table `[prices]`; None without one. A lone number prices both kinds of tokens."""
     if table is None:
         return None
     if not isinstance(table, Mapping):
@@ -85,7 +85,7 @@ def prices_from(table: object) -> Prices | None:
 
 
 def columns_with(prices: Prices | None) -> tuple[OutcomeColumn, ...]:
-    """The table of columns as prices name them."""
+    """The table of outcome columns, with money in the currency of the prices."""
     return COLUMNS if prices is None else prices.columns()
 
 
@@ -94,7 +94,7 @@ GivenPrices = Prices | str | Path | None
 
 
 def load_prices(given: str | Path | Prices) -> Prices:
-    """Prices alone, from the table `[prices]` of a TOML file. ThinkbackError where it has none."""
+    """Prices from the table `[prices]` of a TOML file. ThinkbackError where the file has none."""
     if isinstance(given, Prices):
         return given
     tables = parse_toml(read_text(given, f"the prices in {given}"), str(given))

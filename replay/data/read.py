@@ -1,4 +1,4 @@
-"""Reading a block of a log: rows of traces, scores, features and further tables become `replay.data.block`."""
+"""Reading a block of a log: rows of traces, scores, features and further tables become the arrays of a block."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from toolkit.log import Log, collect
 from toolkit.log.contract.schema import keys_of
 
 OUTSIDE = "answer outside"
-"""A column while a block is read: with a space, so that no column of a log is in its way."""
+"""A temporary column of answers outside the label space; the space in its name keeps it apart from a log's columns."""
 
 
 @dataclass(frozen=True)
 class BlockRequest:
-    """A request for blocks: what is read, the column that judges in place of `correct`, and the prices of calls."""
+    """A request for blocks: the parts of the log, the column that judges in place of `correct`, and prices of calls."""
 
     needs: Needs
     measure: str | None = None
     prices: Prices | None = None
     identified: bool = False
-    """Whether the ids of traces are read too."""
+    """Whether blocks hold the ids of traces, too."""
 
 
 def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBlock:
@@ -70,7 +70,7 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
 def _read_tables(
     log: Log, rows: pl.LazyFrame, examples: int, within: pl.Expr, needs: Needs
 ) -> dict[tuple[str, str], TableRows]:
-    """Rows of further tables by table and pool."""
+    """The rows of further tables on a block, by table and pool."""
     tables = {}
     for table in sorted({table for table, _, _ in needs.tables}):
         pools = sorted({pool for one, pool, _ in needs.tables if one == table})
@@ -87,8 +87,8 @@ def _read_tables(
 
 
 def _numbered(traces: pl.DataFrame, words: pl.DataFrame, column: str, word: str, code: str) -> pl.DataFrame:
-    """Add `word`, the number of each text of a column in the vocabulary, and `code`: its number among those of its
-    slice and example, by first appearance.
+    """The traces with `word`, the vocabulary number of a column's text, and `code`, its number among the texts of its
+    slice and example by first appearance.
     """
     numbers = words.rename({"answer": column, "word": word})
     traces = traces.join(numbers, on=column, how="left", maintain_order="left")
@@ -98,13 +98,13 @@ def _numbered(traces: pl.DataFrame, words: pl.DataFrame, column: str, word: str,
 
 
 def _votes_as(name: str) -> str:
-    """The column of texts that stand in place of valid answers, while a block is read."""
+    """The name of a temporary column, of texts that stand in place of valid answers."""
     return f"votes as {name}"
 
 
 def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> tuple[np.ndarray, tuple[tuple[str, ...], ...]]:
-    """Traces (N, 3) whose label is outside the space: row of the example, number of the answer, and a number for
-    the slices that it is in; then these slices by number. A trace counts once, however many slices it is in.
+    """The traces whose label is outside the label space, (N, 3): row of the example, number of the answer, number of a
+    set of slices; then these sets by number. A trace counts once, however many slices it is in.
     """
     strange = traces.filter(pl.col(OUTSIDE).is_not_null()).rename({OUTSIDE: "said"})
     once = strange.group_by("trace_id").agg(pl.col("e", "said").first(), pl.col("slice").unique().sort())
@@ -115,7 +115,7 @@ def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> tuple[np.ndarray, tup
 
 
 def _measured_alike(examples: pl.DataFrame, pools: Iterable[LoggedPool], measure: str) -> None:
-    """Raise where a measure is given for some traces of an example and not for others."""
+    """Raise where a measure is null on some traces of an example but not on all."""
     known, missing = np.zeros(len(examples), dtype=bool), np.zeros(len(examples), dtype=bool)
     for pool in pools:
         known |= (pool.there & ~np.isnan(pool.judged)).any(axis=1)
@@ -131,7 +131,7 @@ def _measured_alike(examples: pl.DataFrame, pools: Iterable[LoggedPool], measure
 def _read_traces(
     log: Log, examples: pl.DataFrame, rows: pl.LazyFrame, within: pl.Expr, request: BlockRequest
 ) -> pl.DataFrame:
-    """Traces of the block with columns e, slice, s, valid answers, costs and judgement; sorted by slice, e, s."""
+    """The block's traces with columns e, slice, s, valid answers, costs and judgement; sorted by slice, e, s."""
     columns = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "answer", "model"]
     columns += ["correct", "credit", "prompt_tokens", "completion_tokens", "finish_reason", "finalizer_used"]
     columns += [
@@ -176,7 +176,7 @@ def read_texts(log: Log, example: str, needs: Needs) -> pl.DataFrame:
 
 
 def _sliced(frame: pl.DataFrame, needs: Needs) -> pl.DataFrame:
-    """First attempts under their pool, and revisions under the slice of their action, numbered within it; sorted."""
+    """First attempts (slice: their pool) and revisions (their action's slice), numbered in it; sorted."""
     first = frame.filter((pl.col("action") == "solve") & pl.col("pool").is_in(sorted(needs.pools)))
     first = first.with_columns(slice=pl.col("pool"))
     parts = [first]
@@ -199,12 +199,12 @@ def _sliced(frame: pl.DataFrame, needs: Needs) -> pl.DataFrame:
 
 
 def suffix_name(tokens: int) -> str:
-    """Name of the sum of the last log-probabilities in `LoggedPool.signals`."""
+    """The name in `LoggedPool.signals` of the summed log-probability of the last `tokens` tokens."""
     return f"last {tokens}"
 
 
 def _up_to_gaps(frame: pl.DataFrame) -> pl.DataFrame:
-    """The traces before the first gap in the sample indices of their run, with the number of those behind it."""
+    """The traces before the first gap in the sample indices of their run, with how many come after it."""
     run = ("e", "pool", "action", "parent_id")
     frame = frame.sort(*run, "sample_index")
     place = pl.int_range(pl.len()).over(*run)
@@ -213,7 +213,7 @@ def _up_to_gaps(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _valid_answers(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
-    """Move answers outside their example's label space to a column of their own; verdicts without answers stay."""
+    """The traces with answers outside their example's label space moved to another column; verdicts alone stay."""
     opaque = pl.col("opaque").fill_null(False)
     spaces = examples.select("labels").unique(maintain_order=True)["labels"].to_list()
     if all(not labels for labels in spaces):
@@ -229,7 +229,7 @@ def _valid_answers(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: BlockRequest) -> pl.DataFrame:
-    """Verifications of the block's traces with columns slice, verifier, e, s, and which costs each lacks."""
+    """The verifications of the block's traces, with columns slice, verifier, e, s, and which costs each lacks."""
     names = sorted({verifier for _, verifier in request.needs.scores})
     columns = ["trace_id", "verifier", "example_id", "score", "candidates", "prompt_tokens", "completion_tokens"]
     place = traces.select("trace_id", "slice", "e", "s").lazy()
@@ -261,7 +261,7 @@ def _lacks(cost: str) -> str:
 def _pool(
     name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: BlockRequest, whole: bool
 ) -> LoggedPool:
-    """Spread the rows of one slice over (E, T)."""
+    """One slice of traces as arrays by example and sample index (E, T)."""
     if request.prices:
         _all_priced(traces, "model", request.prices)
         traces = traces.with_columns(request.prices.expr("model").alias("price"))
@@ -300,7 +300,7 @@ def _pool(
 
 
 def _price_of(traces: pl.DataFrame, tokens: int, pool: LoggedPool, request: BlockRequest) -> np.ndarray | None:
-    """Price (E, T) of the prompts and so many tokens of the traces of a pool; None without prices."""
+    """The price (E, T) of each trace's prompt and its first `tokens` tokens; None where no prices are given."""
     if request.prices is None:
         return None
     cut = traces.with_columns(completion_tokens=pl.lit(float(tokens)))
@@ -308,7 +308,7 @@ def _price_of(traces: pl.DataFrame, tokens: int, pool: LoggedPool, request: Bloc
 
 
 def _marked(traces: pl.DataFrame, column: str, shape: tuple[int, int]) -> np.ndarray | None:
-    """Mask (E, T) of a true column of traces; None where no value is true."""
+    """Mask (E, T) of the traces on which a column is true; None where it is true on none."""
     return _spread(traces, column, shape, False, bool) if traces[column].any() else None
 
 
@@ -326,7 +326,7 @@ def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: BlockRequest) 
 def _spread(
     frame: pl.DataFrame, column: str, shape: tuple[int, int], fill: float | None = np.nan, dtype: type = np.float64
 ) -> np.ndarray:
-    """A column of rows with their example `e` and sample `s` as an array (E, T); `fill` where there is no value."""
+    """A column of rows as an array (E, T), by their example `e` and sample `s`; `fill` where there is no value."""
     out: np.ndarray = np.full(shape, fill, dtype=dtype)
     values = frame[column]
     known = values.fill_null(fill) if values.null_count() else values

@@ -1,4 +1,4 @@
-"""What a policy paid on a block, call by call, in the order of its path, so that policies can be combined.
+"""What a policy paid on a block, call by call in the order in which it made them, so that policies can be combined.
 
 A `Realization` is one rollout or random order with its weight; its `CallSegment`s follow each other. The same call is
 the same entry wherever it is paid, so that a combination pays it once. `compare` holds one policy against another:
@@ -27,7 +27,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class CallMask:
-    """Calls of one kind: a random `count` (E,) of those in `among` (E, T), by sample index.
+    """Calls of one kind: of the candidates in `among` (E, T), by sample index, each example pays a random `count` (E,).
 
     The count is all of them, except under `expected`, which verifies a random subset, or draws traces: `draw` is then
     what the calls come with, and `count` a mean.
@@ -57,7 +57,7 @@ GENERATION = "generation"
 
 @dataclass(frozen=True)
 class Cutting:
-    """Traces that are abandoned, bool (E, T): the slice that they are in then, and the verifier that decided on them
+    """The slice `slice` of traces that a policy abandoned, `abandoned` (E, T), and the verifier that decided on them
     and on those that went on, `checked` (E, T).
     """
 
@@ -69,10 +69,11 @@ class Cutting:
 
 @dataclass(frozen=True)
 class Verifying:
-    """The verifier of what an order reveals. `order`: what tells the order of these verifications from others.
+    """The verifier whose calls an order of traces makes.
 
-    `together` (E,): in one call of a listwise verifier, at the end. `lowest`: what a trace counts as that the verifier
-    did not score, where it counts at all.
+    `order`: a key that tells this order of verifications from others. `together` (E,): whether one call of a listwise
+    verifier, at the end, scores all traces. `lowest`: the score that a trace without one counts with; None where it
+    does not count.
     """
 
     order: Hashable
@@ -104,8 +105,8 @@ class Reveals:
 
 @dataclass(frozen=True)
 class CallSegment:
-    """Calls made one after the other; traces in blocks that end where `ends` says, as in `replay.engine.costs.elapsed`,
-    in the order of `place` (E, S) up to `count` (E,).
+    """Calls made one after the other. Traces come in the order of `place` (E, S) up to `count` (E,); those that run
+    side by side are blocks, which end where `ends` says (see `replay.engine.costs.elapsed`).
     """
 
     calls: Calls
@@ -129,14 +130,14 @@ class CallSegment:
 
 @dataclass(frozen=True)
 class Realization:
-    """One realisation with its weight (E,) in the outcome's mean."""
+    """One way in which a policy may go on each example, such as one random order, and its weight (E,)."""
 
     weight: np.ndarray
     segments: tuple[CallSegment, ...]
 
     @property
     def calls(self) -> list[Calls]:
-        """Calls of its segments, on the examples where it has weight."""
+        """Calls of each segment, on the examples where this realization has weight."""
         return [segment.where(self.weight > 0).calls for segment in self.segments]
 
     def where(self, on: np.ndarray) -> Realization:
@@ -153,7 +154,7 @@ class ChosenTraces:
     sample: np.ndarray
 
     def read(self, block: LogBlock, of: Callable[[LoggedPool], np.ndarray | None]) -> np.ndarray:
-        """One column of the chosen traces (E,), from (E, T) of a slice; NaN where it has none or there is no trace."""
+        """One column of the chosen traces (E,), which `of` takes from a slice as (E, T); NaN where there is none."""
         out = np.full(len(self.sample), np.nan)
         for number, name in enumerate(self.slices):
             column = of(block.pools[name])
@@ -165,7 +166,7 @@ class ChosenTraces:
 
 @dataclass(frozen=True)
 class PolicyPath:
-    """A policy's outcome with what it paid; `gate` holds the calls that only its own gates (and its base's) made."""
+    """A policy's outcome with the calls that it paid; `gate` holds those of its own and its base's gates alone."""
 
     outcome: Outcome
     realizations: tuple[Realization, ...]
@@ -175,17 +176,17 @@ class PolicyPath:
 
 
 def certain(among: np.ndarray) -> CallMask:
-    """A mask of calls that all happen."""
+    """The mask of calls `among` (E, T) that are all made."""
     return CallMask(among, among.sum(axis=1))
 
 
 def one_trace(pool: LoggedPool, number: int) -> CallMask:
-    """Trace `number` of each example that has it."""
+    """The mask of one call an example: the one that writes trace `number`, on the examples that have such a trace."""
     return certain(((np.arange(pool.code.shape[1]) == number) & pool.there).astype(float))
 
 
 def with_draw(among: np.ndarray, draw: Draw) -> CallMask:
-    """The calls `among` (E, T) of the traces of a draw."""
+    """The mask of those calls `among` (E, T) that belong to randomly drawn traces."""
     share = draw.count / np.maximum(draw.among.sum(axis=1), 1)
     return CallMask(among.astype(float), among.sum(axis=1) * share, draw)
 
@@ -195,7 +196,7 @@ def path_of_rows(
     ending: np.ndarray, measured: Mapping[str, np.ndarray], words: np.ndarray | None = None,
     correct: np.ndarray | None = None,
 ) -> PolicyPath:  # fmt: skip
-    """The path that pays some rows of a further table, `paid` (R,) bool, on examples whose `reason` (E,) is 0.
+    """The path of a policy that pays the rows `paid` (R,) of a further table, on the examples whose `reason` (E,) is 0.
 
     `ending` (E,); `measured`: columns of outcomes (E,) of its own, beside the calls and queries that the rows log and
     the number of rows, `rounds`. `words` (E,): the answers as numbers of the vocabulary, and `correct` (E,): whether
@@ -223,7 +224,7 @@ def path_of_rows(
 
 
 def union(calls: Iterable[Calls]) -> Calls:
-    """Union of calls."""
+    """The union of several policies' calls; a call in several of them is paid once."""
     masks: dict[CallKey, CallMask] = {}
     for some in calls:
         for key, paid in some.items():
@@ -237,7 +238,7 @@ def union(calls: Iterable[Calls]) -> Calls:
 
 
 def beyond(calls: Calls, known: Calls) -> Calls:
-    """The calls (all certain) that are not known (certain, too)."""
+    """The `calls` that are not among the `known` ones. Both hold only calls that are certainly made."""
     return {key: certain(paid.among * (1 - known[key].among)) if key in known else paid for key, paid in calls.items()}
 
 
@@ -275,6 +276,7 @@ def _probability_new(key: CallKey, paid: CallMask, known: Calls) -> np.ndarray:
 
 
 def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.ndarray:
+    """Costs (E, C) of a segment's calls that are not `known` already."""
     costs = np.zeros((len(block.examples), len(COSTS)))
     waited: np.ndarray | float = 0.0  # seconds of traces that were generated side by side, whatever slice they are in
     for key, paid in segment.calls.items():
@@ -295,7 +297,7 @@ def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.nda
 
 
 def _seconds(segment: CallSegment, seconds: np.ndarray) -> np.ndarray:
-    """Seconds (E,) of traces that take `seconds` (E, T): each block as long as its slowest of them."""
+    """Wall-clock seconds (E,) of traces that take `seconds` (E, T); a block takes as long as its slowest trace."""
     if segment.place is None or segment.count is None:
         raise ValueError("traces side by side have their places")
     there = np.arange(segment.place.shape[1]) < segment.count[:, None]
@@ -304,7 +306,8 @@ def _seconds(segment: CallSegment, seconds: np.ndarray) -> np.ndarray:
 
 
 def compare(block: LogBlock, path: PolicyPath, base: PolicyPath) -> Against:
-    """Fix, flip, action tokens and whether there was any call of the policy's own, by example.
+    """Compare a policy with its base on each example: fix, flip, action tokens, and whether the policy made any call of
+    its own.
 
     fix = (1 - b) c and flip = b (1 - c) for the (mean) correctness b of the base and c of the policy, so that
     accuracy(policy) - accuracy(base) = fix rate - flip rate. Realizations that are random orders are paired one to one
@@ -325,7 +328,7 @@ def compare(block: LogBlock, path: PolicyPath, base: PolicyPath) -> Against:
 def _extra_calls(
     block: LogBlock, realization: Realization, base: Realization, gate: Calls
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected tokens (E,) of the calls of a realization, not of `base` or a gate's; and that of any (E,)."""
+    """Expected tokens (E,) of the calls that `base` and gates did not make, and the probability (E,) of any."""
     calls, known = (
         union(segment.calls for segment in realization.segments),
         union([*(one.calls for one in base.segments), gate]),
@@ -344,7 +347,8 @@ def _extra_calls(
 
 
 def _probability_all_within(pairs: Sequence[tuple[CallMask, CallMask]]) -> np.ndarray:
-    """Probability (E,) that no call of a draw is outside of what is known, by kind of call: (mine, known).
+    """Probability (E,) that every call of a random draw is known. A pair holds, for a kind of calls, the draw's and the
+    known.
 
     Of the traces that are drawn here each must be one whose calls are all among the known, and be drawn there, too,
     where the known calls come with a draw of their own. Without a draw here, all traces with a call are.
@@ -362,10 +366,10 @@ def _probability_all_within(pairs: Sequence[tuple[CallMask, CallMask]]) -> np.nd
 
 
 def _probability_within(mask: CallMask, other: CallMask) -> np.ndarray:
-    """Probability (E,) that a random subset of the one lies within an independent random subset of the other.
+    """Probability (E,) that the random subset `mask` lies within the independent random subset `other`.
 
-    With k of n drawn here, K of N there and m of the n also among the N: each next draw must be one of the m,
-    and be among the K.
+    With k of n drawn here, K of N there and m of the n also among the N: each next draw must be one of the m, and be
+    among the K.
     """
     both = (mask.among * other.among).sum(axis=1)
     here, there = mask.among.sum(axis=1), (other.among if other.draw is None else other.draw.among).sum(axis=1)

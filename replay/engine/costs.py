@@ -1,4 +1,4 @@
-"""The costs that calls add up to, as the last axis of the engine's arrays, and the kinds of calls, which have them."""
+"""The costs of calls, which are the last axis of the engine's arrays, and the kinds of calls, each with its costs."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ CHARGED = {
     "device_s": ("device_s",),
     "price": ("price",),
 }
-"""The columns that each cost of a verification is added to."""
+"""Cost of a verification -> the cost columns that it is added to."""
 GENERATED = {"latency_s": "generation_s"}
-"""The column that a cost of a trace is added to, where it has another name."""
+"""Cost of a trace -> the logged column that holds it, where that has another name."""
 
 
 def charged(costs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
-    """Costs of verifications (E, T), each with the number of every column that it is added to."""
+    """Costs of verifications (E, T), each with the number of a cost column that it is added to."""
     yield from ((AT[column], costs[name]) for name, columns in CHARGED.items() if name in costs for column in columns)
 
 
 def by_name(costs: np.ndarray) -> dict[str, np.ndarray]:
-    """Costs (..., C) by name, with those that follow from others: operations, calls, total_tokens."""
+    """Costs (..., C) by name, with the totals `operations`, `calls` and `total_tokens`."""
     values = {name: costs[..., at] for name, at in AT.items()}
     return values | {
         "operations": values["traces"] + values["verifications"],
@@ -43,10 +43,11 @@ def by_name(costs: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def elapsed(seconds: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
-    """Seconds (E, S) until each trace is done, from those that it takes (E, S), NaN for not known.
+    """Seconds (E, S) from the start until each trace is done, from the seconds (E, S) that each trace takes; NaN: not
+    known.
 
-    `ends`: after which a block of traces ends that run side by side, as long as its slowest: bool (S,) or (E, S);
-    None: one after the other.
+    `ends`: after which a block of traces ends that run side by side, as long as its slowest: bool (S,) or (E, S); None:
+    one after the other.
     """
     if ends is None:
         return np.cumsum(seconds, axis=1)
@@ -60,7 +61,7 @@ def elapsed(seconds: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
 
 
 def weighed(probability: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """probability * values, where a value that is not logged counts only if it can be paid."""
+    """Values times the probability that they are paid; one that is not logged counts only if it can be paid."""
     return np.where(probability > 0, probability * values, 0.0)
 
 
@@ -77,19 +78,19 @@ class CallKey(ABC):
 
     @property
     def of_traces(self) -> bool:
-        """Whether each writes a trace."""
+        """Whether these calls write traces."""
         return bool(self.slice) and self.verifier is None
 
     @abstractmethod
     def costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Numbers in COSTS, with what calls paid with a probability (E, T) add (E,)."""
+        """The costs (E,) of calls that are paid with probability `paid` (E, T), each with its number in COSTS."""
 
     @abstractmethod
     def tokens(self, block: LogBlock) -> np.ndarray:
         """Tokens of each call (E, T), NaN where they are not logged."""
 
     def waits(self, block: LogBlock) -> np.ndarray | None:
-        """Seconds of each call (E, T), where several may run side by side; None where `costs` has them."""
+        """Seconds of each call (E, T), where calls may run side by side; None where `costs` counts the seconds."""
         return None
 
 
@@ -130,18 +131,18 @@ ROW_COSTS = {
     "prompt_tokens": ("prompt_tokens",), "completion_tokens": ("completion_tokens",),
     "latency_s": ("generation_s", "latency_s"), "device_s": ("device_s",),
 }  # fmt: skip
-"""The columns that each cost of a row is added to."""
+"""Cost of a row -> the cost columns that it is added to."""
 
 
 @dataclass(frozen=True)
 class RowCalls(CallKey):
-    """What the rows of a pool in a further table stand for, such as the rounds of a retrieval. They have no price."""
+    """The calls behind the rows of a pool in a further table, such as the rounds of a retrieval. They have no price."""
 
     table: str = ""
     pool: str = ""
 
     def logged(self, block: LogBlock, column: str) -> np.ndarray:
-        """A column of the rows (E, T); NaN where it is not logged."""
+        """A column of the table's rows (E, T); NaN where it is not logged."""
         rows = block.tables[self.table, self.pool]
         return rows.spread(rows.numbers(column), np.nan)
 

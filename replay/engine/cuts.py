@@ -1,4 +1,4 @@
-"""Where policies cut a walk: the step at which each stops, why an example is partial, and what it paid by then."""
+"""Where a policy ends a walk over traces: its last step, why an example is partial, and what it paid by then."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from toolkit.errors import counted
 
 EMPTY_POOL, SHORT_POOL, WHOLE_POOL, UNSCORED, UNSEEN, CONTESTED = range(1, 7)
 OPAQUE, UNCOUNTED, UNCHECKED, NULL, UNNAMED, UNREAD = range(7, 13)
-"""Numbers of the reasons for partial examples, as in `reasons`; from UNREAD on one for each feature of the order."""
+"""Numbers of the reasons for partial examples, in the order of `reasons`; from UNREAD on one for each feature."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What cuts a walk: the rule, the cap, and what to do with a pool that is short or whole.
+    """What ends a walk: the stopping rule, the cap, and what happens with a pool that is too short.
 
     `all_scores`: whether the policy needs the score of every trace, wherever it stops. `whole`: whether the pool is
     replayed whole or not at all. `shrinks`: whether the cap shrinks to what the pool holds. `compares`: whether the
@@ -44,12 +44,12 @@ class Cut:
     uncapped: bool = False
 
     def reach(self, generated: np.ndarray) -> np.ndarray:
-        """Number (E,) of a walk's generated traces that may be paid."""
+        """How many (E,) of a walk's `generated` (E,) traces the policy may pay."""
         return generated if self.over_orders else np.minimum(generated, self.cap)
 
 
 def cut(trajectory: Trajectory, how: Cut) -> Stopped:
-    """Cut a walk where a policy stops."""
+    """Find the step at which a policy stops on each example of a walk."""
     step, ending = _stop(trajectory, how)
     called = listwise_called(trajectory, how) if trajectory.listwise.any() else None
     return Stopped(step, ending, why_partial(trajectory, how, step, called), called)
@@ -63,7 +63,7 @@ def reasons(
     abandon: Abandon | None,
     nulls: tuple[str, str],
 ) -> tuple[str, ...]:
-    """Reasons for partial examples, numbered as in `Outcome.reason`; `nulls`: where stop and votes read a null."""
+    """Why an example is partial, by the numbers of `Outcome.reason`; `nulls` names what stop and votes find null."""
     return (
         "served",
         f"no trace in pool `{pool}`",
@@ -82,7 +82,7 @@ def reasons(
 
 
 def uncontested(pool: str | None) -> str:
-    """The condition of the examples on which a pool has no contested verdict."""
+    """The SQL condition of the examples on which no verdict of a pool is contested."""
     quoted = str(pool).replace("'", "''")
     return f"example_id NOT IN (SELECT example_id FROM traces WHERE contested AND pool = '{quoted}')"
 
@@ -138,7 +138,7 @@ def _stop(trajectory: Trajectory, how: Cut) -> tuple[np.ndarray, np.ndarray]:
 
 
 def listwise_called(trajectory: Trajectory, how: Cut) -> np.ndarray:
-    """Examples (E,) on which the policy makes the logged call of a listwise verifier."""
+    """Whether (E,) the policy makes the logged call of a listwise verifier."""
     if trajectory.scores is None or trajectory.walk.order.verifies_later or how.stop.cuts:
         return np.zeros(len(trajectory.listwise), dtype=bool)
     generated = trajectory.among_first(trajectory.place, how.reach(trajectory.generated))
@@ -149,7 +149,7 @@ def listwise_called(trajectory: Trajectory, how: Cut) -> np.ndarray:
 
 
 def paid_segment(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallSegment:
-    """The calls that a walk had paid when it ended at `step` (E,)."""
+    """The calls that a policy had paid when its walk ended at `step` (E,)."""
     walk, generated = trajectory.walk, trajectory.paid_traces(step)
     traces = trajectory.among_first(trajectory.place, generated)
     calls: dict[CallKey, CallMask] = {TraceCalls(walk.pool): certain(traces.astype(float))}
@@ -195,8 +195,8 @@ def _reveals(trajectory: Trajectory, step: np.ndarray) -> Reveals:
 def abandoned_traces(
     pool: str, cut: str, verifier: str, abandonment: Abandonment, traces: np.ndarray
 ) -> dict[CallKey, np.ndarray]:
-    """The calls of the generated `traces` (E, T) of a pool, those abandoned under the name `cut`, and the verifications
-    that decided on them: bool (E, T) by call.
+    """The calls of the generated `traces` (E, T) when some are abandoned: to write each trace, and to verify it early;
+    bool (E, T) by kind of call.
     """
     return {
         TraceCalls(pool): traces & ~abandonment.abandoned,
@@ -206,7 +206,7 @@ def abandoned_traces(
 
 
 def _verified(trajectory: Trajectory, step: np.ndarray, outcome: Outcome) -> CallMask:
-    """The verifications paid by the time the walk stopped."""
+    """The verifications that a policy had paid when its walk ended at `step` (E,)."""
     first = trajectory.among_first(trajectory.sample_index, step)
     verified = first.astype(float) * trajectory.verifiable
     scores, verifications = trajectory.scores, outcome.cost("verifications")

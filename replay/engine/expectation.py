@@ -1,4 +1,4 @@
-"""Exact means over all orders: of what the first k traces of a pool give, and of verifying k of those generated."""
+"""Exact means over all orders of a pool: of what its first k traces give, and of verifying k of its traces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from replay.sampling.selects import Select
 
 
 def expected_outcome(trajectory: Trajectory, verifications: int, how: Cut, reasons: tuple[str, ...]) -> Outcome:
-    """Mean over all orders of verifying so many traces at random, from the walk in order of generation."""
+    """The exact mean over all choices of `verifications` traces to verify, when the whole walk is generated."""
     never_called = np.zeros(len(trajectory.steps.limit), dtype=bool)
     pool, example = trajectory.pool, np.arange(len(trajectory.steps.limit))
     sample, probability = winner_probabilities(trajectory, verifications)
@@ -54,7 +54,7 @@ def drawn_traces(trajectory: Trajectory, cap: int) -> DrawnTraces:
 
 
 def mean_over_orders(trajectory: Trajectory, select: Select, how: Cut, reasons: tuple[str, ...]) -> Outcome:
-    """Mean over all orders of a pool of what its first traces give and cost, from the walk of the whole pool."""
+    """The exact mean outcome over all orders of a pool of what a policy's first traces give and cost."""
     if select.over_orders is None:
         raise ValueError(f"select `{select.name}` has no exact mean over all orders")
     pool, traces = trajectory.pool, drawn_traces(trajectory, how.cap)
@@ -97,13 +97,13 @@ def outcome_of_chances(
 
 
 def _weighed(chance: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Mean (E,) of values (E, T) by the chance of each; 0 and 1 are so exactly, that rates are told from degrees."""
+    """Mean (E,) of values (E, T) by the chance of each; a mean that is 0 or 1 but for rounding becomes exactly that."""
     mean = np.where(chance > 0, chance * values, 0.0).sum(axis=1)
     return np.where(np.abs(mean - np.rint(mean)) < ROUNDING, np.rint(mean), mean)
 
 
 def paid_over_orders(trajectory: Trajectory, how: Cut) -> CallSegment:
-    """The calls of as many traces of the pool as are drawn, each as likely as the others."""
+    """The calls of the traces that are drawn at random from the pool, each trace as likely as the others."""
     walk, traces = trajectory.walk, drawn_traces(trajectory, how.cap)
     draw = Draw(traces.there, traces.drawn)
     masks: dict[CallKey, np.ndarray] = {TraceCalls(walk.pool): traces.there}
@@ -116,7 +116,8 @@ def paid_over_orders(trajectory: Trajectory, how: Cut) -> CallSegment:
 
 
 def winner_probabilities(trajectory: Trajectory, verifications: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sample indices by falling score, and the probability that each wins, (E, T) each; of a walk as generated.
+    """Sample indices by falling score (E, T), and the probability (E, T) that each has the best score among those
+    verified.
 
     Of equal scores the earliest wins, so by rank no two are equal.
     """
@@ -127,12 +128,12 @@ def winner_probabilities(trajectory: Trajectory, verifications: int) -> tuple[np
 
 
 def _valid(trajectory: Trajectory) -> np.ndarray:
-    """The traces that may be verified (E,)."""
+    """How many traces (E,) may be verified."""
     return np.asarray((trajectory.revealed.verified_code >= 0).sum(axis=1))
 
 
 def _expected_costs(trajectory: Trajectory, verified: np.ndarray, valid: np.ndarray) -> np.ndarray:
-    """Everything generated is paid, and each verification with probability verified / valid: (E, C)."""
+    """Costs (E, C) when all generated traces are paid, and each verification with probability verified / valid."""
     limit = trajectory.steps.limit
     example = np.arange(len(limit))
     paid = trajectory.costs[example, limit]
@@ -145,7 +146,7 @@ def _expected_costs(trajectory: Trajectory, verified: np.ndarray, valid: np.ndar
 
 
 def _mean(probability: np.ndarray, values: np.ndarray, sample: np.ndarray, example: np.ndarray) -> np.ndarray:
-    """Mean over the possible winners (E,); where there is none, the first trace's value."""
+    """Mean (E,) of `values` over the traces that may win; where none may, the value of the first trace."""
     won = values[example[:, None], sample]
     mean = np.where(probability > 0, probability * won, 0.0).sum(axis=1)
     return np.where(probability.any(axis=1), mean, values[example, sample[:, 0]])

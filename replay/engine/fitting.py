@@ -1,4 +1,4 @@
-"""What a policy fits on a development split over all its examples: the prior of its surrogate, and a calibration.
+"""What a policy fits on the whole development split: the prior of its surrogate, and the calibration of its scores.
 
 Priors (linear, gradient-boosted trees, a Gaussian process) predict the verifier's score from the features that are
 known before any verification. Predictions are rounded to nine decimals, so that neither the number of rows asked at
@@ -18,13 +18,13 @@ from replay.sampling.learned import Calibration, NullRows, Predictor, Prior
 from toolkit.errors import EmptyError
 
 KERNEL_ROWS, PROCESS_ROWS = 400, 1000
-"""Development traces on which the process's kernel is fixed, and on which it is conditioned: drawn with seed 0."""
+"""How many development traces, drawn with seed 0, fix the Gaussian process's kernel; how many it is conditioned on."""
 FEWEST = 20
 DECIMALS = 9
 
 
 def fit_prior(pool: LoggedPool, verifier: str, features: tuple[str, ...], prior: Prior) -> Prior:
-    """The prior fitted on every scored, valid trace of a pool of the development split that has all features."""
+    """The prior with its model fitted, on every scored, valid trace of a development pool that has all features."""
     values, scores = _development_rows(pool, verifier, features)
     if len(scores) < FEWEST:
         raise EmptyError(
@@ -42,7 +42,7 @@ def _development_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]
 
 
 def _null_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> NullRows:
-    """Rows that `_development_rows` leaves out for a null feature."""
+    """How many traces `_development_rows` leaves out because a feature is null."""
     null = {name: pool.scored(verifier) & np.isnan(pool.features[name]) for name in features}
     lost = np.any(list(null.values()), axis=0)  # (E, T)
     names = tuple(name for name, where in null.items() if where.any())
@@ -111,7 +111,7 @@ MODELS: dict[str, Callable[[np.ndarray, np.ndarray], Predictor]] = {"linear": _l
 
 
 def fit_calibration(pool: LoggedPool, verifier: str, calibration: Calibration) -> Calibration:
-    """The calibration fitted on every judged, valid, scored trace of a pool of the development split."""
+    """The calibration with its map fitted, on every judged, valid, scored trace of a development pool."""
     known = pool.scored(verifier) & ~np.isnan(pool.judged)
     scores, right = pool.scores[verifier].score[known], pool.judged[known]
     if not ((right > 0).any() and (right < 1).any()):
@@ -130,7 +130,7 @@ def _isotonic(scores: np.ndarray, right: np.ndarray) -> Predictor:
 
 
 def _platt(scores: np.ndarray, right: np.ndarray) -> Predictor:
-    """Logistic in the score, towards Platt's targets (n1 + 1)/(n1 + 2) and 1/(n0 + 2)."""
+    """Platt scaling: a logistic curve in the score, fitted to the targets (n1 + 1)/(n1 + 2) and 1/(n0 + 2)."""
     from sklearn.linear_model import LogisticRegression
 
     positive, negative = right.sum(), (1 - right).sum()

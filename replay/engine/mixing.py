@@ -1,4 +1,4 @@
-"""Outcomes made of outcomes: one or the other by example, and weighted mixtures of both."""
+"""Outcomes of policies that are combined: one or the other by example, or a weighted mean of both."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from replay.engine.outcome import MIXED, Outcome
 from toolkit.columns import OutcomeColumn, find, with_columns
 
 Columns = Sequence[OutcomeColumn]
-"""Columns of outcomes that the parts of a policy bring."""
+"""Further columns of outcomes, which the parts of a policy have."""
 
 
 def choose(on: np.ndarray, first: PolicyPath, second: PolicyPath, columns: Columns) -> PolicyPath:
-    """One path where `on` (E,), the other elsewhere; only the chosen one is paid, and must be served."""
+    """The path of a policy that goes the first path where `on` (E,), else the second, and pays that one alone."""
     outcome = pick(on, first.outcome, second.outcome, columns)
     later = second.outcome.reason + (len(first.outcome.reasons) - 1) * (second.outcome.reason > 0)
     reason = np.where(on, first.outcome.reason, later).astype(np.int16)
@@ -34,7 +34,8 @@ def choose(on: np.ndarray, first: PolicyPath, second: PolicyPath, columns: Colum
 
 
 def pick(on: np.ndarray, first: Outcome, second: Outcome, columns: Columns, second_paid: bool = False) -> Outcome:
-    """The first outcome where `on` (E,), else the second; the reasons are left for the caller to set.
+    """The first outcome on the examples in `on` (E,), else the second; the caller sets the reasons for partial
+    examples.
 
     `second_paid`: what the second costs by `columns` is paid everywhere.
     """
@@ -60,9 +61,10 @@ def pick(on: np.ndarray, first: Outcome, second: Outcome, columns: Columns, seco
 def measured(
     columns: Columns, first: tuple[Outcome, np.ndarray], second: tuple[Outcome, np.ndarray], second_paid: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The columns of their own that two outcomes have, weighted (E,); `second_paid` (E,) weighs the second's costs.
+    """Further columns (E,) of two outcomes, added up by the weight (E,) of each; costs of the second by `second_paid`
+    (E,).
 
-    Of an outcome without one of them a cost is 0; anything else is not known where that outcome has weight.
+    A column that one outcome lacks counts as 0 if it is a cost; else the sum is unknown where that outcome has weight.
     """
     sums = {}
     for name in {**first[0].measured, **second[0].measured}:
@@ -74,7 +76,7 @@ def measured(
 
 
 def either(on: np.ndarray, first: ChosenTraces | None, second: ChosenTraces | None) -> ChosenTraces | None:
-    """The chosen traces of one where `on` (E,), of the other elsewhere; None where one has none."""
+    """The chosen traces of `first` where `on` (E,), else of `second`; None where a policy chooses no trace."""
     if first is None or second is None:
         return None
     names = tuple(dict.fromkeys([*first.slices, *second.slices]))
@@ -83,7 +85,7 @@ def either(on: np.ndarray, first: ChosenTraces | None, second: ChosenTraces | No
 
 
 def mixture(rate: float, base: PolicyPath, then: PolicyPath, columns: Columns) -> PolicyPath:
-    """(1 - rate) of the one and rate of the other on every example; both must be served."""
+    """The mean of `then`, with weight `rate`, and `base` on every example; both must cover it."""
     reason, reasons = needs_both(base.outcome, then.outcome)
     weights = np.full((2, len(reason)), [[rate], [1 - rate]])
     further = measured(columns, (then.outcome, weights[0]), (base.outcome, weights[1]), weights[1])
@@ -114,7 +116,7 @@ def mixture(rate: float, base: PolicyPath, then: PolicyPath, columns: Columns) -
 
 
 def needs_both(base: Outcome, then: Outcome) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Reason numbers (E,) for a policy that needs both outcomes, and the reasons."""
+    """Why an example is partial for a policy that needs both outcomes: numbers (E,), and their texts."""
     later = np.where(then.reason > 0, then.reason + len(base.reasons) - 1, 0)
     return np.where(base.reason > 0, base.reason, later).astype(np.int16), (*base.reasons, *then.reasons[1:])
 
@@ -125,12 +127,12 @@ def gain(block: LogBlock, base: PolicyPath, then: PolicyPath) -> tuple[np.ndarra
 
 
 def paid(path: PolicyPath) -> Calls:
-    """Every call that some realization of a path made."""
+    """All calls that a policy may have made, over all realizations of its path."""
     return union(calls for realization in path.realizations for calls in realization.calls)
 
 
 def predicted(outcome: Outcome) -> np.ndarray:
-    """The word (E,) of an outcome of one row, -1 where it is null; of several, that of the heaviest."""
+    """The vocabulary number (E,) of the most probable prediction of an outcome, -1 where that is null."""
     if outcome.shares is None:
         return outcome.words[0]
     return outcome.words[outcome.shares.argmax(axis=0), np.arange(outcome.words.shape[1])]
@@ -141,7 +143,7 @@ def _shares(outcome: Outcome) -> np.ndarray:
 
 
 def _answers(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
-    """Words and shares; what an outcome without any possible winner lacks is the share of the null answer."""
+    """Predictions of an outcome and their shares (W, E); what is missing to 1 is the share of the null answer."""
     shares = _shares(outcome)
     null = np.full((1, shares.shape[1]), -1, dtype=np.int32)
     rest = np.maximum(1 - shares.sum(axis=0, keepdims=True), 0.0).round(12)

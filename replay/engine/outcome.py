@@ -1,4 +1,4 @@
-"""What replaying one policy on one block gives: the arrays behind the rows of `outcomes`."""
+"""What the replay of one policy on one block gives: the arrays behind the rows of `outcomes`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COVERED = 0
 
 @dataclass(frozen=True)
 class Against:
-    """A policy compared with another one, from the correctness of both: float (E,) each."""
+    """A policy beside the base that it is compared with, on each example: float (E,) each."""
 
     base_correct: np.ndarray
     correct: np.ndarray
@@ -27,25 +27,26 @@ class Against:
 
     @property
     def fix(self) -> np.ndarray:
-        """The base wrong and the policy right."""
+        """Probability (E,) that the base is wrong and the policy right."""
         return (1 - self.base_correct) * self.correct
 
     @property
     def flip(self) -> np.ndarray:
-        """The base right and the policy wrong."""
+        """Probability (E,) that the base is right and the policy wrong."""
         return self.base_correct * (1 - self.correct)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One policy on the E examples of a block: means over its rows, which are random orders or possible winners.
+    """The outcome of one policy on the E examples of a block: means over its rows, random orders or possible winners.
 
-    `reason` int (E,): 0 where the log can serve it, else an entry of `reasons`. `costs` (E, C), NaN: not
-    logged. `words` (W, E): possible predictions as numbers of the block's vocabulary, -1 null, and `shares`
-    (W, E) of the rows that make them; None where there is one row. `rows` (E,): how many. `runs`: the walk of each
-    row and the step at which it stopped, from which the calls paid can be told, if that was asked. `random_subset`:
-    the verifications are a random subset of the valid traces generated (`expected`). `measured`: further columns of
-    outcomes (E,). `order_s`: wall-clock seconds that the order took on the block, a row; None where it is not told.
+    `reason` int (E,): 0 where the log covers the example, else the number of an entry of `reasons`. `costs` (E, C),
+    NaN: not logged. `words` (W, E): the possible predictions as numbers of the block's vocabulary, -1 for null.
+    `shares` (W, E): the share of rows that predict each; None where there is one row. `rows` (E,): how many rows.
+    `runs`: the walk of each row and the step at which it stopped, if asked for; the calls paid follow from them.
+    `random_subset`: whether the verifications are a random subset of the valid traces generated (`expected`).
+    `measured`: further columns of outcomes (E,). `order_s`: wall-clock seconds that the order took on the block, for
+    each row; None where they are not known.
     """
 
     reason: np.ndarray
@@ -70,7 +71,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Stopped:
-    """A walk that was cut: the step (E,), its ending (E,), and why the example is partial (E,), 0 where it is not.
+    """Where a policy stopped: the step (E,), its ending (E,), and why the example is partial (E,), 0 where it is
+    covered.
 
     `called` (E,): where the logged call of a listwise verifier was made; None where the verifier is not listwise.
     """
@@ -83,10 +85,9 @@ class Stopped:
 
 @dataclass
 class RunSums:
-    """Adds up the runs of one policy, one a random order, as they are replayed, so that memory does not grow
-    with their number.
+    """The running sums of a policy's outcomes over its random orders, so that memory does not grow with their number.
 
-    Only `runs`, kept where calls have to be told apart later, grow with it.
+    Only `runs` grows with it; it is kept where later work has to know which calls were paid.
     """
 
     reasons: tuple[str, ...]
@@ -102,7 +103,7 @@ class RunSums:
     order_s: float | None = None
 
     def add(self, trajectory: Trajectory, select: Select, stopped: Stopped, extra: np.ndarray | None) -> None:
-        """Add the row of a walk that was cut; costs `extra` (E, C) come on top."""
+        """Add the outcome of one random order, whose walk ended as `stopped` says; costs `extra` (E, C) come on top."""
         step, ending, reason = stopped.step, stopped.ending, stopped.reason
         self.reason = reason if self.reason is None else np.maximum(self.reason, reason)
         steps = trajectory.costs.shape[1]

@@ -1,4 +1,5 @@
-"""Guesses while a question unfolds: the words seen by the last trace drawn, and how often that beats recorded people.
+"""Answers while a question unfolds: how many words the last trace had seen, and how often its answer beats recorded
+people.
 
 Expected wins are those of J. Boyd-Graber and others (Besting the Quiz Master, 2012): a right answer wins against the
 people who had not answered rightly before, a wrong one against none.
@@ -19,22 +20,22 @@ from replay.engine.trajectory import Trajectory
 from replay.sampling.selects import Select
 
 POSITION = "position"
-"""The column of traces: words of the question that the guess saw."""
+"""The column of traces with the number of words of the question that the guess had seen."""
 POSITION_COLUMNS = (POSITION, "position_share", "expected_win")
-"""Columns of outcomes on a pool with positions."""
+"""Further columns of outcomes on a pool whose traces have positions."""
 PEOPLE = frozenset({"length", "human_position", "human_correct", "human_positions", "human_corrects"})
-"""Columns of examples that they are measured by."""
+"""The columns of examples that record when people answered, and whether they were right."""
 
 
 def last_positions(trajectory: Trajectory, step: np.ndarray) -> np.ndarray:
-    """Position (E,) of the last trace drawn by the `step` (E,) at which a walk ends; NaN where it has none."""
+    """Position (E,) of the last trace drawn when a walk ends at `step` (E,); NaN where none was drawn."""
     drawn = trajectory.paid_traces(step)
     sample = np.take_along_axis(trajectory.place, np.maximum(drawn - 1, 0)[:, None], axis=1)[:, 0]
     return np.where(drawn > 0, trajectory.pool.signals[POSITION][np.arange(len(step)), sample], np.nan)
 
 
 def with_positions(block: LogBlock, plain: Outcome, position: np.ndarray | None) -> Outcome:
-    """The outcome with the columns of a last trace at the `position` (E,); None: as it is."""
+    """The outcome with the columns of positions, for a last trace at `position` (E,); None: unchanged."""
     if position is None:
         return plain
     length = _numbers(block, "length")
@@ -45,9 +46,10 @@ def with_positions(block: LogBlock, plain: Outcome, position: np.ndarray | None)
 
 
 def expected_wins(examples: pl.DataFrame, position: np.ndarray, correct: np.ndarray) -> np.ndarray:
-    """Expected wins (E,) of answers of a correctness (E,) after `position` (E,) words, NaN where no one is recorded.
+    """Expected wins (E,) against recorded people of answers `correct` (E,) after `position` (E,) words; NaN: no one
+    recorded.
 
-    The share of the people recorded who had not answered rightly before: who answers at the same word has not.
+    An answer beats those who had not answered rightly before it; who answers at the same word had not.
     """
     row, place, right = _people(examples)
     people = np.bincount(row, minlength=len(position))
@@ -57,7 +59,9 @@ def expected_wins(examples: pl.DataFrame, position: np.ndarray, correct: np.ndar
 
 
 def _people(examples: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each person recorded, (N,) each: the row of the example, the words after which they acted, whether rightly."""
+    """The recorded people, (N,) each: the row of the example, the words that they had seen, and whether they were
+    right.
+    """
     schema = {"human_position": pl.Int32, "human_correct": pl.Boolean}
     lists = {"human_positions": pl.List(pl.Int32), "human_corrects": pl.List(pl.Boolean)}
     kinds = schema | lists
@@ -75,7 +79,7 @@ def _people(examples: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _numbers(block: LogBlock, name: str) -> np.ndarray:
-    """A column of numbers of the examples (E,), NaN for null and where there is none."""
+    """A numeric column (E,) of the block's examples; NaN for null, and everywhere where there is no such column."""
     if name not in block.examples.columns:
         return np.full(len(block.examples), np.nan)
     return block.examples[name].cast(pl.Float64).to_numpy()
@@ -83,9 +87,10 @@ def _numbers(block: LogBlock, name: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ThresholdSteps:
-    """What changes from threshold to threshold of a stop, on some examples: where none holds, `ends` by column, and at
-    each `value` (N,) of the stop's statistic what `changes` (N,) as the threshold falls to it. Pairs are sum and count
-    of the examples that have a value.
+    """How a policy's means change as the threshold of its stop falls, over some examples.
+
+    `ends`: by column, the sum and the count of known values where the stop never holds. `changes`: by column, how sum
+    and count change (N,) once the threshold falls to each `value` (N,) of the stop's statistic.
     """
 
     value: np.ndarray
@@ -94,7 +99,8 @@ class ThresholdSteps:
 
     @classmethod
     def of(cls, block: LogBlock, trajectory: Trajectory, how: Cut, select: Select) -> ThresholdSteps:
-        """The steps of a walk of traces one by one, whose stop holds where its statistic reaches a threshold.
+        """The changes of a walk that generates trace by trace and stops once the statistic of its stop reaches a
+        threshold.
 
         On examples that are partial at some threshold nothing is counted.
         """
@@ -119,7 +125,7 @@ class ThresholdSteps:
 
 
 def _columns_by_step(block: LogBlock, trajectory: Trajectory, select: Select) -> dict[str, np.ndarray]:
-    """Correctness and the columns of positions, had the walk ended at step 0 to S: (E, S + 1) each."""
+    """Correctness and the columns of positions for each step 0 to S at which the walk might end: (E, S + 1) each."""
     correct = trajectory.results(select).judged
     plain = np.full_like(correct, np.nan)
     plain[:, 1:] = np.take_along_axis(trajectory.pool.signals[POSITION], trajectory.place, axis=1)
@@ -131,7 +137,7 @@ def _columns_by_step(block: LogBlock, trajectory: Trajectory, select: Select) ->
 
 
 def threshold_curve(parts: Sequence[ThresholdSteps]) -> pl.DataFrame:
-    """Means at every threshold from infinity, where no stop holds, down: threshold, and each column; null for none."""
+    """The mean of each column at every threshold, from infinity (the stop never holds) down; null: not known."""
     value = np.concatenate([part.value for part in parts])
     thresholds, place = np.unique(-value, return_inverse=True)
     columns: dict[str, np.ndarray] = {"threshold": np.append(np.inf, -thresholds)}

@@ -1,4 +1,4 @@
-"""Revisions of a base attempt: the calls of each, and means over several logged traces."""
+"""Revisions of a base attempt: the calls that each pays, and the mean over several logged revisions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mean_of(
     reason: np.ndarray,
     reasons: tuple[str, ...],
 ) -> Outcome:
-    """The mean over the realizations with weight, each of which gives the answer of one of `traces` (slice, sample)."""
+    """The mean outcome over realizations, each of which answers with one of `traces` (slice, sample index)."""
     examples = len(block.examples)
     costs, correct, credit = np.zeros((examples, len(COSTS))), np.zeros(examples), np.zeros(examples)
     words, count = [], np.maximum(np.sum([realization.weight > 0 for realization in realizations], axis=0), 1)

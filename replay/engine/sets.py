@@ -20,11 +20,11 @@ from replay.sampling.learned import Conformal
 from toolkit.errors import EmptyError, UnsuitableError
 
 SET_COLUMNS = ("set_size", "covered", "answered", "answered_correct")
-"""Further columns of outcomes with prediction sets."""
+"""Further columns of outcomes of a policy with prediction sets."""
 
 
 def fit_conformal(block: LogBlock, walk: Walk, how: Cut, conformal: Conformal) -> Conformal:
-    """`conformal` with the thresholds of every class, from the examples of a block that the log can serve."""
+    """`conformal` with a threshold for each class, fitted on the examples of a block that the policy covers."""
     labels = _shared_labels(block)
     trajectory = walk_block(block, walk)
     stopped = cut(trajectory, how)
@@ -36,10 +36,10 @@ def fit_conformal(block: LogBlock, walk: Walk, how: Cut, conformal: Conformal) -
 def _class_thresholds(
     conformal: Conformal, labels: Sequence[str], scores: np.ndarray, gold: Sequence[str | None], complete: np.ndarray
 ) -> Mapping[str, float]:
-    """Threshold by label: the k-th lowest score that a class's label got, k = ⌊alpha · (n + 1)⌋ of n examples.
+    """Threshold by label: the k-th lowest score that the label got on its class's n examples, k = ⌊alpha · (n + 1)⌋.
 
-    `scores` (E, L) by label and `gold` (E,) are of the development split; `complete` (E,): those that the policy can
-    serve. Below k = 1 nothing is ever left out.
+    `scores` (E, L) by label and `gold` (E,) are of the development split; `complete` (E,): whether the log covers the
+    example. Where k is below 1 the threshold is -inf, so that every set has the label.
     """
     thresholds = {}
     for i, label in enumerate(labels):
@@ -54,7 +54,7 @@ def _class_thresholds(
 
 
 def _label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.ndarray:
-    """Best verified score of each answer code by the step (E,) at which the policy stopped: (E, A), -inf unseen."""
+    """Best score of each answer code among the traces verified by `step` (E,): (E, A), -inf where there is none."""
     code, score = trajectory.revealed.code, trajectory.revealed.score
     row, at = np.nonzero((code >= 0) & (np.arange(code.shape[1]) < step[:, None]) & ~np.isnan(score))
     best = np.full((len(step), max(answers, 1)), -np.inf)
@@ -63,7 +63,7 @@ def _label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.
 
 
 def by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
-    """Best verified score of each label (E, L)."""
+    """Best score (E, L) of each label among the traces verified by `step` (E,); -inf for a label without one."""
     best = _label_scores(trajectory, step, trajectory.pool.answers)
     place = {word: i for i, word in enumerate(block.vocabulary.to_list())}
     out = np.full((len(step), len(labels)), -np.inf)
@@ -77,7 +77,7 @@ def by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: 
 def measure_sets(
     block: LogBlock, trajectory: Trajectory, step: np.ndarray, conformal: Conformal, plain: Outcome
 ) -> Outcome:
-    """The outcome of stopping at `step` (E,) with the columns of prediction sets, after abstention if that is asked."""
+    """The outcome of stopping at `step` (E,), with the columns of prediction sets, after any abstention."""
     if conformal.fit is None:
         raise UnsuitableError("`conformal` is not fitted: replay it with `replay.run`")
     correct, words, labels = plain.correct, plain.words[0], list(conformal.fit)
@@ -107,7 +107,7 @@ def measure_sets(
 
 
 def _shared_labels(block: LogBlock) -> list[str]:
-    """The one label space of the block's examples."""
+    """The label space that all examples of the block share."""
     spaces = block.examples["labels"].unique().to_list()
     if len(spaces) != 1 or not spaces[0]:
         raise UnsuitableError("`conformal` needs examples that share one label space (`labels` of examples)")

@@ -1,7 +1,7 @@
-"""What a gate can read of a base's outcome on a block. Correctness is nowhere in reach.
+"""The signals that a gate may read of a base's outcome on a block. None of them depends on correctness.
 
-A `GateInput` is one signal of the base attempt, a column of `features`, or a verifier's score. Each says what
-it needs of a log, whether the log has it, and reads it.
+A `GateInput` is one signal of the base attempt, a column of `features`, or a verifier's score. Each says what it needs
+of a log, whether the log has it, and reads it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Parameter = float | int | None
 
 @dataclass(frozen=True)
 class Signal:
-    """A signal on every example (E,), NaN where it is not logged, and the calls that reading it makes."""
+    """The values (E,) of a signal, NaN where it is not logged, and the calls that a policy pays to read it."""
 
     value: np.ndarray
     calls: Calls
@@ -38,7 +38,9 @@ class Signal:
 
 @dataclass(frozen=True)
 class GateInput(ClassFacts, ABC):
-    """One input of a gate, by its source and its name; `parameter` is that of some signals."""
+    """An input of a gate: its source (`signal`, `feature`, `verifier`), its name, and the `parameter` of some
+    signals.
+    """
 
     source: ClassVar[str]
     name: str
@@ -49,26 +51,26 @@ class GateInput(ClassFacts, ABC):
 
     @property
     def compares(self) -> bool:
-        """Whether it compares answers with each other."""
+        """Whether the input compares answers with each other."""
         return False
 
     def require_in_file(self) -> None:
-        """Raise UnknownError unless a server sees it, so that gate files may read it."""
+        """Raise UnknownError for an input that a server cannot see, and that gate files therefore may not read."""
 
     @abstractmethod
     def needs(self, slices: Collection[str]) -> Needs:
-        """What it reads of a log, of traces in some slices."""
+        """The parts of a log that the input reads, for traces in some slices."""
 
     @abstractmethod
     def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
-        """Raise ThinkbackError where the log lacks it, or it means nothing on one of the slices."""
+        """Raise ThinkbackError where the log lacks the input, or where it has no meaning on one of the slices."""
 
     def require_answers(self, contents: Contents, slices: Collection[str]) -> None:
-        """Raise ThinkbackError where it is of the answer itself, and a slice has verdicts but no answers."""
+        """Raise ThinkbackError where the input depends on the answer's text and a slice has verdicts but no answers."""
 
     @abstractmethod
     def read(self, block: LogBlock, path: PolicyPath) -> Signal:
-        """Its value on the chosen traces of a path."""
+        """The input's values on the chosen traces of a path."""
 
 
 class _Verifier(GateInput, source="verifier"):
@@ -79,7 +81,7 @@ class _Verifier(GateInput, source="verifier"):
         contents.require_verifier(self.name, f" for {reader}")
 
     def read(self, block: LogBlock, path: PolicyPath) -> Signal:
-        """The score of the chosen trace. One that ranks traces together was called on exactly those that are paid."""
+        """The score of the chosen trace. A listwise one counts only where its call saw exactly the traces paid."""
         chosen = _chosen_traces(path)
         value = np.full(len(block.examples), np.nan)
         calls: dict[CallKey, CallMask] = {}
@@ -152,20 +154,21 @@ SOURCES: Mapping[str, type[GateInput]] = {kind.source: kind for kind in (_OfBase
 
 
 def gate_input(source: str, name: str, parameter: Parameter = None) -> GateInput:
-    """An input by its source, which is `signal`, `feature` or `verifier`."""
+    """The input of a gate by its source (`signal`, `feature` or `verifier`), its name and its parameter."""
     require_known(source, SOURCES, f"unknown source `{source}` of a gate's input")
     return SOURCES[source](name, parameter)
 
 
 @dataclass(frozen=True)
 class _BaseSignal:
-    """A signal of the base attempt: how it is read, and what it needs.
+    """A signal of the base attempt: a function that reads it, and what that needs.
 
-    `column`: of traces, beside those that every run reads, and `example_column` of examples. `of_votes`: it compares
-    answers, which means nothing where there are none; `of_answers`: nor does it to a model that learns from it.
-    `last_step`: it is of the last step of a `sample` base; `verified`: which must verify. `parameter`: the key that it
-    needs. `servable`: a server sees it, so that gate files may read it; `gated`: policies may name it. `logged_as`: the
-    column of traces that tells whether a log has it; None: it always has.
+    `column`: the column of traces that it reads beside those that every run reads; `example_column`: that of examples.
+    `of_votes`: whether it compares answers, and so needs some. `of_answers`: whether it depends on the answer's text,
+    so that a model may not learn from it where there are none. `last_step`: whether it reads the last step of a
+    `sample` base; `verified`: whether that base must verify. `parameter`: the key that it needs. `servable`: whether a
+    server can see it, so that gate files may read it; `gated`: whether policies may name it. `logged_as`: the column of
+    traces by which a log has it; None: every log has it.
     """
 
     read: Callable[[LogBlock, PolicyPath, Parameter], np.ndarray]
@@ -181,7 +184,7 @@ class _BaseSignal:
     logged_as: str | None = None
 
     def needs(self, parameter: Parameter) -> Needs:
-        """Columns that not every run reads anyway."""
+        """Columns that the signal reads beside those of every run."""
         return Needs(
             trace_columns=frozenset([self.column] if self.column is not None else []),
             example_columns=frozenset([self.example_column] if self.example_column is not None else []),
@@ -225,7 +228,7 @@ def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarra
 
 
 def _veiled(pool: LoggedPool) -> np.ndarray | bool:
-    """Mask of the traces with a verdict and no answer."""
+    """Mask of the traces that have a verdict but no answer."""
     return False if pool.opaque is None else pool.opaque
 
 

@@ -1,7 +1,7 @@
-"""A trajectory: what an order reveals and costs, step by step, whenever a policy may stop.
+"""A trajectory: what an order of traces reveals and costs after each step, at any of which a policy may stop.
 
-What a policy looks at does not depend on when it stops, so each order is walked once per block. A stopping
-time is then the first true step of a rule, and an outcome a gather at that step.
+What a policy looks at does not depend on when it stops, so each order is walked once per block. A stopping time is then
+the first true step of a rule, and an outcome a gather at that step.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from replay.sampling.unscored import PARTIAL, Unscored
 
 NEVER_MISSING = np.iinfo(np.int32).max
 COUNTED = {"traces": "traces", "valid": "valid_traces"}
-"""Statistics that are a cost, by the cost's name."""
+"""Statistics of a prefix that are costs, each with the name of the cost."""
 TOKENS = ("prompt_tokens", "completion_tokens", "verification_tokens")
 
 
 @dataclass(frozen=True)
 class Walk:
-    """The way a pool is walked: all of a policy that shapes its trajectory, and nothing that cuts it."""
+    """How a policy goes through a pool: its settings that shape a trajectory, not those that decide where it stops."""
 
     pool: str
     verifier: str | None
@@ -52,19 +52,19 @@ class Walk:
 
     @property
     def cut(self) -> str | None:
-        """Slice name of the traces that it abandons; None where it abandons none."""
+        """Slice name of the traces that the walk abandons; None where it abandons none."""
         return None if self.abandon is None else cut_name(self.pool, self.abandon.tokens)
 
     @property
     def how_voted(self) -> str:
-        """What votes go by, what breaks their ties and whether nulls vote, in words; empty where all is by default."""
+        """What a vote counts, what breaks its ties and whether nulls vote, in words; empty where all is by default."""
         column = f"votes by `{self.answers_as}`" if self.answers_as is not None else ""
         return ", ".join(filter(None, (column, self.tie.text, "no answer votes, too" if self.nulls else "")))
 
 
 @dataclass(frozen=True)
 class Results:
-    """The chosen trace's judgement and the predicted answer's code (-1: null) after each step, (E, S + 1)."""
+    """The answer after each step, (E, S + 1) each: the chosen trace's judgement, and the answer's code (-1: null)."""
 
     judged: np.ndarray
     credit: np.ndarray
@@ -73,10 +73,10 @@ class Results:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One walk over one block. Steps are traces (generation order) or verifications (other orders).
+    """One walk over one block. A step is a trace (generation order) or a verification (other orders).
 
-    `pool`: with the abandoned traces as they are then; `abandonment`: of its traces, where some may be abandoned.
-    `blocks`: after which traces, by place, a block ends that is generated together, bool (T,) or (E, T); None: after
+    `pool`: the traces, the abandoned ones as they are once abandoned; `abandonment`: which these are, where some may
+    be. `blocks` bool (T,) or (E, T), by place: after which traces a block ends that is generated together; None: after
     each. `place` int (E, T): the sample index at each place of the order of generation. `costs` (E, S + 1, C):
     cumulative, NaN where not logged. `missing` (E,): the first step whose verification or feature the log lacks.
     """
@@ -101,12 +101,12 @@ class Trajectory:
 
     @property
     def generated(self) -> np.ndarray:
-        """Traces that the cap allows and the log has (E,)."""
+        """How many traces (E,) the walk may generate: those that the log has, up to the cap."""
         return self.traces.count
 
     @property
     def ends(self) -> np.ndarray | None:
-        """After which steps a rule is looked at, bool (S,) or (E, S); None: after each."""
+        """After which steps a stopping rule is evaluated, bool (S,) or (E, S); None: after each."""
         return None if self.walk.order.verifies_later else self.blocks
 
     @property
@@ -116,33 +116,33 @@ class Trajectory:
 
     @property
     def ran_empty(self) -> np.ndarray:
-        """Examples (E,) on which the order, unless a rule stops it, has nothing left to look at before its cap."""
+        """Whether (E,) the order runs out of traces before its cap, unless a rule stops it earlier."""
         if self.steps.final is None:
             return np.zeros(len(self.steps.limit), dtype=bool)
         return self.steps.final < self.generated
 
     @property
     def scores(self) -> Scores | None:
-        """The walk's verifier on its pool."""
+        """The scores of the walk's verifier on its pool; None where it has no verifier."""
         return self.pool.scores[self.walk.verifier] if self.walk.verifier is not None else None
 
     @property
     def verifiable(self) -> np.ndarray:
-        """The traces that are verified if it comes to that, by sample index: bool (E, T)."""
+        """Which traces the walk verifies once it comes to them, by sample index: bool (E, T)."""
         code = self.pool.code
         return (code if self.scores is None else self.walk.unscored.verified(code, self.scores.score)) >= 0
 
     @property
     def nulls(self) -> np.ndarray:
-        """The traces that vote for no answer, by sample index: bool (E, T)."""
+        """Which traces have no answer and count as votes for none, by sample index: bool (E, T)."""
         return _null_votes(self.walk, self.pool, self.abandonment)
 
     def paid_traces(self, step: np.ndarray) -> np.ndarray:
-        """Traces (E,) generated by the time the walk ends at `step` (E,)."""
+        """How many traces (E,) are generated when the walk ends at `step` (E,)."""
         return self.costs[np.arange(len(step)), step, AT["traces"]].astype(np.int64)
 
     def among_first(self, order: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Whether each sample index is among the first `steps` (E,) of an order (E, S): bool (E, T)."""
+        """Mask (E, T) of the sample indices that are among the first `steps` (E,) of an order (E, S)."""
         mask = np.zeros(self.pool.code.shape, dtype=bool)
         row, step = np.nonzero(np.arange(order.shape[1]) < steps[:, None])
         mask[row, order[row, step]] = True  # an order may repeat its last one beyond its end
@@ -154,7 +154,7 @@ class Trajectory:
 
     @cached_property
     def unread_features(self) -> np.ndarray:
-        """Features (F, E) that are null for a trace open to the order at its first choice that cannot be read."""
+        """Mask (F, E) of the features that are null for an unverified trace at the first choice that needs them."""
         steps = self.steps
         if steps.unread is None or steps.generated is None:
             return np.zeros((0, len(self.steps.limit)), dtype=bool)
@@ -179,7 +179,7 @@ class Trajectory:
 
     @cached_property
     def scored_prefix(self) -> Prefix:
-        """Statistics by the scores themselves, calibrated or not, which a select may read."""
+        """The statistics that a select may read: those by the logged scores, which a calibration does not change."""
         if self.walk.calibration is None:
             return self.prefix
         known, lead = self.prefix.statistics, self.revealed.best.lead
@@ -187,7 +187,7 @@ class Trajectory:
         return replace(self.prefix, statistics=by_score)
 
     def _statistic(self, name: str) -> np.ndarray:
-        """A statistic after each step (E, S); the lead by calibrated scores, where there are any."""
+        """A statistic after each step (E, S); the lead is that of calibrated scores, if the walk calibrates."""
         paid, revealed, calibration = self.costs[:, 1:], self.revealed, self.walk.calibration
         if name in COUNTED:
             return _counts(paid[..., AT[COUNTED[name]]])
@@ -214,13 +214,13 @@ class Trajectory:
         return self._chosen[select]
 
     def chosen_sample(self, select: Select, step: np.ndarray) -> np.ndarray:
-        """Sample index of the chosen trace (E,) where the walk ends at `step` (E,); of the first where none is."""
+        """Sample index (E,) of the trace chosen when the walk ends at `step` (E,); of the first where none is."""
         place = self.chosen(select)[np.arange(len(step)), step]
         at = np.where(place >= 0, place, 0)[:, None]
         return np.take_along_axis(self.place, at, axis=1)[:, 0]
 
     def results(self, select: Select) -> Results:
-        """Results of a select, had the walk ended at step 0, 1, ... S."""
+        """What a select would answer after each step 0, 1, ... S."""
         if select not in self._results:
             chosen = self.chosen(select)
             sample = np.take_along_axis(self.place, np.maximum(chosen, 0), axis=1)
@@ -233,19 +233,19 @@ class Trajectory:
 
 
 def _column(values: pl.Series) -> np.ndarray:
-    """A column of examples as an array of its own: numbers as float, NaN for null; texts as they are."""
+    """A column of examples as an array: numbers as float, NaN for null; texts as they are."""
     if values.dtype.is_numeric() or values.dtype == pl.Boolean:
         return np.array(values.cast(pl.Float64).fill_null(np.nan).to_numpy())
     return np.array(values.cast(pl.String).to_numpy(), dtype=object)
 
 
 def _counts(values: np.ndarray) -> np.ndarray:
-    """Float counts as int32; the padding beyond a pool's end, NaN, as 0."""
+    """Counts as int32; 0 where a count is NaN, beyond a pool's end."""
     return np.nan_to_num(values).astype(np.int32)
 
 
 def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
-    """Walk one pool of a block."""
+    """Walk through one pool of a block, for all examples at once."""
     pool, abandonment = block.pools[walk.pool], None
     if walk.abandon is not None and walk.cut is not None:
         abandonment = abandonment_of(pool, walk.abandon)
@@ -305,7 +305,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
 
 
 def _null_votes(walk: Walk, pool: LoggedPool, abandonment: Abandonment | None) -> np.ndarray:
-    """The traces that vote for no answer, by sample index: bool (E, T). An abandoned one has no vote."""
+    """Mask (E, T) of the traces that vote for no answer, by sample index. An abandoned trace has no vote."""
     if not walk.nulls:
         return np.zeros(pool.code.shape, dtype=bool)
     nulls = pool.there & (pool.code < 0)
@@ -315,21 +315,21 @@ def _null_votes(walk: Walk, pool: LoggedPool, abandonment: Abandonment | None) -
 def _ranks(
     block: LogBlock, walk: Walk, pool: LoggedPool, revealed: Revealed, keys: np.ndarray | None, sample: np.ndarray
 ) -> Ranks | None:
-    """What breaks ties in steps that reveal the traces `sample` (E, S)."""
+    """The ranks that break ties between the traces `sample` (E, S) of steps; None: the order of generation."""
     drawn = None if keys is None else np.take_along_axis(keys, sample, axis=1)
     words = np.pad(pool.words, ((0, 0), (0, 1)), constant_values=-1)
     return walk.tie.ranks(VotingSteps(revealed.voted, drawn, words, block.vocabulary))
 
 
 def _block_ends(walk: Walk, revealed: Revealed, places: int) -> np.ndarray | None:
-    """After which traces, by place, a block ends: bool (T,) or (E, T); None: after each."""
+    """After which traces a block ends that is generated together, by place: bool (T,) or (E, T); None: after each."""
     if walk.needs is not None:
         return needed_ends(walk.needs, _counted(revealed))
     return None if walk.width == 1 else np.arange(1, places + 1) % walk.width == 0
 
 
 def _counted(revealed: Revealed) -> Prefix:
-    """The statistics of votes and verifications, where each step generates a trace."""
+    """The statistics of votes and verifications of a walk whose steps each generate a trace."""
     steps = np.broadcast_to(np.arange(1, revealed.code.shape[1] + 1, dtype=np.int32), revealed.code.shape)
 
     def of(name: str) -> np.ndarray:
@@ -341,7 +341,7 @@ def _counted(revealed: Revealed) -> Prefix:
 
 
 def abandonment_of(pool: LoggedPool, abandon: Abandon) -> Abandonment:
-    """Abandonment of the traces of a pool. A call that ranks traces together scores none after its first tokens."""
+    """Which traces of a pool a policy abandons. A listwise call scores none early: it ranks whole traces."""
     scores = pool.scores[abandon.verifier]
     alone = np.where(scores.listwise[:, None], np.nan, scores.score)
     return abandon.decide(pool.there, pool.costs["completion_tokens"], alone)
@@ -396,12 +396,12 @@ def _verification_costs(scores: Scores, place: np.ndarray, on: np.ndarray) -> np
 
 
 def _flat(place: np.ndarray, width: int) -> np.ndarray:
-    """Places (E, S) as those in a flattened array (E, width), which is seven times as fast to take from."""
+    """Places (E, S) as indices into a flattened array (E, width); to take from that is seven times as fast."""
     return place + np.arange(len(place))[:, None] * width
 
 
 def listwise_costs(trajectory: Trajectory) -> np.ndarray:
-    """Costs (E, C) of the one call of a listwise verifier, zero for the other examples."""
+    """Costs (E, C) of the one call of a listwise verifier; zero on the examples without one."""
     costs = np.zeros((len(trajectory.steps.limit), len(COSTS)))
     scores, on = trajectory.scores, trajectory.listwise
     if scores is None or not on.any():

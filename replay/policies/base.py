@@ -1,4 +1,4 @@
-"""What every kind of policy is asked: how it is read, what it needs of a log, how it replays, explains and notes.
+"""The base of all kinds of policies: how one is read, what it needs of a log, how it replays, explains and notes.
 
 A kind is a frozen dataclass below `Policy`, in a module of `replay.kinds`. The `Evaluator` asks it on a block of a log
 and never tests for it.
@@ -37,7 +37,7 @@ from toolkit.settings import check, from_table, setting
 
 @contextmanager
 def errors_of(policy: str) -> Iterator[None]:
-    """Errors within are about a policy, and name it once."""
+    """A context in which every ThinkbackError names the policy, once."""
     try:
         yield
     except ThinkbackError as error:
@@ -45,17 +45,17 @@ def errors_of(policy: str) -> Iterator[None]:
 
 
 def _about(policy: str, error: ThinkbackError) -> ThinkbackError:
-    """The error, whose line names its policy."""
+    """The error with the policy's name in its line."""
     line = error.about(f"policy `{policy}`: ")
     line.policy = policy
     return line
 
 
 KINDS: dict[str, type[Policy]] = {}
-"""Kinds of policies by the names that policy files give them; `replay.kinds` fills it."""
+"""Policy classes by the names that policy files give their kinds; `replay.kinds` fills it."""
 
 NAMING = frozenset({"name", "label", "against", "sweep", "sweep_size"})
-"""Fields in which policies that do the same may differ."""
+"""Fields that do not change what a policy does, in which equal policies may differ."""
 
 Fit = Callable[["Policy", Any, tuple[Hashable, ...], Callable[[LogBlock, Any], Any]], Any]
 """Fits a policy's settings on the examples where their condition `on` holds, once for all that share a key: takes the
@@ -77,7 +77,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Ranking:
-    """An intervention on the `share` of all examples that gain most; `gain`: how much, and at how many tokens (E,)."""
+    """A policy that acts on the `share` of a run's examples with most gain; `gain` gives gain and tokens (E,)."""
 
     share: float
     gain: Callable[[Evaluator], tuple[np.ndarray, np.ndarray]]
@@ -97,14 +97,14 @@ class SweptGate:
     shares: int | None = None
 
     def never_and_always(self) -> tuple[Policy, Policy]:
-        """The policy that never, and the one that always intervenes, where the signal is known."""
+        """The policies that act on no example, and on all, where the signal is known."""
         low, high = self.at(-inf), self.at(inf)
         return (low, high) if self.falling else (high, low)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ClassFacts, ABC):
-    """Base of every policy: its name, and that of the policy against which fixes and flips are counted."""
+    """The base class of policies: a name, and the name of the policy against which fixes and flips are counted."""
 
     name: str
     against: str | None = setting(None, what="a policy's name")
@@ -112,22 +112,22 @@ class Policy(ClassFacts, ABC):
     sweep: str = setting("", key=False)  # name before the sweep's brackets; the name itself for a policy of its own
     sweep_size: int = setting(1, key=False)  # how many policies the sweep made
     swept: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
-    """Keys of the sweep, inner ones with dots, and this policy's values of them."""
+    """The keys of the sweep that the policy comes from (inner ones with dots), and its values of them."""
     kind: ClassVar[str]
     inner: ClassVar[tuple[str, ...]] = ()
-    """Fields that hold the policies that it is made of; a key of a table is the field without a final `_`."""
+    """Fields that hold other policies; the key in a table is the field without a final `_`."""
     lists: ClassVar[frozenset[str]] = frozenset({"features"})
     """Keys whose value is a list by nature: there, a list of lists is the sweep. Those of any kind are so in tables
     that are no policy, too.
     """
     single_by: ClassVar[str] = ""
-    """How a policy of this kind comes to have one chosen trace; empty where no key of its own decides."""
+    """The key whose value gives a policy of this kind one chosen trace, in words; empty where no key decides."""
     answers: ClassVar[bool] = True
-    """Whether its outcomes have an answer that may be right; else they have quality columns of their own, and it
-    stands alone.
+    """Whether its outcomes have answers that may be right; else it has quality columns of its own, and is no part of
+    others.
     """
     last_step: ClassVar[bool] = False
-    """Whether it ends in a step of a walk, of which signals tell."""
+    """Whether the policy ends at a step of a walk, which some signals read."""
 
     # ---- settings ----
 
@@ -149,55 +149,55 @@ class Policy(ClassFacts, ABC):
 
     @property
     def flips_against(self) -> str:
-        """Name of what its fixes and flips are counted against; empty where they are not counted."""
+        """Name of the policy against which its fixes and flips are counted; empty where they are not counted."""
         return self.against or ""
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        """Columns of outcomes that it adds to those of every run; by default those of its parts."""
+        """Columns of outcomes that the policy has beside those of every run; by default those of its parts."""
         return columns_of(self.parts)
 
     @property
     def diagnostic(self) -> str:
-        """What it sees that no policy in service could (gold, scores before they are paid); empty for real policies."""
+        """What the policy sees that none in service could (gold, scores before they are paid); empty for real ones."""
         return next((part.diagnostic for part in self.parts if part.diagnostic), "")
 
     @property
     def single(self) -> bool:
-        """Whether its outcome on an example has one chosen trace, and is no mean over several."""
+        """Whether its outcome on an example is that of one chosen trace, not a mean over several."""
         return all(part.single for part in self.parts)
 
     @property
     def mean_over(self) -> str:
-        """The orders of generation that its outcome is a mean over, in words; empty where it keeps the logged one."""
+        """The orders of generation over which its outcome is a mean, in words; empty if it keeps the logged order."""
         return next((part.mean_over for part in self.parts if part.mean_over), "")
 
     @property
     def drawn_from(self) -> str:
-        """The pool of whose traces its outcome is a function that their order does not change; empty where it is none,
-        such as of the logged order, or of traces of several pools.
+        """The pool that its outcome depends on, if the order of the pool's traces changes nothing; else empty, such as
+        for the logged order or for several pools.
         """
         return ""
 
     def half_of_orders(self) -> tuple[Policy, float] | None:
-        """The same over the first half of its random orders, and what share of them that is; None where it has none."""
+        """The policy over the first half of its random orders, and which share that half is; None if it has none."""
         return None
 
     def over_all_orders(self) -> Policy | None:
-        """The policy as the exact mean over all orders of generation; None where it is one, or there is none."""
+        """The policy as the exact mean over all orders of generation; None if it is one, or none exists."""
         return None
 
     def in_orders(self, contents: Contents, orders: int, seed: int) -> Policy:
-        """The same (resolved) as a mean over so many seeded orders of generation; itself where it has but the one."""
+        """The policy (resolved) as a mean over `orders` seeded orders of generation; itself if it has one order."""
         return self
 
     def draws(self, contents: Contents) -> Mapping[str, int]:
-        """Most traces that it draws, in whatever order, by pool of which it draws some."""
+        """The most traces that it draws from each pool of which any traces may be drawn, in whatever order."""
         return {}
 
     @property
     def top_level_only(self) -> str:
-        """Why it can be no part of another policy; empty if it can."""
+        """Why the policy can be no part of another one, in words; empty if it can."""
         if not self.answers:
             return f"kind `{self.kind}`, which has no answer: give it a `[[policy]]` of its own"
         keys = [key for key in ("against", "label") if getattr(self, key) is not None]
@@ -205,69 +205,69 @@ class Policy(ClassFacts, ABC):
 
     @property
     def verifies(self) -> bool:
-        """Whether it makes verifications of its own."""
+        """Whether the policy itself makes verifications."""
         return False
 
     @property
     def first_attempt(self) -> str | None:
-        """The pool whose sample 0 it gives as the answer, where that is all it does."""
+        """The pool whose first trace the policy answers with, if it does nothing else; None for others."""
         return None
 
     @property
     def revises(self) -> tuple[str, str | None] | None:
-        """The action, and the pool of the revisions, that it answers with, where that is all it does."""
+        """The action and the pool of the revisions that the policy answers with, if it does nothing else."""
         return None
 
     @property
     def ranking(self) -> Ranking | None:
-        """Its ranking of all examples of a run; None where it has none."""
+        """How the policy ranks all examples of a run to act on some; None if it decides on each alone."""
         return None
 
     @property
     def gate_files(self) -> tuple[tuple[GateFile, bool], ...]:
-        """Gate files that it reads by itself, each with whether it may be reported on what the file has seen."""
+        """Gate files that the policy reads, each with whether questions that the file has seen may be reported."""
         return ()
 
     @property
     def swept_gate(self) -> SweptGate | None:
-        """Its gate, where several thresholds stand in the place of one; None where they do not."""
+        """Its gate, if that has several thresholds, which only the log tells; else None."""
         return None
 
     @property
     def unfolding(self) -> Hashable:
-        """What policies share that answer while a question unfolds and differ in a threshold alone; None of others."""
+        """A key shared by policies that answer while a question unfolds and differ in a threshold alone; else None."""
         return None
 
     @property
     def learns(self) -> tuple[Learned, ...]:
-        """Settings of what it fits by itself on other examples."""
+        """Settings of what the policy itself fits on other examples."""
         return ()
 
     @cached_property
     def cache_key(self) -> Hashable:
-        """The key that policies share which differ in name alone; one that cannot be hashed is like no other."""
+        """A key shared by policies that differ in name alone; a policy that cannot be hashed shares it with none."""
         names = (field.name for field in fields(self) if field.compare and field.name not in NAMING)
         key = type(self), *(getattr(self, name) for name in names)
         return key if likeness(key) is key else id(self)
 
     def refuse(self, why: object, kind: type[ThinkbackError] = UnsuitableError) -> ThinkbackError:
-        """An error about this policy's settings."""
+        """An error about this policy's settings, for the caller to raise."""
         return _about(self.name, kind(str(why)))
 
     def with_parts(self, make: Callable[[Policy], Policy]) -> Self:
-        """The policy with `make` of each of its parts in that part's place."""
+        """The policy with each of its parts replaced by `make` of it."""
         parts: dict[str, Any] = {n: make(part) for n in self.inner if isinstance(part := getattr(self, n), Policy)}
         return self.filled(**parts) if parts else self
 
     def filled(self, **values: Any) -> Self:
-        """The policy with values that the program fills in or has read, which nothing checks again."""
+        """The policy with the values that the program fills in or has read, which no check reads again."""
         policy = object.__new__(type(self))
         for one in fields(self):
             object.__setattr__(policy, one.name, values[one.name] if one.name in values else getattr(self, one.name))
         return policy
 
     def require_parts(self) -> None:
-        """Read tables in inner fields, and raise unless each holds a policy that can be part of another one."""
+        """Turn tables in inner fields into policies, and raise unless each can be part of another policy."""
         for name in self.inner:
             inner, key = getattr(self, name), name.rstrip("_")
             if isinstance(inner, Mapping):
@@ -280,77 +280,77 @@ class Policy(ClassFacts, ABC):
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
-        """The policy with the names that it leaves out filled in. Raises for any name that the log lacks."""
+        """The policy with the names filled in that it leaves out. Raises for a name that the log lacks."""
         return self.with_parts(lambda part: part.resolve(contents))
 
     def needs(self, contents: Contents) -> Needs:
-        """Needs of the policy itself, without its parts."""
+        """What the policy itself reads of a log, without its parts."""
         return Needs()
 
     def explained(self, contents: Contents) -> Needs:
-        """What its explanation reads beside its needs."""
+        """What its explanation reads of a log beside what a replay reads."""
         return Needs()
 
     def check_log(self, log: Log, contents: Contents) -> None:
-        """Raise for what only a look into the log's tables shows that it lacks."""
+        """Raise where the log lacks something that only a look into its tables shows."""
 
     def slices(self, contents: Contents) -> frozenset[str]:
-        """Slices of a block in which its chosen trace may be."""
+        """The slices of a block that its chosen trace may be in."""
         return frozenset().union(*(part.slices(contents) for part in self.parts))
 
     def learn(self, fit: Fit) -> Self:
-        """The policy with what it learns fitted, its parts' too."""
+        """The policy with what it and its parts learn fitted by `fit`."""
         return self.with_parts(lambda part: part.learn(fit))
 
     # ---- a block ----
 
     @classmethod
     def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
-        """Work that policies of this kind share on a block, before any of them is asked for."""
+        """Compute on a block what policies of this kind share, before any of them is replayed."""
 
     @abstractmethod
     def path(self, on: Evaluator) -> PolicyPath:
-        """Its outcome on a block, and what it paid."""
+        """The policy's outcome on a block, with the calls that it paid."""
 
     def outcome(self, on: Evaluator) -> Outcome:
-        """Its outcome alone, where that is less work."""
+        """The policy's outcome alone, where that is less work than its path."""
         return on.path(self).outcome
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
-        """Its way on the one example of a block, stage by stage; `repetition` picks a random order."""
+        """How the policy went on the one example of a block, stage by stage; `repetition` picks a random order."""
         for part in self.parts:
             yield from part.explain(on, repetition)
 
     def ending(self, ending: str) -> str:
-        """Why it ended, in words."""
+        """Why the policy ended, in words, from the number of its ending."""
         return ending
 
     def why(self, on: Evaluator, ending: str) -> str:
-        """Why it ended on the one example of a block, in words: by default whatever the example."""
+        """Why the policy ended on the one example of a block, in words; by default the same for every example."""
         return self.ending(ending)
 
     def rows_of(self, on: Evaluator, rows: int) -> str:
-        """What its outcome on the one example of a block is a mean over, where it is one of so many `rows`."""
+        """What its outcome on the one example of a block is a mean over, in words, when it has `rows` rows."""
         return f"{rows} rows"
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
-        """Remarks of the policy itself on a block."""
+        """What there is to remark on the policy itself on a block."""
         yield from ()
 
     def at_thresholds(self, block: LogBlock) -> ThresholdSteps:
-        """What it gives on a block at every threshold of its stop, where it is `unfolding`."""
+        """How its outcomes on a block change with the threshold of its stop, if it is `unfolding`."""
         raise NotImplementedError(f"`{self.name}` has no threshold at which it answers")
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:
-        """The verifications of a block that it may pay by itself."""
+        """The verifications of a block that the policy itself may pay."""
         yield from ()
 
     def untrusted_rules(self, on: Evaluator) -> Iterator[tuple[Rule, Prefix]]:
-        """Its rules that are not built in, and may look ahead, each with what it sees on a block."""
+        """Its rules that are not built in and so may look ahead, each with the statistics it reads on a block."""
         yield from ()
 
     def final_remarks(self) -> Iterator[RemarkKind]:
-        """Remarks on the policy that it is, or is a part of, whatever the block."""
+        """What there is to remark on the policy, or on a part of it, whatever the block."""
         yield from ()
 
     def __post_init__(self) -> None:
@@ -365,7 +365,7 @@ class Policy(ClassFacts, ABC):
 
 
 def read_policy(table: Any, name: str, rule_classes: Mapping[str, type]) -> Policy:
-    """A policy from its table, without its sweep; messages call it `name`. Raises ThinkbackError for anything wrong."""
+    """The policy of a table without a sweep; messages call it `name`. Raises ThinkbackError for anything wrong."""
     if not isinstance(table, Mapping):
         raise _about(name, InvalidError(f"it is {quote(table)}; it takes a table with its own `kind`"))
     kind = table.get("kind")
@@ -379,24 +379,24 @@ def read_policy(table: Any, name: str, rule_classes: Mapping[str, type]) -> Poli
 
 
 def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
-    """Columns that policies add to the table of those that every run may have."""
+    """The columns of outcomes that policies have beside those of every run."""
     return tuple({column.name: column for policy in policies for column in policy.columns}.values())
 
 
 def nested(policy: Policy) -> Iterator[Policy]:
-    """A policy and all that it is made of, the innermost first."""
+    """A policy and all policies that are part of it, the innermost first."""
     for part in policy.parts:
         yield from nested(part)
     yield policy
 
 
 def needs_of(policies: Sequence[Policy], contents: Contents) -> Needs:
-    """Needs of policies (resolved) and of their parts."""
+    """What policies (resolved) and their parts read of a log."""
     return together(part.needs(contents) for policy in policies for part in nested(policy))
 
 
 class Evaluator:
-    """Policies on one block, each evaluated once, however many others are made of it.
+    """Replays policies on one block, each once, however many other policies it is part of.
 
     Every policy must be resolved, and `against` must name one of them. `acting`: names of policies that rank all
     examples of a run and are taken to act on every one here; the others act on none. `paths`: whether the path of each
@@ -419,18 +419,18 @@ class Evaluator:
             kind.prepare(list(members.values()), self)
 
     def outcomes(self) -> list[Outcome]:
-        """Outcomes of the policies in their order, with what each fixes and flips against the one that it names."""
+        """Outcomes of the policies in their order, each with its fixes and flips against the policy that it names."""
         return [self.compared(policy) for policy in self.policies]
 
     def compared(self, policy: Policy) -> Outcome:
-        """Outcome of a policy, with what it fixes and flips against the one that it names."""
+        """The outcome of a policy, with its fixes and flips against the policy that it names."""
         if policy.against is None:
             return self.outcome(policy)
         base = self.path(self._by_name[policy.against])
         return replace(self.outcome(policy), against=compare(self.block, self.path(policy), base))
 
     def where_act(self, acting: frozenset[str]) -> Evaluator:
-        """The evaluator with others acting; what does not depend on them is still made once."""
+        """An evaluator in which other ranking policies act; results that do not depend on that are shared."""
         other = copy(self)
         other.acting = acting
         return other
@@ -442,19 +442,19 @@ class Evaluator:
         return self.once(("path", self._key(policy)), lambda: policy.path(self))
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The result of `make`, computed once for each key."""
+        """The result of `make`, computed at the first use of `key`."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
 
     def keep(self, policy: Policy, outcome: Outcome) -> None:
-        """Keep an outcome that was made beforehand."""
+        """Store an outcome that was computed beforehand."""
         self._made["outcome", self._key(policy)] = outcome
 
     def chosen_by(self, policy: Policy) -> np.ndarray:
-        """Examples (E,) on which a policy that ranks all of a run's intervenes: all, or none."""
+        """Whether (E,) a policy that ranks all examples acts on each: on all here, or on none."""
         return np.full(len(self.block.examples), policy.name in self.acting)
 
     def _key(self, policy: Policy) -> Hashable:
-        """Policies that rank all examples differ by whether they act."""
+        """The key of a policy's results, which for a ranking policy holds whether it acts."""
         return policy.cache_key, policy.ranking is not None and policy.name in self.acting

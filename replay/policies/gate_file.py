@@ -43,7 +43,7 @@ GATE = "a gate file (a path), or a gate that was loaded or fitted"
 
 @dataclass(frozen=True)
 class GateFile:
-    """A gate as it was fitted. `content` is the whole document; gates are equal when their hashes are."""
+    """A fitted gate, read from its file. `content` is the whole document; gates with equal hashes are equal."""
 
     path: str
     sha256: str
@@ -52,20 +52,20 @@ class GateFile:
     threshold: float = field(compare=False)
     content: Mapping[str, Any] = field(compare=False, repr=False)
     model: Mapping[str, Any] = field(compare=False, repr=False)
-    """What it scores by, of checked fields alone."""
+    """The model that gives the score, its fields checked."""
     choice: Choice = field(compare=False, repr=False)
-    """The examples that it was fitted and tuned on."""
+    """The examples that the gate was fitted and tuned on."""
     action: str = field(compare=False)
-    """The action whose repairs it predicts."""
+    """The action whose repairs the gate predicts."""
     base: str = field(compare=False)
     """The pool of the base attempts."""
     pool: str | None = field(compare=False, default=None)
     """The pool of the revisions that it was fitted on; None where the file does not say."""
     direction: str = field(compare=False, default="at_least")
-    """`at_least` or `below`: which side of the threshold fires."""
+    """`at_least` or `below`: on which side of the threshold the gate fires."""
 
     def require(self, contents: Contents, base: str) -> None:
-        """Raise unless the log has every input that the gate reads, of first attempts in pool `base`."""
+        """Raise unless the log has every input of the gate on the first attempts of pool `base`."""
         for feature in self.features:
             try:
                 feature.require_answers(contents, [base])
@@ -77,11 +77,11 @@ class GateFile:
                 feature.require(contents, [base], "the gate file")
 
     def record(self) -> dict[str, Any]:
-        """Identity of the file, as plain data."""
+        """What identifies the file, as plain data."""
         return {"path": self.path, "sha256": self.sha256, "kind": self.kind, "threshold": self.content["threshold"]}
 
     def seen(self) -> frozenset[str]:
-        """Hashes of the questions that it was fitted or tuned on."""
+        """Hashes of the questions that the gate was fitted or tuned on."""
         return self.choice.seen
 
     def probabilities(self, values: np.ndarray) -> np.ndarray:
@@ -96,7 +96,7 @@ _DASH = re.compile(r"[\u2014\u2015]|-{2,}(?!\s*\.?\d)|-(?!\s*\.?\d)(?=\s|$)|(?<=
 
 
 def normalised_question(text: str) -> str:
-    """A question without case, accents' composition, spacing and the punctuation of sentences: what copies share.
+    """A question in the form that its copies share: no case, accents composed, no spacing, no punctuation of sentences.
 
     Marks between two word characters stay, and brackets, since they change what is asked: 1.5, 5!/3, 2*(3+4). A dash
     between words or set off by spaces goes; a minus before a number, or that a letter follows at once, stays.
@@ -107,19 +107,19 @@ def normalised_question(text: str) -> str:
 
 
 def hashed(texts: Iterable[str]) -> list[str]:
-    """The first digits of each text's SHA-256."""
+    """The first digits of each text's SHA-256, as gate files store questions."""
     return [hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS] for text in texts]
 
 
 def content_hash(document: Mapping[str, Any]) -> str:
-    """Hash of a gate document, without its own `sha256`."""
+    """The hash of a gate document, computed without its own field `sha256`."""
     rest = {key: value for key, value in document.items() if key != "sha256"}
     text = json.dumps(rest, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write_text(document: Mapping[str, Any]) -> str:
-    """A gate document as the text of its file, with its hash."""
+    """The text of a gate's file, from its document, with its hash."""
     signed = {**document, "sha256": content_hash(document)}
     return json.dumps(signed, ensure_ascii=False, indent=1) + "\n"
 
@@ -136,23 +136,23 @@ def load_gate(path: str | Path) -> GateFile:
 
 
 def gate_given(gate: GateFile | str | Path) -> GateFile:
-    """A gate, which may be given by its file."""
+    """A gate, from its file's path or as it is."""
     return gate if isinstance(gate, GateFile) else load_gate(gate)
 
 
 def written_threshold(value: float, below: bool) -> float | str:
-    """A threshold as a file holds it: JSON knows no infinity, so past every score it is `never` or `always`."""
+    """A threshold as a file stores it: a number, or `never` or `always`, since JSON has no infinity."""
     if np.isfinite(value):
         return float(value)
     return "always" if (value > 0) == below else "never"
 
 
 ENDS = ("never", "always")
-"""In place of a threshold: past every score."""
+"""What a file stores for a threshold beyond every score."""
 
 
 def _threshold(given: Any, place: str) -> float | str:
-    """A threshold as it is written."""
+    """A threshold of a file, checked: a number, `never` or `always`."""
     number = of_kind(float, given)
     if (number is None or np.isinf(number)) and given not in ENDS:
         raise InvalidError(f"`{place}` is {quote(given)}; it takes a number, `never` or `always`")
@@ -175,7 +175,7 @@ def _input(given: Any, place: str) -> GateInput:
 
 @dataclass(frozen=True)
 class _Tuned(Rows):
-    """The examples that a threshold was chosen on; `folds`: by scores out of so many."""
+    """The examples that a threshold was chosen on; `folds`: how many folds the scores were out of, if any."""
 
     folds: int | None = setting(None, low=2)
 
@@ -202,14 +202,14 @@ class _GateDocument(Checked):
 
     @property
     def limit(self) -> float:
-        """The threshold as a number."""
+        """The threshold as a number, which may be infinite."""
         if isinstance(self.threshold, float):
             return self.threshold
         return float("inf") if (self.threshold == "always") == (self.direction == "below") else -float("inf")
 
 
 def gate_of(document: Mapping[str, Any], path: str) -> GateFile:
-    """A gate from its document; `path` is its name in messages."""
+    """A gate from its document; messages call it `path`."""
     if document.get("format") != FORMAT:
         raise FormatError(f"`{path}` is not a gate file; write one with `thinkback fit-gate`")
     kind, version = document.get("kind"), document.get("version")

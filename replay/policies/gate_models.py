@@ -19,11 +19,11 @@ TREES, DEPTH, RATE, LEAF, THREADS = 50, 3, 0.1, 10, 1
 
 @dataclass(frozen=True)
 class _GateModel:
-    """A kind of models, which are plain data.
+    """A kind of model that a gate file may hold, as plain data.
 
-    `version`: of its files. `scores` (N,) are of a model and values (N, F), NaN where a value is. `check` gives a
-    model of a file, of checked fields alone, and how many columns it reads. `fit` makes a model of rows (N, F), labels
-    0 or 1, weights (N,) and a seed, and its scores are probabilities of a repair; None: there is nothing to fit, and it
+    `version`: of its files. `scores` (N,) are of a model and values (N, F), NaN where a value is. `check` gives a model
+    of a file, of checked fields alone, and how many columns it reads. `fit` makes a model of rows (N, F), labels 0 or
+    1, weights (N,) and a seed, and its scores are probabilities of a repair; None: there is nothing to fit, and it
     takes one logged score as it is.
     """
 
@@ -81,7 +81,7 @@ def _logistic(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
 
 
 def _single_precision(values: np.ndarray) -> np.ndarray:
-    """Inputs of trees, which compare in single precision: what is past its range becomes its largest number."""
+    """Inputs in single precision, in which trees compare; a number past its range becomes the largest."""
     largest = np.finfo(np.float32).max
     return np.clip(values, -largest, largest).astype(np.float32)
 
@@ -103,7 +103,7 @@ def import_xgboost(what: str, wrote: Sequence[int] = ()) -> ModuleType:
 
 
 def _trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
-    """Probability (N,) of each row by a model in XGBoost's own JSON."""
+    """The probability (N,) that boosted trees, in XGBoost's own JSON, give each row."""
     booster = import_xgboost("a gate of kind `trees`", model["version"]).Booster({"nthread": 1})
     booster.load_model(bytearray(json.dumps(model), "utf-8"))
     scores = booster.inplace_predict(_single_precision(values)).astype(np.float64)
@@ -117,7 +117,7 @@ def _sigmoid(margin: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _AsLogged:
-    """The model of a gate that takes one score as it is: nothing."""
+    """The empty model of a gate whose score is its one logged input."""
 
 
 def _check_as_logged(model: Any, place: str) -> tuple[dict[str, Any], int]:

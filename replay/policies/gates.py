@@ -1,4 +1,4 @@
-"""When to intervene: a gate reads signals of the base's outcome and says on which examples it fires.
+"""Gates: when to intervene, decided by signals of the base's outcome on each example.
 
 A gate is one `Threshold`, a signal with the value from which it fires, or `AnyOf` or `AllOf` of several gates. All
 three say which thresholds they hold, what they need of a log, and where they fire.
@@ -26,7 +26,7 @@ from toolkit.settings import Checked, check, from_table, is_list, of_kind, setti
 
 SOURCES = ("verifier", "feature", "file", "signal")
 ALL = "all"
-"""The word that stands for every distinct value of the signal as threshold."""
+"""The threshold that stands for every distinct value of the signal."""
 MOST_QUANTILES = 200
 SEVERAL = 'a number, { quantiles = 10 } or "all", and in a policy file a list of numbers'
 SWEPT = 'Several thresholds are a list of numbers in a policy file; in Python a gate each, {"quantiles": 10} or "all"'
@@ -37,13 +37,13 @@ Signals = Mapping["Threshold", Signal]
 
 @dataclass(frozen=True)
 class _Quantiles(Checked):
-    """The thresholds that act on 0, 1/n, 2/n … of the examples, as near as ties allow."""
+    """Thresholds that make the gate fire on 0, 1/n, 2/n … of the examples, as near as ties allow."""
 
     quantiles: int = setting(low=2, high=MOST_QUANTILES)
 
 
 def _gate_file_from(value: object, place: str = "file") -> GateFile | None:
-    """A gate file from its path, or as it is; None where none is given."""
+    """The gate file at a path, or as it is; None where none is named."""
     if value is None or isinstance(value, GateFile):
         return value
     if not isinstance(value, str | Path):
@@ -52,45 +52,45 @@ def _gate_file_from(value: object, place: str = "file") -> GateFile | None:
 
 
 class Gate(ClassFacts, ABC):
-    """A gate: one threshold, or several together."""
+    """A gate: one threshold on a signal, or several combined."""
 
     says: ClassVar[str] = "it holds"
-    """The condition under which it fires, in words."""
+    """The condition under which the gate fires, in words."""
 
     @abstractmethod
     def thresholds(self) -> Iterator[Threshold]:
-        """Every threshold that it holds."""
+        """The thresholds that the gate consists of."""
 
     @abstractmethod
     def shape(self) -> object:
-        """The gate without its thresholds' values: gates that share it make the same calls."""
+        """The gate with its thresholds' values removed: gates of equal shape read the same, and make the same calls."""
 
     @abstractmethod
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Masks (E,) of the examples on which it fires, and on which it cannot be read."""
+        """Masks (E,) of the examples on which the gate fires, and of those on which it cannot be read."""
 
     @abstractmethod
     def record(self) -> dict[str, Any]:
         """The gate as plain data."""
 
     def needs(self, slices: Collection[str]) -> Needs:
-        """Needs of the gate for a base whose chosen trace is in one of the slices."""
+        """What the gate reads of a log, for a base whose chosen trace is in one of the slices."""
         return together(one.needs(slices) for each in self.thresholds() for one in each.inputs) | Needs(
             example_columns=frozenset(["question"] if any(each.file for each in self.thresholds()) else [])
         )
 
     def read(self, block: LogBlock, path: PolicyPath) -> Signals:
-        """Every signal that it reads of a base's path, by threshold without value."""
+        """The signals that the gate reads on a base's path, by threshold without its value."""
         return {key: key.signal_on(block, path) for key in (one.unset() for one in self.thresholds())}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold(Gate):
-    """One signal and its threshold: fires where it is below `below`, or at least `at_least`.
+    """A gate of one signal: it fires where the signal is below `below`, or at least `at_least`.
 
     Give exactly one of `verifier`, `feature`, `file` and `signal`. `fraction` belongs to the signal `near_limit`,
-    `tokens` to `suffix_logprob`. A gate file brings its own threshold. `reuse` allows a gate file on the questions
-    that it was fitted or tuned on, and marks the result.
+    `tokens` to `suffix_logprob`. A gate file brings its own threshold. `reuse` allows a gate file on the questions that
+    it was fitted or tuned on, and marks the result.
     """
 
     verifier: str | None = setting(None, what="a name")
@@ -129,7 +129,7 @@ class Threshold(Gate):
 
     @property
     def value(self) -> float | str | _Quantiles:
-        """The number (or what stands for several) that is given."""
+        """The threshold as given: a number, or what stands for several numbers."""
         return self.below if self.below is not None else self.at_least  # type: ignore[return-value]
 
     @property
@@ -138,12 +138,12 @@ class Threshold(Gate):
 
     @property
     def several(self) -> bool:
-        """Whether several thresholds stand in the place of one, which only the log tells."""
+        """Whether the value stands for several thresholds, which only the log tells."""
         return of_kind(float, self.value) is None
 
     @property
     def shares(self) -> int | None:
-        """Into how many equal shares of the examples its thresholds part them; None where it has every one, or one."""
+        """Into how many equal shares of the examples its thresholds divide them; None for one threshold, or for all."""
         return getattr(self.value, "quantiles", None)
 
     @property
@@ -162,7 +162,7 @@ class Threshold(Gate):
         return replace(self, below=float(value)) if self.falling else replace(self, at_least=float(value))
 
     def unset(self) -> Threshold:
-        """The signal without a threshold of its own: what thresholds of one signal share."""
+        """The signal without its threshold, as thresholds of one signal share it."""
         return replace(self, below=None, at_least=0.0, reuse=False)
 
     def thresholds(self) -> Iterator[Threshold]:
@@ -172,12 +172,12 @@ class Threshold(Gate):
         return self.unset()
 
     def require(self, contents: Contents, slices: Collection[str]) -> None:
-        """Raise ThinkbackError where the log lacks what it reads on some slices."""
+        """Raise ThinkbackError where the log lacks the gate's inputs on one of the slices."""
         for one in self.inputs if self.file is None else ():
             one.require(contents, slices, "the gate")
 
     def signal_on(self, block: LogBlock, path: PolicyPath) -> Signal:
-        """Its signal on the chosen traces of a path."""
+        """The gate's signal on the chosen traces of a path."""
         signals = [one.read(block, path) for one in self.inputs]
         if self.file is None:
             return signals[0]
@@ -185,7 +185,7 @@ class Threshold(Gate):
         return Signal(self.file.probabilities(values), union(signal.calls for signal in signals))
 
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Masks of the examples past the threshold, and of those without a signal.
+        """Masks (E,) of the examples past the threshold, and of those on which the gate cannot be read.
 
         One that is not logged fires where the base's prediction is null, and cannot be read elsewhere.
         """
@@ -220,7 +220,7 @@ class Threshold(Gate):
 
 
 def _threshold(value: Any, key: str) -> float | str | _Quantiles:
-    """A threshold as it is, or what stands for several."""
+    """A threshold of a table: a number, or what stands for several numbers."""
     number = of_kind(float, value)
     if number is not None:
         return float(number)
@@ -234,7 +234,7 @@ def _threshold(value: Any, key: str) -> float | str | _Quantiles:
 
 @dataclass(frozen=True)
 class _Combined(Gate):
-    """Several gates; all are read and paid."""
+    """A gate of several gates, all of which are read and paid."""
 
     gates: tuple[Gate, ...]
     key: ClassVar[str]
@@ -258,7 +258,7 @@ class _Combined(Gate):
         return type(self), tuple(gate.shape() for gate in self.gates)
 
     def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Its gates together; it cannot be read where one of them cannot."""
+        """Masks (E,) of the examples on which the gates together fire, and of those where one cannot be read."""
         results = [gate.fires(signals, null_answer) for gate in self.gates]
         return self.join.reduce([on for on, _ in results]), np.logical_or.reduce([missing for _, missing in results])
 
@@ -267,18 +267,18 @@ class _Combined(Gate):
 
 
 class AnyOf(_Combined, key="any", says="one of them holds", join=np.logical_or):
-    """Fires where one of its gates does; all are read and paid."""
+    """A gate that fires where one of its gates does; all are read and paid."""
 
 
 class AllOf(_Combined, key="all", says="all of them hold", join=np.logical_and):
-    """Fires where all of its gates do; all are read and paid."""
+    """A gate that fires where all of its gates do; all are read and paid."""
 
 
 COMBINED: Mapping[str, type[_Combined]] = {one.key: one for one in (AnyOf, AllOf)}
 
 
 def gate_from(table: object, place: str = "gate") -> Gate:
-    """A gate as it is, or from its table."""
+    """A gate from its table, or as it is."""
     if isinstance(table, Gate):
         return table
     if not isinstance(table, Mapping):

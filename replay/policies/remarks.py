@@ -1,4 +1,4 @@
-"""What policies tell of a block beside their outcomes: remarks, and the verifications that they may pay.
+"""What a policy gives on a block beside its outcome: remarks for notes, and the verifications that it may pay.
 
 Remarks are counts by kind and subject, which add up over blocks and become notes at the end.
 """
@@ -14,12 +14,12 @@ from replay.sampling.unscored import PARTIAL, Unscored
 from toolkit.notes import Note, Severity
 
 Counts = Mapping[str, int]
-"""Subject, such as a verifier's name, to how often it was remarked on."""
+"""Subject of a remark, such as a verifier's name -> how often it was remarked on."""
 
 
 @dataclass(frozen=True)
 class RemarkKind:
-    """A kind of remark: its code and severity, and how it is said of all its subjects together.
+    """A kind of remark: its code and severity, and how its note is worded from all subjects together.
 
     `says` gives the sentences of a run, from the counts by subject and the `facts`. `about_policies`: whether subjects
     are policies. Kinds are equal by value: those of parts of a run add up.
@@ -47,7 +47,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class Payable:
-    """Verifications that a policy may pay: of the `traces` (E, T) bool of a slice, by a verifier.
+    """Verifications that a policy may pay: those of the `traces` (E, T) of a slice, by one verifier.
 
     `unscored`: what becomes of valid ones among them without a score.
     """

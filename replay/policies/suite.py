@@ -21,22 +21,22 @@ from toolkit.show.tables.html import listing
 Table = dict[str, Any]
 
 FEWEST_VOTES = 3
-"""Traces of a pool from which on its answers are put to the vote."""
+"""The fewest traces of a pool whose answers are put to the vote."""
 CONFIDENCES = (0.8, 0.95)
 WINDOWS = (2, 4, 8)
 PATIENCE = (1, 2)
 ORDERS = 20
-"""Seeded orders over which policies are means that have no exact mean over all."""
+"""How many seeded orders a policy is averaged over if there is no exact mean over all."""
 MOST_GROUPS = 20
 MOST_CASCADES = 12
-"""Pairs of pools with a score; of more than one score each has one, where there would be more."""
+"""The most cascades with every score; where there would be more, each pair of pools has one score."""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """`text`: the policy file. `where`: the examples to report, where the log has a test split; `by`: the column of
-    examples that gets a table for each of its values. `left_out`: what the log cannot answer, and why; `skipped`:
-    answers without a score that policies go on without.
+    """A standard suite. `text`: the policy file. `where`: the examples to report, where the log has a test split; `by`:
+    the column of examples with a table for each of its values. `left_out`: what the log cannot answer, and why;
+    `skipped`: the answers without a score that policies go on without.
     """
 
     text: str
@@ -105,7 +105,7 @@ def _quoted(condition: str) -> str:
 
 
 def _of(facts: Facts, pool: Pool, what: str, traces: int, **more: Any) -> Table:
-    """A policy of so many traces of a pool."""
+    """The table of a policy that draws `traces` traces of a pool; `what` begins its name."""
     return {"name": facts.called(pool, what), **_sample(pool, traces, **more)}
 
 
@@ -114,7 +114,7 @@ def _sample(pool: Pool, traces: int, **more: Any) -> Table:
 
 
 def _over_all(pool: Pool) -> Table:
-    """The key that makes a vote its exact mean over all orders, where the pool has others."""
+    """The key that makes a vote its exact mean over all orders; empty for a pool with one order."""
     return {} if pool.whole else {"expected": True}
 
 
@@ -131,7 +131,7 @@ def _named(name: str, table: Mapping[str, Any]) -> Table:
 
 
 def _singles(facts: Facts) -> Iterator[Table]:
-    """One attempt of each pool; of several that stand for each other, their exact mean."""
+    """Policies of one attempt, one for each pool; where traces stand for each other, their exact mean."""
     for pool in facts.pools:
         if pool.size == 1 or pool.whole or pool.positioned:
             yield _named(facts.called(pool, "first"), _one(pool))
@@ -161,7 +161,9 @@ def _scored(facts: Facts) -> Iterator[Table]:
 
 
 def _guessed(facts: Facts) -> Iterator[Table]:
-    """The last guess of each question, and the first that is sure enough, once and twice in a row."""
+    """Policies that answer an unfolding question: with the last guess, or the first that is sure enough, once
+    or twice.
+    """
     for pool in facts.pools:
         if pool.positioned:
             last = {"kind": "sample", "pool": pool.name, "select": "last"}
@@ -187,7 +189,7 @@ def _by_verifier(facts: Facts, pool: Pool, scores: ScoreRange) -> Iterator[Table
 
 
 def _gated(facts: Facts) -> Iterator[Table]:
-    """Policies from one attempt to a vote, or to a revision, where a signal of the attempt is doubtful."""
+    """Policies that go from one attempt to a vote, or to a revision, where a signal doubts the attempt."""
     steps = [
         (base, facts.called(pool, f"majority@{pool.size}"), _vote(pool, pool.size))
         for pool in facts.voting(FEWEST_VOTES)
@@ -203,11 +205,11 @@ def _gated(facts: Facts) -> Iterator[Table]:
 
 
 def _cascades(facts: Facts, left_out: list[str]) -> Iterator[Table]:
-    """Policies from one attempt of a pool to another pool where a score or log-probability of the attempt is low.
+    """Policies that go from one attempt of a pool to another pool where a score or log-probability of it is low.
 
     The second pool votes where it can and the first has one trace, else it gives one attempt. Where tokens are one
-    currency, or there are prices, the second costs more. Many pairs have one signal each; what is left out is a line
-    of `left_out`.
+    currency, or there are prices, the second costs more. Many pairs have one signal each; what is left out is a line of
+    `left_out`.
     """
     voting = {pool.name for pool in facts.voting(FEWEST_VOTES)}
     sweeps = []
@@ -263,11 +265,11 @@ def _oracles(facts: Facts) -> Iterator[Table]:
 
 
 STABLE = (2, 3)
-"""Rounds with one leader after which policies of the suite end a hop."""
+"""For how many rounds a leader must stay in front for policies of the suite to end a hop."""
 
 
 def _ranked(facts: Facts) -> Iterator[Table]:
-    """Rankings of the documents of rounds; of a pool that explored by rewarded scores its own alone."""
+    """Policies that rank the documents of rounds; a pool explored by rewarded scores has that ranking alone."""
     for pool in facts.rounds:
         if pool.explored:
             rankings: dict[str, Table] = {"as it explored": dict(pool.explored)}
@@ -290,11 +292,11 @@ def _of_rounds(facts: Facts, pool: RoundsPool, name: str, keys: Table) -> Table:
 
 
 CONFIDENT = (0.5, 0.6, 0.7, 0.8, 0.9)
-"""Confidences from which policies of the suite count a refutation."""
+"""The lowest confidences with which policies of the suite count a refutation."""
 
 
 def _buzzes(facts: Facts) -> Iterator[Table]:
-    """When to act on the texts of a pool of checks: at the first refutation, at a sure one, at a second one."""
+    """Policies that act on a pool of checks: at the first refutation, at a sure one, or at a second one."""
     for pool, rounds in facts.checks.items():
         before = "" if len(facts.checks) == 1 else f"{pool}: "
         asks: Table = {"kind": "buzz", "pool": pool, "on_missing": "use_available"}
@@ -308,12 +310,12 @@ def _buzzes(facts: Facts) -> Iterator[Table]:
 
 
 def _powers(most: int) -> list[int]:
-    """2, 4, 8 … below a pool's size, and the size."""
+    """The powers of two from 2 up to below `most`, and `most` itself."""
     return [2**k for k in range(1, most.bit_length()) if 2**k < most] + [most]
 
 
 def as_toml(table: Table) -> str:
-    """A policy of a file, from its keys."""
+    """A policy of a file as TOML, from its keys."""
     return "\n".join(["[[policy]]", *(f"{key} = {_value(value)}" for key, value in table.items())])
 
 

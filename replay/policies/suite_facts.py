@@ -1,4 +1,6 @@
-"""What the standard suite asks of a log: how many traces and rounds pools have, who scored them, which signals."""
+"""What the standard suite reads of a log: how many traces and rounds pools have, who scored them, which signals there
+are.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ MIN_SHARE = 0.95
 DIGITS = 3
 MOST_NAMED = 3
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
-"""Shares of the guesses below the scores at which a policy of the suite answers; of the examples on which its cascades
-go on to another pool.
+"""Shares of the guesses that score below the thresholds of the suite, and of the examples on which its cascades
+go on.
 """
 SHARES = (0.1, 0.25, 0.5)
 """Shares of the examples on which the gates of the suite fire."""
@@ -30,7 +32,7 @@ SHARES = (0.1, 0.25, 0.5)
 
 @dataclass(frozen=True)
 class ScoreRange:
-    """A verifier that scored a pool, and the range of its scores; `gaps`: whether it did not score every answer."""
+    """A verifier that scored a pool, with the range of its scores; `gaps`: whether some answers have no score."""
 
     verifier: str
     lowest: float
@@ -40,7 +42,7 @@ class ScoreRange:
 
 @dataclass(frozen=True)
 class _DoubtSignal:
-    """A signal of first attempts that is doubtful where it is low, or, of yes and no, where it is yes."""
+    """A signal of first attempts that tells of doubt: where it is low or, if it is yes or no, where it is yes."""
 
     source: str
     name: str
@@ -48,11 +50,11 @@ class _DoubtSignal:
 
     @property
     def label(self) -> str:
-        """The doubtful values, as a name of a policy says them."""
+        """The doubtful values, as a policy's name has them."""
         return f"{self.name} is low" if self.quantiles is not None else self.name
 
     def gate(self, shares: Sequence[float] = SHARES) -> dict[str, Any]:
-        """The gate's table: thresholds below which it fires on these shares of the examples."""
+        """The table of a gate that fires on these shares of the examples, where the signal is most doubtful."""
         if self.quantiles is None:
             return {self.source: self.name, "at_least": 1}
         values = list(dict.fromkeys(float(f"{self.quantiles[share]:.{DIGITS}g}") for share in shares))
@@ -61,8 +63,8 @@ class _DoubtSignal:
 
 @dataclass(frozen=True)
 class GuessScores:
-    """Scores of guesses while a question unfolds: the key of the stop `at_least` that reads them, of what name, and
-    values of them at which a policy may answer.
+    """The scores of guesses on an unfolding question: the key and the name by which the stop `at_least` reads them, and
+    the values at which policies answer.
     """
 
     key: str
@@ -95,8 +97,8 @@ class Pool:
 
 @dataclass(frozen=True)
 class RoundsPool:
-    """A pool of retrieval rounds: how many the hops of 95 % of the examples have, whether first-stage ranks are
-    logged, and the keys of the ranking by which it explored, if it was not by relevance.
+    """A pool of retrieval rounds: how many rounds the hops of 95 % of the examples have, whether first-stage ranks are
+    logged, and the keys of the ranking by which it explored, if that was not by relevance.
     """
 
     name: str
@@ -107,7 +109,7 @@ class RoundsPool:
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts of a log for the suite. `left_out`: what it leaves out, and why, for people; `skipped`: what it goes on
+    """What the suite has read of a log. `left_out`: what it leaves out, and why; `skipped`: what policies go on
     without.
     """
 
@@ -121,18 +123,22 @@ class Facts:
     priced: bool = False
 
     def voting(self, fewest: int) -> list[Pool]:
-        """Pools whose answers can be put to the vote: guesses with a position are no samples of one question."""
+        """The pools with at least `fewest` traces whose answers can be put to the vote, which guesses with a position
+        cannot.
+        """
         return [pool for pool in self.pools if pool.size >= fewest and not (pool.opaque or pool.positioned)]
 
     def called(self, pool: Pool, what: str) -> str:
-        """A policy's name: without the pool's where no other pool has as many traces to choose from."""
+        """The name of a policy: `what`, and the pool's name if another pool has as many traces."""
         if what == "first":
             return pool.name
         alone = sum(one.size > 1 for one in self.pools) == 1
         return what if alone else f"{pool.name}: {what}"
 
     def dearer(self, second: Pool, traces: int, first: Pool) -> bool:
-        """Whether so many traces of a pool may cost more than one of the first; tokens of other models may."""
+        """Whether `traces` traces of the pool `second` may cost more than one of `first`; tokens of other models always
+        may.
+        """
         known = first.paid is not None and second.paid is not None and (self.priced or first.models == second.models)
         return not known or traces * (second.paid or 0.0) > (first.paid or 0.0)
 
@@ -142,12 +148,12 @@ class Facts:
         return "split" in self.columns and bool((self.columns["split"] == "test").all())
 
     def values(self, column: str) -> int:
-        """Number of values of a column of examples; 0 where there is none."""
+        """How many values a column of examples has; 0 where there is no such column."""
         return self.columns[column].drop_nulls().n_unique() if column in self.columns else 0
 
 
 def read_facts(log: Log, contents: Contents, where: str | None = None, prices: Prices | None = None) -> Facts:
-    """A few scans over counts, scores and signals of the examples to report; texts are not read.
+    """What the suite reads of a log, by a few scans over counts, scores and signals of the examples to report.
 
     With `prices` what a trace costs is money, else tokens.
 
@@ -199,7 +205,7 @@ def read_facts(log: Log, contents: Contents, where: str | None = None, prices: P
 
 
 def _checks(log: Log, contents: Contents) -> dict[str, int]:
-    """The pools of checks, with the most rounds that a claim has."""
+    """Pool of checks -> the most rounds that a claim has in it."""
     if not contents.rows(CHECKS):
         return {}
     rounds = log.scan(CHECKS, ["pool", "round"]).group_by("pool").agg(pl.col("round").max() + 1).sort("pool")
@@ -207,7 +213,7 @@ def _checks(log: Log, contents: Contents) -> dict[str, int]:
 
 
 def _rounds(log: Log, contents: Contents, examples: pl.DataFrame) -> tuple[tuple[RoundsPool, ...], list[str]]:
-    """The pools of rounds that 95 % of the examples have; a line for each other one."""
+    """The pools of rounds that 95 % of the examples have, and a line for each pool left out."""
     if not contents.rows(ROUNDS):
         return (), []
     rows = log.scan(ROUNDS, ["example_id", "pool", "hop"]).join(examples.lazy(), on="example_id", how="semi")
@@ -234,8 +240,8 @@ def _trace_columns(contents: Contents) -> list[str]:
 
 
 def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict[str, int], frozenset[str], list[str]]:
-    """Numbers of traces that 95 % of a pool's examples have; the pools where some have more or fewer, and a line
-    for each with more.
+    """How many traces 95 % of each pool's examples have; the pools where others have more or fewer; a line for each
+    pool with more.
     """
     counts = traces.group_by("pool", "example_id").agg(traces=pl.len())
     least = pl.col("traces").quantile(1 - MIN_SHARE, "lower").cast(pl.Int64)
@@ -256,7 +262,7 @@ def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict
 
 
 def _longer(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame, sizes: pl.DataFrame) -> dict[str, str]:
-    """Advice by pool where some data sets have more of its traces than the others."""
+    """Pool -> a line of advice, where some data sets have more of its traces than others."""
     least = pl.col("traces").quantile(1 - MIN_SHARE, "lower").cast(pl.Int64)
     whose = counts.join(examples.lazy().select("example_id", "dataset"), on="example_id").drop_nulls("dataset")
     dataset_sizes = collect(whose.group_by("pool", "dataset").agg(own=least), log).join(
@@ -276,8 +282,8 @@ def _longer(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame, sizes: pl.Da
 def _scores(
     log: Log, contents: Contents, traces: pl.LazyFrame, sizes: Mapping[str, int]
 ) -> tuple[dict[str, list[ScoreRange]], list[str], list[str]]:
-    """Verifiers by pool that scored 95 % of its answers, or every answer of 95 % of its examples; a line for each other
-    one, and one for each that did not score all.
+    """Pool -> the verifiers that scored 95 % of its answers, or every answer of 95 % of its examples; a line for each
+    other verifier, and one for each that skipped answers.
     """
     if not contents.verifiers:
         return {}, [], []
@@ -321,7 +327,7 @@ def _scores(
 def _guesses(
     log: Log, contents: Contents, traces: pl.LazyFrame, scores: Mapping[str, list[ScoreRange]]
 ) -> dict[str, list[GuessScores]]:
-    """Scores of guesses by pool with positions: those of its verifiers, else their log-probabilities."""
+    """Pool with positions -> the scores of its guesses: those of its verifiers, else their log-probabilities."""
     guesses = traces.filter(pl.col("pool").is_in(sorted(contents.positioned)))
     by_pool: dict[str, list[GuessScores]] = {}
     for pool in sorted(contents.positioned):
@@ -338,14 +344,14 @@ def _guesses(
 
 
 def _levels(log: Log, rows: pl.LazyFrame, column: str) -> tuple[float, ...]:
-    """Values of a column that these shares of its rows do not reach, each once; none where no row has one."""
+    """The values of a column below which the shares `LEVELS` of its rows lie, each value once; empty without any."""
     named = [pl.col(column).quantile(share, "higher").alias(f"{share}") for share in LEVELS]
     values = collect(rows.select(named), log).row(0)
     return tuple(dict.fromkeys(float(f"{value:.{DIGITS}g}") for value in values if value is not None))
 
 
 def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, list[_DoubtSignal]]:
-    """Signals by pool: those of sample 0 that differ between examples."""
+    """Pool -> the signals of its first traces that differ between examples."""
     first = traces.filter(pl.col("sample_index") == 0)
     yes_or_no = {
         "truncated": (pl.col("finish_reason") == "length", "finish_reason"),
@@ -371,7 +377,9 @@ def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, li
 
 
 def _doubts(log: Log, contents: Contents, traces: pl.LazyFrame) -> tuple[dict[str, list[_DoubtSignal]], list[str]]:
-    """Verifiers by pool whose scores of sample 0 differ, where every such answer has one; a line for each other one."""
+    """Pool -> the verifiers whose scores of first traces differ, if every such answer has one; a line for each other
+    verifier.
+    """
     valid = pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque))
     first = traces.filter((pl.col("sample_index") == 0) & valid).select("trace_id", "pool")
     scores = log.scan("verifications", ["trace_id", "verifier", "score"]).drop_nulls("score")
@@ -393,7 +401,9 @@ def _doubts(log: Log, contents: Contents, traces: pl.LazyFrame) -> tuple[dict[st
 def _writers(
     log: Log, traces: pl.LazyFrame, prices: Prices | None
 ) -> tuple[dict[str, frozenset[str]], dict[str, float]]:
-    """Models by pool, and the mean cost of a trace where it is known: money with prices, else tokens."""
+    """Pool -> the models that wrote it; pool -> the mean cost of a trace if known, in money with prices, else in
+    tokens.
+    """
     there = traces.collect_schema().names()
     read, written = (pl.col(name) if name in there else pl.lit(None, pl.Int64) for name in OF_TRACES[-2:])
     cost = pl.coalesce(read + written, written).cast(pl.Float64) if prices is None else prices.expr("model")

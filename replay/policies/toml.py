@@ -40,8 +40,8 @@ MOST_POLICIES = 20_000
 
 @dataclass(frozen=True)
 class PolicyFile:
-    """Policies in the order of the file, and what the file sets for the whole run; of a standard suite also which
-    examples it reports, the columns of its groups, and what it leaves out.
+    """The policies of a file in its order, and its settings for the whole run. A standard suite also sets which
+    examples are reported and the columns of their groups, and says what it leaves out.
     """
 
     policies: tuple[Policy, ...]
@@ -125,7 +125,7 @@ def _only_policies(items: Iterable[Any]) -> tuple[Policy, ...]:
 
 
 def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
-    """The policies of a run. Raises where two share a name, or `against` names none of them."""
+    """The policies of a run. Raises where two have one name, or where `against` names none of them."""
     names = [p.name for p in policies]
     if not names:
         raise RequiredError("there is no policy to replay")
@@ -144,7 +144,7 @@ def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
 
 
 def _check_labels(policies: Sequence[Policy]) -> None:
-    """Raise where tables and figures would call two policies, or sweeps, the same."""
+    """Raise where two policies, or two sweeps, would have the same name in tables and figures."""
     owners: dict[str, str] = {}
     for sweep, label in dict.fromkeys((policy.sweep, policy.label or policy.sweep) for policy in policies):
         if label in owners:
@@ -153,12 +153,13 @@ def _check_labels(policies: Sequence[Policy]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A number of the file as an ordinary float, once it is spelt in names."""
+    """A number of a file as an ordinary float, once names have been made of its spelling."""
     return float(value) if isinstance(value, LiteralFloat) else value
 
 
 def _expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, Any], ...], int]]:
-    """The policies that one table stands for, each as a table without lists, its keys and values, and how many.
+    """The policies that a table with lists stands for: each as a table without lists, its keys and values, and their
+    number.
 
     The name of each gets `[key=value, ...]` in the order written, inner keys with dots. Raises when a sweep makes more
     than MOST_POLICIES policies, saying how large it is.
@@ -206,7 +207,8 @@ def _literal_text(value: object) -> str:
 
 
 def _swept(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
-    """The lists in place of values, by the keys on the way to each; in gates of several the place, from 0, is a key.
+    """The lists in place of single values, each with the keys on the way to it; for gates of several a key is a place,
+    from 0.
 
     Where the value of a policy's key is a list by nature, a list of lists is the sweep.
     """
@@ -230,7 +232,7 @@ def _put(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 
 def _copied(value: Any, leaf: Callable[[Any], Any] = lambda inner: inner) -> Any:
-    """A copy of a document's tables and lists, with `leaf` of what they hold."""
+    """A copy of tables and lists, with `leaf` applied to every value in them."""
     if isinstance(value, Mapping):
         return {key: _copied(inner, leaf) for key, inner in value.items()}
     return [_copied(inner, leaf) for inner in value] if isinstance(value, list) else leaf(value)

@@ -1,4 +1,4 @@
-"""Early abandoning: a trace is scored after its first tokens, and abandoned where its score is low."""
+"""Early abandoning: a policy scores a trace after its first tokens, and abandons it where the score is low."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMED_TOKENS = re.compile(r".*@(\d+)")
 
 @dataclass(frozen=True)
 class Abandonment:
-    """Masks of the traces of a pool under early abandoning, bool (E, T) each.
+    """Which traces of a pool are checked and abandoned early: masks, bool (E, T) each.
 
     `checked`: still running after so many tokens, and scored there. `abandoned`: scored too low. Where the log does not
     tell, a trace counts as abandoned: `uncounted` ones have no number of tokens, `unchecked` ones no score.
@@ -29,7 +29,7 @@ class Abandonment:
 
 @dataclass(frozen=True)
 class Abandon:
-    """A trace that is still running after `tokens` is scored by `verifier`, and abandoned below `below`."""
+    """Early abandoning: `verifier` scores a trace still running after `tokens`, and below `below` it ends there."""
 
     verifier: str = setting(what="the name of a verifier that scored traces after their first tokens")
     tokens: int = setting(low=1)
@@ -45,7 +45,7 @@ class Abandon:
             )
 
     def decide(self, there: np.ndarray, tokens: np.ndarray, score: np.ndarray) -> Abandonment:
-        """Abandonment of the traces `there`, from the `tokens` that each wrote and its score; (E, T), NaN: null."""
+        """Which of the traces `there` are abandoned, by the `tokens` and the score of each; (E, T), NaN: null."""
         uncounted = there & np.isnan(tokens)
         checked = there & (tokens > self.tokens)
         unchecked = checked & np.isnan(score)

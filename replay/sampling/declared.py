@@ -1,4 +1,4 @@
-"""What stopping rules and selects share: their parameters, what they declare that they read, and a view of just that.
+"""The common part of stopping rules and selects: parameters, the names that they declare to read, a view of just these.
 
 A rule is a frozen dataclass whose fields are its parameters. A shipped one may have a base class, `StopRule` or
 `Select`, which says more of it than a user's rule can; `WrappedRule` puts a class without one, shipped or not, into
@@ -20,7 +20,7 @@ from toolkit.errors import InvalidError, RuleError, UnknownError, errors_begin, 
 from toolkit.settings import check
 
 FEATURE, EXAMPLE, SIGNAL = "features:", "examples:", "signals:"
-"""Prefixes of the names of columns of these tables, and of signals of traces, in what a rule declares."""
+"""Prefixes of what a rule declares to read: a column of features, a column of examples, a signal of traces."""
 
 READS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("step", "traces", "valid", "tokens"), frozenset()),
@@ -33,11 +33,11 @@ READS: Mapping[str, frozenset[str]] = {
         frozenset({VOTES, SCORES}),
     ),
 }
-"""Declarations that each statistic needs."""
+"""Statistic -> what a rule must declare to read it."""
 
 
 def _names_read(reads: Any, rule: str) -> frozenset[str]:
-    """Names that a user's rule declares, one or several; `rule` is its name in messages."""
+    """The names that a user's rule declares to read, given as one or several; `rule` is its name in messages."""
     if not isinstance(reads, str | Collection):
         raise InvalidError(f"{rule}: `reads` is {quote(reads)}; it takes a list of names")
     names = frozenset([reads] if isinstance(reads, str) else reads)
@@ -51,12 +51,12 @@ def _names_read(reads: Any, rule: str) -> frozenset[str]:
 
 
 def columns_read(reads: Collection[str], kind: str) -> frozenset[str]:
-    """The columns of one table, FEATURE or EXAMPLE, among what a rule reads."""
+    """The columns of one kind, FEATURE or EXAMPLE, that a rule declares to read."""
     return frozenset(name.removeprefix(kind) for name in reads if name.startswith(kind))
 
 
 class DeclaredPrefix:
-    """A `Prefix` that shows a rule the statistics of what it says it reads, and refuses the others by name."""
+    """A view of a `Prefix` that gives a rule the statistics it declares, and raises for any other, naming it."""
 
     def __init__(self, seen: Prefix, reads: frozenset[str], rule: str) -> None:
         self._seen, self._reads, self._rule = seen, reads, rule
@@ -99,7 +99,7 @@ class DeclaredPrefix:
 
 
 def likeness(rule: Any) -> Hashable:
-    """The key that equal rules share; one that cannot be hashed, as with a list for a parameter, is like no other."""
+    """A key that equal rules share. A rule that cannot be hashed, as with a list for a parameter, equals no other."""
     try:
         hash(rule)
     except TypeError:
@@ -108,7 +108,7 @@ def likeness(rule: Any) -> Hashable:
 
 
 class ClassFacts:
-    """Facts on a whole class, in its header: `class First(Select, name="first", one_trace=True)`."""
+    """A base that sets class variables in the header: `class First(Select, name="first", one_trace=True)`."""
 
     def __init_subclass__(cls, **facts: Any) -> None:
         for name, fact in facts.items():
@@ -119,14 +119,14 @@ class Rule(ClassFacts, ABC):
     """A stopping rule or a select: a frozen dataclass whose fields are its parameters."""
 
     key: ClassVar[str]
-    """The key of a policy that names it."""
+    """The key of a policy that holds the rule: `stop` or `select`."""
     noun: ClassVar[str]
-    """Its noun in messages."""
+    """The noun for the rule in messages."""
     says: ClassVar[str]
-    """The noun, in messages, for its value on an example and a step."""
+    """The noun in messages for its value at a step of an example."""
     name: ClassVar[str]
     trusted: ClassVar[bool] = False
-    """Whether this very class is known to read what it declares, and not to look ahead; no subclass inherits that."""
+    """Whether this very class is known to read what it declares, and not to look ahead; subclasses are not."""
 
     def __init_subclass__(cls, **facts: Any) -> None:
         super().__init_subclass__(**facts)
@@ -143,12 +143,12 @@ class Rule(ClassFacts, ABC):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names that it reads beside counts: `votes`, `scores`, `features:NAME`, `examples:NAME`."""
+        """The names that the rule reads beside counts: `votes`, `scores`, `features:NAME`, `examples:NAME`."""
         return frozenset({VOTES})
 
     @property
     def counts_votes(self) -> bool:
-        """Whether it counts votes, those for no answer too, where these have one."""
+        """Whether the rule counts votes, and so those for no answer, where a policy has these."""
         return VOTES in self.reads
 
     @property
@@ -157,21 +157,21 @@ class Rule(ClassFacts, ABC):
 
     @property
     def checked(self) -> bool:
-        """Whether it is held to what it declares, and checked for looking ahead at the start of a run."""
+        """Whether a run holds the rule to what it declares, and checks at its start that it does not look ahead."""
         return not vars(type(self)).get("trusted", False)
 
     @property
     def implementation(self) -> Any:
-        """The object that has the methods of the rule."""
+        """The object whose methods the rule calls: itself, or the user's."""
         return self
 
     def visible(self, seen: Prefix) -> Any:
-        """The statistics that it may read."""
+        """The statistics of a prefix that the rule may read."""
         return DeclaredPrefix(seen, self.reads, self.label) if self.checked else seen
 
     @abstractmethod
     def decide(self, seen: Prefix) -> np.ndarray:
-        """Its value for every example and step (E, S); it may depend neither on later steps nor on other examples."""
+        """The rule's value at each step of each example (E, S); later steps and other examples never change it."""
 
     def record(self) -> dict[str, Any]:
         """The rule as plain data."""
@@ -186,7 +186,7 @@ class Rule(ClassFacts, ABC):
 
 @dataclass(frozen=True)
 class WrappedRule(Rule):
-    """A rule without a base class of ours, such as a user's, in the form of those that have one."""
+    """A user's rule, of a class without our base class, in the form of ours."""
 
     rule: Any
 
@@ -207,12 +207,12 @@ class WrappedRule(Rule):
 
     @property
     def declared(self) -> frozenset[str] | None:
-        """Names that it declares; None where it declares nothing."""
+        """The names that the user's rule declares to read; None where it declares nothing."""
         with user_code(self.label):
             reads = getattr(self.rule, "reads", None)
         return None if reads is None else _names_read(reads, self.label)
 
 
 def rule_name(rule: type) -> str:
-    """Name of a shipped rule in policy files."""
+    """The name of a shipped rule in policy files."""
     return rule.name if issubclass(rule, Rule) else rule.__name__

@@ -1,4 +1,4 @@
-"""The shipped orders, selects and stops by name, and how a key of a policy names one, shipped or the user's own.
+"""The shipped orders, selects and stops by name, and how a key of a policy names a rule, shipped or a user's.
 
 A shipped rule is a class: with a base class that says more of it, or a frozen dataclass without one, as users write
 them. A table holds its name and its parameters. What an order and a policy both call by a name, such as `ridge`, is a
@@ -33,14 +33,14 @@ from toolkit.errors import (
 from toolkit.settings import from_table
 
 ORDERS: dict[str, type[Order]] = {order.name: order for order in (Generation, RandomOrder, Surrogate, ByScore)}
-"""An order's parameters are keys of the policy, with the same names."""
+"""Order classes by name; an order's parameters are keys of the policy, with the same names."""
 
 MODULES = ("selects", "stops")
 """Modules of this folder with shipped stops and selects."""
 
 
 def _shipped(methods: Collection[str]) -> dict[str, type]:
-    """The frozen dataclasses of these modules with one of some methods, by their names."""
+    """The frozen dataclasses of the shipped modules that have one of these methods, by name."""
     modules = [import_module(f"replay.sampling.{name}") for name in MODULES]
     rules = (rule for module in modules for rule in vars(module).values() if has_method(rule, methods))
     return {rule_name(rule): rule for rule in rules if "__dataclass_params__" in vars(rule)}
@@ -53,8 +53,9 @@ ORDER_TABLE = 'a table such as { rule = "surrogate", ridge = 0.5 }'
 
 @dataclass(frozen=True)
 class _RuleKey:
-    """A key of a policy that names a rule. `base`: of the rules that say more, `wrapper`: puts others into their form;
-    `methods`: of which a rule has one; `shape`, `example`: what a rule is, and a table of one, in words.
+    """A key of a policy that names a rule, and how its value becomes one. `base`: our base class; `wrapper`: the class
+    that puts other rules into its form; `methods`: a rule has one of these; `shape`, `example`: a rule and its table in
+    words.
     """
 
     base: type[Any]
@@ -65,7 +66,7 @@ class _RuleKey:
     example: str
 
     def rule(self, value: Any, rules: Mapping[str, type] | None = None) -> Any:
-        """A rule as a policy holds it, from its name, its table or itself; `rules` are the user's own by class name."""
+        """The rule from a policy's value: its name, its table or itself; `rules` are the user's by class name."""
         if isinstance(value, self.base):
             return value
         if isinstance(value, str | Mapping):
@@ -109,19 +110,19 @@ SELECT = _RuleKey(
 
 
 def select_given(value: Any, rules: Mapping[str, type] | None = None) -> Select | str:
-    """A select as a policy holds it: the name of a shipped one without parameters, else the rule."""
+    """A select as a policy stores it: the name of a shipped one without parameters, else the rule."""
     rule: Select = SELECT.rule(value, rules)
     return str(rule) if SELECTS.get(str(rule)) is type(rule) and not vars(rule) else rule
 
 
 def select_of(select: Select | str) -> Select:
-    """The select that a policy holds, by its name or itself."""
+    """The select that a policy means, by its name or itself."""
     rule: Select = SELECT.rule(select)
     return rule
 
 
 def with_order_keys(table: Mapping[str, Any], keys: Collection[str]) -> Mapping[str, Any]:
-    """A policy's table in which a table under `order` has given the policy its `keys`, and kept the order's own."""
+    """A policy's table, with the `keys` of its table under `order` moved up to the policy."""
     order = table.get("order")
     if not isinstance(order, Mapping):
         return table
@@ -137,7 +138,7 @@ def with_order_keys(table: Mapping[str, Any], keys: Collection[str]) -> Mapping[
 
 
 def order_given(value: Any, keys: Collection[str]) -> str | Order:
-    """An order as a policy with these keys holds it: a name, or an order with parameters of its own."""
+    """An order as a policy with these keys stores it: a name, or an order with parameters."""
     if not isinstance(value, Order):
         return _known(value, value)
     both = [field for field in fields(value) if field.name in keys]  # type: ignore[arg-type]
@@ -149,7 +150,7 @@ def order_given(value: Any, keys: Collection[str]) -> str | Order:
 
 
 def order_of(order: str | Order, keys: Mapping[str, Any]) -> Order:
-    """The order with its parameters, those that are keys of the policy from there."""
+    """The order with its parameters; those that are keys of the policy come from `keys`."""
     kind = ORDERS[order] if isinstance(order, str) else type(order)
     shared = {name: keys[name] for name in _parameters(kind) if name in keys}
     return kind(**shared) if isinstance(order, str) else replace(order, **shared)  # type: ignore[type-var]

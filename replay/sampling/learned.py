@@ -1,4 +1,4 @@
-"""What a policy may fit on a development split before anything is replayed: the settings, and a place for the result.
+"""What a policy may fit on a development split before a replay: the settings, and a field for the fitted result.
 
 The settings compare and hash; what was fitted does not, so that policies with the same settings share one walk.
 """
@@ -25,7 +25,7 @@ Predictor = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class NullRows:
-    """Scored, valid traces that a fit leaves out because a feature is null, over the `of` examples of its split."""
+    """How many scored, valid traces a fit leaves out because a feature is null, and `of` how many examples."""
 
     traces: int
     examples: int
@@ -34,11 +34,11 @@ class NullRows:
 
 
 class Learned(ClassFacts):
-    """Settings of something that is fitted where the SQL condition `on` holds. `key` is what a policy calls it."""
+    """Settings of something that a policy fits on the examples where the SQL condition `on` holds; `key` names it."""
 
     key: ClassVar[str]
     calibrates: ClassVar[bool] = False
-    """Whether it sets thresholds of what else is learnt, and so needs examples that nothing else was learnt from."""
+    """Whether it sets thresholds of another fitted part, and so needs examples that nothing else was learnt from."""
     on: str
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ CONDITION = "an SQL condition on the columns of examples, such as \"split = 'dev
 
 @dataclass(frozen=True)
 class Prior(Learned, key="prior"):
-    """A surrogate fitted on the examples where `on` holds, which the recursive update corrects by its residual."""
+    """A model of scores, fitted where `on` holds; the surrogate corrects it by its residual as it goes."""
 
     model: str = setting(choices=PRIORS)
     on: str = setting(what=CONDITION)
@@ -70,7 +70,7 @@ class Prior(Learned, key="prior"):
 
 @dataclass(frozen=True)
 class Calibration(Learned, key="calibration"):
-    """Scores as probabilities of being right, learnt where `on` holds; they decide the margin, raw ones the answer."""
+    """Scores as probabilities of being right, fitted where `on` holds; the margin reads them, the select does not."""
 
     method: str = setting(choices=CALIBRATIONS)
     on: str = setting(what=CONDITION)
@@ -88,10 +88,10 @@ class Calibration(Learned, key="calibration"):
 
 @dataclass(frozen=True)
 class Conformal(Learned, key="conformal", calibrates=True):
-    """Prediction sets that miss the reference in at most `alpha` of each class; learnt where `on` holds.
+    """Prediction sets that miss the gold label in at most `alpha` of each class, fitted where `on` holds.
 
-    With `abstain` the policy answers only where the set is exactly its answer. `fit` maps a label to the least
-    score that puts it into the set.
+    With `abstain` the policy answers only where the set is exactly its answer. `fit` maps a label to the least score
+    that puts it into the set.
     """
 
     alpha: float = setting(above=0, below=1)
@@ -101,4 +101,4 @@ class Conformal(Learned, key="conformal", calibrates=True):
 
 
 LEARNED: tuple[type[Learned], ...] = (Prior, Calibration, Conformal)
-"""Keys of what a policy may learn before, in the order in which it is learnt."""
+"""What a policy may fit, in the order in which it is fitted."""

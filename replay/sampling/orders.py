@@ -1,9 +1,9 @@
-"""The orders in which a policy looks at traces.
+"""The orders in which a policy generates or verifies traces.
 
-`generation` is the order of `sample_index`, or a seeded permutation of it (`orders = K`). `random` and
-`score` generate first and then verify in another order. An order says what it reads, and gives the steps of a walk.
-The random order is a hash, not a generator: it depends on the example's id, the seed, the repetition and the sample
-index alone, so it is the same on every machine and for any number of threads.
+`generation` is the order of `sample_index`, or a seeded permutation of it (`orders = K`). `random` and `score` generate
+first and then verify in another order. An order says what it reads, and gives the steps of a walk. The random order is
+a hash, not a generator: it depends on the example's id, the seed, the repetition and the sample index alone, so it is
+the same on every machine and for any number of threads.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _SHIFT, _FIRST, _SECOND = np.uint64(30), np.uint64(0xBF58476D1CE4E5B9), np.uint6
 
 
 def mix(x: np.ndarray) -> np.ndarray:
-    """SplitMix64's finaliser on uint64 of any shape (Steele, Lea and Flood 2014)."""
+    """SplitMix64's mixing of the bits of uint64 numbers, of any shape (Steele, Lea and Flood 2014)."""
     x = (x ^ (x >> _SHIFT)) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
     return x ^ (x >> np.uint64(31))
 
 
 def example_hashes(example_ids: Sequence[str]) -> np.ndarray:
-    """First 8 bytes, big-endian, of the SHA-256 of each id's UTF-8 bytes: uint64 (E,)."""
+    """A hash of each example id: the first 8 bytes, big-endian, of the SHA-256 of its UTF-8 bytes; uint64 (E,)."""
     digests = b"".join(hashlib.sha256(name.encode()).digest()[:8] for name in example_ids)
     return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
 
@@ -54,7 +54,7 @@ def random_permutation(keys: np.ndarray, length: np.ndarray) -> np.ndarray:
 
 
 def _argsort(keys: np.ndarray, usable: np.ndarray) -> np.ndarray:
-    """Stable argsort along the last axis with unusable cells at the end."""
+    """Indices that sort the last axis, stably, with unusable cells at the end."""
     by_key = np.argsort(keys, axis=1, kind="stable")
     late = ~np.take_along_axis(usable, by_key, axis=1)
     return np.take_along_axis(by_key, np.argsort(late, axis=1, kind="stable"), axis=1).astype(np.int32)
@@ -62,7 +62,7 @@ def _argsort(keys: np.ndarray, usable: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GeneratedTraces:
-    """The traces of a walk in the order of generation, (E, T) each, up to the cap.
+    """The traces that a walk may generate, in the order of generation up to the cap, (E, T) each.
 
     `code`: answers, -1 invalid or not generated; `score`: the verifier's, NaN for none; `keys`: of the random order,
     None where it is not drawn; `features` (F, E, T): those that the order names; `count` (E,): traces generated.
@@ -77,7 +77,7 @@ class GeneratedTraces:
     unscored: Unscored = PARTIAL
 
     def visible(self, reads: frozenset[str]) -> GeneratedTraces:
-        """The traces as an order may read them: answers, scores and features only where it declares them."""
+        """The traces as an order may see them: answers, scores and features only where `reads` declares them."""
         code = self.code if VOTES in reads else alike(self.code)
         features = self.features[: None if FEATURES in reads else 0]
         if SCORES in reads:
@@ -87,13 +87,13 @@ class GeneratedTraces:
 
     @property
     def verified_code(self) -> np.ndarray:
-        """Answers of the traces that are verified if it comes to that (E, T), -1 for the others."""
+        """Answer codes (E, T) of the traces that are verified once a walk comes to them; -1 for other traces."""
         return self.unscored.verified(self.code, self.score)
 
 
 @dataclass(frozen=True)
 class WalkSteps:
-    """The steps of a walk when no rule ends it; S of them.
+    """The S steps of a walk that no rule ends.
 
     `at` int (E, S): place in the order of generation of the trace that each step reveals. `count` (E,): steps that
     reveal one; `limit` (E,): the last step. `generated` (E, S + 1): traces generated when the walk ends in step 0 to S;
@@ -115,23 +115,23 @@ class WalkSteps:
 
 
 class Order(ClassFacts, ABC):
-    """An order: a frozen dataclass whose fields are its parameters."""
+    """An order in which traces are generated or verified: a frozen dataclass whose fields are its parameters."""
 
     name: ClassVar[str]
     reads: ClassVar[frozenset[str]]
-    """Names that it reads of all traces in advance: `votes`, `scores`, `features`."""
+    """Names that the order reads of all traces before its first step: `votes`, `scores`, `features`."""
     diagnostic: ClassVar[str] = ""
-    """The diagnostic remark on what it sees that no policy in service could; empty for real orders."""
+    """What the order sees that no policy in service could, as a remark; empty for orders that can be served."""
     verifies_later: ClassVar[bool] = True
-    """Whether its steps are verifications; else each step generates a trace and verifies it on the spot."""
+    """Whether its steps are verifications of traces generated before; else a step generates a trace and verifies it."""
     drawn: ClassVar[bool] = False
-    """Whether it reads the keys of the random order."""
+    """Whether the order is random, by the keys of the random order."""
     all_scores: ClassVar[bool] = False
     """Whether it needs the score of every trace, wherever the policy stops."""
     predicts: ClassVar[bool] = False
-    """Whether it predicts scores from features, and cuts predictions to between 0 and 1."""
+    """Whether the order predicts scores from features, and clips the predictions to between 0 and 1."""
     features: tuple[str, ...] = ()
-    """Columns of `features` that it reads."""
+    """Columns of `features` that the order reads."""
 
     def __str__(self) -> str:
         return self.name
@@ -143,26 +143,26 @@ class Order(ClassFacts, ABC):
 
     @property
     def lazy(self) -> bool:
-        """Whether it generates trace by trace as it goes, and may end before the cap, whatever the rule."""
+        """Whether the order generates trace by trace as it goes, and may end before the cap without a rule."""
         return False
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """Names of the weights that it learns, the last axis of what `weighed` keeps; empty where it learns none."""
+        """Names of the weights that the order learns, the last axis of `weighed`'s; empty where it learns none."""
         return ()
 
     @abstractmethod
     def steps(self, traces: GeneratedTraces) -> WalkSteps:
-        """The steps of the walk."""
+        """The steps of a walk over these traces."""
 
     def weighed(self, traces: GeneratedTraces) -> WalkSteps:
-        """The steps with the weights after each, and what each was picked by."""
+        """The steps, with the weights after each and the prediction by which each was picked."""
         return self.steps(traces)
 
 
 @dataclass(frozen=True)
 class Generation(Order, name="generation", reads=frozenset(), verifies_later=False):
-    """Traces one after the other, each valid one verified on the spot if the policy verifies at all."""
+    """The order of generation: traces one after the other, each valid one verified at once if the policy verifies."""
 
     def steps(self, traces: GeneratedTraces) -> WalkSteps:
         at = np.broadcast_to(np.arange(traces.code.shape[1], dtype=np.int32), traces.code.shape)
@@ -170,7 +170,7 @@ class Generation(Order, name="generation", reads=frozenset(), verifies_later=Fal
 
 
 def by_falling_score(code: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places of the valid traces by falling score, ties by place: int32 (E, T), and how many there are (E,).
+    """Places of the valid traces by falling score, ties by place: int32 (E, T), and how many they are (E,).
 
     `code`, `score` (E, T); traces without a score come last.
     """
@@ -178,17 +178,17 @@ def by_falling_score(code: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, n
 
 
 def later(code: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places of the valid traces by ascending keys (E, T), and how many there are (E,)."""
+    """Places of the valid traces by rising key (E, T), and how many they are (E,)."""
     usable = code >= 0
     return _argsort(keys, usable), usable.sum(axis=1).astype(np.int32)
 
 
 class _GenerateFirst(Order, reads=frozenset({SCORES})):
-    """The whole pool up to the cap is generated; its valid traces are then verified in another order."""
+    """An order that generates the whole pool up to the cap, and then verifies the valid traces in another order."""
 
     @abstractmethod
     def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
-        """Places of the valid traces in the order in which they are verified (E, T), and how many (E,)."""
+        """Places of the valid traces in the order in which they are verified (E, T), and how many they are (E,)."""
 
     def steps(self, traces: GeneratedTraces) -> WalkSteps:
         at, count = self.arranged(traces)
@@ -197,7 +197,7 @@ class _GenerateFirst(Order, reads=frozenset({SCORES})):
 
 @dataclass(frozen=True)
 class RandomOrder(_GenerateFirst, name="random", drawn=True):
-    """The random order of a seed."""
+    """Verify the traces in the random order that a seed draws."""
 
     def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         if traces.keys is None:
@@ -207,7 +207,7 @@ class RandomOrder(_GenerateFirst, name="random", drawn=True):
 
 @dataclass(frozen=True)
 class ByScore(_GenerateFirst, name="score", diagnostic="sees all scores before it pays for one", all_scores=True):
-    """The order of falling score, which no real system could know."""
+    """Verify the traces by falling score, which no real system could know beforehand."""
 
     def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         return by_falling_score(traces.verified_code, traces.score)

@@ -1,4 +1,5 @@
-"""Exact means over all orders of an example's logged traces, of which the first k are drawn: arrays in, arrays out.
+"""Exact probabilities that a trace or an answer wins, over all orders of an example's traces of which the first k
+count.
 
 Each function gives the probability with which each answer, or each trace, is the one that a select chooses. Given which
 traces are drawn every order of them is as likely, so what ties shares evenly, unless the answers are ranked.
@@ -16,16 +17,16 @@ import numpy as np
 from replay.sampling.ties import Ranks
 
 NEGLIGIBLE = 1e-18
-"""Numbers of votes with which an answer wins more rarely than this are left out."""
+"""A number of votes with which an answer wins less often than this is left out."""
 ROUNDING = 1e-13
 """A probability below this is 0 but for rounding."""
 CELLS = 1 << 19
-"""Numbers of one array at most, so that memory does not follow the log."""
+"""The most numbers that one array may hold, so that memory does not grow with the log."""
 
 
 @dataclass(frozen=True)
 class DrawnTraces:
-    """The traces of which some are drawn: `drawn` (E,) of `size` (E,), each as likely as the others.
+    """Traces of a pool of which `drawn` (E,) of `size` (E,) are drawn at random, each as likely as the others.
 
     `code`: answers, -1 for none; `verified` bool: those with a score that counts; `score`. (E, T) each. `nulls` bool
     (E, T): those that vote for none; None: no trace does. `ranks`: of the answers and, last, of a null, where they
@@ -46,7 +47,7 @@ class DrawnTraces:
 
     @cached_property
     def votes(self) -> np.ndarray:
-        """How many traces vote for each answer, and last for none: (E, A + 1)."""
+        """How many traces vote for each answer, and in the last column for none: (E, A + 1)."""
         null = int(self.code.max(initial=-1)) + 1
         row, column = np.nonzero((self.code >= 0) if self.nulls is None else (self.code >= 0) | self.nulls)
         votes = np.zeros((len(self.code), null + 1), dtype=np.int64)
@@ -54,7 +55,7 @@ class DrawnTraces:
         return votes
 
     def by_answer(self) -> np.ndarray:
-        """Probability (E, T) that each trace is chosen by majority, equally often each of the winner's."""
+        """Probability (E, T) that a majority vote takes each trace; the winning answer's traces are equally likely."""
         wins = self._wins()
         row, column = np.nonzero(self.code >= 0)
         chance = np.zeros(self.code.shape)
@@ -62,7 +63,7 @@ class DrawnTraces:
         return chance
 
     def _wins(self) -> np.ndarray:
-        """Probability (E, A + 1) that each answer wins, and last that a null does."""
+        """Probability (E, A + 1) that each answer wins the majority vote, and in the last column that a null does."""
         if self.ranks is None or self.ranks.text is None or self.ranks.number is None:
             return most_votes(self.votes, self.size, self.drawn)
         null = self.votes.shape[1] - 1
@@ -74,7 +75,7 @@ class DrawnTraces:
         return highest(self.score, self.verified, self.size, self.drawn)
 
     def by_sum(self) -> np.ndarray:
-        """Probability (E, T) that each trace is the first with the answer whose drawn scores have the highest sum.
+        """Probability (E, T) that a weighted vote takes each trace: the first of the answer with the highest sum.
 
         It goes over all sets of traces that may be drawn. Of answers that tie the one whose verified trace comes first
         wins, which is more often the one with more of them; or the smallest, where answers are ranked. Where an answer
@@ -94,7 +95,7 @@ class DrawnTraces:
         return chance
 
     def _shares_of_sums(self, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Probability (R, C, k) of each trace of C sets `chosen` (C, k) to be taken, of R examples."""
+        """Probability (R, C, k) that a weighted vote takes each trace of the C sets `chosen` (C, k), for R examples."""
         code, verified, score = (values[rows][:, chosen] for values in (self.code, self.verified, self.score))
         weight = np.where(verified, score, 0.0)
         same = (code[..., None] == code[..., None, :]) & (code >= 0)[..., None]
@@ -113,11 +114,11 @@ class DrawnTraces:
         return np.asarray(by_answer / np.maximum(same.sum(axis=-1), 1))
 
     def by_place(self) -> np.ndarray:
-        """Probability (E, T) that each trace comes first, where it has an answer."""
+        """Probability (E, T) that each trace is the first one drawn, where it has an answer."""
         return np.asarray((self.code >= 0) / np.maximum(self.size, 1)[:, None])
 
     def in_place_of_none(self, chance: np.ndarray) -> np.ndarray:
-        """Probability (E, T) that each trace stands for a null prediction, where traces win with `chance` (E, T)."""
+        """Probability (E, T) that each trace stands for a null prediction; `chance` (E, T): that each wins."""
         if self.nulls is not None:
             return self._in_place_of_null(self.nulls)
         rest = self.there & (chance == 0)
@@ -125,7 +126,7 @@ class DrawnTraces:
         return np.where(rest, (nothing / np.maximum(rest.sum(axis=1), 1))[:, None], 0.0)
 
     def _in_place_of_null(self, nulls: np.ndarray) -> np.ndarray:
-        """The same where a null may win: of the traces drawn the first, which may have an answer."""
+        """Probability (E, T) that a null wins the vote and each trace, the first drawn, stands for it."""
         even = self.ranks is None or self.ranks.text is None
         joint = beside_null(self.votes, self.size, self.drawn, even)
         null = self.votes.shape[1] - 1
@@ -135,9 +136,7 @@ class DrawnTraces:
 
 
 def none_drawn(marked: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Probability (E, M + 1) that none of the first 0 to M `marked` (E, M) of `size` (E,) traces is among those drawn:
-    C(N - m, k) / C(N, k).
-    """
+    """Probability (E, M + 1) that none of 0 to M marked traces is among those drawn: C(N - m, k) / C(N, k)."""
     place = np.arange(marked.shape[1])
     factors = np.maximum((size - drawn)[:, None] - place, 0) / np.maximum(size[:, None] - place, 1)
     none = np.cumprod(np.where(marked, factors, 1.0), axis=1)
@@ -145,10 +144,10 @@ def none_drawn(marked: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.nd
 
 
 def highest(value: np.ndarray, usable: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Probability (E, T) that each trace has the highest value of those drawn; equal values share evenly.
+    """Probability (E, T) that each trace has the highest value of those drawn; traces with equal values share evenly.
 
-    `value` (E, T), and which traces are `usable` bool (E, T); of `size` (E,) traces `drawn` (E,) are drawn. With
-    scores it is best-of-N, with correctness pass@k (Chen et al. 2021, equation 1).
+    `value` (E, T), and which traces are `usable` bool (E, T); of `size` (E,) traces `drawn` (E,) are drawn. With scores
+    it is best-of-N, with correctness pass@k (Chen et al. 2021, equation 1).
     """
     keys = np.where(usable, -value, np.inf)
     ranked = np.argsort(keys, axis=1, kind="stable")
@@ -172,11 +171,11 @@ def most_votes(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.nda
 
     `votes` (E, A): how many of an example's `size` (E,) traces give each answer, the others give none; `drawn` (E,).
 
-    With c votes of N traces, k of them drawn, an answer a wins with m of them with probability C(c_a, m) / C(N, k) ·
-    ∫ [z^(k - m)] (1 + z)^(c_0) Π_(i ≠ a) (Σ_(x < m) C(c_i, x) z^x + t C(c_i, m) z^m) dt over t from 0 to 1, for
-    ∫ t^j dt = 1 / (j + 1) is its share where j others tie. Here each trace is drawn by itself with probability k / N,
-    so that all terms are probabilities, and the part with k drawn is a coefficient of a discrete Fourier transform.
-    The integral is exact at Gauss-Legendre nodes.
+    With c votes of N traces, k of them drawn, an answer a wins with m of them with probability C(c_a, m) / C(N, k) · ∫
+    [z^(k - m)] (1 + z)^(c_0) Π_(i ≠ a) (Σ_(x < m) C(c_i, x) z^x + t C(c_i, m) z^m) dt over t from 0 to 1, for ∫ t^j dt
+    = 1 / (j + 1) is its share where j others tie. Here each trace is drawn by itself with probability k / N, so that
+    all terms are probabilities, and the part with k drawn is a coefficient of a discrete Fourier transform. The
+    integral is exact at Gauss-Legendre nodes.
     """
     if not votes.any():
         return np.zeros(votes.shape)
@@ -192,7 +191,7 @@ def most_votes(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.nda
 
 
 def _by_votes(counts: np.ndarray, size: int, drawn: int, width: int) -> np.ndarray:
-    """Probability (U, width) that an answer with so many of all votes wins; `counts` (U, A) fall along each row."""
+    """Probability (U, width) that an answer with 0, 1, … votes wins; `counts` (U, A) fall along each row."""
     wins = np.zeros(counts.shape)
     top = counts[:, :1]
     if drawn == size:
@@ -219,7 +218,7 @@ def _by_votes(counts: np.ndarray, size: int, drawn: int, width: int) -> np.ndarr
 
 @dataclass(frozen=True, eq=False)
 class _Reach:
-    """Numbers of drawn traces among so many, each by itself with probability k / N: (N + 1, N + 1) each.
+    """Probabilities (N + 1, N + 1) of how many of so many traces are drawn, if each is drawn by itself with k / N.
 
     Of `size` traces `drawn`. `alone`: probabilities; `below`: of no more than a number where k are drawn in all, at
     most; `above`: of no fewer. `places`: length of a transform in which no other total falls on k, but for what is
@@ -239,7 +238,7 @@ class _Reach:
 
     @property
     def likely(self) -> float:
-        """The probability that so many are drawn in all."""
+        """The probability that exactly `drawn` traces are drawn in all."""
         return float(self.alone[self.size, self.drawn])
 
 
@@ -259,12 +258,14 @@ def _reach(size: int, drawn: int) -> _Reach:
 
 
 def _nodes(drawn: int, m: int, rivals: int) -> int:
-    """Gauss-Legendre nodes for the shares of ties: no more than k / m answers, and no more than there are, can tie."""
+    """How many Gauss-Legendre nodes make shares of ties exact: no more than k / m answers, nor than there are,
+    can tie.
+    """
     return (min(drawn // m, rivals) + 1) // 2
 
 
 def _parts(rivals: np.ndarray, places: int, drawn: int, m: int) -> Iterator[np.ndarray]:
-    """Rows with so many `rivals` each in parts of like numbers, each of `CELLS` numbers at most."""
+    """Rows with `rivals` each, in parts of equal counts with at most `CELLS` numbers each."""
     order = np.argsort(rivals, kind="stable")
     start = 0
     while start < len(order):
@@ -280,8 +281,8 @@ def _parts(rivals: np.ndarray, places: int, drawn: int, m: int) -> Iterator[np.n
 
 @dataclass(frozen=True)
 class _Draws:
-    """Numbers of votes as powers of `z` (P,), where an answer wins with `m` votes. `others` (U, P): the factor of
-    traces that do not matter, times the weights that give the coefficient with k drawn.
+    """Generating functions of the drawn votes at points `z` (P,), for an answer that wins with `m` votes. `others` (U,
+    P): the factor of traces that do not vote, times the weights that pick the coefficient with k drawn.
     """
 
     m: int
@@ -291,7 +292,7 @@ class _Draws:
 
     @classmethod
     def of(cls, m: int, reach: _Reach, counted: np.ndarray) -> _Draws:
-        """`counted` (U,): the traces that matter."""
+        """The generating functions of rows with `counted` (U,) traces that vote."""
         half = np.arange(reach.places // 2 + 1)
         z = np.exp(2j * np.pi * half / reach.places)
         once = np.where((half == 0) | (2 * half == reach.places), 1.0, 2.0) / reach.places
@@ -299,8 +300,8 @@ class _Draws:
         return cls(m, reach, z, free[reach.size - counted] * once * np.conj(z ** (reach.drawn - m)))
 
     def below(self, counts: np.ndarray, mean: bool = False) -> np.ndarray:
-        """Terms (U, R, P) of fewer than m drawn votes, of answers with `counts` (U, R) votes; `mean`: times the share
-        of an answer's votes that is drawn.
+        """Factors (U, R, P) for answers with `counts` (U, R) votes of which fewer than m are drawn; `mean`: times the
+        share drawn.
         """
         values, place = np.unique(counts, return_inverse=True)
         votes = np.arange(self.m)
@@ -308,12 +309,12 @@ class _Draws:
         return np.asarray((alone @ self.z ** votes[:, None])[place.reshape(counts.shape)])
 
     def tied(self, counts: np.ndarray) -> np.ndarray:
-        """Terms (U, R, P) of m drawn votes, of answers with `counts` (U, R) votes."""
+        """Factors (U, R, P) for answers with `counts` (U, R) votes of which exactly m are drawn."""
         return np.asarray(self.reach.alone[counts, self.m][..., None] * self.z**self.m)
 
 
 def _wins_with(m: int, counts: np.ndarray, reach: _Reach) -> np.ndarray:
-    """Probability (U, R) that an answer wins with m of the votes that are drawn, times that of drawing k.
+    """Probability (U, R) that an answer wins with exactly m drawn votes, times the probability that k traces are drawn.
 
     `counts` (U, R): all votes of the answers that may have m.
     """
@@ -328,11 +329,11 @@ def _wins_with(m: int, counts: np.ndarray, reach: _Reach) -> np.ndarray:
 def smallest_of_most(
     votes: np.ndarray, text: np.ndarray, number: np.ndarray, size: np.ndarray, drawn: np.ndarray
 ) -> np.ndarray:
-    """Probability (E, A) that each answer has most votes among the traces drawn, where the smallest of those that tie
-    wins: by `number` (E, A) where all of them have one above 0, else by `text` (E, A).
+    """Probability (E, A) that each answer wins the vote where the smallest of tied answers wins: by `number` (E, A) if
+    all of them have one above 0, else by `text` (E, A).
 
-    An answer wins where those before it have fewer votes, and those after it no more. So a number wins where it does
-    so by value and no text has as many votes, or by text, less those times that no text has as many.
+    An answer wins where those before it have fewer votes, and those after it no more. So a number wins where it does so
+    by value and no text has as many votes, or by text, less those times that no text has as many.
     """
     numeric = number > 0
     by_number = _first_of_most(votes, number, numeric, size, drawn)
@@ -345,8 +346,8 @@ def smallest_of_most(
 def _first_of_most(
     votes: np.ndarray, rank: np.ndarray, ties: np.ndarray, size: np.ndarray, drawn: np.ndarray
 ) -> np.ndarray:
-    """Probability (E, A) that each answer has more votes than those of lower `rank` (E, A), and no fewer than the
-    others, of which those without `ties` (E, A) have fewer, too.
+    """Probability (E, A) that each answer has more votes than answers of lower `rank` (E, A), and at least as many as
+    the others; more than those, too, that may not tie (`ties` (E, A) false).
     """
     order = np.argsort(np.where(votes > 0, rank, np.iinfo(np.int64).max), axis=1, kind="stable")
     counts, marks = np.take_along_axis(votes, order, axis=1), np.take_along_axis(ties, order, axis=1)
@@ -368,8 +369,8 @@ def _first_of_most(
 
 
 def beside_null(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray, even: bool) -> np.ndarray:
-    """Probability (E, A + 2) that a trace of each answer, of a null, or without a vote comes first, and a null wins,
-    times the number drawn.
+    """Probability (E, A + 2) that a null wins and the first trace drawn has each answer, a null, or no vote; times the
+    number drawn.
 
     `votes` (E, A + 1): those of a null are the last. `even`: of what ties the earliest wins; else a null wins no tie.
     It is the probability of `most_votes` with a factor Σ x / c · C(c, x) z^x in place of the answer's, for x of its c
@@ -397,8 +398,8 @@ def beside_null(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray, even: bo
 
 
 def _like_draws(keys: np.ndarray, numbers: int) -> Iterator[np.ndarray]:
-    """Rows that draw as many of as many traces (the first two columns), in parts of `CELLS` numbers at most, of rows of
-    so many numbers for each place of a transform.
+    """Rows in groups that draw equally many of equally many traces (the first two columns), of at most `CELLS` numbers
+    each.
     """
     pairs, pair_of = np.unique(keys[:, :2], axis=0, return_inverse=True)
     for number, (size, drawn) in enumerate(pairs.tolist()):

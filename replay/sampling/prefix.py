@@ -1,7 +1,7 @@
 """Prefix statistics: what a policy knows after each step of an order, for all examples at once.
 
-One pass over the steps keeps a small state per example (votes and best score per answer) and writes the
-statistics of every prefix. Whether and where a policy stops is decided afterwards, from these arrays alone.
+One pass over the steps keeps a small state per example (votes and best score per answer) and writes the statistics of
+every prefix. Whether and where a policy stops is decided afterwards, from these arrays alone.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ NONE = -1
 
 
 VOTES, SCORES, FEATURES = "votes", "scores", "features"
-"""Names that a rule may read beside the counts that every policy knows."""
+"""What a rule may declare to read beside the counts that every rule sees."""
 
 TRACE_SIGNALS: Mapping[str, str] = {
     name: name for name in ("sum_logprob", "completion_tokens", "prompt_tokens", "truncated")
 } | {"finalizer_used": "finalizers"}
-"""Signals of a single trace, each with what a pool of a block calls it."""
+"""Signals of a single trace, each with its name in a pool of a block."""
 
 
 class LazyArrays(Mapping[str, np.ndarray]):
-    """Arrays by name, each made when it is first asked for and read-only."""
+    """Read-only arrays by name, each computed at its first use."""
 
     def __init__(self, names: Iterable[str] = (), make: Callable[[str], np.ndarray] = np.array) -> None:
         self._names, self._make = tuple(names), make
@@ -47,12 +47,12 @@ class LazyArrays(Mapping[str, np.ndarray]):
         return len(self._names)
 
     def at(self, index: Any) -> LazyArrays:
-        """The same names with each array at an index, made when it is asked for."""
+        """The same arrays at an index, each taken at its first use."""
         return LazyArrays(self._names, lambda name: self[name][index])
 
 
 class _Statistic:
-    """An attribute of `Prefix` that is one of its `statistics`."""
+    """A descriptor: an attribute of `Prefix` that reads one of its `statistics`."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -63,16 +63,16 @@ class _Statistic:
 
 @dataclass(frozen=True)
 class Prefix:
-    """The revealed traces after each step; arrays are (E, S), column s - 1 standing for step s.
+    """What the traces revealed so far give after each step; arrays are (E, S), column s - 1 standing for step s.
 
-    A step is a trace (generation order), verified at once if it is valid and the policy verifies, or a
-    verification (other orders). Statistics of scores are zero, or NaN where said, for policies that
-    do not verify. Statistics of every answer are (E, S, A), answers numbered from 0 in the order in which the steps
-    reveal them. What no rule asks for is never made.
+    A step is a trace (generation order), verified at once if it is valid and the policy verifies, or a verification
+    (other orders). Statistics of scores are zero, or NaN where said, for policies that do not verify. Statistics of
+    every answer are (E, S, A), answers numbered from 0 in the order in which the steps reveal them. What no rule asks
+    for is never made.
     """
 
     statistics: LazyArrays
-    """The statistics that are no columns of a log and not of every answer, by name."""
+    """Running statistics by name, those that are neither columns of a log nor for each answer."""
     features: LazyArrays = field(default_factory=LazyArrays, repr=False)
     """Columns of `features`, of the trace that each step reveals; NaN where there is none."""
     examples: LazyArrays = field(default_factory=LazyArrays, repr=False)
@@ -81,58 +81,58 @@ class Prefix:
     signals: LazyArrays = field(default_factory=LazyArrays, repr=False)
     """What is logged of the trace that each step reveals (E, S), by `TRACE_SIGNALS`; NaN where there is nothing."""
     by_code: bool = False
-    """Whether the numbers of answers are their codes, which is quicker, and may tell what comes later."""
+    """Whether answers are numbered by their codes, which is quicker, but may tell what comes later."""
     _cache: dict[Hashable, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
     traces = _Statistic()
     """Traces generated so far."""
     valid = _Statistic()
-    """Valid ones among them."""
+    """Valid traces generated so far."""
     answers = _Statistic()
     """Distinct valid answers so far."""
     votes = _Statistic()
     """Votes of the leading answer."""
     second_votes = _Statistic()
-    """Votes of the answer behind it; 0 when there is none."""
+    """Votes of the second answer by votes; 0 when there is none."""
     run = _Statistic()
     """Length of the run of equal valid answers that ends here; 0 at an invalid trace."""
     verified = _Statistic()
     """Traces verified so far."""
     verified_answers = _Statistic()
-    """Distinct answers among them."""
+    """Distinct answers of the traces verified so far."""
     best_score = _Statistic()
     """Highest score so far; NaN before any."""
     best_step = _Statistic()
-    """Number of the step that revealed it; of several the trace that was generated first. 0 before any."""
+    """Number of the step that revealed the highest score, of several the earliest generated trace's; 0 before any."""
     lead = _Statistic()
     """Best score minus the best score of any other answer; NaN while fewer than two answers are verified."""
     last_score = _Statistic()
-    """Score revealed in this very step; NaN when none was."""
+    """Score revealed in this step; NaN when none was."""
     tokens = _Statistic()
     """Prompt, completion and verification tokens paid so far; NaN where some are not logged."""
 
     def rows(self, examples: slice) -> Prefix:
-        """The same statistics of some examples alone."""
+        """The statistics of some examples alone."""
         revealed = None if self.revealed is None else self.revealed.rows(examples)
         tables = self.statistics.at(examples), self.features.at(examples), self.examples.at(examples)
         return Prefix(*tables, revealed, self.signals.at(examples), self.by_code)
 
     def first(self, steps: int) -> Prefix:
-        """The same statistics cut off after `steps` steps."""
+        """The statistics of the first `steps` steps alone."""
         revealed = None if self.revealed is None else self.revealed.first(steps)
         cut = slice(None), slice(steps)
         tables = {name: getattr(self, name).at(cut) for name in ("statistics", "features", "signals")}
         return replace(self, **tables, revealed=revealed)
 
     def once(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The result of rules that share a key, computed once."""
+        """A result that rules with the same key share, computed once."""
         if key not in self._cache:
             self._cache[key] = make()
         return self._cache[key]
 
     @cached_property
     def coded(self) -> Prefix:
-        """The prefix for a rule that is known not to look ahead: answers have their codes for numbers."""
+        """The prefix for a rule known not to look ahead, in which answers are numbered by their codes."""
         return replace(self, by_code=True)
 
     @cached_property
@@ -143,7 +143,7 @@ class Prefix:
 
     @cached_property
     def answer(self) -> np.ndarray:
-        """Number of the answer revealed in this very step; -1 when there was none."""
+        """Number of the answer revealed in this step; -1 when there was none."""
         return _read_only(self._numbers.answer)
 
     @cached_property
@@ -191,7 +191,7 @@ class Prefix:
 
     @property
     def walk(self) -> Revealed:
-        """The revealed traces, which no rule may read. Raises ValueError where this was made without a walk."""
+        """The revealed traces themselves, which rules may not read. Raises ValueError for a prefix without a walk."""
         if self.revealed is None:
             raise ValueError("statistics of every answer need a walk, which this `Prefix` does not have")
         return self.revealed
@@ -220,13 +220,13 @@ def _read_only(values: np.ndarray) -> np.ndarray:
 
 
 def alike(code: np.ndarray) -> np.ndarray:
-    """Answer codes that tell valid answers from others alone: 0 and NONE."""
+    """Answer codes that only tell valid answers, 0, from none, NONE."""
     return np.where(code >= 0, 0, NONE).astype(code.dtype)
 
 
 @dataclass(frozen=True)
 class Votes:
-    """Running vote: counts (E, S) as in `Prefix`, and who leads."""
+    """Vote counts (E, S) after each step, named as in `Prefix`, and the leading answer."""
 
     answers: np.ndarray
     votes: np.ndarray
@@ -237,7 +237,7 @@ class Votes:
 
 @dataclass(frozen=True)
 class Best:
-    """Running best: statistics (E, S) as in `Prefix`."""
+    """Statistics (E, S) of the best scores after each step, named as in `Prefix`."""
 
     verified: np.ndarray
     verified_answers: np.ndarray
@@ -247,7 +247,7 @@ class Best:
 
 
 def _running_votes(code: np.ndarray, place: np.ndarray, answers: int) -> Votes:
-    """Votes after every step.
+    """The vote counts after each step.
 
     `code` int (E, S): the answer revealed in each step, NONE for none, below `answers`. `place` int (E, S): what breaks
     ties, such as where that answer first appears in the order of generation.
@@ -272,17 +272,17 @@ def _running_votes(code: np.ndarray, place: np.ndarray, answers: int) -> Votes:
 
 
 VOTE = np.int64(1 << 32)
-"""Weight of a vote in a standing: it outweighs every place, and of equal votes the earlier place is more."""
+"""The weight of a vote in a standing, above any place: the earlier place decides between equal votes alone."""
 _PLACE = VOTE - 1
 
 
 def standings(code: np.ndarray, answers: int, place: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Votes counted step by step: the standing of the answer just seen, the highest one, and whose it is, (R,) each.
+    """Count votes step by step: the standing of the answer just seen, the highest standing, and its answer, (R,) each.
 
     `code` (R, S): the answer of each step, NONE for none, below `answers`. `place` (R, S): what breaks ties, the lowest
-    that the votes for an answer had. A standing is 0 without an answer, the leader NONE before any. All
-    that votes are counted for is made of these: what rules see, and means over orders. The second and the third are
-    changed by the next step.
+    that the votes for an answer had. A standing is 0 without an answer, the leader NONE before any. All that votes are
+    counted for is made of these: what rules see, and means over orders. The second and the third are changed by the
+    next step.
     """
     rows, steps = code.shape
     flat = np.arange(rows) * (answers + 1) + 1  # in front of each row's answers stands none
@@ -302,16 +302,15 @@ def standings(code: np.ndarray, answers: int, place: np.ndarray) -> Iterator[tup
 
 
 def _votes_of(standing: np.ndarray) -> np.ndarray:
-    """The votes in a standing."""
+    """The number of votes in a standing."""
     return -(-standing >> 32)
 
 
 def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> Best:
-    """Best scores after every step, overall and of the best other answer.
+    """The best score after each step, overall and of the best other answer.
 
-    `code` int (E, S) and `score` float (E, S): what each step reveals, NONE for a step without a
-    verification; `place` int (E, S): its place in the order of generation, which breaks ties;
-    `answers`: how many codes there are.
+    `code` int (E, S) and `score` float (E, S): what each step reveals, NONE for a step without a verification; `place`
+    int (E, S): its place in the order of generation, which breaks ties; `answers`: how many codes there are.
     """
     examples, steps = code.shape
     rows = np.arange(examples)
@@ -347,7 +346,7 @@ def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
 
 
 def running_sums(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> np.ndarray:
-    """Answer with the highest sum of scores after every step: its code (E, S), NONE before any.
+    """The answer with the highest sum of scores after each step: its code (E, S), NONE before any.
 
     Sums are taken in the order of the steps, in float64; among equal sums the answer wins whose verified traces have
     the lowest `place` (E, S), such as that in the order of generation. What has no score adds nothing.
@@ -371,7 +370,7 @@ def running_sums(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
 
 @dataclass(frozen=True)
 class Revealed:
-    """The traces that the steps of a walk reveal, (E, S) each, and the running statistics of selects and stops.
+    """The traces that the steps of a walk reveal, (E, S) each, from which selects and stops have their statistics.
 
     `code`: the answer, NONE for none; `score`: the verifier's, NaN for none; `at`: the trace's place in the order of
     generation. `first_place` (E, A): where each answer first appears in that order. `verifies`: whether steps verify.
@@ -390,13 +389,13 @@ class Revealed:
     ranks: Ranks | None = None
 
     def rows(self, examples: slice) -> Revealed:
-        """The revealed traces of some examples."""
+        """The traces revealed on some examples."""
         parts = {name: getattr(self, name)[examples] for name in ("code", "score", "at", "first_place")}
         nulls = None if self.nulls is None else self.nulls[examples]
         return replace(self, **parts, nulls=nulls, ranks=None if self.ranks is None else self.ranks.rows(examples))
 
     def first(self, steps: int) -> Revealed:
-        """The traces that the first steps reveal; where other answers first appear is not known."""
+        """The traces that the first `steps` steps reveal; where later answers first appear is unknown."""
         parts = {name: getattr(self, name)[:, :steps] for name in ("code", "score", "at")}
         voted = self.voted[:, :steps]
         row, step = np.nonzero(voted >= 0)
@@ -409,23 +408,23 @@ class Revealed:
 
     @cached_property
     def voted(self) -> np.ndarray:
-        """The answer that each step votes for, NONE for none."""
+        """The answer code that each step votes for; NONE where it does not vote."""
         return self.code if self.nulls is None else np.where(self.nulls, self.answers, self.code).astype(np.int32)
 
     @cached_property
     def answer_place(self) -> np.ndarray:
-        """Where each answer first appears (E, A), NONE for a null, which no trace has for an answer."""
+        """The place at which each answer first appears (E, A); NONE for a null, which is no trace's answer."""
         if self.nulls is None:
             return self.first_place
         return np.insert(self.first_place[:, :-1], self.answers, NONE, axis=1)
 
     def _winner(self, count: Callable[[np.ndarray], np.ndarray], earliest: np.ndarray) -> np.ndarray:
-        """The winners (E, S) of a count by what breaks its ties; `earliest` (E, S): that of the order of generation."""
+        """The winning answers (E, S) of a count with ties broken; `earliest` (E, S): those by order of generation."""
         return count(earliest) if self.ranks is None else self.ranks.winner(count, self.voted)
 
     @cached_property
     def verified_code(self) -> np.ndarray:
-        """The answer that each step verifies, NONE for none."""
+        """The code of the answer that each step verifies; NONE where it verifies none."""
         return self.unscored.verified(self.code, self.score) if self.verifies else np.full_like(self.code, NONE)
 
     @cached_property
@@ -444,19 +443,19 @@ class Revealed:
 
     @cached_property
     def sums(self) -> np.ndarray:
-        """Answer leading by sum of scores after each step (E, S)."""
+        """The answer with the highest sum of scores after each step (E, S)."""
         code, score, answers = self.verified_code, self.score, self.answers
         return self._winner(lambda rank: running_sums(code, score, rank, answers), self.at)
 
     def best_by(self, score: np.ndarray) -> Best:
-        """Running best by other scores (E, S), such as calibrated ones."""
+        """The running best by other scores (E, S), such as calibrated ones."""
         return running_best(self.verified_code, score, self.at, self.answers)
 
 
 @dataclass(frozen=True)
 class _AnswerNumbers:
-    """`answer` int (E, S): the number of the answer that each step reveals, NONE for none. `number` int (E, C): that of
-    each answer code, NONE for one that no step reveals.
+    """Numbers of answers by first appearance: `answer` int (E, S) of each step's, `number` int (E, C) of each code;
+    NONE for none.
     """
 
     answer: np.ndarray
@@ -464,27 +463,27 @@ class _AnswerNumbers:
 
     @property
     def count(self) -> int:
-        """Largest number of numbered answers; 1 where there is no answer."""
+        """How many answers are numbered at most; 1 where there is no answer."""
         return max(int(self.number.max(initial=NONE)) + 1, 1)
 
     @property
     def each(self) -> np.ndarray:
-        """Whether each step reveals each answer: bool (E, S, A)."""
+        """Whether each step reveals each numbered answer: bool (E, S, A)."""
         return self.answer[..., None] == np.arange(self.count, dtype=self.answer.dtype)
 
     def running(self, join: np.ufunc, score: np.ndarray, start: float) -> np.ndarray:
-        """The scores (E, S) of each answer so far, joined in the order of the steps: (E, S, A), NaN before any."""
+        """The scores (E, S) of each answer joined by `join` from step to step: (E, S, A), NaN before the first."""
         on = self.each & ~np.isnan(score)[..., None]
         total = join.accumulate(np.where(on, score[..., None], start), axis=1)
         return np.where(np.logical_or.accumulate(on, axis=1), total, np.nan)
 
     def of(self, code: np.ndarray) -> np.ndarray:
-        """Numbers of answer codes (E, S)."""
+        """The numbers of answer codes (E, S)."""
         numbers = np.take_along_axis(self.number, np.maximum(code, 0), axis=1)
         return np.where(code >= 0, numbers, NONE).astype(np.int32)
 
     def places(self, first_place: np.ndarray) -> np.ndarray:
-        """Place of each numbered answer's first trace in the order of generation (E, A), from those of codes (E, C)."""
+        """The place (E, A) at which each numbered answer first appears, from the places of codes (E, C)."""
         by_number = np.full((len(self.number), self.count), NONE, dtype=np.int32)
         row, code = np.nonzero(self.number >= 0)
         by_number[row, self.number[row, code]] = first_place[row, code]
@@ -492,7 +491,7 @@ class _AnswerNumbers:
 
 
 def first_places(code: np.ndarray, answers: int) -> np.ndarray:
-    """Place at which each answer first appears among codes (E, S): int32 (E, A), the largest where it does not."""
+    """Place (E, A) at which each answer first appears in `code` (E, S): int32, the largest where it does not."""
     first = np.full((len(code), max(answers, 1)), np.iinfo(np.int32).max, dtype=np.int32)
     for step in range(code.shape[1] - 1, -1, -1):
         on = np.flatnonzero(code[:, step] >= 0)
@@ -501,7 +500,7 @@ def first_places(code: np.ndarray, answers: int) -> np.ndarray:
 
 
 def _by_appearance(code: np.ndarray) -> _AnswerNumbers:
-    """Answer codes (E, S) numbered in the order in which they appear."""
+    """Answer codes (E, S), numbered in the order in which they first appear."""
     first = first_places(code, int(code.max(initial=0)) + 1)
     row, known = np.nonzero(first < code.shape[1])
     fresh = np.zeros(code.shape, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Which trace gives the answer: first, last, majority, best and weighted, at every step of a walk.
+"""Which trace gives the answer (first, last, majority, best or weighted) at every step of a walk.
 
 A select sees `Prefix`, the statistics of what has been revealed, and nothing else. It has one of two methods: `chooses`
 gives the number of an answer, whose earliest generated trace is taken, `takes` the step whose trace is taken. A frozen
@@ -21,7 +21,7 @@ from toolkit.errors import LimitError, RuleError, user_code
 
 METHODS = ("chooses", "takes")
 MOST_SETS = 200_000
-"""Sets of an example's traces that an exact mean goes over: of three of 100."""
+"""The most sets of an example's traces that an exact mean goes over, such as all sets of three of 100 traces."""
 
 
 class Select(Rule, key="select", noun="select", says="choice"):
@@ -30,11 +30,11 @@ class Select(Rule, key="select", noun="select", says="choice"):
     """
 
     one_trace: ClassVar[bool] = False
-    """Whether it goes with a cap of one trace alone."""
+    """Whether the select needs a cap of one trace."""
     by_score: ClassVar[bool] = False
-    """Whether it takes the trace with the highest score, so that sets, and means over verifications, are defined."""
+    """Whether it takes the trace with the highest score; prediction sets, and means over verifications, need that."""
     sums_scores: ClassVar[bool] = False
-    """Whether it adds scores up, so that negative ones count against an answer."""
+    """Whether it adds up scores, so that a negative score counts against an answer."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,15 +51,15 @@ class Select(Rule, key="select", noun="select", says="choice"):
         return next(name for name in METHODS if hasattr(self.implementation, name))
 
     over_sets: ClassVar[int | None] = None
-    """The most traces of which `over_orders` goes over all sets; None where it is of any number."""
+    """The most traces drawn for which `over_orders` works, because it goes over all sets of them; None: any number."""
 
     def exact_mean_of(self, drawn: int | None = None) -> bool:
-        """Whether it has an exact mean over all orders, of so many drawn traces or of any number."""
+        """Whether the select has an exact mean over all orders when `drawn` traces are drawn, or any number."""
         enough = self.over_sets is None or (drawn is not None and drawn <= self.over_sets)
         return self.over_orders is not None and enough
 
     def check_sets(self, drawn: int, size: int) -> None:
-        """Raise LimitError where it would go over too many sets of so many of an example's traces."""
+        """Raise LimitError where there are too many sets of `drawn` traces of an example's `size`."""
         if self.over_sets is not None and comb(size, drawn) > MOST_SETS:
             raise LimitError(
                 f"`expected` of `{self}` goes over all sets of {drawn} of an example's {size:,} traces, at most "
@@ -68,11 +68,11 @@ class Select(Rule, key="select", noun="select", says="choice"):
 
     @property
     def over_orders(self) -> Callable[[DrawnTraces], np.ndarray] | None:
-        """The function for the probability (E, T) of each trace to be chosen, over all orders; None: no closed form."""
+        """The function for the probability (E, T) of each trace to be chosen, over all orders; None: there is none."""
         return None
 
     def decide(self, seen: Prefix) -> np.ndarray:
-        """Place of the chosen trace after each step: int (E, S), NONE where nothing valid is seen."""
+        """Place of the chosen trace after each step: int (E, S); NONE before the first valid trace."""
         if not self.checked:
             return self._located(seen.coded, getattr(self, self.method)(seen.coded))
         with user_code(self.label):
@@ -90,7 +90,7 @@ class Select(Rule, key="select", noun="select", says="choice"):
         return self._located(seen, np.where(seen.answers > 0, decision, NONE))
 
     def _located(self, seen: Prefix, decision: np.ndarray) -> np.ndarray:
-        """Places (E, S) of the traces of steps, NONE where one has no answer; or the earliest with an answer."""
+        """Places (E, S) of the traces of steps, or of the earliest trace of an answer; NONE where there is none."""
         known = decision > 0 if self.method == "takes" else decision >= 0
         if self.method == "chooses":
             return np.where(known, np.take_along_axis(seen.answer_places, np.where(known, decision, 0), axis=1), NONE)
@@ -105,7 +105,7 @@ class Select(Rule, key="select", noun="select", says="choice"):
 
 @dataclass(frozen=True)
 class First(Select, name="first", reads=(), trusted=True, one_trace=True):
-    """The first trace, whatever follows."""
+    """Take the first trace, whatever follows."""
 
     def takes(self, seen: Prefix) -> np.ndarray:
         return np.ones_like(seen.step)
@@ -117,7 +117,7 @@ class First(Select, name="first", reads=(), trusted=True, one_trace=True):
 
 @dataclass(frozen=True)
 class Last(Select, name="last", reads=(), trusted=True):
-    """The last trace drawn, such as the guess that has seen most of an unfolding question."""
+    """Take the last trace drawn, such as the guess that has seen most of an unfolding question."""
 
     def takes(self, seen: Prefix) -> np.ndarray:
         return seen.step
@@ -125,7 +125,7 @@ class Last(Select, name="last", reads=(), trusted=True):
 
 @dataclass(frozen=True)
 class Majority(Select, name="majority", reads={VOTES}, trusted=True):
-    """Earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); tie: what `tie` says."""
+    """Take the earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); `tie` breaks ties."""
 
     def chooses(self, seen: Prefix) -> np.ndarray:
         return seen.leader
@@ -137,7 +137,7 @@ class Majority(Select, name="majority", reads={VOTES}, trusted=True):
 
 @dataclass(frozen=True)
 class BestOfN(Select, name="best", reads={SCORES}, trusted=True, by_score=True):
-    """The verified trace with the highest score (best-of-N); tie: earliest generated."""
+    """Take the verified trace with the highest score (best-of-N); of equal ones the earliest generated."""
 
     def takes(self, seen: Prefix) -> np.ndarray:
         return seen.best_step
@@ -149,7 +149,7 @@ class BestOfN(Select, name="best", reads={SCORES}, trusted=True, by_score=True):
 
 @dataclass(frozen=True)
 class WeightedVote(Select, name="weighted", reads={VOTES, SCORES}, trusted=True, sums_scores=True, counts_votes=False):
-    """Earliest trace with the highest sum of scores over its answer (weighted vote).
+    """Take the earliest trace of the answer with the highest sum of scores (weighted vote).
 
     A tie goes to the answer with the verified trace that was generated first, unless `tie` says otherwise.
     """
@@ -165,7 +165,7 @@ class WeightedVote(Select, name="weighted", reads={VOTES, SCORES}, trusted=True,
 
 
 class WrappedSelect(WrappedRule, Select):
-    """A class with a method `chooses` or `takes`, which must say what it reads."""
+    """A user's select: a class with a method `chooses` or `takes`, which must declare what it reads."""
 
     @property
     def reads(self) -> frozenset[str]:

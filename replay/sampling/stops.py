@@ -1,4 +1,4 @@
-"""When a policy stops: each rule says, for every step of every example at once, whether it holds there.
+"""Stopping rules: each says for every step of every example whether a policy stops there.
 
 A rule sees `Prefix`, the statistics of what has been revealed, and nothing else. A frozen dataclass with a method
 `holds` is a rule, too: `WrappedStop` puts it into the form of the others.
@@ -24,7 +24,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Compared:
-    """A comparison after each step, (E, S) each: the name of a statistic, its value, and the value to reach.
+    """What a rule compares after each step, (E, S) each: the name of a statistic, its value, and the value to reach.
 
     The value is NaN where the rule is not looked at. The rule holds where the value reaches the threshold, but for the
     rounding that it allows.
@@ -36,7 +36,7 @@ class Compared:
 
     @classmethod
     def one(cls, statistic: str, value: np.ndarray, threshold: float) -> Compared:
-        """One statistic and one threshold throughout; a value that is not finite is not known."""
+        """One statistic compared with one threshold at all steps; a value that is not finite counts as unknown."""
         known = np.where(np.isfinite(value), value, np.nan)
         return cls(np.full(value.shape, statistic, dtype=object), known, np.full(value.shape, float(threshold)))
 
@@ -45,54 +45,55 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
     """A stopping rule: a frozen dataclass whose fields are its parameters."""
 
     cuts: ClassVar[bool] = True
-    """Whether it may end a walk before the cap."""
+    """Whether the rule can end a walk before the cap."""
     between_verifications: ClassVar[bool] = False
-    """Whether it may be looked at after verifications, when everything is generated."""
+    """Whether the rule may stop between two verifications, after everything is generated."""
     raw_scores: ClassVar[bool] = False
-    """Whether its parameters are in units of the verifier's scores."""
+    """Whether the rule's parameters are in units of the verifier's scores."""
     calibrates: ClassVar[bool] = False
-    """Whether calibrated scores may decide it."""
+    """Whether calibrated scores may decide the rule."""
 
     @property
     def verification_budget(self) -> int | None:
-        """The number of verifications that it stops at, where that is all it does."""
+        """The number of verifications at which the rule stops, if that is all it does; else None."""
         return None
 
     @property
     def named_verifier(self) -> str | None:
-        """The verifier that it names by itself."""
+        """The verifier that the rule names itself; None without one."""
         return None
 
     @property
     def statistic(self) -> Hashable:
-        """Everything about a rule that compares a statistic with a threshold but the threshold; None of others."""
+        """A key of all settings but the threshold, if the rule compares a statistic with a threshold; else None."""
         return None
 
     @property
     def null_reason(self) -> str:
-        """Why an example is partial on which what it reads is null, in words; empty where nothing is."""
+        """Why an example is partial if the rule reads a null there, in words; empty where it never does."""
         return ""
 
     def nulls(self, seen: Prefix) -> np.ndarray | None:
-        """The steps, bool (E, S), at which what it reads is null, so that the log cannot tell; None: nowhere."""
+        """The steps, bool (E, S), at which what the rule reads is null, so that it cannot decide; None: nowhere."""
         return None
 
     def compared(self, seen: Prefix) -> Compared | None:
-        """The statistic and its threshold, for explanations; None where it compares no number."""
+        """The statistic and the threshold that an explanation shows; None where the rule compares no number."""
         return None
 
     @property
     def plans(self) -> bool:
-        """Whether it says how many traces it needs (`needed`)."""
+        """Whether the rule has the method `needed`: how many more traces it needs at least."""
         return False
 
     def strength(self, seen: Prefix) -> np.ndarray:
-        """The statistic that is compared: float (E, S), -inf where the rule cannot hold. Of one with a `statistic`."""
+        """The statistic that the rule compares with its threshold: float (E, S), -inf where it cannot hold."""
         raise NotImplementedError(f"{self.label} compares no statistic")
 
     def needed(self, seen: Prefix) -> np.ndarray:
-        """After step 0 to S, the fewest traces after which it would hold if all of them gave the leading answer, or any
-        where none leads: int (E, S + 1); where S more are too few, more than S. Of a rule that `plans`.
+        """The fewest traces after which the rule would hold, seen from step 0 to S, if all further ones gave the
+        leading answer, or any one answer where none leads: int (E, S + 1); more than S if S more are too few. Of a rule
+        that `plans`.
         """
         raise NotImplementedError(f"{self.label} does not say how many traces it needs")
 
@@ -101,7 +102,7 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
         """Whether the rule holds after each step: bool (E, S), from statistics (E, S) of what was revealed."""
 
     def decide(self, seen: Prefix) -> np.ndarray:
-        """Values of `holds`: bool (E, S). Raises ThinkbackError when it fails."""
+        """Whether the rule holds after each step: bool (E, S). Raises ThinkbackError when the rule fails."""
         with user_code(self.label):
             decided = np.asarray(self.holds(self.visible(seen)))
         if decided.shape != seen.traces.shape or decided.dtype != bool:
@@ -112,7 +113,7 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
         return decided
 
     def stop(self, seen: Prefix, limit: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """The step (E,) at which it ends a walk with the last step `limit` (E,), and whether it held there (E,).
+        """The step (E,) at which the rule ends a walk whose last step is `limit` (E,), and whether it held there (E,).
 
         `ends`: after which steps it is looked at besides the last, bool (S,) or (E, S); None: after each.
         """
@@ -120,13 +121,13 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
 
 
 class CrossingRule(StopRule):
-    """A rule that holds once a statistic reaches a threshold, so that a thousand thresholds share one pass.
+    """A rule that holds once a statistic reaches a threshold; a thousand thresholds then share one computation.
 
     Rules with the same `statistic` have the same statistic.
     """
 
     reached: ClassVar[str]
-    """The parameter that is the value to reach."""
+    """The parameter that holds the threshold."""
 
     @property
     def threshold(self) -> float:
@@ -134,7 +135,7 @@ class CrossingRule(StopRule):
 
     @property
     def statistic(self) -> Hashable:
-        """Everything about the rule but its threshold."""
+        """A key of all settings but the threshold."""
         others = (field.name for field in fields(self) if field.name != self.reached)  # type: ignore[arg-type]
         return type(self), self.reached, *(getattr(self, name) for name in others)
 
@@ -146,7 +147,7 @@ class CrossingRule(StopRule):
         return self.strength(seen) >= self.threshold
 
     def compared(self, seen: Prefix) -> Compared:
-        """The statistic and the threshold, under the name of the parameter that is to be reached."""
+        """The statistic and the threshold, under the name of the threshold's parameter."""
         return Compared.one(self.reached, self.strength(seen), float(getattr(self, self.reached)))
 
     def stop(self, seen: Prefix, limit: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -158,7 +159,7 @@ class CrossingRule(StopRule):
 
 @dataclass(frozen=True)
 class Never(StopRule, name="none", reads=(), cuts=False, between_verifications=True, trusted=True):
-    """No rule: the policy runs to its cap."""
+    """The absence of a rule: the policy runs to its cap."""
 
     def holds(self, seen: Prefix) -> np.ndarray:
         return np.zeros(seen.traces.shape, dtype=bool)
@@ -169,7 +170,7 @@ class Never(StopRule, name="none", reads=(), cuts=False, between_verifications=T
 
 @dataclass(frozen=True)
 class Budget(CrossingRule, name="budget", trusted=True):
-    """A fixed number of traces or of verifications, whichever is given (exactly one, at least 1)."""
+    """Stop after a fixed number of traces, or of verifications; exactly one of them is given, at least 1."""
 
     traces: int | None = setting(None, low=1)
     verifications: int | None = setting(None, low=1)
@@ -181,7 +182,7 @@ class Budget(CrossingRule, name="budget", trusted=True):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Verifications have to be made to be counted."""
+        """What the rule reads: `scores` if it counts verifications, so that the policy verifies."""
         return frozenset() if self.verifications is None else frozenset({SCORES})
 
     @property
@@ -212,10 +213,10 @@ class Budget(CrossingRule, name="budget", trusted=True):
 
 @dataclass(frozen=True)
 class Margin(CrossingRule, name="margin", reads={VOTES, SCORES}, reached="margin", trusted=True, counts_votes=False):
-    """The best answer leads the second best by `margin` in verifier score (thesis on fact checking, algorithm 2).
+    """Stop where the best answer leads the second best by `margin` in score (thesis on fact checking, algorithm 2).
 
-    Looked at once `min_valid` traces are verified; while they all give one answer, it takes `single_label`
-    of them instead.
+    Looked at once `min_valid` traces are verified; while they all give one answer, it takes `single_label` of them
+    instead.
     """
 
     margin: float = setting(0.15, low=0, what="a number of at least 0")
@@ -227,17 +228,17 @@ class Margin(CrossingRule, name="margin", reads={VOTES, SCORES}, reached="margin
 
     @property
     def threshold(self) -> float:
-        """The margin, less a hair for the rounding of differences."""
+        """The margin, minus a tolerance for the rounding of differences."""
         return self.margin - TOLERANCE
 
     def strength(self, seen: Prefix) -> np.ndarray:
-        """The lead once enough are verified; while they give one answer, infinite from `single_label` on."""
+        """The lead once enough traces are verified; infinite from `single_label` on if all give one answer."""
         alone = np.where(seen.verified >= self.single_label, np.inf, -np.inf)
         lead = np.where(seen.verified_answers > 1, seen.lead, alone)
         return np.where(seen.verified >= self.min_valid, lead, -np.inf)
 
     def compared(self, seen: Prefix) -> Compared:
-        """The lead; before there is one, or while it is too early for it, how many are verified."""
+        """The lead and the margin; while it is too early for these, the number verified and the one awaited."""
         alone = seen.verified_answers <= 1
         waits = alone | (seen.verified < self.min_valid)
         least = np.where(alone, max(self.min_valid, self.single_label), self.min_valid)
@@ -250,10 +251,10 @@ class Margin(CrossingRule, name="margin", reads={VOTES, SCORES}, reached="margin
 
 @dataclass(frozen=True)
 class Agreement(CrossingRule, name="agreement", trusted=True, reads={VOTES}, reached="confidence"):
-    """Adaptive consistency (Aggarwal et al. 2023): the leading answer would stay ahead with this confidence.
+    """Stop once the leading answer would stay ahead with this probability (adaptive consistency, Aggarwal et al. 2023).
 
-    Compares the two highest vote counts v1 >= v2 through the Beta posterior:
-    1 - BetaCDF(1/2; v1 + 1, v2 + 1) = P(Binomial(v1 + v2 + 1, 1/2) <= v1), computed exactly.
+    Compares the two highest vote counts v1 >= v2 through the Beta posterior: 1 - BetaCDF(1/2; v1 + 1, v2 + 1) =
+    P(Binomial(v1 + v2 + 1, 1/2) <= v1), computed exactly.
     """
 
     confidence: float = setting(0.95, low=0, high=1)
@@ -276,14 +277,14 @@ class Agreement(CrossingRule, name="agreement", trusted=True, reads={VOTES}, rea
         return np.asarray(np.array(more, dtype=np.int64)[place.reshape(votes.shape[:2])])
 
     def _more(self, first: int, second: int, most: int) -> int:
-        """The fewest votes for the first with which the rule would hold; one more than `most` where that is too few."""
+        """The fewest votes for the first answer with which the rule holds; `most` + 1 if `most` are too few."""
         enough = (n for n in range(1, most + 1) if _lead_probability(first + n, second) >= self.confidence)
         return next(enough, most + 1)
 
 
 @dataclass(frozen=True)
 class AtLeast(CrossingRule, name="at_least", reached="score", trusted=True):
-    """`patience` traces in a row that each have at least `score`, by a verifier, a feature or a signal of the trace.
+    """Stop after `patience` traces in a row with at least `score`, by a verifier, a feature or a signal of the trace.
 
     An invalid trace has no score by a verifier, and breaks the row.
     """
@@ -315,7 +316,7 @@ class AtLeast(CrossingRule, name="at_least", reached="score", trusted=True):
         return "" if self.verifier is not None else f"{what} is null for a trace that stop `at_least` reads"
 
     def _value(self, seen: Prefix) -> np.ndarray:
-        """The value of each step's trace (E, S), NaN for null."""
+        """The value (E, S) of each step's trace that the rule compares; NaN for null."""
         if self.verifier is not None:
             return np.asarray(seen.last_score)
         return seen.features[str(self.feature)] if self.signal is None else seen.signals[TRACE_SIGNALS[self.signal]]
@@ -324,7 +325,7 @@ class AtLeast(CrossingRule, name="at_least", reached="score", trusted=True):
         return None if self.verifier is not None else np.isnan(self._value(seen))
 
     def strength(self, seen: Prefix) -> np.ndarray:
-        """The least value of the last `patience` traces; -inf before there are as many, and where one has none."""
+        """The lowest value of the last `patience` traces; -inf before there are so many, and where one has no value."""
         value = self._value(seen)
         value = np.where(np.isnan(value), -np.inf, value)
         least = value.copy()
@@ -336,7 +337,7 @@ class AtLeast(CrossingRule, name="at_least", reached="score", trusted=True):
 
 @dataclass(frozen=True)
 class Window(StopRule, name="window", reads={VOTES}, trusted=True):
-    """Early-stopping self-consistency (Li et al. 2024): a block of `size` traces that all give one valid answer."""
+    """Stop at a block of `size` traces with one valid answer (early-stopping self-consistency, Li et al. 2024)."""
 
     size: int = setting(low=1)
 
@@ -348,14 +349,14 @@ class Window(StopRule, name="window", reads={VOTES}, trusted=True):
 
 
 class WrappedStop(WrappedRule, StopRule):
-    """A class with a method `holds`; one that declares nothing may read all but columns, and makes no verifications."""
+    """A user's stopping rule; one that declares nothing reads all but columns, and makes no verifications."""
 
     @property
     def reads(self) -> frozenset[str]:
         return frozenset({VOTES}) if self.declared is None else self.declared
 
     def visible(self, seen: Prefix) -> Any:
-        """The statistics that it declares; votes and scores where it declares nothing."""
+        """The statistics that the rule declares; those of votes and scores where it declares nothing."""
         reads = frozenset({VOTES, SCORES}) if self.declared is None else self.reads
         return DeclaredPrefix(seen, reads, self.label)
 
@@ -365,7 +366,7 @@ class WrappedStop(WrappedRule, StopRule):
 
 @lru_cache(maxsize=65_536)
 def _lead_probability(first: int, second: int) -> float:
-    """P(Binomial(first + second + 1, 1/2) <= first), rounded once from the exact value."""
+    """P(Binomial(first + second + 1, 1/2) <= first), that the leader stays ahead; exact, then rounded once."""
     n = first + second + 1
     ways = total = 1
     for heads in range(first):
@@ -375,19 +376,19 @@ def _lead_probability(first: int, second: int) -> float:
 
 
 def _from_none(counts: np.ndarray) -> np.ndarray:
-    """Counts (E, S) after each step with those before any, 0: (E, S + 1)."""
+    """Counts (E, S + 1) from step 0 on: the counts (E, S) after each step, with 0 before them."""
     return np.pad(counts.astype(np.int64), ((0, 0), (1, 0)))
 
 
 def looked_at(steps: int, limit: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
-    """Where a rule is looked at: after the steps in `ends` (None: all) and at the limit (E,); bool (E, steps)."""
+    """Mask (E, steps) of the steps at which a rule is evaluated: those in `ends` (None: all) and the limit (E,)."""
     step = np.arange(1, steps + 1)
     looked = step <= limit[:, None]
     return looked if ends is None else looked & (ends | (step == limit[:, None]))
 
 
 def needed_ends(rule: StopRule, seen: Prefix) -> np.ndarray:
-    """After which traces a block ends, bool (E, S), where each has as many as the rule needs if all of them agree."""
+    """After which traces a block ends, bool (E, S), if a block has as many as the rule needs when all of them agree."""
     steps = seen.step
     needed = np.maximum(rule.needed(seen), 1)
     ends, at = np.zeros(steps.shape, dtype=bool), np.zeros(len(steps), dtype=np.int64)
@@ -401,11 +402,11 @@ def needed_ends(rule: StopRule, seen: Prefix) -> np.ndarray:
 def _stopping_step(
     holds: np.ndarray, limit: np.ndarray, ends: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """First step at which a rule holds, else the last step allowed.
+    """The first step at which a rule holds, else the last step allowed.
 
-    `holds` is bool (E, S), column s - 1 standing for step s; `limit` int (E,) is the last step of each
-    example (0: none). The rule is looked at after the steps in `ends` and at the limit.
-    Returns the step (E,) and whether the rule held there (E,).
+    `holds` is bool (E, S), column s - 1 standing for step s; `limit` int (E,) is the last step of each example (0:
+    none). The rule is looked at after the steps in `ends` and at the limit. Returns the step (E,) and whether the rule
+    held there (E,).
     """
     looked = holds & looked_at(holds.shape[1], limit, ends)
     first = looked.argmax(axis=1)
@@ -414,7 +415,7 @@ def _stopping_step(
 
 
 def crossing_step(highest: np.ndarray, threshold: float, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Stopping steps of a crossing rule: `highest` float (S, E) is its statistic's running maximum, steps first."""
+    """Stopping steps of a crossing rule, from its statistic's running maximum `highest` (S, E), steps first."""
     small = np.int8 if len(highest) < 128 else np.int32  # the sum is the slow part of a large sweep
     below = (highest < threshold).view(np.int8).sum(axis=0, dtype=small).astype(np.int32)
     ruled = below < limit

@@ -19,20 +19,20 @@ from replay.sampling.prefix import FEATURES, SCORES, VOTES
 
 MODES = ("lazy", "pool")
 STATE = ("vote_ratio", "label_score", "constant")
-"""The entries after the named features in the vector: two that change as the example goes on, and 1."""
+"""The entries of the feature vector after the named features: two that change from step to step, and the constant 1."""
 LABEL_SCORES: Mapping[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
     "mean": lambda total, count, highest: total / count,
     "max": lambda total, count, highest: highest,
 }
-"""Functions of `label_score` on the scores of an answer's verified traces: of their sum, number and maximum."""
+"""`label_score` -> its value, from sum, number and maximum of the scores of an answer's verified traces."""
 NEVER = np.iinfo(np.int32).max
 TOGETHER = 1024
-"""Examples advanced together: few enough that their matrices stay in the processor's cache. Changes no result."""
+"""How many examples advance together, so that their matrices fit the processor's cache; it changes no result."""
 
 
 @dataclass(frozen=True)
 class Surrogate(Order, name="surrogate", predicts=True, reads=frozenset({VOTES, SCORES, FEATURES})):
-    """The order `surrogate` with its settings; `docs/policies.md` says what each means."""
+    """The order `surrogate` with its settings, which `docs/policies.md` explains."""
 
     features: tuple[str, ...] = ()
     mode: str = "lazy"
@@ -46,11 +46,11 @@ class Surrogate(Order, name="surrogate", predicts=True, reads=frozenset({VOTES, 
 
     @property
     def lazy(self) -> bool:
-        """Whether it generates one trace a step, and may have nothing left to verify before the cap."""
+        """Whether a step generates one trace more, so that nothing may be left to verify before the cap."""
         return self.mode == "lazy"
 
     def steps(self, traces: GeneratedTraces) -> WalkSteps:
-        """A verification a step, picked by the prediction.
+        """The steps of a walk that verifies in each step the trace with the highest prediction.
 
         In the mode `lazy` a last step follows in which nothing is verified: it stands for ending without a rule, when
         one more trace may have been generated.
@@ -62,7 +62,7 @@ class Surrogate(Order, name="surrogate", predicts=True, reads=frozenset({VOTES, 
         return (*self.features, *STATE)
 
     def weighed(self, traces: GeneratedTraces) -> WalkSteps:
-        """The steps with the weights, and with the predictions by which traces were picked."""
+        """The steps, with the weights after each and the prediction by which each trace was picked."""
         parts = traces.code, traces.score, traces.features, traces.count
         return pick(*parts, self, keep_weights=True, verified=traces.verified_code)
 
@@ -76,11 +76,11 @@ def pick(
     keep_weights: bool = False,
     verified: np.ndarray | None = None,
 ) -> WalkSteps:
-    """The steps of all examples when nothing stops them, S = T + 1.
+    """The steps of walks that verify the trace with the highest prediction and that no rule stops; S = T + 1.
 
-    `code` int (E, T): answers in the order of generation, -1 invalid or not generated; `score` (E, T), read only
-    where a trace is picked; `features` (F, E, T), NaN null; `generated` (E,): traces that the cap allows.
-    `verified` (E, T): the answers of traces that may be picked, -1 for the others; None: of all valid ones.
+    `code` int (E, T): answers in the order of generation, -1 invalid or not generated; `score` (E, T), read only where
+    a trace is picked; `features` (F, E, T), NaN null; `generated` (E,): traces that the cap allows. `verified` (E, T):
+    the answers of traces that may be picked, -1 for the others; None: of all valid ones.
     """
     start = time.perf_counter()
     verified = code if verified is None else verified
@@ -98,7 +98,7 @@ def pick(
 
 
 def _walk(state: _State, generated: np.ndarray, keep_weights: bool) -> tuple[np.ndarray, ...]:
-    """The arrays of `WalkSteps` but `limit`, with weights and predictions, of examples that are advanced together."""
+    """The arrays of `WalkSteps` without `limit`, and weights and predictions, of examples that advance together."""
     settings, (traces, examples) = state.settings, state.code.shape
     at = np.zeros((traces + 1, examples), dtype=np.int32)
     horizon = np.zeros((traces + 2, examples), dtype=np.int32)
@@ -139,7 +139,7 @@ def _walk(state: _State, generated: np.ndarray, keep_weights: bool) -> tuple[np.
 
 
 class _State:
-    """State of the surrogates of all examples: votes, observed scores, weights w (d, E) and P (d, d, E).
+    """The surrogates of all examples: votes, observed scores, weights w (d, E) and the matrix P (d, d, E).
 
     `usable` bool (E, T): the valid traces that may be picked.
     """
@@ -180,7 +180,7 @@ class _State:
         self.highest = np.zeros(examples)  # what the last pick was picked by
 
     def reveal(self, now: np.ndarray) -> None:
-        """Add the traces up to `now` (E,) that are not there yet."""
+        """Add the traces generated up to `now` (E,)."""
         if not (now > self.now).any():
             return
         low, self.top = int(self.now.min()), int(now.max())
@@ -194,7 +194,7 @@ class _State:
         self.vote_ratio = flat.take(self.cell[: self.top]) / np.maximum(self.voters, 1.0)
 
     def best(self) -> np.ndarray:
-        """Place (E,) of the open trace with the highest prediction; ties: the earliest."""
+        """Place (E,) of the trace not verified yet with the highest prediction; of equal ones the earliest."""
         with np.errstate(over="ignore", invalid="ignore"):  # as in `learn`
             predicted = self._linear()
             if self.prior is not None:
@@ -208,7 +208,7 @@ class _State:
         return place
 
     def learn(self, at: np.ndarray, on: np.ndarray) -> None:
-        """Observe the score of trace `at` (E,) where `on` (E,)."""
+        """Update the weights by the score of trace `at` (E,), on the examples in `on` (E,)."""
         flat = at * len(at) + self.rows
         phi, cell = self._phi(flat), self.cell.reshape(-1).take(flat)
         target = self.score.reshape(-1).take(flat)
@@ -234,7 +234,7 @@ class _State:
         return [*self.static[:, : self.top], self.vote_ratio, self.label_score.take(self.cell[: self.top])]
 
     def _linear(self) -> np.ndarray:
-        """w'phi of every trace (T, E), summed in the order of the dimensions."""
+        """The prediction w'phi of every trace (T, E), summed in the order of the dimensions."""
         columns = self._columns()
         total = self.w[0] * columns[0]
         for weight, column in zip(self.w[1:], columns[1:], strict=False):
@@ -243,7 +243,7 @@ class _State:
         return total
 
     def _spread(self) -> np.ndarray:
-        """phi'P phi of every trace (T, E)."""
+        """The variance term phi'P phi of every trace (T, E)."""
         columns = [*self._columns(), np.ones_like(self.vote_ratio)]
         total = np.zeros_like(self.vote_ratio)
         for i, left in enumerate(columns):
@@ -252,7 +252,7 @@ class _State:
         return np.maximum(total, 0.0)
 
     def _phi(self, flat: np.ndarray) -> np.ndarray:
-        """The vector (d, E) of the traces at `flat` places of (T, E)."""
+        """The feature vector (d, E) of the traces at flat places of (T, E)."""
         for row, column in enumerate(self.static):
             column.reshape(-1).take(flat, out=self.phi[row])
         self.vote_ratio.reshape(-1).take(flat, out=self.phi[-3])

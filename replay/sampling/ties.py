@@ -1,4 +1,4 @@
-"""What breaks the ties of a vote: what `tie` of a policy names.
+"""How the ties of a vote are broken, which `tie` of a policy names.
 
 Of the answers that tie the one with the lowest rank wins, where a rank is that of an answer, or of one of its traces.
 """
@@ -17,7 +17,7 @@ from toolkit.answers.numbers import number_form
 
 @dataclass(frozen=True)
 class Ranks:
-    """`step` int (E, S): the rank of the trace that each step reveals; an answer has the lowest of its traces revealed.
+    """Ranks that break ties: `step` int (E, S) ranks each step's trace; an answer has the lowest of its traces.
 
     Where the answers themselves are ranked, `text` and `number` int (E, A): by their texts, from 1, and by their
     values, 0 for those that are no numbers. The values decide where all that tie are numbers. A null has the highest.
@@ -28,16 +28,16 @@ class Ranks:
     number: np.ndarray | None = None
 
     def rows(self, examples: slice) -> Ranks:
-        """Those of some examples."""
+        """The ranks on some examples."""
         arrays = {name: None if array is None else array[examples] for name, array in vars(self).items()}
         return Ranks(**arrays)  # type: ignore[arg-type]
 
     def first(self, steps: int) -> Ranks:
-        """Those of the first steps."""
+        """The ranks of the first `steps` steps."""
         return replace(self, step=self.step[:, :steps])
 
     def winner(self, count: Callable[[np.ndarray], np.ndarray], code: np.ndarray) -> np.ndarray:
-        """The winning answers (E, S), -1 for none, of a count that breaks its ties by a rank (E, S) of each step.
+        """The winning answers (E, S) of a count whose ties the ranks break; -1 where there is none.
 
         `code` (E, S): the answer of each step, -1 for none.
         """
@@ -51,8 +51,8 @@ class Ranks:
 
 @dataclass(frozen=True)
 class VotingSteps:
-    """What ties are broken by. `code` (E, S): the answer of each step, -1 for none; `keys` (E, S): of the random order,
-    where it is drawn; `words` (E, A): the numbers of the answers in a sorted `vocabulary`, -1 for a null.
+    """The steps of a vote, to rank by. `code` (E, S): the answer of each step, -1 for none; `keys` (E, S): of the
+    random order, if it is drawn; `words` (E, A): the answers' numbers in a sorted `vocabulary`, -1 for a null.
     """
 
     code: np.ndarray
@@ -62,7 +62,7 @@ class VotingSteps:
 
 
 def _earliest(steps: VotingSteps) -> None:
-    """The order of generation, which is that of the count itself."""
+    """No ranks: the count itself breaks ties by the order of generation."""
 
 
 def _smallest(steps: VotingSteps) -> Ranks:
@@ -78,7 +78,7 @@ def _random(steps: VotingSteps) -> Ranks:
 
 
 def answer_ranks(words: np.ndarray, vocabulary: pl.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Ranks (E, A) of answers by their texts and by their values, as `Ranks` has them."""
+    """Ranks (E, A) of answers by their texts, and by their values as numbers; the two arrays of `Ranks`."""
     last = len(vocabulary) + 1
     used = np.unique(words[words >= 0])
     forms = ((word, number_form(text)) for word, text in zip(used.tolist(), vocabulary[used].to_list(), strict=True))
@@ -91,8 +91,8 @@ def answer_ranks(words: np.ndarray, vocabulary: pl.Series) -> tuple[np.ndarray, 
 
 @dataclass(frozen=True)
 class Tie:
-    """`name` in policy files; `text` of it, for explanations; `drawn`: whether it reads the keys of the random order;
-    `ranks` of the answers that steps reveal, None for the order of generation.
+    """A way to break ties: its `name` in policy files, its `text` in explanations, whether it reads the keys of the
+    random order (`drawn`), and the `ranks` of the answers that steps reveal; None: the order of generation.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a policy does with a valid trace that its verifier did not score: what `on_unscored` names."""
+"""What a policy does with a valid trace that its verifier did not score, which `on_unscored` names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Unscored:
-    """A way to treat such a trace.
+    """A way to treat valid traces without a score.
 
     `skips`: no verification of it is made, though its vote counts. `fills`: it is verified, and its score is `fill`,
     the lowest that the verifier gave to a trace of the pool, anywhere in the log. With neither the example is partial
@@ -24,11 +24,11 @@ class Unscored:
     fill: float | None = None
 
     def filled(self, score: np.ndarray, alone: np.ndarray) -> np.ndarray:
-        """Scores (E, T) as a policy reads them; `alone` (E,): where traces are not ranked against each other."""
+        """Scores (E, T) as a policy reads them, missing ones filled in; `alone` (E,): a call scores one trace."""
         return score if self.fill is None else np.where(np.isnan(score) & alone[:, None], self.fill, score)
 
     def verified(self, code: np.ndarray, score: np.ndarray) -> np.ndarray:
-        """Answer codes of the traces that are verified if it comes to that, -1 for the others; shapes as given."""
+        """Answer codes of the traces that are verified once it comes to them, -1 for others; shapes as given."""
         return np.where(np.isnan(score), -1, code).astype(code.dtype) if self.skips else code
 
 

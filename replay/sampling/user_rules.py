@@ -61,14 +61,14 @@ def user_rules(rules: GivenRules) -> dict[str, type]:
 
 
 def has_method(item: object, names: Iterable[str]) -> bool:
-    """Whether it is a frozen dataclass with one of these methods."""
+    """Whether an item is a frozen dataclass with one of these methods."""
     frozen = getattr(getattr(item, "__dataclass_params__", None), "frozen", False)
     methods = any(callable(getattr(item, name, None)) for name in names)
     return inspect.isclass(item) and is_dataclass(item) and bool(frozen) and methods
 
 
 def checked_fields(rule: Any, what: str) -> Any:
-    """A user's rule with its parameters as their types say; `what` is what messages call it.
+    """A user's rule with each parameter converted to its type; messages call the rule `what`.
 
     Numpy's numbers and lists for tuples are welcome. Raises ThinkbackError where a parameter is of another type.
     """
@@ -94,7 +94,7 @@ _OTHER: Any = object()
 
 
 def _typed_fields(cls: type) -> list[tuple[Any, Any]]:
-    """The parameters of a rule with their types; none where these cannot be told."""
+    """The parameters of a rule with their types; empty where the types cannot be resolved."""
     try:
         hints = typing.get_type_hints(cls)
     except Exception:  # a name that exists for type checkers alone
@@ -109,7 +109,7 @@ def _parts(hint: Any) -> tuple[Any, ...]:
 
 
 def _of_hint(hint: Any, given: Any) -> Any:
-    """A value as its type says; `_OTHER` where it is of another, as it is where the type is not one of a table's."""
+    """A value as its type says; `_OTHER` if it is of another type; unchanged if the type is not in the table."""
     parts = _parts(hint)
     if any(typing.get_origin(part) is not typing.Literal and part not in (*NAMES, type(None)) for part in parts):
         return given
@@ -125,7 +125,7 @@ def _of_hint(hint: Any, given: Any) -> Any:
 
 
 def _types_text(hint: Any) -> str:
-    """Types of a parameter, in words."""
+    """The types of a parameter, in words."""
     words = []
     for part in _parts(hint):
         if typing.get_origin(part) is typing.Literal:

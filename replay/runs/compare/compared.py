@@ -1,4 +1,4 @@
-"""What comparing policies pair by pair found: frames, and the tables that show them."""
+"""The result of comparing policies pair by pair: frames, and the tables of them."""
 
 from __future__ import annotations
 
@@ -35,34 +35,34 @@ PAIRS = {
 METRICS = ("metric", "first", "second", "difference", "low", "high", "p_value", "n", "method")
 EXAMPLES = ("example_id", "change", "gold", "answer_first", "answer_second", "correct_first", "correct_second")
 GIVING_WAY = {"gold": 1, "correct_second": 2, "correct_first": 3}
-"""Columns of the examples that a narrow terminal does without; the change says who is right."""
+"""Columns of examples that a narrow terminal drops; the column of changes still says which policy was right."""
 FEW = {
     "tango": "†: fewer than twenty examples on which the two differ, so Tango's at the shared level.",
     "graded_tango": "†: means of several outcomes that differ by no more than on twenty whole examples, so at least "
     "Tango's at the shared level.",
     "max-t_few": "†: fewer than 100 examples, or means of fewer than 500 examples, whose tail they may not have seen.",
 }
-"""Methods of the limits of all pairs that are marked."""
+"""Method of the limits of all pairs -> the mark beneath the table."""
 FEW_CLUSTERS = {
     "tango": "†: few clusters or examples on which the two differ, so Tango's interval with the clusters as trials.",
     "max-t_few": "†: clusters worth fewer than ten of equal size, or means of costs of fewer than 500.",
 }
-"""Mark of intervals where the examples are clustered."""
+"""Method of an interval -> the mark beneath the table, where examples are clustered."""
 AGAIN = "In brackets where {:g} % of other runs on these questions, with other samples, would be."
 IDENTICAL = "Identical: the same answers and costs on every example; other examples may tell them apart."
 
 
 @dataclass(frozen=True, eq=False)
 class ComparedPolicies:
-    """Policies against each other, always first minus second.
+    """Policies compared with each other; differences are always first minus second.
 
     `pairs`: differences by `metric`, with limits and p-values that hold for all `compared` pairs at once; fixes and
-    flips: examples on which the first, the second does better. Of two that are named (`names`) it has their row
-    alone (none where limits for all pairs are not known), and there are `metrics`: every metric of both, with limits
-    for this pair by itself, and `examples`: those on which the two differ. `n`: examples compared; `left_out`: those
-    that only one of two results has; `diagnostics`: whether policies that see gold are in no pair; `identical`: whether
-    two that are named made the same calls on every example; `called`: what tables call policies, by name; `fixed`:
-    whether it is said what other samples of the same questions would show, by `same`, None where that is not known.
+    flips: examples on which the first, the second does better. Of two that are named (`names`) it has their row alone
+    (none where limits for all pairs are not known), and there are `metrics`: every metric of both, with limits for this
+    pair by itself, and `examples`: those on which the two differ. `n`: examples compared; `left_out`: those that only
+    one of two results has; `diagnostics`: whether policies that see gold are in no pair; `identical`: whether two that
+    are named made the same calls on every example; `called`: what tables call policies, by name; `fixed`: whether it is
+    said what other samples of the same questions would show, by `same`, None where that is not known.
     """
 
     title: str
@@ -92,12 +92,12 @@ class ComparedPolicies:
         return self.table(limit=40).html()
 
     def table(self, limit: int | None = None) -> Table:
-        """The metrics of two policies, or all pairs, at most `limit` of them."""
+        """The table of all pairs, or of the metrics of two policies, with at most `limit` rows."""
         return self._pairs_table(limit) if self.metrics is None else self._metrics_table(self.metrics)
 
     def examples_table(self, limit: int | None = None) -> Table | None:
-        """The examples on which two policies differ, at most `limit` of them; None where all pairs are compared, or
-        where they differ on none.
+        """The table of at most `limit` examples on which two policies differ; None for all pairs, or where they never
+        differ.
         """
         if self.examples is None or self.examples.is_empty():
             return None
@@ -185,7 +185,7 @@ class ComparedPolicies:
         return Table(title, columns, tuple(rows), above=self._above(), below=tuple(below), marks=self._marks())
 
     def _among(self) -> Iterator[str]:
-        """Sentences on the two among all pairs."""
+        """Sentences on where the pair stands among all pairs."""
         column = metric_column(self.metric, self.columns)
         decimals, scale = _places(column)
         form = NumberWithInterval(decimals, scale, signed=True)
@@ -199,13 +199,13 @@ class ComparedPolicies:
         yield from self._left_out()
 
     def _again(self, first: str, second: str) -> tuple[IntervalCell | None, ...]:
-        """The cell of a pair in the column of other samples, where there is one."""
+        """The cell of a pair in the column of other samples of the same questions; empty if there is no such column."""
         if not self.fixed:
             return ()
         return (None if self.same is None else self.same.of(first, second).cell,)
 
     def _same_lines(self) -> Iterator[str]:
-        """What other samples of these questions would show of two policies."""
+        """Lines on how the difference of two policies would vary over other samples of the same questions."""
         if not self.fixed:
             return
         first, second = self.names
@@ -235,7 +235,9 @@ class ComparedPolicies:
             yield f"{self.left_out:,} examples that only one of the results has are left out."
 
     def _noted(self, metrics: Iterable[str]) -> list[str]:
-        """Notes on the whole, and on sums of seconds where these are shown; intervals of single values are not."""
+        """Notes on the whole table, and on sums of seconds if it has any; notes on intervals of single values are left
+        out.
+        """
         names = set(metrics)
         return [
             str(note)
@@ -259,7 +261,7 @@ class ComparedPolicies:
 
 
 def _places(column: OutcomeColumn) -> tuple[int, float]:
-    """Decimals of a metric's numbers, and what they are multiplied with."""
+    """Decimals that a metric's numbers are shown with, and the factor that they are multiplied by."""
     if column.share:
         return 1, 100.0
     return (column.decimals if column.header else 2), column.scale

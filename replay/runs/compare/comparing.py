@@ -1,4 +1,4 @@
-"""Comparing the policies of a result, or of two on the same examples: all pairs at once, or two in detail."""
+"""Comparing the policies of one result, or of two results on the same examples: all pairs at once, or two in detail."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from toolkit.stats.metrics.scan import Units
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """A result as one side of a comparison, and what messages call it."""
+    """A result as one side of a comparison, with the name that messages give it."""
 
     findings: Findings
     called: str
@@ -48,7 +48,7 @@ class _Side:
 
     @property
     def real(self) -> list[int]:
-        """Numbers of the policies that could be chosen: those that see no gold."""
+        """Numbers of the policies that could be used in service, since they see no gold."""
         return [number for number, one in enumerate(self.findings.policies) if not one.diagnostic]
 
     def number(self, name: str) -> int:
@@ -62,7 +62,7 @@ class _Side:
 def compare(
     one: Findings, first: str | None, second: str | None, other: Findings | None, metric: str | None
 ) -> ComparedPolicies:
-    """All pairs of a result's policies, or, with another result, all of the one with all of the other; or two of them.
+    """Compare all pairs of a result's policies, or each with each of another result's; or two that are named.
 
     Raises ThinkbackError for unknown names, too many pairs, and results that were not made on the same examples.
     """
@@ -82,7 +82,7 @@ def compare(
 
 @dataclass(frozen=True, eq=False)
 class _Whole:
-    """The policies of all sides on the examples that all have."""
+    """The policies of all sides, on the examples that every side has."""
 
     store: Store
     labels: tuple[str, ...] | None
@@ -93,7 +93,9 @@ class _Whole:
 
     @classmethod
     def of(cls, sides: Sequence[_Side], metric: str) -> _Whole:
-        """Raises ThinkbackError where the sides have no example in common, or know it by another gold answer."""
+        """The policies of the sides. Raises ThinkbackError if the sides share no example, or differ in its gold
+        answer.
+        """
         ids = sides[0].findings.examples["example_id"]
         for side in sides[1:]:
             ids = ids.filter(ids.is_in(side.findings.examples["example_id"].implode()))
@@ -112,7 +114,7 @@ class _Whole:
 
 
 def against(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
-    """The pairs with one policy, each other policy minus it: `policy`, and the columns of `pairs`."""
+    """The pairs with one policy, turned to each other policy minus it: `policy`, and the columns of `pairs`."""
     turned = pairs.with_columns(
         first="second", second="first", difference=-pl.col("difference"), low=-pl.col("high"), high=-pl.col("low"),
         fixes="flips", flips="fixes",
@@ -121,7 +123,7 @@ def against(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
 
 
 def _of_the_first(sides: Sequence[_Side]) -> Iterator[Note]:
-    """Note that a setting of the statistics is the first result's where the second has another."""
+    """Notes where the second result has another setting of the statistics, since the first result's is used."""
     settings = [asdict(side.findings.summariser.settings) for side in sides]
     for name in ("level", "method", "resamples", "seed"):
         one, other = (of[name] for of in (settings[0], settings[-1]))
@@ -130,9 +132,7 @@ def _of_the_first(sides: Sequence[_Side]) -> Iterator[Note]:
 
 
 def _check_same(sides: Sequence[_Side], ids: pl.Series) -> None:
-    """Raise where the results measure success otherwise, or know the shared examples by other gold answers, or other
-    clusters.
-    """
+    """Raise where the results measure success differently, or give shared examples other gold answers or clusters."""
     measures = [side.findings.provenance.get("measure", "correct") for side in sides]
     if measures[0] != measures[1]:
         raise MismatchError(
@@ -153,7 +153,7 @@ def _check_same(sides: Sequence[_Side], ids: pl.Series) -> None:
 
 
 def _family(sides: Sequence[_Side]) -> tuple[np.ndarray, np.ndarray] | None:
-    """The pairs that limits hold for at once, as numbers of the whole; None where there are too many."""
+    """The pairs that the limits cover at once, as numbers of policies; None where there are too many pairs."""
     if sum(len(side.real) for side in sides) > MOST_PAIRED:
         return None
     first = np.array(sides[0].real, np.int64)
@@ -215,19 +215,19 @@ def _compared(
 
 
 def _warnings(whole: _Whole) -> tuple[Note, ...]:
-    """Warnings of few clusters."""
+    """Warnings that there are few clusters."""
     units = whole.store.unit
     notes = notes_on_units(len(units), len(np.unique(units)), Units(whole.store).kish)
     return tuple(one for one in notes if one.severity is Severity.WARNING)
 
 
 def _distinct_names(first: str, second: str) -> tuple[str, ...]:
-    """The names of two policies, which in two results may be one."""
+    """The names of two policies, marked with their result where both have one name."""
     return (first, second) if first != second else (f"{first} (first)", f"{second} (second)")
 
 
 def _alone(whole: _Whole, result: Findings, pair: tuple[int, int], pair_names: tuple[str, ...]) -> Summary:
-    """The statistics of two policies by themselves, the second as the baseline."""
+    """The statistics of two policies without the others, with the second as the baseline."""
     store = side_by_side([(whole.store, pair)], whole.store.keys, len(whole.labels or ()))
     return summarise(
         store, pair_names, labels=whole.labels, baseline=pair_names[1], leaders=(), columns=result.columns,
@@ -243,10 +243,10 @@ def _pairs(
     pair: tuple[int, int] | None,
     turned: bool,
 ) -> pl.DataFrame:
-    """The rows of all pairs, or of the one that is named; the limits are those of all in any case.
+    """The rows of all pairs, or of the named one; the limits cover all pairs in either case.
 
     The pairs of the best policies come first. `turned`: whether the better of two is the first of them.
-    """  # fmt: skip
+    """
     known = [metric.name for metric in sample.metrics]
     if whole.metric not in known:
         raise UnknownError(f"policies cannot be compared by `{whole.metric}`: {suggest(whole.metric, known)}")
@@ -289,7 +289,7 @@ def _pairs(
 
 
 def _metrics(summary: Summary, pair_names: tuple[str, ...]) -> pl.DataFrame:
-    """Every metric that both have: both values, and the difference of the pair alone."""
+    """Every metric that both policies have: its two values, and their difference with limits for this pair alone."""
     one, other = (
         summary.summary.filter(pl.col("policy") == name).select("metric", pl.col("estimate").alias(side))
         for name, side in zip(pair_names, ("first", "second"), strict=True)
@@ -301,7 +301,7 @@ def _metrics(summary: Summary, pair_names: tuple[str, ...]) -> pl.DataFrame:
 
 
 def _examples(whole: _Whole, sides: Sequence[_Side], pair: tuple[int, int]) -> pl.DataFrame:
-    """The examples on which two policies differ in correctness or answer: fixes first, then flips, then others."""
+    """The examples on which two policies differ in correctness or answer: fixes first, then flips, then the others."""
     columns = ["example_id", "correct", "answer"]
     names, owners = zip(*((name, side) for side in sides for name in side.names), strict=True)
     frame = sides[0].findings.examples.select("example_id", "gold")

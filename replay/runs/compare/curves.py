@@ -2,8 +2,7 @@
 
 All are closed forms over all orders of the logged traces (pass@k: Chen et al. 2021, equation 1). All of a pool's
 numbers are on the same examples, in one set of resamples; only the votes leave out examples with contested verdicts or
-opaque answers.
-`curve_pairs` has the pools of a log, or of several, against each other.
+opaque answers. `curve_pairs` has the pools of a log, or of several, against each other.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ SCHEMA = pl.Schema({
 
 @dataclass(frozen=True)
 class _Curve:
-    """One number of a pool's curves: a metric at k traces, by a verifier for `best`."""
+    """One point of a pool's curves: a metric at k traces, and for `best` the verifier."""
 
     metric: str
     k: int
@@ -51,8 +50,8 @@ class _Curve:
 
 @dataclass(frozen=True, eq=False)
 class _PoolCurves:
-    """Every curve's value on every example of a pool: `values` (curves, E) of `plan`, on `examples` in their order,
-    which have the strata of `drawn`.
+    """The points of a pool's curves on every example: `values` (curves, E) in the order of `plan`, on `examples` with
+    the strata of `drawn`.
 
     Votes have NaN on examples with contested verdicts or opaque answers, of which there are `incomparable`.
     """
@@ -66,13 +65,13 @@ class _PoolCurves:
     crossed: tuple[Note, ...] = ()
 
     def outcomes(self) -> Store:
-        """The values as outcomes of policies."""
+        """The values as if they were outcomes of policies."""
         unit, strata = self.drawn.units(self.examples)
         block = OutcomeBlock(self.examples["example_id"].to_numpy(), unit, {"correct": self.values})
         return Store.of_blocks(partial(iter, [block]), len(self.plan), None, strata)
 
     def parts(self) -> Iterator[_PoolCurves]:
-        """The curves that every example has, and those that some lack, on the examples that have them all."""
+        """The curves that all examples have; then those that some examples lack, on the examples that have them all."""
         lacking = np.isnan(self.values)
         partial, whole = lacking.any(axis=1), ~lacking.any(axis=0)
         for mask, on in ((~partial, np.ones_like(whole)), (partial, whole)):
@@ -82,7 +81,7 @@ class _PoolCurves:
                 yield replace(self, plan=plan, values=values, examples=examples)
 
     def notes(self) -> Iterator[Note]:
-        """Notes on strata and weights, and on the examples that the votes leave out, or that all are."""
+        """Notes on strata and weights, and on examples that the votes leave out."""
         yield from self.crossed
         yield from notes_on_strata(self.drawn.units(self.examples)[1])
         if not self.incomparable:
@@ -111,14 +110,13 @@ def curves(
     resamples: int | None = None,
     level: float | None = None,
 ) -> pl.DataFrame:
-    """Curves of a pool (default: every pool with more than one trace) for k = 1, 2, 4 ... N.
+    """The curves of a pool (default: of every pool with more than one trace) at k = 1, 2, 4 ... N traces.
 
-    N is `max_traces`, or the largest number that 95 % of the pool's judged examples have; examples with
-    fewer traces are left out, and those with contested verdicts or opaque answers are left out of `majority`
-    alone. `best` is given for `verifier`, or for every verifier that scored all valid traces of enough examples;
-    `where` is an SQL condition on the columns of `examples`, and `strata` and `weigh` are as for `run`. `settings`
-    are those of the intervals, or some of them by keyword.
-    Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
+    N is `max_traces`, or the largest number that 95 % of the pool's judged examples have; examples with fewer traces
+    are left out, and those with contested verdicts or opaque answers are left out of `majority` alone. `best` is given
+    for `verifier`, or for every verifier that scored all valid traces of enough examples; `where` is an SQL condition
+    on the columns of `examples`, and `strata` and `weigh` are as for `run`. `settings` are those of the intervals, or
+    some of them by keyword. Columns: pool, verifier, metric (avg, pass, majority, best), k, estimate, low, high, n.
     Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
     """
     settings = settings_of(settings, resamples=resamples, level=level, seed=seed)
@@ -139,7 +137,7 @@ def measured(
     strata: str | None = None,
     weigh: Weights | None = None,
 ) -> list[_PoolCurves]:
-    """The curves of each pool, example by example, for `curves` and what compares them."""
+    """The curves of each pool on every example, from which `curves` and its comparisons are computed."""
     if max_traces is not None and max_traces < 1:
         raise InvalidError(f"`max_traces` is {max_traces}; it takes an integer, at least 1")
     log, contents = opened(log)
@@ -166,7 +164,7 @@ def measured(
 
 
 def _sizes(log: Log) -> pl.DataFrame:
-    """Judged traces of each (pool, example), up to the first gap."""
+    """How many judged traces each (pool, example) has, up to the first gap."""
     traces = log.scan("traces", ["example_id", "pool", "action", "sample_index", "correct"])
     judged = traces.filter((pl.col("action") == "solve") & pl.col("correct").is_not_null())
     place = pl.col("sample_index").rank("ordinal").over("pool", "example_id") - 1
@@ -184,7 +182,7 @@ def _pool_curves(
     drawn: ExampleSet,
     optional: bool,
 ) -> _PoolCurves | None:
-    """Curves of one pool; None where `optional` and there is nothing to draw."""
+    """The curves of one pool; None where it may be left out (`optional`) and has nothing to draw."""
     pool_sizes = sizes.filter(pl.col("pool") == pool)
     ordered = pool_sizes["size"].sort()
     most = max_traces or (int(ordered[int((1 - MIN_SHARE) * len(ordered))]) if len(ordered) else 0)
@@ -220,7 +218,7 @@ def _pool_curves(
 
 
 def _policy(pool: str, curve: _Curve) -> Policy:
-    """The policy that a curve is at its number of traces: its exact mean over all orders."""
+    """The policy that a point of a curve stands for: the exact mean over all orders."""
     name = f"{curve.metric}@{curve.k} {curve.verifier or ''}"
     if curve.metric == "pass":
         return Oracle(name=name, of=(pool,), max_traces=curve.k, expected=True)
@@ -229,7 +227,7 @@ def _policy(pool: str, curve: _Curve) -> Policy:
 
 
 def curves_table(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
-    """Means and intervals of all curves of a pool, of those on the same examples from one set of resamples."""
+    """Means and intervals of all points of a pool; those on the same examples share their resamples."""
     tables = pl.concat([_table(part, settings) for part in pool_curves.parts()])
     places = {curve: place for place, curve in enumerate(pool_curves.plan)}
     order = [places[_Curve(*row)] for row in tables.select("metric", "k", "verifier").iter_rows()]
@@ -261,7 +259,8 @@ SEES_GOLD = "pass"
 
 
 def curve_pairs(pools: Sequence[_PoolCurves], settings: Settings) -> pl.DataFrame:
-    """First minus second at each number of traces, each interval for its pair alone; pass@k, which sees gold, has none.
+    """Differences between curves at each number of traces, first minus second, each interval for its pair alone;
+    pass@k, which sees gold, is in none.
 
     The lines of a pool with each other, from two traces on: best-of-k minus majority@k minus avg@k. Then the same line
     of two pools, on the examples that both have.
@@ -272,7 +271,7 @@ def curve_pairs(pools: Sequence[_PoolCurves], settings: Settings) -> pl.DataFram
 
 
 def _within(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
-    """Pairs of the lines of a pool."""
+    """Differences between curves of one pool."""
     steps = sorted({curve.k for curve in pool_curves.plan if curve.k > 1})
     lines = [[i for i, curve in enumerate(pool_curves.plan) if curve.k == k and _counts(curve)] for k in steps]
     owners = [(pool_curves.pool, curve) for curve in pool_curves.plan]
@@ -281,7 +280,7 @@ def _within(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
 
 
 def _between(one: _PoolCurves, other: _PoolCurves, settings: Settings) -> pl.DataFrame:
-    """Pairs of the same line of two pools."""
+    """Differences of the same curve between two pools."""
     shared = one.examples["example_id"].is_in(other.examples["example_id"].implode()).to_numpy()
     if not shared.any():
         return pl.DataFrame(schema=PAIR_SCHEMA)
@@ -306,7 +305,7 @@ def _compared(
     pairs: Sequence[tuple[int, int]],
     settings: Settings,
 ) -> pl.DataFrame:
-    """The rows of some pairs (places in `owners`), each of which is in one of the groups.
+    """The rows of some pairs (places in `owners`), each of which lies within one of the groups.
 
     Pairs with a line that some examples lack come last, and are on the examples that have all lines.
     """
@@ -329,7 +328,7 @@ def _on_their_examples(
     pairs: Sequence[tuple[int, int]],
     settings: Settings,
 ) -> pl.DataFrame:
-    """The rows of some pairs on the examples that have all the lines."""
+    """The rows of some pairs, on the examples that have a value of every curve."""
     values = pool_curves.values[lines]
     whole = ~np.isnan(values).any(axis=0)
     if not whole.any():

@@ -1,4 +1,4 @@
-"""What lies between each policy and an oracle: its share of the headroom, its regret, and where its gap comes from.
+"""The headroom from each policy to an oracle: the share that it reaches, its regret, and what its gap consists of.
 
 The gap of a policy to being always right has three parts, which add up to it exactly:
 
@@ -48,12 +48,12 @@ HEADINGS = {
 }  # fmt: skip
 ROUNDING = 1e-9
 GAPS = "gaps.parquet"
-"""The parts of the gap in a saved result."""
+"""The file of a saved result with the parts of the gap."""
 
 
 @dataclass(frozen=True, eq=False)
 class Headroom:
-    """Headroom between policies and an oracle.
+    """The headroom from a baseline to an oracle, and each policy's place in it.
 
     `frame`: policy, measure, estimate, low, high, n, method. `baseline` is where the headroom begins, None where no
     shares are known; `parts`: whether those of the gap are; `called`: what tables call policies, by name.
@@ -77,7 +77,7 @@ class Headroom:
         return self.table().html()
 
     def table(self, limit: int | None = None) -> Table:
-        """The best policies first, at most `limit` of them."""
+        """The table of at most `limit` policies, the best first."""
         known = {(policy, measure): cell for policy, measure, *cell in self.frame.iter_rows()}
         measures = [one for one in MEASURES if any(key[1] == one for key in known)]
         form = NumberWithInterval(1, 100)
@@ -124,7 +124,7 @@ class Headroom:
 
 
 def _gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
-    """The parts of the gap of every policy and example, from one pass over the log.
+    """The parts of the gap of every policy on every example, block by block, from one pass over the log.
 
     `could` (P, parts) is filled with whether a policy's part could have been other than 0 on some example.
     """
@@ -149,7 +149,8 @@ def _gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
 
 
 def _gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarray:
-    """Generation, stopping and selection of a path (3, E); `names`: the slices that its answer may come from.
+    """The parts of a path's gap (3, E): generation, stopping and selection; `names`: slices that its answer may come
+    from.
 
     NaN where the example is unjudged. What it pays by chance is weighed: a mean over orders has the mean of the parts.
     """
@@ -167,7 +168,8 @@ def _gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarr
 
 
 def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: np.ndarray) -> np.ndarray:
-    """Whether each part (parts,) could be other than 0 on some of the examples `on` (E,) for what a path pays there.
+    """Whether each part (parts,) of the gap may differ from 0 on some of the examples `on` (E,), given what the path
+    pays.
 
     Nothing is stopped too early where every trace is paid for, and nothing is chosen wrongly of one trace alone.
     """
@@ -188,7 +190,7 @@ def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: n
 
 
 def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
-    """Value (E,) of the best trace that a realization pays, a mean over what it draws; 0 where it pays none."""
+    """Correctness (E,) of the best trace that a realization pays, a mean over random draws; 0 where it pays none."""
     best = np.zeros(len(block.examples))
     drawn: dict[Draw, np.ndarray] = {}
     for segment in realization.segments:
@@ -210,14 +212,12 @@ def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
 
 
 def _best(judgement: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """The highest judgement among some traces (E,); 0 where none is there or judged."""
+    """The highest correctness (E,) of the traces `among` (E, T); 0 where none is there or judged."""
     return np.asarray(np.where(among & ~np.isnan(judgement), judgement, 0.0).max(axis=1, initial=0.0))
 
 
 def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl.DataFrame:
-    """The parts of every policy's gap: policy, measure, estimate, low, high, n, method. What is 0 because it cannot be
-    otherwise has no interval.
-    """
+    """The parts of every policy's gap as a frame; a part that can only be 0 has no interval."""
     columns = [OutcomeColumn(name, rate=True, quality=True) for name in GAP]
     could = np.zeros((len(names), len(GAP)), bool)
     _, strata = source.plan.examples.units(source.plan.examples.frame)
@@ -239,7 +239,7 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
 def headroom(
     result: Findings, gaps: pl.DataFrame | None, oracle: str | None = None, baseline: str | None = None
 ) -> Headroom:
-    """Headroom of each policy: its share, its regret and the parts of its gap.
+    """The headroom of each policy: the share that it reaches, its regret, and the parts of its gap.
 
     `gaps` is `gap_frame`'s, None where it is not known. The oracle is by default the best diagnostic policy, the
     baseline one attempt at what that of the result draws from, or that itself; without one there are no shares. These
@@ -290,7 +290,7 @@ def headroom(
 
 
 def _oracle_of(result: Findings, name: str | None) -> str:
-    """The policy that headroom ends at. ThinkbackError where there is none."""
+    """The oracle that the headroom ends at. ThinkbackError where there is none."""
     names = result.summariser.names
     if name is not None:
         require_known(name, names, f"no policy is named `{name}`")

@@ -1,4 +1,4 @@
-"""What another run on the same questions might show: limits of accuracies and differences over other samples alone.
+"""How a run would vary if its questions were sampled again: limits of accuracies and of differences over samples alone.
 
 A question's exact mean over the orders of its N traces is taken anew without each of them. The jackknife of these adds
 up over questions: the variance of an accuracy is Σ w² (N − 1)/N Σ (U(−a) − mean)² / (Σ w)², w what a question counts.
@@ -27,16 +27,16 @@ from toolkit.stats.many.simultaneous import MOST_PAIRED
 from toolkit.stats.metrics.spill import Floats, Ints
 
 DRAWN, FIXED = QUESTIONS = ("drawn", "fixed")
-"""Whether the questions of a run are examples of others, or the ones that are meant."""
+"""Whether a run's questions are drawn from many others, or are themselves the ones that are meant."""
 SAME_QUESTIONS = "same_questions.parquet"
-"""The part of a saved result."""
+"""The file of a saved result with these limits."""
 SCHEMA = {
     "policy": pl.String, "other": pl.String, "estimate": pl.Float64, "error": pl.Float64, "varied": pl.Int64,
     "unknown": pl.String,
 }  # fmt: skip
 OTHER_SAMPLES = "These questions, other samples"
 FEW_VARIED = 20
-"""With fewer questions whose samples make a difference limits are marked."""
+"""Limits are marked where fewer questions than this vary between samples."""
 FEWEST_VARIED, ROUNDING = 2, 1e-12
 ONE_ORDER = "it takes the logged order: give it `expected = true` or `orders`"
 NO_ANSWER = "it gives no answer"
@@ -49,7 +49,7 @@ NOT_SAVED = "saved without; replay with `--questions fixed`, or save it with `qu
 
 @dataclass(frozen=True)
 class OtherSamples:
-    """A value of the same questions with the limits that other samples have it in; `why` there are none."""
+    """A value on the same questions, with its limits over other samples; `why` says why there are none."""
 
     estimate: float | None
     low: float | None
@@ -59,7 +59,7 @@ class OtherSamples:
 
     @property
     def cell(self) -> IntervalCell | None:
-        """The cell of a table; None: a dash."""
+        """The value as a table's cell; None for a dash."""
         if self.estimate is None or self.low is None or self.high is None:
             return None
         return IntervalCell(self.estimate, self.low, self.high, "†" * self.marked)
@@ -67,7 +67,9 @@ class OtherSamples:
 
 @dataclass(frozen=True, eq=False)
 class SameQuestions:
-    """Standard errors over other samples of the same questions.
+    """Standard errors of accuracies and differences over other samples of the same questions. `frame`: policy, other
+    (null: of the policy alone, else of its difference to the other), estimate, error, varied (how many questions vary
+    between samples), unknown (why there is no error).
 
     `frame`: policy, other (null: of the policy alone, else of its difference to the other), estimate, error, varied (of
     how many questions the samples make a difference), unknown (why there is no error).
@@ -86,7 +88,7 @@ class SameQuestions:
         return self.table().html()
 
     def of(self, policy: str, other: str | None = None) -> OtherSamples:
-        """A policy's accuracy, or its difference to another's."""
+        """A policy's accuracy, or its difference to `other`, with limits over other samples."""
         for first, second, sign in ((policy, other, 1.0), (other, policy, -1.0)):
             rows = self.frame.filter(pl.col("policy").eq_missing(first), pl.col("other").eq_missing(second))
             for _, _, estimate, error, varied, unknown in rows.iter_rows():
@@ -103,7 +105,7 @@ class SameQuestions:
         return OtherSamples(estimate, max(estimate - half, least), min(estimate + half, 1.0), varied < FEW_VARIED)
 
     def phrase(self, policy: str, other: str | None = None) -> str:
-        """A policy's accuracy in per cent, or its difference to another's in points, or a dash and why."""
+        """A policy's accuracy in per cent, or its difference in points, with limits, in words; or a dash and why."""
         value, what = self.of(policy, other), f"`{policy}`" + ("" if other is None else f" less `{other}`")
         if value.cell is None:
             return f"{what} – ({value.why})"
@@ -111,11 +113,13 @@ class SameQuestions:
         return f"{what} {number}{' %' if other is None else ''}{bracket}{rest}{'' if other is None else ' points'}"
 
     def sentence(self, *phrases: str) -> str:
-        """What other samples show of some policies."""
+        """A sentence on what other samples would show of some policies."""
         return f"{OTHER_SAMPLES}: {'; '.join(phrases)}."
 
     def table(self, baseline: str | None = None, limit: int | None = None) -> Table:
-        """Accuracies, the best first, and with a `baseline` the differences to it; at most `limit` policies."""
+        """The table of accuracies, the best first, with differences to a `baseline` if given; at most `limit`
+        policies.
+        """
         alone = self.frame.filter(pl.col("other").is_null()).sort(
             "estimate", descending=True, nulls_last=True, maintain_order=True
         )
@@ -142,7 +146,7 @@ class SameQuestions:
 
 
 def same_questions(source: RunSource, policies: Sequence[Policy]) -> pl.DataFrame:
-    """The rows of `SameQuestions` of some policies of a run and of all pairs of them, from one pass over the log."""
+    """The frame of `SameQuestions` for some policies of a run and all pairs of them, from one pass over the log."""
     whole = source.plan.contents.whole
     why = [
         NO_ANSWER if not one.answers else ONE_ORDER if not one.drawn_from else WHOLE if one.drawn_from in whole else ""
@@ -163,7 +167,7 @@ def same_questions(source: RunSource, policies: Sequence[Policy]) -> pl.DataFram
 
 
 def rows_of(policies: Sequence[Policy], sums: SampleSums) -> pl.DataFrame:
-    """The rows of policies by their sums, and of all pairs of them."""
+    """The rows of the frame for policies and all pairs of them, from the sums over questions."""
     rows: list[tuple[object, ...]] = []
     for number, one in enumerate(policies):
         short = FEW_TRACES if sums.lacking[number] else ""
@@ -176,8 +180,8 @@ def rows_of(policies: Sequence[Policy], sums: SampleSums) -> pl.DataFrame:
 
 @dataclass
 class SampleSums:
-    """Sums of P policies over questions: the parts of values, covariances over samples (P, P), and question counts'
-    samples make a difference to one of two.
+    """Sums over questions for P policies: of values, of covariances (P, P) over samples, and of how many questions vary
+    between samples for one of two policies.
     """
 
     weight: float
@@ -188,7 +192,7 @@ class SampleSums:
 
     @classmethod
     def of(cls, parts: Iterable[LogBlock], policies: Sequence[Policy], weight: Floats) -> SampleSums:
-        """Sums over all blocks, whose examples count so much each (N,)."""
+        """The sums over all blocks; `weight` (N,) says how much each example counts."""
         size, start = len(policies), 0
         pairs = np.zeros((size, size))
         sums = cls(0.0, np.zeros(size), pairs, pairs.copy(), np.zeros(size, bool))
@@ -221,7 +225,9 @@ class SampleSums:
     def _left_out(
         self, block: LogBlock, pool: str, halves: _Halves, places: Ints, judged: np.ndarray
     ) -> tuple[Floats, Floats]:
-        """√((N − 1)/N) times what each trace's absence moves both halves by (policies, traces, examples), each."""
+        """How each policy's correctness changes when one trace is left out, times √((N − 1)/N), for each half of its
+        orders: (policies, traces, examples) each.
+        """
         logged = block.pools[pool]
         size, traces = logged.size, logged.code.shape[1]
         moved = np.zeros((2, len(places), traces, len(size)))
@@ -237,14 +243,14 @@ class SampleSums:
         return moved[0], moved[1]
 
     def alone(self, number: int, short: str) -> tuple[float | None, float | None, int]:
-        """Accuracy of one policy, its standard error, and how many questions vary."""
+        """The accuracy of one policy, its standard error, and how many questions vary between samples."""
         estimate = float(self.value[number] / self.weight) if self.weight else None
         varied = int(self.varied[number, number])
         error = None if short else self._error(self.covariance[number, number], varied)
         return estimate, error, varied
 
     def between(self, one: int, other: int) -> tuple[float | None, float | None, int]:
-        """The same of a difference."""
+        """The difference between two policies, its standard error, and how many questions vary between samples."""
         variance = self.covariance[[one, other], [one, other]].sum() - 2 * self.covariance[one, other]
         varied = int(self.varied[one, other])
         estimate = float((self.value[one] - self.value[other]) / self.weight) if self.weight else None
@@ -256,7 +262,7 @@ class SampleSums:
 
 
 AT_ONCE = 2**24
-"""Numbers (traces × policies × examples) that are held at once."""
+"""The most numbers (traces × policies × examples) that are in memory at once."""
 
 
 def _small_blocks(plan: ReplayPlan, policies: Sequence[Policy]) -> Iterator[LogBlock]:
@@ -269,8 +275,8 @@ def _small_blocks(plan: ReplayPlan, policies: Sequence[Policy]) -> Iterator[LogB
 
 @dataclass(frozen=True, eq=False)
 class _Halves:
-    """Policies, and the same over the first half of their orders (exact means themselves); `share` (P, 1): of the
-    orders in that half, 0 for exact means.
+    """Policies beside their means over the first half of their random orders; `share` (P, 1): of the orders that half
+    has, 0 for an exact mean, which has no half.
     """
 
     policies: tuple[Policy, ...]
@@ -285,21 +291,21 @@ class _Halves:
         return cls(whole, first, np.array([[share] for _, share in halves]))
 
     def some(self, places: Ints) -> _Halves:
-        """Those of some places."""
+        """The policies at some places."""
         policies, first = (tuple(of[i] for i in places) for of in (self.policies, self.first))
         return _Halves(policies, first, self.share[places])
 
     @property
     def apart(self) -> Floats:
-        """Standard deviation of a mean for a difference of one between the two halves (P, 1)."""
+        """The factor (P, 1) from a difference between two halves to the standard deviation of their mean."""
         return np.asarray(np.sqrt(self.share * (1 - self.share)))
 
     def mean(self, first: Floats, second: Floats) -> Floats:
-        """Mean of both halves (P, E)."""
+        """The mean (P, E) over all orders, from the means of both halves."""
         return np.asarray(self.share * first + (1 - self.share) * second)
 
     def values(self, block: LogBlock) -> tuple[Floats, Floats]:
-        """Correctness by both halves (P, E), each; NaN where the log cannot serve it. Exact means are their halves."""
+        """Correctness (P, E) by either half of the orders; NaN where the example is not covered."""
         on = Evaluator(block, list({one.name: one for one in (*self.policies, *self.first)}.values()))
         outcomes = ([on.outcome(one) for one in some] for some in (self.policies, self.first))
         mean, first = (

@@ -42,15 +42,15 @@ from toolkit.show.tables.html import paragraph
 from toolkit.stats.many.summary_notes import BATCHED, DEVICE, WAITING, of_batches
 
 MOST_ANSWERS = 5
-"""Answers of a mean that its ending names."""
+"""The most answers of a mean that its ending names."""
 TERMINAL_WIDTH = 140
-"""Characters across an explanation that is printed."""
+"""How many characters wide an explanation is printed."""
 LEAST = ("calls", "completion_tokens", "operations", "verifications", "traces", "second_votes", "votes", "lead")
-"""Columns of steps that a narrow terminal drops, the first first."""
+"""Columns of steps that a narrow terminal drops, in this order."""
 
 
 def known(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a stage without columns that are null throughout."""
+    """The rows of a stage, without columns that are null throughout."""
     return rows.select(row.name for row in rows if rows.is_empty() or row.null_count() < len(row))
 
 
@@ -70,7 +70,8 @@ def stage_table(stage: Stage, whole: bool = False) -> Table:
 
 @dataclass(frozen=True)
 class Explanation:
-    """`header`: question, gold, policy. `stages`: its parts, step by step. `ending`: the result and why it ended.
+    """How one policy went on one example. `header`: question, gold, policy. `stages`: its parts, step by step.
+    `ending`: the result, and why it ended.
 
     `outcomes`: the row that a run would have in its outcomes; none where the example is partial for the policy. Of a
     policy that intervenes on some of all examples of a run, the row where it does, then that where it does not. `texts`
@@ -97,7 +98,7 @@ class Explanation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes beneath: that seconds, where steps show them, were measured in batches."""
+        """Notes beneath the explanation: that seconds were measured in batches, where steps show any."""
         if WAITING not in self.outcomes.columns or not any(WAITING in stage.rows.columns for stage in self.stages):
             return ()
         paid = self.outcomes.select(pl.col(WAITING, DEVICE).max()).row(0)
@@ -125,10 +126,7 @@ def explain(
     repetition: int = 0,
     texts: bool = False,
 ) -> Explanation:
-    """Walk one example under one policy. `where` names the examples of the run that is explained, as in `run`: what
-    policies learn must not come from them, and one that ranks them all acts on those that it would act on there; by
-    default the example stands alone. `repetition` picks the random order shown where there are several; `texts` adds
-    what the model wrote.
+    """Walk one example under one policy, and explain each step.
 
     Raises ThinkbackError when the log has no such example, `where` does not hold on it, or the file has no such policy.
     """
@@ -147,8 +145,8 @@ def explain(
 def _in_run(
     log: Log, contents: Contents, file: PolicyFile, chosen: Policy, where: str, example: str
 ) -> tuple[Policy, bool | None]:
-    """A policy as it is in a run on the examples `where` a condition holds; whether it acts on this one, where it ranks
-    them all: a share of those that every policy of the file can be replayed on.
+    """A policy as it is in a run on the examples of `where`; and for one that ranks them, whether it acts on this
+    example.
     """
     run_file = file if chosen.ranking is not None else replace(file, policies=(chosen,))
     policies, examples, _ = resolved(log, contents, run_file, file.measure, where)
@@ -176,7 +174,7 @@ def _check_known(log: Log, example: str) -> None:
 def _header_of(
     example: str, question: str | None, gold: str | None, policy: Policy | PolicyRecord, simulated: bool
 ) -> tuple[str, ...]:
-    """Lines above an explanation; a result that was saved without texts has no question."""
+    """The lines above an explanation; without a question for a result that was saved without texts."""
     heading = () if question is None else (f"question  {question}",)
     diagnostic = f", diagnostic: {policy.diagnostic}" if policy.diagnostic else ""
     lines = f"gold      {'-' if gold is None else gold}", f"policy    {policy.name} ({policy.kind}{diagnostic})"
@@ -198,9 +196,7 @@ def explain_fitted(
     texts: bool = False,
     acts: bool | None = None,
 ) -> Explanation:
-    """Explain a policy that is resolved and fitted; `acts`: whether one that ranks all examples acts on this one,
-    where that is known.
-    """
+    """Explain a policy that is resolved and fitted; `acts`: whether a ranking policy acts on the example, if known."""
     needs = needs_of([chosen], contents) | chosen.explained(contents)
     columns = list(dict.fromkeys(["example_id", "labels", "question", "gold", *sorted(needs.example_columns)]))
     row = collect(log.scan("examples", columns).filter(pl.col("example_id") == example), log)
@@ -216,7 +212,7 @@ def explain_fitted(
 
 
 def _ended(block: LogBlock, policy: Policy, priced: bool, acts: bool | None) -> tuple[str, pl.DataFrame]:
-    """The ending in words, and the rows of outcomes that it tells."""
+    """The ending of a policy in words, and the rows of outcomes that it speaks of."""
     if policy.ranking is None:
         return _one_ending(block, policy, priced, on=False)
     if acts is not None:
@@ -229,7 +225,7 @@ def _ended(block: LogBlock, policy: Policy, priced: bool, acts: bool | None) -> 
 
 
 def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tuple[str, pl.DataFrame]:
-    """Ending and rows of one outcome; `on`: of a policy that ranks all examples, where it intervenes on this one."""
+    """The ending and rows of one outcome; `on`: the policy with whether a ranking policy acts here."""
     evaluator = Evaluator(block, [policy], frozenset([policy.name] if on else []))
     outcome = evaluator.outcome(policy)
     frame = _outcome_row(block, policy, priced, on, bool(outcome.reason[0] == COVERED))
@@ -245,7 +241,7 @@ def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tupl
 
 
 def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, complete: bool) -> pl.DataFrame:
-    """The row that a run has in its outcomes; none where the example is partial."""
+    """The row that a run would have in its outcomes; empty where the example is partial."""
     record = PassResult(Versions.of([policy]), number_columns([policy], priced))
     record.add(block)
     acts = Acting(np.zeros(1), True, float(on))  # 0 < 1: it acts
@@ -255,8 +251,8 @@ def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, comple
 
 
 def _ending_of(row: Mapping[str, Any], why: str, columns: Iterable[OutcomeColumn]) -> str:
-    """An ending in words, from a row of outcomes, behind `why` it ended or what it is a mean over. `columns`: those
-    that say how good an outcome without an answer is.
+    """An ending in words: `why` it ended, and the answer and costs of a row of outcomes; `columns` are its quality
+    columns.
     """
     others = [c for c in columns if c.name in row and c.quality and c.name not in ("correct", "credit")]
     if any(c.judges for c in others) and row["correct"] is row["answer"] is row["answers"] is None:
@@ -297,7 +293,7 @@ def _count(number: float, what: str, form: str = "g") -> str:
 
 
 def _texts_of(stages: Iterable[Stage], logged: pl.DataFrame) -> pl.DataFrame:
-    """The texts of the traces that stages looked at, each once, in their order; `logged` has them by slice, sample."""
+    """The texts of the traces that stages looked at, each once, in their order."""
     seen = list(dict.fromkeys(trace for stage in stages for trace in stage.traces))
     traces = pl.DataFrame(seen, schema={"of": pl.String, "sample": logged.schema["sample"]}, orient="row")
     return traces.join(
@@ -319,7 +315,7 @@ NONE: Row = {}
 
 
 def explain_saved(result: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame, texts: bool) -> Explanation:
-    """The steps of a policy on the example of a row of outcomes, as they were saved."""
+    """Explain a policy on the example of a row of outcomes, from the steps that a result has saved."""
     example, record = row["example_id"][0], next(one for one in result.policies if one.name == policy)
     traces, scores, orders, stops = (_of(folder, name, example) for name in (TRACES, SCORES, ORDERS, STOPS))
     paid = _Paid(
@@ -351,14 +347,14 @@ def _of(folder: SavedFolder, name: str, example: str) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class _Paid:
-    """Paid calls of an example: rows of `traces`, and of `scores` by trace and verifier; rows of `orders`."""
+    """The paid calls of one example that a result has saved: `traces`, `scores` by trace and verifier, and `orders`."""
 
     traces: Mapping[Trace, Row]
     scores: Mapping[tuple[Trace, str], Row]
     orders: Mapping[int, Row]
 
     def walk(self, stop: Row) -> Stage:
-        """One part of a path: the traces in the order in which it revealed them, with the scores that it paid.
+        """A stage of an explanation: the traces of one order as it revealed them, with the scores that the policy paid.
 
         Where traces are generated before they are verified, a step that reveals none comes first, and may come last.
         """
@@ -401,7 +397,7 @@ class _Paid:
         return Stage(f"`{stop['policy']}`: {order['slice']}", frame.drop(lacking), text, generated)
 
     def _score(self, trace: Trace | None, stop: Row, verified: bool) -> Row:
-        """The score that the policy paid for a trace; how it took one that has none."""
+        """The entries on the score of a trace: what the policy paid for, or what it did without one."""
         if stop["verifier"] is None or trace is None or not self.traces[trace]["valid"]:
             return {"score": None, "unscored": None}  # a call that ranks traces together may score invalid ones, too
         if not verified:
@@ -411,7 +407,7 @@ class _Paid:
         return lowest if score is None else {"score": score, "unscored": None}
 
     def checks(self, stop: Row) -> Stage:
-        """A part that verifies alone, as a gate does, traces that are paid for elsewhere."""
+        """A stage of an explanation that only verifies, as a gate does, traces that another stage pays for."""
         order, tokens, rows = self.orders[stop["verification_order"]], 0.0, []
         for step, trace in enumerate(_called(order, stop["verified"]), 1):
             row, score = self.traces.get(trace, NONE), self.scores[trace, stop["verifier"]]

@@ -1,4 +1,4 @@
-"""What the figures of a result are drawn from: plain rows, and the same as a frame for whoever reads the numbers."""
+"""The numbers behind the figures of a result: rows to draw, and a frame of them to read."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 ROWS, PANELS = 24, 12
-"""The most rows and panels of a figure where no policies are named."""
+"""The most rows and panels of a figure when no policies are named."""
 RATE, SEEN = "intervention_rate", "position_share"
 
 
 @dataclass(frozen=True, eq=False)
 class FigureRequest:
-    """A result, and what is asked for of a figure: `log` is the one that was named.
+    """A request for a figure of a result: the policies and options named; `log` is the one that was named.
 
     `gaps` and `own_log`, the log where it was, are read where a figure needs them.
     """
@@ -55,14 +55,18 @@ class FigureRequest:
 
 @dataclass(frozen=True, eq=False)
 class FigureData:
-    """`frame`: the numbers, those of what has no room in the figure among them. `draw(width=, title=)` draws it."""
+    """The data of a figure. `frame`: its numbers, with those that have no room in it; `draw(width=, title=)`
+    draws it.
+    """
 
     frame: pl.DataFrame
     draw: Callable[..., Figure]
 
 
 def frontier_data(request: FigureRequest) -> FigureData:
-    """Every policy with what ranks and a cost, or those named. ThinkbackError where there is none, or no front."""
+    """The policies, all or those named, each with the ranking metric and a cost. ThinkbackError without any, or without
+    a front.
+    """
     whole = ranked_input(request.result, cost=request.cost)
     results, note = whole, ""
     if request.policies:
@@ -82,12 +86,12 @@ def frontier_data(request: FigureRequest) -> FigureData:
 
 
 def _called(result: Findings) -> dict[str, str]:
-    """Labels of policies in figures, by name."""
+    """Policy -> the label that figures give it."""
     return short_names([policy_row(policy) for policy in result.policies], always=True)
 
 
 def requested_policies(request: FigureRequest, known: Sequence[PolicyRow | PolicyRecord]) -> set[str]:
-    """The policies that are named, themselves or by their sweep. ThinkbackError where there is none of a name."""
+    """The policies named, by themselves or by their sweep. ThinkbackError for a name that no policy has."""
     for name in request.policies:
         if name in request.result.dropped:
             raise UnsuitableError(f"policy `{name}` was dropped: {request.result.dropped[name]}")
@@ -97,7 +101,7 @@ def requested_policies(request: FigureRequest, known: Sequence[PolicyRow | Polic
 
 
 def _figure_rows(request: FigureRequest, most: int) -> tuple[list[Ranked], int]:
-    """The rows that a figure has room for, the best first, and how many it leaves out.
+    """The rows that a figure has room for, the best first, and how many are left out.
 
     Those of the policies and sweeps named; else those that are no settings of a sweep, its best and the front.
     """
@@ -120,7 +124,7 @@ def fitting(
     what: tuple[str, str] = ("more policy", "more policies"),
     **look: Any,
 ) -> Callable[..., Figure]:
-    """A function that draws rows on a page: the first where not all have room, with those that `must` be among them.
+    """A function that draws as many rows as a page has room for, the first ones, and always those in `must`.
 
     Below stand `remarks` and how many rows are in the CSV alone, the `left_out` among them.
     """
@@ -138,7 +142,7 @@ def fitting(
 
 
 def forest_data(request: FigureRequest) -> FigureData:
-    """Each policy's difference to a baseline, by the metric that ranks.
+    """The difference of each policy to a baseline, in the metric that ranks.
 
     To the run's own baseline the limits hold for all such differences; to any other for all pairs, since it may have
     been chosen by what was seen. Without either, the leader is the baseline.
@@ -210,7 +214,7 @@ def _limits_to_baseline(result: Findings) -> Iterator[tuple[str, Limits]]:
 
 
 def _apart_by_p(result: Findings) -> set[str]:
-    """Policies that the adjusted p-value tells apart from the run's baseline."""
+    """The policies whose adjusted p-value is below 1 - level: they differ from the run's baseline."""
     tail = 1 - result.summariser.settings.level
     return {row.policy.name for row in rank(ranked_input(result)) if row.p_value is not None and row.p_value < tail}
 
@@ -218,7 +222,9 @@ def _apart_by_p(result: Findings) -> set[str]:
 def _to_another(
     result: Findings, baseline: str, column: OutcomeColumn, pairs: pl.DataFrame
 ) -> Iterator[tuple[str, Limits]]:
-    """Limits of differences to a policy, from all pairs; policies in no pair, such as diagnostics, have none."""
+    """Limits of each policy's difference to a policy, from all pairs; a policy in no pair, such as a diagnostic, has
+    none.
+    """
     values = dict(result.summary.filter(metric=column.metric).select("policy", "estimate").iter_rows())
     limits = {name: (gain, low, high) for name, gain, low, high in pairs.select("policy", *LIMITS).iter_rows()}
     if values.get(baseline) is None:
@@ -230,7 +236,7 @@ def _to_another(
 
 
 def headroom_data(request: FigureRequest) -> FigureData:
-    """The parts of each policy's gap and, where there is a baseline, its share of the headroom."""
+    """The parts of each policy's gap to an oracle and, with a baseline, the share of the headroom that it reaches."""
     result = request.result
     room = headroom(result, request.gaps(), request.oracle, request.baseline)
     if not room.parts:
@@ -271,7 +277,9 @@ def headroom_data(request: FigureRequest) -> FigureData:
 
 
 def stopping_data(request: FigureRequest) -> FigureData:
-    """Numbers of traces that each policy paid for, by example: where none is named, of those that stop at several."""
+    """How many traces each policy paid on each example; if none is named, of the policies that stop at several
+    numbers.
+    """
     result = request.result
     whole = pl.col("traces").round().cast(pl.Int64)
     counts = collect(
@@ -315,11 +323,11 @@ def stopping_data(request: FigureRequest) -> FigureData:
 
 BASE = "base_correct"
 NAMING = {"name", "against", "label", "sweep", "sweep_size"}
-"""Settings of a policy that change nothing of what it does."""
+"""Settings of a policy that do not change what it does."""
 
 
 def gates_data(request: FigureRequest) -> FigureData:
-    """Accuracy over the share of examples acted on, of every sweep of a gate and every gate with all thresholds."""
+    """Accuracy by the share of examples acted on, for every sweep of a gate and every gate with all thresholds."""
     result = request.result
     curves = [*_all_thresholds(result), *_settings(result)]
     if request.policies:
@@ -356,7 +364,7 @@ def gates_data(request: FigureRequest) -> FigureData:
 
 
 def _all_thresholds(result: Findings) -> Iterator[GateCurve]:
-    """The gates with the threshold `all`."""
+    """The curves of gates with the threshold `all`."""
     if result.bands is None:
         return
     for (name,), rows in result.bands.partition_by("policy", as_dict=True, maintain_order=True).items():
@@ -371,9 +379,7 @@ def _all_thresholds(result: Findings) -> Iterator[GateCurve]:
 
 
 def _settings(result: Findings) -> Iterator[GateCurve]:
-    """The sweeps of a gate's threshold; before them `never`, the base on the same examples, and after them `always`,
-    where the result has what the gate leads to as a policy.
-    """
+    """The curves of sweeps of a gate's threshold, from the base (`never`) to what the gate leads to (`always`)."""
     whole = set() if result.bands is None else {*result.bands["policy"]}
     sweeps: dict[str, list[str]] = {}
     for policy in result.policies:
@@ -401,7 +407,7 @@ def _settings(result: Findings) -> Iterator[GateCurve]:
 
 
 def _always(result: Findings, gate: str) -> str:
-    """The policy that is what a gate leads to; empty where there is none."""
+    """The policy that does everywhere what a gate leads to; empty where the result has no such policy."""
 
     def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in settings.items() if key not in NAMING}
@@ -414,7 +420,7 @@ def _always(result: Findings, gate: str) -> str:
 
 
 def _bases(result: Findings, names: Sequence[str]) -> dict[str, tuple[float, float | None, float | None]]:
-    """Accuracy of the base of some policies, with limits."""
+    """Accuracy of the bases of some policies, with limits."""
     summariser = result.summariser
     store = summariser.outcomes.statistics().only([BASE])
     numbers = [summariser.names.index(name) for name in names]
@@ -431,7 +437,7 @@ def _bases(result: Findings, names: Sequence[str]) -> dict[str, tuple[float, flo
 
 
 def positions_data(request: FigureRequest) -> FigureData:
-    """Accuracy over the share of a text that was seen, at every threshold of policies that answer while it unfolds."""
+    """Accuracy by the share of a text that was seen, at every threshold of policies that answer while it unfolds."""
     result, curves = request.result, list[GateCurve]()
     frame = pl.DataFrame() if result.positions is None else result.positions
     names = [*dict.fromkeys(frame["policy"])] if frame.height else []

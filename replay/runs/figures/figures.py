@@ -1,4 +1,4 @@
-"""The figures of a result by their names, and how they are written, with their numbers beside them."""
+"""The figures of a result by their names, and how they are written with their numbers beside them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPTIONS = ("baseline", "oracle", "policies", "cost", "log")
 
 @dataclass(frozen=True)
 class _FigureKind:
-    """`shows`: what it draws; `make`: what from; `takes`: the options that it takes."""
+    """A kind of figure. `shows`: what it draws, in words; `make`: the function for its data; `takes`: its options."""
 
     shows: str
     make: Callable[[FigureRequest], FigureData]
@@ -49,7 +49,7 @@ FIGURES = {
 
 
 def figure_kind(name: str, options: Sequence[str] = ()) -> _FigureKind:
-    """The figure of a name. ThinkbackError where there is none, or it does not take one of the options given."""
+    """The kind of figure with a name. ThinkbackError where there is none, or where it has no such option."""
     require_known(name, FIGURES, f"no figure is called `{name}`")
     kind = FIGURES[name]
     for option in options:
@@ -60,14 +60,14 @@ def figure_kind(name: str, options: Sequence[str] = ()) -> _FigureKind:
 
 
 def check_figure_file(out: Path, force: bool, inputs: Sequence[str | Path | None]) -> None:
-    """ThinkbackError where a figure could not be written as `out`."""
+    """ThinkbackError where a figure cannot be written as `out`."""
     for path in _paths(out):
         check_replaceable(path, force, inputs=inputs)
 
 
 def write_figure(data: FigureData, out: Path, width: float, title: str, simulated: bool, force: bool) -> list[Path]:
-    """Write a figure as `out`, whose ending is its format, all of them without one, and its numbers as CSV beside it:
-    all files or none. The paths are given back.
+    """Write a figure and its numbers as CSV, all files or none, and return their paths. The ending of `out` is the
+    format; without one the figure is written in every format.
     """
     *figures, numbers = paths = _paths(out)
     figure = data.draw(width=width, title=title)

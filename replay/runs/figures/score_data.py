@@ -1,4 +1,4 @@
-"""Scores of right and of wrong traces by verifier: from a saved result's part by trace, or from the log."""
+"""The scores of right and of wrong traces by verifier, from a saved result or from the log."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from toolkit.show.figures.distributions import ScoreDistribution, distributions_
 from toolkit.stats.curves.roc import auc
 
 BINS, FEW = 24, 12
-"""Bins of a panel; distinct scores up to which each has a bin of its own."""
+"""How many bins a panel has; up to how many distinct scores each has a bin by itself."""
 TAIL = 0.005
-"""Share of scores at each end that the first and the last bin take together, however far out they lie."""
+"""The share of scores at each end that the first and the last bin hold, however far out they lie."""
 SOLVE = "solve"
 
 
 def scores_data(request: FigureRequest) -> FigureData:
-    """Scores of judged traces by verifier and pool, those of right and of wrong ones in the same bins."""
+    """The scores of judged traces by verifier and pool, those of right and of wrong traces in the same bins."""
     result = request.result
     saved = result.folder if result.folder is not None and result.folder.has(f"{SCORES}.parquet") else None
     log = request.result_log() if request.log is None and saved is None else request.log
@@ -62,7 +62,7 @@ Group = tuple[tuple[Any, ...], pl.DataFrame]
 
 
 def _read_by(request: FigureRequest, groups: list[Group]) -> list[Group]:
-    """The (verifier, slice) groups whose verifier and pool the settings of the named policies mention."""
+    """The (verifier, slice) groups that the named policies read."""
     names = requested_policies(request, request.result.policies)
     words = [{*_words(policy.settings)} for policy in request.result.policies if policy.name in names]
     matches = [
@@ -83,7 +83,7 @@ def _read_by(request: FigureRequest, groups: list[Group]) -> list[Group]:
 
 
 def _words(value: Any) -> Iterator[str]:
-    """Every text among settings, however deep."""
+    """Every text in settings, however deep."""
     if isinstance(value, Mapping):
         value = [*value.values()]
     if isinstance(value, str):
@@ -94,7 +94,7 @@ def _words(value: Any) -> Iterator[str]:
 
 
 def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
-    """example_id, verifier, slice, score, correct of every scored and judged trace of some examples."""
+    """The scores of every scored and judged trace of some examples: example_id, verifier, slice, score, correct."""
     in_run = pl.col("example_id").is_in(ids.implode())
     traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "parent_id", "correct"]).filter(in_run)
     scores = log.scan("verifications", ["trace_id", "example_id", "verifier", "score"]).filter(in_run)
@@ -126,7 +126,7 @@ def _distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:
 
 
 def _edges(scores: np.ndarray) -> np.ndarray:
-    """Ends of the bins: around each of a few distinct scores, else evenly over nearly all of them."""
+    """Edges of the bins: around each score if there are few distinct ones, else evenly over nearly all."""
     values = np.unique(scores)
     if len(values) == 1:
         return values[0] + np.array([-0.5, 0.5])
