@@ -37,7 +37,7 @@ EXACT_FLOAT32 = 2**24
 
 @dataclass(frozen=True, eq=False)
 class ResampledSums:
-    """Sums of S statistics of a scan over each of B resamples."""
+    """The sums of S statistics over the units of each of B bootstrap resamples."""
 
     values: Floats  # (S, B)
     index: Ints  # (S,) number in the scan of each row's statistic
@@ -47,7 +47,7 @@ class ResampledSums:
 def resampled_sums(
     units: Units, scan: Scan, statistics: Collection[int], resamples: Resamples, space: Floats | None = None
 ) -> ResampledSums:
-    """Sums of `statistics` (numbers in the scan).
+    """Sums each of `statistics` (numbers in the scan) over the units that each bootstrap resample draws.
 
     `space`: the sums of an earlier call that are no longer needed; their memory is used again where it suffices.
     """
@@ -75,7 +75,7 @@ def add_products(
     sums: Floats, rows: NDArray[np.number], counts: Counts, pool: ThreadPoolExecutor,
     dtype: DTypeLike = np.float64, first: bool = False,
 ) -> None:  # fmt: skip
-    """Add to `sums` (S, B) those over one chunk: `rows` (S, units) times `counts` (B, units).
+    """Adds one chunk of units to the sums: `rows` (S, units) times the resample `counts` (B, units) to `sums` (S, B).
 
     The `first` chunk's are put in place of what `sums` held.
     """
@@ -103,14 +103,14 @@ def _round(sums: Floats) -> None:
 
 @contextmanager
 def product_threads() -> Iterator[ThreadPoolExecutor]:
-    """Threads that share the resamples; those of BLAS beside them would only wait for each other."""
+    """A pool of threads that share the resamples. Threads of BLAS are held to one, since they would only wait."""
     with _loaded_libraries().limit(limits=1, user_api="blas"), ThreadPoolExecutor(THREADS) as pool:
         yield pool
 
 
 @cache
 def _loaded_libraries() -> ThreadpoolController:
-    """The libraries with threads of their own. To look for them takes as long as a small product."""
+    """The loaded libraries that run threads themselves, such as BLAS. The search takes as long as a small product."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

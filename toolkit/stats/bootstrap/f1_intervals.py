@@ -40,7 +40,7 @@ def _jaccard_limits(right: Floats, wrong: Floats, level: float) -> tuple[Floats,
 
 @dataclass(frozen=True, eq=False)
 class _Slopes:
-    """A mean of F1s and its derivatives by the sums of each class (…, K)."""
+    """A mean of F1s (`value`) and its derivatives by each class's true positives, predictions and gold (…, K)."""
 
     value: Floats  # (…)
     right: Floats  # by true positives
@@ -49,7 +49,7 @@ class _Slopes:
 
     @classmethod
     def of(cls, right: Floats, named: Floats, gold: Floats, weighted: bool) -> _Slopes:
-        """The slopes at these sums; the F1s count alike, or by gold."""
+        """The mean F1 and its derivatives at these sums. The classes count alike, or by their gold if `weighted`."""
         both = named + gold
         f1 = 2 * right / both
         total = gold.sum(axis=-1, keepdims=True)
@@ -61,27 +61,27 @@ class _Slopes:
 
 
 def _pseudo_error(right: Floats, named: Floats, gold: Floats, classes: int) -> tuple[Floats, Floats, Floats]:
-    """The sums with one pseudo-error added, 1/(K(K − 1)) in each cell off the diagonal: 1/K for each class in
-    predictions and gold.
+    """The sums by class with one error added, so that no variance is 0. It is spread as 1/(K(K − 1)) over the cells off
+    the diagonal of the confusion matrix: each class gains 1/K predictions and 1/K gold.
     """
     return right, named + 1 / classes, gold + 1 / classes
 
 
 def _pseudo_pair(right: Floats, named: Floats, gold: Floats, classes: int) -> tuple[Floats, Floats, Floats]:
-    """The sums of each policy with one pseudo-example added that exactly one of the two has right, spread evenly over
-    all 2K(K − 1) ways.
+    """The sums by class with one example added that exactly one of two compared policies has right. It is spread evenly
+    over all 2K(K − 1) ways in which that can happen.
     """
     return right + 1 / (2 * classes), named + 1 / classes, gold + 1 / classes
 
 
 def _pseudo_error_square(slopes: _Slopes, classes: int) -> Floats:
-    """What the pseudo-error adds to the sum of squares: the mean of (gold_g + named_a)² over the cells g ≠ a."""
+    """The pseudo-error's part of an F1's sum of squared influences: the mean of (gold_g + named_a)² over g ≠ a."""
     return _off_diagonal(slopes.gold, slopes.named, classes) / (classes * (classes - 1))
 
 
 def _pseudo_pair_square(first: _Slopes, second: _Slopes, classes: int) -> Floats:
-    """What the pseudo-pair adds to the sum of squares of a difference: right + named + gold of the class where a policy
-    is right, else as an error.
+    """The pseudo-pair's part of the sum of squared influences of a difference of two F1s. The policy that is right adds
+    the slopes right + named + gold of its class, the other those of an error.
     """
     sides = [
         _off_diagonal(a.right + a.named + a.gold - b.gold, -b.named, classes)
@@ -91,7 +91,7 @@ def _pseudo_pair_square(first: _Slopes, second: _Slopes, classes: int) -> Floats
 
 
 def _off_diagonal(rows: Floats, columns: Floats, classes: int) -> Floats:
-    """Σ (rows_g + columns_a)² over g ≠ a; classes beyond the arrays' own have zeros."""
+    """Σ (rows_g + columns_a)² over cells g ≠ a of a confusion matrix. Classes not in the arrays count as zeros."""
     squares = (rows**2).sum(axis=-1) + (columns**2).sum(axis=-1)
     products = rows.sum(axis=-1) * columns.sum(axis=-1) - (rows * columns).sum(axis=-1)
     return (classes - 1) * squares + 2 * products
@@ -100,7 +100,7 @@ def _off_diagonal(rows: Floats, columns: Floats, classes: int) -> Floats:
 def _delta_limits(
     value: Floats, square: Floats, estimate: Floats, least: float, level: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Limits value ± z·√(sum of squares), within `least` to 1 and around the plain estimate, and the p-value of 0."""
+    """The delta method's limits value ± z·√square, from `least` to 1 and never inside `estimate`; the p-value of 0."""
     from scipy.special import ndtr
 
     error = np.sqrt(square)
@@ -120,7 +120,7 @@ FEW_WRONG = 10
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """Sums of one F1 metric: `numbers` (P, K, 3) in the scan of true positives, predictions and gold by class."""
+    """The sums behind one F1: `numbers` (P, K, 3), the scan's true positives, predictions and gold by class."""
 
     metric: F1
     numbers: Ints
@@ -128,31 +128,31 @@ class _Cells:
 
     @property
     def classes(self) -> int:
-        """Classes of the confusion matrix; all but one are the second where there is one."""
+        """The number of classes in the confusion matrix; for the F1 of one class, two (the class and the rest)."""
         return max(2, self.numbers.shape[1])
 
     @property
     def least_gold(self) -> Floats:
-        """Examples of the rarest class (P,)."""
+        """The number of gold examples of the rarest class, for each policy (P,)."""
         return np.asarray(self.sums[..., 2].min(axis=1))
 
     @property
     def wrong(self) -> Floats:
-        """How true positives, predictions and gold make up the errors (3,): false positives are others' misses."""
+        """The weights (3,) with which true positives, predictions and gold add up to the number of errors."""
         return np.array([-1.0, 0.0, 1.0] if self.metric.which is None else [-2.0, 1.0, 1.0])
 
     @property
     def errors(self) -> Floats:
-        """(P,)"""
+        """The number of wrong answers of each policy (P,)."""
         return np.asarray((self.sums @ self.wrong).sum(axis=1))
 
     def slopes(self, pseudo: Callable[[Floats, Floats, Floats, int], tuple[Floats, Floats, Floats]]) -> _Slopes:
-        """The slopes of each policy, after a pseudo-example."""
+        """The slopes of each policy's F1 after the function `pseudo` has added a pseudo-example to the sums."""
         right, named, gold = np.moveaxis(self.sums, 2, 0)
         return _Slopes.of(*pseudo(right, named, gold, self.classes), self.metric.weighted)
 
     def of(self, policies: Ints | int) -> _Cells:
-        """Some of the policies; one stays an array of one."""
+        """The sums of only some of the policies. A single number still gives arrays of one policy."""
         some = np.atleast_1d(policies)
         return _Cells(self.metric, self.numbers[some], self.sums[some])
 
@@ -175,7 +175,7 @@ def f1_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, 
 
 
 def few_wrong(sample: WholeSample, metric: F1, policies: Ints) -> NDArray[np.bool_]:
-    """Whether fewer than 30 answers of some policies are wrong, of those that an F1 counts."""
+    """Whether each of the policies has fewer than 30 wrong answers among those that the F1 counts."""
     cells = _cells(sample, metric)
     return replace(cells, sums=sample.scan.count[cells.numbers]).errors[policies] < FEW_ERRORS
 
@@ -190,7 +190,7 @@ def _cells(sample: WholeSample, metric: F1) -> _Cells:
 
 
 def _one_class(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: SeriesResults, level: float) -> None:
-    """Wilson's limits of J. Where answers are shares over several orders, only as long as few are wrong."""
+    """Sets Wilson's limits for the F1 of a class; where orders of traces are averaged, only for few wrong answers."""
     gold, wrong = cells.least_gold[on], cells.errors[on]
     whole = sample.scan.binary[cells.numbers[on, 0, :2]].all(axis=1)
     score = whole | (gold < FEW_GOLD) | (wrong < FEW_WRONG)
@@ -202,7 +202,7 @@ def _one_class(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: Se
 
 
 def _means(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: SeriesResults, level: float) -> None:
-    """The delta method for means of F1s with few errors, or a class with little gold."""
+    """Sets the delta method's limits for means of F1s that have few errors, or a class with little gold."""
     few = on[(cells.errors[on] < FEW_ERRORS) | (cells.least_gold[on] < FEW_GOLD)]
     if not len(few):
         return
@@ -220,7 +220,7 @@ def _means(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: Series
 def _differences(
     sample: WholeSample, cells: _Cells, on: Ints, m: int, against: tuple[int, int], results: SeriesResults, level: float
 ) -> None:
-    """The delta method for differences to a reference where few examples tell the two apart, or gold is little."""
+    """Sets the delta method's limits for F1 differences where few examples tell the policies apart or gold is rare."""
     number, reference = against
     slot, other = (SeriesKind.DIFFERENCE, number), cells.of(reference)
     gold = np.minimum(cells.least_gold[on], other.least_gold)
@@ -247,12 +247,12 @@ def _differences(
 
 
 def _stacked(slopes: _Slopes) -> Floats:
-    """(P, K, 3), as the numbers of cells."""
+    """The derivatives by true positives, predictions and gold in one array (P, K, 3), as in `_Cells.numbers`."""
     return np.stack(np.broadcast_arrays(slopes.right, slopes.named, slopes.gold), axis=-1)
 
 
 def _weights(scan: Scan, parts: list[tuple[_Cells, Floats]]) -> csr_matrix:
-    """Rows of weights over the scan's statistics: for each policy the sum of the parts, of which one may have one."""
+    """A matrix of weights (policies, the scan's statistics): the sum of `parts`; one of them may serve all policies."""
     from scipy.sparse import coo_matrix
 
     size = max(len(weights) for _, weights in parts)
@@ -263,7 +263,7 @@ def _weights(scan: Scan, parts: list[tuple[_Cells, Floats]]) -> csr_matrix:
 
 
 def _unit_sums(units: Units, scan: Scan, weights: csr_matrix, function: Callable[[Floats], Floats]) -> Floats:
-    """Sum over the units of a function of each weighted sum of a unit's statistics (rows of weights,)."""
+    """For each row of `weights`: the sum over the units of `function` of the unit's weighted statistics."""
     out = np.zeros(weights.shape[0])
     for start in range(0, len(out), ROWS):
         part = weights[start : start + ROWS]

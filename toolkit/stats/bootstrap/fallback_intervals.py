@@ -58,9 +58,9 @@ STUDENT, STUDENT_FEW = METHOD_NAMES.index("t"), METHOD_NAMES.index("t_few")
 
 @dataclass(frozen=True, eq=False)
 class _Corner:
-    """The input of a choice of intervals, and the `results` that it changes. `studentised`: whether means of costs get
-    studentised limits, which clustered ones do not. `moments`: central moments of costs over the units; None where no
-    interval needs them. `spreads`: how graded differences do, by (reference, metric): the policies, and their moments.
+    """What the choice of intervals goes by, and the `results` that it changes. `studentised`: whether means of costs
+    get studentised limits, which clustered ones do not. `moments`: of costs over the units; None where no interval
+    needs them. `spreads`: by (reference, metric), policies whose differences are fractions, and their moments.
     """
 
     sample: WholeSample
@@ -74,7 +74,7 @@ class _Corner:
 
 
 def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pairs, settings: Settings) -> SeriesResults:
-    """The interval of every value, difference and reduction; none where there is a single unit."""
+    """The interval of every value, difference and reduction. There is none where the sample has a single unit."""
     plan = sample.plan(references)
     results = SeriesResults.of(plan)
     if sample.units.count > 1:
@@ -98,7 +98,7 @@ def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pair
 def _spreads(
     sample: WholeSample, plan: SeriesPlan, pairs: Pairs
 ) -> Iterator[tuple[tuple[int, int], tuple[Ints, Spread]]]:
-    """How graded differences of rates to each reference spread; of strata, within these."""
+    """By reference and rate: the policies that differ from it by fractions, and these differences' central moments."""
     for number, m in zip(*np.nonzero(pairs.graded.any(axis=2)), strict=True):
         on = np.flatnonzero(pairs.graded[number, m] & plan.valued[m] & (sample.counts[m] > 1))
         n = sample.counts[m, on].astype(np.float64)
@@ -114,8 +114,8 @@ def _bootstrap(corner: _Corner) -> None:
 
 
 def _few_events(corner: _Corner) -> None:
-    """Wilson's interval for rates with fewer than ten events of a kind; Korn and Graubard's for means of graded values
-    of which few are known, or few off 0, or off 1.
+    """Sets Wilson's interval for rates with fewer than ten events or non-events. Means of fractional values get Korn
+    and Graubard's where few values are known, or few differ from 0, or few from 1.
     """
     sample, results, settings = corner.sample, corner.results, corner.settings
     value = (SeriesKind.VALUE, 0)
@@ -134,8 +134,8 @@ def _few_events(corner: _Corner) -> None:
 
 
 def _few_pairs(corner: _Corner) -> None:
-    """Intervals of differences of rates on the same examples: those below twenty discordant pairs, and limits that
-    reach at least as far from there on.
+    """Sets the intervals of differences of rates on the same examples. Below twenty discordant pairs these are Tango's;
+    from there on the limits reach at least as far.
 
     Of outcomes of 0 and 1 these are Tango's, with the mid-p or Tango's own test. Where policies are known of different
     examples, Newcombe's where both have few events or nearly all examples are the same. Of means of several outcomes
@@ -166,8 +166,8 @@ def _few_pairs(corner: _Corner) -> None:
 
 
 def _graded_pairs(corner: _Corner, slot: Slot, m: int) -> None:
-    """Differences d of means of several outcomes an example: Student's limits, and where these end too soon others that
-    reach as far.
+    """Sets Student's limits for differences of means of fractional outcomes. Where Student's end too soon they are
+    moved out.
 
     Those of the studentised bootstrap, which a sample with few total losses needs. Where the examples are worth fewer
     than twenty of one size, (Σ|d|)²/Σd², Tango's with so many discordant pairs, marked.
@@ -189,15 +189,15 @@ def _graded_pairs(corner: _Corner, slot: Slot, m: int) -> None:
 
 
 def _tango(first: Floats, second: Floats, n: Floats | Ints, level: float) -> tuple[Floats, Floats]:
-    """Tango's limits; those of equal tables are computed once."""
+    """Tango's limits of each pair's difference of rates. Pairs with equal tables are computed once."""
     tables, place = np.unique(np.stack([first, second, n]), axis=1, return_inverse=True)
     low, high = (end[place.ravel()] for end in tango(tables[0], tables[1], tables[2], level))
     return low, high
 
 
 def _trials_of_pairs(corner: _Corner, m: int, on: Ints, number: int, reference: int) -> Floats:
-    """Trials of Tango's interval (P,): the number of examples. In strata, from twenty discordant pairs on, it is larger
-    where differences vary less within the strata.
+    """The number of trials (P,) for Tango's interval: the number of examples. With strata, from twenty discordant pairs
+    on, it is larger where differences vary less within the strata.
     """
     sample, pairs = corner.sample, corner.pairs
     n = sample.counts[m, on].astype(np.float64)
@@ -212,7 +212,7 @@ def _trials_of_pairs(corner: _Corner, m: int, on: Ints, number: int, reference: 
 
 
 def _within(sample: WholeSample, m: int, policies: Ints, reference: int) -> Floats:
-    """Squares of the differences of some policies' sums to a reference's, less their means in each stratum, (P,)."""
+    """Each policy's sum of squared differences to a reference, less the mean of the example's stratum, (P,)."""
     squares = np.zeros(len(policies))
     for start in range(0, len(policies), SCAN_ROWS):
         some = (*policies[start : start + SCAN_ROWS].tolist(), reference)
@@ -223,7 +223,7 @@ def _within(sample: WholeSample, m: int, policies: Ints, reference: int) -> Floa
 
 
 def _clustered(corner: _Corner) -> None:
-    """Korn and Graubard's limits for rates, Student's for all else; none where fewer than three clusters are known."""
+    """Sets Korn and Graubard's limits for clustered rates, Student's for all else; none below three known clusters."""
     sample, plan, results, settings = corner.sample, corner.plan, corner.results, corner.settings
     first, second = jackknife_moments(sample.units, plan, settings)
     units, kish_numbers = sample.known_units()
@@ -258,8 +258,8 @@ def _clustered(corner: _Corner) -> None:
 
 
 def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, kish: Floats) -> None:
-    """Student's limits of some policies; where the clusters do not differ, of shares exact limits or, of differences,
-    Tango's with them as trials.
+    """Sets Student's limits of some policies. Where the clusters do not differ, rates get exact limits, and differences
+    of rates Tango's with the clusters as trials.
 
     Means of costs are skew: theirs are on the scale of the logarithm. F1s have Wilson's, with as many trials as their
     variance is worth. Costs that do not differ keep the bootstrap's limits, without width.
@@ -296,7 +296,7 @@ def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, ki
 def _pairs_of_clusters(
     corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Floats, kish: Floats
 ) -> None:
-    """Differences of rates: Tango's interval with clusters as trials where few of them, or few examples, differ.
+    """Sets Tango's interval, with clusters as trials, for differences of rates where few clusters or examples differ.
 
     A cluster's share of gains and losses varies at most as much as a trial with these probabilities. Elsewhere
     Student's limits reach, on the side of the more frequent of gains and losses, as far as Tango's with as many trials
@@ -337,8 +337,8 @@ def _pairs_of_clusters(
 
 
 def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, kish: Floats) -> None:
-    """Mark Student's limits that cover too little: of few clusters, of costs of fewer than 500, of F1s with few errors,
-    and of differences of rates of other examples with few events.
+    """Marks Student's limits that may cover too little: those of few clusters, of costs in fewer than 500, of F1s with
+    few errors, and of differences of rates with few events where the policies were judged on other examples.
     """
     sample, pairs, results = corner.sample, corner.pairs, corner.results
     metric, kind = sample.metrics[m], slot[0]
@@ -360,7 +360,7 @@ def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, kish: Floats) -> None:
 
 
 def _few_right_alone(sample: WholeSample, pairs: Pairs, slot: Slot, on: Ints) -> NDArray[np.bool_]:
-    """Whether exactly one of two policies is right on fewer than 20 examples, as far as is known."""
+    """Whether exactly one of two compared policies is right on fewer than 20 examples, as far as is known."""
     right = [m for m, metric in enumerate(sample.metrics) if metric.name == "accuracy"]
     if not right:
         return np.ones(len(on), bool)
@@ -372,7 +372,7 @@ _Quotient = tuple[Slot, int, Ints, PairMoments]
 
 
 def _quotients(corner: _Corner) -> None:
-    """The intervals of all reductions of means of costs, and of the costs that are divided by another mean.
+    """Sets the intervals of all reductions of mean costs, and of metrics that divide a mean cost by another mean.
 
     The units are examples or clusters: of these the sums are divided, so their sizes may differ. The p-value of a
     reduction is that of the difference, since both are 0 together.
@@ -410,8 +410,8 @@ def _cells(corner: _Corner) -> Iterator[_Quotient]:
 
 
 def _reductions(corner: _Corner, m: int, number: int, reference: int) -> _Quotient:
-    """Reductions are 1 − ratio to the reference. Where no unit could change the ratio it is exact: two constants, equal
-    costs, or none at all.
+    """The quotients of mean costs to a reference's, of which a reduction is 1 minus one. The reduction is exact,
+    without an interval, where no unit could change it: two constants, equal costs, or no cost at all.
     """
     moments, results, slot = corner.moments, corner.results, (SeriesKind.REDUCTION, number)
     assert moments is not None
@@ -425,7 +425,7 @@ def _reductions(corner: _Corner, m: int, number: int, reference: int) -> _Quotie
 
 
 def _pair_moments(units: Units, plan: SeriesPlan, m: int, scale: tuple[float, float], policies: Ints) -> PairMoments:
-    """Moments of what each unit adds to the mean above the line, in the ratio's unit, and to the one below."""
+    """The moments over the units of pairs (numerator, denominator): what each unit adds to the two means of a ratio."""
     numbers = np.array([plan.indices(m, p) for p in policies.tolist()], np.int64)
     wanted = np.unique(numbers)
     row = np.searchsorted(wanted, numbers)  # (policies, sum and weight of each of the two)
@@ -447,7 +447,7 @@ def _pair_moments(units: Units, plan: SeriesPlan, m: int, scale: tuple[float, fl
 
 
 def _factor(metric: Metric) -> float:
-    """The factor of a mean, such as 1,000 requests."""
+    """The factor that a metric multiplies its mean by, such as 1,000 for the cost of 1,000 requests."""
     return float(metric.value([np.ones((1, 1)), np.ones((1, 1))])[0, 0])
 
 
@@ -456,7 +456,7 @@ def _f1s(corner: _Corner) -> None:
 
 
 def _nothing_paid(corner: _Corner) -> None:
-    """Remove the interval of a cost that is 0 on all examples, since the data do not show what another example would
+    """Removes the interval of a cost that is 0 on all examples, since the data do not show what another example would
     cost.
     """
     for m, metric in enumerate(corner.sample.metrics):
@@ -470,7 +470,7 @@ def _nothing_paid(corner: _Corner) -> None:
 
 
 def _clip(corner: _Corner) -> None:
-    """Clip limits to the range of the metric: a mean cost is at least 0, a share lies in 0 to 1, and a reduction is at
+    """Clips limits to the range of the metric: a mean cost is at least 0, a share lies in 0 to 1, and a reduction is at
     most 100 %.
 
     A symmetric interval of few units, or of a skew cost, knows nothing of such ends. What lies beyond them is no value

@@ -25,7 +25,7 @@ STEP = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Distinct estimates of one metric: policies whose every unit adds the same to its sums share one.
+    """The distinct estimates of one metric. Policies share one where each unit adds the same to the sums of both.
 
     `owner` (P,): the series of each policy, −1 where it has no value; `value` (S,); `statistics` (S, sums): numbers in
     the scan.
@@ -38,7 +38,7 @@ class Series:
 
     @classmethod
     def of(cls, sample: WholeSample, metric: int, policies: Sequence[int]) -> Series:
-        """The influences of the policies that have a value."""
+        """The distinct estimates of a metric for those of `policies` that have a value."""
         one = sample.metrics[metric]
         numbers: dict[tuple[int, ...], int] = {}
         owner = np.full(len(sample.policies), -1, np.int64)
@@ -55,7 +55,7 @@ class Series:
         return len(self.value)
 
     def some(self, index: Ints) -> Series:
-        """Some of the series, without their owners."""
+        """The series at the places `index`. It has no `owner`, as not every policy has a series in it."""
         return Series(self.metric, np.zeros(0, np.int64), self.value[index], self.statistics[index])
 
 
@@ -74,7 +74,7 @@ def _derivatives(metric: Metric, sums: Floats) -> Floats:
 
 
 def influences(sample: WholeSample, series: Sequence[Series]) -> Iterator[Floats]:
-    """Influences (all series one after the other, units) of chunk after chunk of units."""
+    """Yields each unit's influence on each estimate, (all series one after the other, units), by chunks of units."""
     stratum = sample.units.stratum
     if stratum is None:
         yield from _of_units(sample, series)
@@ -93,7 +93,7 @@ def influences(sample: WholeSample, series: Sequence[Series]) -> Iterator[Floats
 
 
 def _of_units(sample: WholeSample, wanted: Sequence[Series]) -> Iterator[Floats]:
-    """Influences of chunk after chunk of units, as if there were one stratum."""
+    """Yields influences, a chunk of units at a time, as if all units lay in one stratum."""
     index = np.unique(np.concatenate([one.statistics.ravel() for one in wanted]))
     terms = list(_terms(sample, wanted, index))
     statistics = [sample.scan.statistics[i] for i in index]
@@ -113,7 +113,7 @@ def _of_units(sample: WholeSample, wanted: Sequence[Series]) -> Iterator[Floats]
 
 
 def _terms(sample: WholeSample, series: Sequence[Series], index: Ints) -> Iterator[tuple[Ints, Ints, Floats]]:
-    """Sum after sum of each metric: its series, the places in `index` of its statistics, and what these weigh."""
+    """Yields the sums that a metric is made of: the series that have one, its places in `index`, its derivatives."""
     start = 0
     for one in series:
         weights = _derivatives(one.metric, sample.scan.total[one.statistics])

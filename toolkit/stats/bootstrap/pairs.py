@@ -22,7 +22,7 @@ from toolkit.stats.metrics.spill import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Rates of policies and references on the same examples, each (references, metrics, policies).
+    """Counts of examples on which the rates of policy and reference differ, each (references, metrics, policies).
 
     `first`, `second`: by how much the policy, by how much the reference is more, summed over the examples where it is;
     `up`, `down`: how many these are. Of outcomes of 0 and 1 they are the same. NaN where the two are known of different
@@ -49,22 +49,22 @@ class Pairs:
 
     @property
     def discordant(self) -> Floats:
-        """Examples on which the two differ, or clusters."""
+        """The number of examples, or of clusters, on which the policy and the reference differ."""
         return self.up + self.down
 
     @property
     def effective(self) -> Floats:
-        """The effective number of differing examples: how many differences of ±1 have as much weight."""
+        """The effective number of differing examples: as many differences of ±1 as have the same weight."""
         return np.where(np.isnan(self.squares), self.discordant, effective(self.first + self.second, self.squares))
 
     def spread(self, number: int, metric: int, policies: Ints, n: Floats) -> Spread:
-        """The spread of the differences to a reference over `n` examples; NaN where these are −1, 0 and 1."""
+        """The central moments of the differences to a reference over `n` examples; NaN where all are −1, 0 or 1."""
         at = number, metric, policies
         return spread_of((self.first[at] - self.second[at]) / n, self.squares[at] / n, self.cubes[at] / n)
 
     @cached_property
     def exact_p(self) -> Floats:
-        """McNemar's exact p-values where a claim needs one: below ten discordant pairs. Else NaN."""
+        """McNemar's exact p-values of pairs with fewer than ten discordant examples; NaN for all others."""
         few = self.discordant < EXACT_PAIRS
         p_values = np.full(self.up.shape, np.nan)
         p_values[few] = exact_p(self.up[few], self.down[few])
@@ -72,7 +72,7 @@ class Pairs:
 
     @property
     def graded(self) -> NDArray[np.bool_]:
-        """Pairs that differ by less than 1 on some example, as means over several orders do."""
+        """Whether the two differ by a fraction on some example, as means over several orders of traces do."""
         return ~np.isnan(self.squares)
 
 
@@ -114,7 +114,7 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
 
 
 def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pairs: Pairs) -> None:
-    """The clusters of one rate on which policies and references differ, where both are known of the same examples."""
+    """Fills `pairs` with the clusters on which a rate differs between policy and reference, both known there."""
     index, statistics = sample.scan.index, sample.scan.statistics
     one, size = sample.metrics[m], sample.rows.shape[1]
     value, weight = np.array([[index[s] for s in one.statistics(p)] for p in range(size)]).T
@@ -138,8 +138,8 @@ def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pair
 
 
 def moves_of(move: Floats) -> Floats:
-    """The moves in differences on units (pairs, units): gains, losses, units with them, and the sums of squares and
-    cubes, (6, pairs).
+    """Counts what `move` (pairs, units), the differences on the units, adds up to: gains, losses, units with a gain,
+    units with a loss, and the sums of squares and cubes, (6, pairs).
     """
     move = np.where(np.abs(move) <= ZERO, 0.0, move)
     up, down, square = np.maximum(move, 0.0), np.maximum(-move, 0.0), move * move
@@ -148,17 +148,17 @@ def moves_of(move: Floats) -> Floats:
 
 
 def spread_of(mean: Floats, square: Floats, cube: Floats) -> Spread:
-    """The central moments, from the means of differences, of their squares and of their cubes."""
+    """The central moments of differences, from the means of the differences, of their squares and of their cubes."""
     return Spread(np.maximum(square - mean**2, 0.0), cube - 3 * mean * square + 2 * mean**3)
 
 
 def effective(total: Floats, squares: Floats) -> Floats:
-    """The effective number of differences d, (Σ|d|)²/Σd²; 0 where there is none."""
+    """The effective number of differing examples, (Σ|d|)²/Σd² of their differences d; 0 where none differs."""
     return total**2 / np.where(squares > 0, squares, 1.0)
 
 
 def as_whole_pairs(gains: Floats, losses: Floats, squares: Floats, n: Floats) -> tuple[Floats, Floats, Floats]:
-    """Gains, losses and trials, each times c = Σ|d|/Σd², as if all differences were ±1.
+    """Rescales gains, losses and trials by c = Σ|d|/Σd², so that fractional differences count as whole ones of ±1.
 
     c is 1 where nothing differs.
     """
@@ -174,8 +174,8 @@ def few_clusters_differ(examples: Floats, clusters: Floats, total: Floats | int)
 
 
 def _moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> Floats:
-    """Gains and losses of some policies against a reference, on how many examples each, and the sums of squares and
-    cubes, (6, policies).
+    """For some policies against a reference: the sums of gains and of losses, the number of examples with each, and the
+    sums of squares and cubes, (6, policies).
     """
     moves = np.zeros((6, len(policies)))
     for start in range(0, len(policies), SCAN_ROWS):
@@ -186,7 +186,7 @@ def _moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> 
 
 
 def _both(sample: WholeSample, values: Ints, reference: int) -> Floats:
-    """Examples on which each of some columns of 0 and 1 (numbers in the scan), and the reference's, are 1."""
+    """For each column of 0 and 1 in `values`: on how many examples both it and the reference's column are 1."""
     scan = sample.scan
     distinct, place = np.unique(values, return_inverse=True)
     known = scan.constant[distinct] | scan.constant[reference] | (distinct == reference)
@@ -200,7 +200,7 @@ def _both(sample: WholeSample, values: Ints, reference: int) -> Floats:
 
 
 def _unlike(sample: WholeSample, value: Ints, weight: Ints, policies: Ints, reference: int) -> Floats:
-    """Examples on which some policies and a reference differ, or of which one of the two is not known."""
+    """The number of examples (policies,) on which policy and reference differ, or only one of them is known."""
     counts = np.zeros(len(policies))
     for start in range(0, len(policies), SCAN_ROWS):
         some = np.append(policies[start : start + SCAN_ROWS], reference)

@@ -25,7 +25,7 @@ PRICED_BY = ("device_s", "latency_s")
 
 @dataclass(frozen=True, eq=False)
 class WholeSample:
-    """Values of the whole sample, with the data for resampling them."""
+    """Every metric of every policy on the whole sample, and the data from which resamples of it are drawn."""
 
     units: Units
     scan: Scan
@@ -38,7 +38,7 @@ class WholeSample:
     seconds: str | None  # the column euros come from
 
     def plan(self, references: Sequence[int]) -> SeriesPlan:
-        """Every value in the table, and these references."""
+        """The plan to resample every value in the table, and its differences to these references."""
         return SeriesPlan(self.metrics, self.has, references, self.scan)
 
     @property
@@ -47,7 +47,7 @@ class WholeSample:
         return self.units.count == self.units.examples and self.units.weight is None
 
     def few_events(self, metric: int, policy: int) -> tuple[float, int] | None:
-        """Events and trials for the score interval of a rate that needs one, else None.
+        """The events and trials of a rate that needs a score interval because one kind of event is rare; else None.
 
         With fewer than ten of either kind, of independent examples that are 0 or 1.
         """
@@ -60,13 +60,13 @@ class WholeSample:
         return (events, count) if few else None
 
     def rate(self, metric: int, policy: int) -> tuple[float, int]:
-        """Events and trials of a rate."""
+        """The number of events and of trials of a policy's rate."""
         number = self.scan.index[self.metrics[metric].statistics(policy)[0]]
         return float(self.scan.count[number]), int(self.counts[metric, policy])
 
     def graded(self, metric: int) -> tuple[Ints, Floats]:
-        """Policies (P,) whose values of a rate lie between 0 and 1 on some example, and (4, P) their means, the means
-        of the squares, how many examples are known, and how many of these are not 0, or not 1, if these are fewer.
+        """The policies (P,) whose values of a rate are fractions on some example. With them come (4, P): the mean, the
+        mean square, the number of known examples, and the number of those that are not 0, or not 1, if these are fewer.
         """
         one, index = self.metrics[metric], self.scan.index
         on = np.flatnonzero(self.rows[metric] & (self.counts[metric] > 1)) if one.column.rate else np.zeros(0, np.int64)
@@ -91,7 +91,7 @@ class WholeSample:
         return on, np.stack([mean, square, n, np.minimum(sums[1], sums[2])])
 
     def is_rate(self, metric: int) -> bool:
-        """Whether values are shares; counts such as second calls are, as long as no unit has more than its examples."""
+        """Whether a metric's values are shares, or counts (such as of second calls) of at most one an example."""
         one = self.metrics[metric]
         if not one.column.rate:
             return False
@@ -102,8 +102,8 @@ class WholeSample:
         return bool((self.scan.reach[value] <= self.scan.reach[weight]).all())
 
     def most_trials(self, metric: int, policies: Ints) -> Floats:
-        """The largest effective number of trials of a rate over clusters: its examples, where values are 0 or 1 and
-        there is one stratum; else infinite.
+        """The largest effective number of trials that a rate over clusters may count as. It is the number of examples
+        where values are 0 or 1 and there is one stratum, else infinite.
         """
         if self.units.strata is not None:
             return np.full(len(policies), np.inf)
@@ -111,8 +111,8 @@ class WholeSample:
         return np.where(self.scan.integer[value], self.counts[metric, policies], np.inf)
 
     def known_units(self) -> tuple[Floats, Floats]:
-        """Resampling units with a value of each metric of each policy in each stratum (strata, metrics, policies), and
-        how many of equal size, in one stratum, these are worth (metrics, policies).
+        """The number of resampling units with a value, (strata, metrics, policies), and the number of units of equal
+        size in one stratum that they count as, (metrics, policies).
         """
         counted = {
             (m, p): self.scan.index[one.counted(p)[0]]
@@ -134,7 +134,7 @@ class WholeSample:
         return count, kish
 
     def cost(self, among: Sequence[int], columns: Sequence[OutcomeColumn], cost: str | None = None) -> int | None:
-        """The number of the metric that is the cost, by name or the first that is known; None where it is no metric."""
+        """The number of the metric that is the cost: the one named, else the first known; None where it's no metric."""
         names = [m.name for m in self.metrics]
 
         def known(name: str) -> np.ndarray:
@@ -147,11 +147,11 @@ class WholeSample:
 
     @property
     def has(self) -> np.ndarray:
-        """Which metrics have a value of which policies (metrics, policies) bool."""
+        """Whether each metric has a value for each policy, (metrics, policies) bool."""
         return self.rows & ~np.isnan(self.estimates)
 
     def best(self, metric: int, cost: int | None, among: Sequence[int]) -> int | None:
-        """The policy that is best by a metric, then cheapest, then first; None when none of `among` has a value."""
+        """The policy of `among` that is best by a metric, then cheapest, then first; None when none has a value."""
         merit = -self.estimates[metric] if self.metrics[metric].column.cost else self.estimates[metric]
         paid = np.full(len(self.policies), np.nan)
         if cost is not None:
@@ -172,7 +172,7 @@ def read_sample(
     columns: Sequence[OutcomeColumn],
     metric: str,
 ) -> WholeSample:
-    """The whole sample, from one pass over the outcomes. The `metric` that ranks gives every policy a row."""
+    """Reads the outcomes once and computes every metric of every policy, with a row of `metric` for each."""
     twice = sorted({p for p in policies if list(policies).count(p) > 1}) if len(set(policies)) < len(policies) else []
     if not policies or twice:
         what = f"two policies are called `{twice[0]}`: rename one" if twice else "no policy to summarise"

@@ -69,7 +69,7 @@ class SeriesResults:
 
     @classmethod
     def of(cls, plan: SeriesPlan) -> SeriesResults:
-        """The values in the whole sample, and no interval yet."""
+        """Results that hold the plan's values in the whole sample, and no interval yet."""
         shape = (len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
         value, low, high, p_value = (np.full(shape, np.nan) for _ in range(4))
         row = np.arange(len(plan.scan.statistics))
@@ -83,18 +83,18 @@ class SeriesResults:
         self, slot: Slot, metric: int, policies: int | Sequence[int] | Ints,
         low: float | Floats, high: float | Floats, p_value: float | Floats, method: str | None,
     ) -> None:  # fmt: skip
-        """Set the interval of a series, or those of several policies."""
+        """Sets the interval, p-value and method of one policy's series, or of several policies'."""
         at = (*slot, metric, policies)
         self.low[at], self.high[at], self.p_value[at] = low, high, p_value
         self.method[at] = METHOD_NAMES.index(method)
 
     def withhold(self, slot: Slot, metric: int, policies: int | Ints) -> None:
-        """Remove the intervals of some series."""
+        """Removes the intervals of some policies' series, which keep their values."""
         self.put(slot, metric, policies, np.nan, np.nan, np.nan, None)
         self.valued_share[(*slot, metric, policies)] = np.nan
 
     def widen(self, slot: Slot, metric: int, policies: Ints, low: Floats, high: Floats, p_value: Floats) -> None:
-        """Move the limits of several policies out to others where these lie farther, with the larger p-value."""
+        """Moves limits out to `low` and `high` where these lie farther from the value, and takes the larger p-value."""
         at = (*slot, metric, policies)
         self.low[at] = np.minimum(self.low[at], low)
         self.high[at] = np.maximum(self.high[at], high)
@@ -103,7 +103,7 @@ class SeriesResults:
 
 @dataclass(frozen=True)
 class SeriesPlan:
-    """The plan of the resampling: the metrics that each policy has, and the pairs to compare."""
+    """What is resampled: the metrics that have a value for each policy, and the references to compare with."""
 
     metrics: Sequence[Metric]
     valued: np.ndarray  # (metrics, policies) bool
@@ -112,14 +112,14 @@ class SeriesPlan:
     _indices: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     def indices(self, metric: int, policy: int) -> tuple[int, ...]:
-        """Statistics of the scan that the metric's value for the policy is made of."""
+        """The places in the scan of the statistics that a metric's value for a policy is computed from."""
         key = metric, policy
         if key not in self._indices:
             self._indices[key] = tuple(self.scan.index[s] for s in self.metrics[metric].statistics(policy))
         return self._indices[key]
 
     def compared(self, metric: int) -> list[tuple[int, int]]:
-        """(number of the reference, its policy) of the references that have a value of this metric."""
+        """The references that have a value of this metric, each as (its number among the references, its policy)."""
         return [(number, policy) for number, policy in enumerate(self.references) if self.valued[metric, policy]]
 
 
@@ -133,7 +133,7 @@ class _SeriesBatch:
     owners: tuple[tuple[int, ...], ...]
 
     def values(self, sums: Floats, row: Ints, reductions: bool = True) -> Iterator[tuple[Slot, Floats]]:
-        """(slot, values (series, N)) from sums (statistics, N); `row`: number in the scan -> row of the sums."""
+        """Yields (slot, values (series, N)) computed from sums (statistics, N). `row`: the row of each scan number."""
         metric = self.plan.metrics[self.metric]
         rows = row[np.array(self.series, np.int64)]  # (series, statistics)
         # A statistic that all series share is given once and broadcasts.
@@ -151,7 +151,7 @@ class _SeriesBatch:
 def resample(
     units: Units, plan: SeriesPlan, settings: Settings, results: SeriesResults, moments: CostMoments | None = None
 ) -> None:
-    """Interval and p-value of every series, by percentile or BCa, into `results`.
+    """Writes the interval and p-value of every series into `results`, by percentile or BCa.
 
     With `moments` means of costs with long tails are studentised, and the differences that it has; reductions of costs
     are left out.
@@ -178,7 +178,7 @@ def resample(
 
 
 def resampled_values(units: Units, plan: SeriesPlan, settings: Settings) -> Iterator[tuple[Sequence[int], Floats]]:
-    """(policies, resampled values (B,)) of a plan's series without references; NaN where a resample has no value."""
+    """Yields (policies, resampled values (B,)) of each distinct series without references, NaN where there is none."""
     resamples = Resamples(units.count, settings.resamples, settings.seed, units.stratum)
     for group in _groups(units, plan, settings.resamples):
         sums = resampled_sums(units, plan.scan, _wanted(plan, group), resamples)
@@ -188,7 +188,7 @@ def resampled_values(units: Units, plan: SeriesPlan, settings: Settings) -> Iter
 
 
 def _wanted(plan: SeriesPlan, group: Sequence[int]) -> set[int]:
-    """Statistics that a group of policies and the references need."""
+    """The places in the scan of the statistics that a group of policies and the references need."""
     return {
         i
         for metric in range(len(plan.metrics))
@@ -199,7 +199,7 @@ def _wanted(plan: SeriesPlan, group: Sequence[int]) -> set[int]:
 
 
 def _groups(units: Units, plan: SeriesPlan, resamples: int) -> Iterator[list[int]]:
-    """Policies in groups whose distinct statistics fit in memory, at least one in each."""
+    """Splits the policies into groups whose distinct statistics fit in memory. Each group has at least one policy."""
     most = min(units.most_statistics, SUMS_BYTES // (8 * resamples))
     base = len(_wanted(plan, []))
     group: list[int] = []
@@ -240,8 +240,8 @@ Corrections = Mapping[tuple[int, Slot], tuple[Floats, Floats]]
 def _jackknife(
     units: Units, scan: Scan, index: Ints, row: Ints, batches: Sequence[_SeriesBatch]
 ) -> tuple[dict[tuple[int, Slot], Floats], dict[tuple[int, Slot], Floats]]:
-    """Values in the whole sample (series,) by (batch by identity, slot), and sums over the units of each stratum of d,
-    d² and d³ (3, strata, series), d being what the value becomes without the unit, less that.
+    """The values in the whole sample (series,) by (batch by identity, slot), and sums of d, d² and d³ over the units of
+    each stratum, (3, strata, series). Here d is the value without a unit, less the value of the whole sample.
 
     `index`: the statistics of the scan that are needed; `row`: their places in it.
     """
@@ -264,7 +264,7 @@ def _jackknife(
 
 def jackknife_moments(units: Units, plan: SeriesPlan, settings: Settings) -> tuple[Floats, Floats]:
     """Sums of d and of d² over the units of each stratum of every series, (strata, kinds, references, metrics,
-    policies) each, d being what its value becomes without the unit, less the value; NaN where one has no value.
+    policies) each. Here d is the value without a unit, less the value; NaN where one has no value.
     """
     shape = (units.depth, len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
     first, second = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -285,7 +285,7 @@ def _sum_up(
     batch: _SeriesBatch, sums: ResampledSums, corrections: Corrections | None, moments: CostMoments | None,
     settings: Settings, results: SeriesResults,
 ) -> None:  # fmt: skip
-    """Results of one batch."""
+    """Turns one batch's resampled sums into intervals and p-values in `results`."""
     metric = batch.plan.metrics[batch.metric]
     tails = not (metric.of_cost and metric.column.rate)  # few examples may carry much of the sum
     for slot, values in batch.values(sums.values, sums.row, reductions=moments is None or not metric.of_cost):
@@ -314,5 +314,5 @@ def _sum_up(
 
 
 def few_or(method: str, units: float) -> str:
-    """The method's name, and that of its marked intervals where there are few units."""
+    """The method's name, with the ending that marks limits of few units where `units` are few."""
     return f"{method}_few" if units < FEW_UNITS else method

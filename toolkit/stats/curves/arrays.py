@@ -22,8 +22,9 @@ from toolkit.stats.metrics.strata import Strata
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its interval; None: no value, or no interval. `method`: percentile, bca, wilson,
-    korn-graubard, t or None."""
+    """A mean with its interval; None: no value, or no interval. `method`: percentile, bca, wilson, korn-graubard, t or
+    None.
+    """
 
     estimate: float | None
     low: float | None
@@ -52,7 +53,7 @@ class PairedInterval:
 
 
 def unit_numbers(cluster: ArrayLike) -> Ints:
-    """Clusters numbered from 0 in the order in which they first appear, one number an example."""
+    """Numbers the clusters from 0 in the order in which they first appear; gives each example its cluster's number."""
     _, first, number = np.unique(np.asarray(cluster), return_index=True, return_inverse=True)
     place = np.empty(len(first), np.int64)
     place[np.argsort(first)] = np.arange(len(first))
@@ -67,7 +68,7 @@ def interval(
     score: bool = True,
     strata: Strata | None = None,
 ) -> Interval:
-    """Interval of the mean of one value an example, resampled by example or by `cluster`; NaN is left out.
+    """The mean of `values` (one an example) with its interval, resampled by example or `cluster`; NaN is left out.
 
     `score`: values that are 0 and 1 only with fewer than ten of either get Wilson's interval. `strata`: those of the
     examples, within which they are drawn, and what each counts.
@@ -89,7 +90,7 @@ def paired_interval(
     settings: Settings = Settings(),  # noqa: B008 -- frozen
     strata: Strata | None = None,
 ) -> PairedInterval:
-    """Mean of `first` minus mean of `second` on the same examples, with interval and p-value.
+    """The mean of `first` minus that of `second` on the same examples, with interval and p-value.
 
     An example that lacks either value (NaN) is left out of both. `strata`: as for `interval`.
     """
@@ -116,7 +117,7 @@ def paired_reduction(
     cluster: ArrayLike | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
 ) -> PairedInterval:
-    """Share of a cost `metric` (a column of outcomes, as `action_tokens`) that `first` saves against `second`."""
+    """The share of a cost that `first` saves against `second`. `metric`: its outcome column, e.g. `action_tokens`."""
     columns = {"first": _column(first, "first"), "second": _column(second, "second")}
     column = find(metric)
     return _paired(_summarised(columns, cluster, settings, column), f"reduction:{column.metric}")
@@ -129,7 +130,7 @@ def simultaneous_level(
     settings: Settings = Settings(),  # noqa: B008 -- frozen
     strata: Strata | None = None,
 ) -> float:
-    """Level at which intervals of the means of several columns (N,) together hold at `settings.level`.
+    """The level of single intervals at which those of several column means (N,) all hold at `settings.level`.
 
     The critical value is the level-quantile of the largest studentised deviation over the columns, from the shared
     resamples (max-t: Romano and Wolf, Econometrica 73, 2005). Columns that are equal count as one; NaN is left out.
@@ -177,7 +178,7 @@ def _summarised(
     column: OutcomeColumn,
     strata: Strata | None = None,
 ) -> Summary:
-    """Summary of "policies" that have nothing but one column of outcomes; the last of them is the baseline."""
+    """A summary in which each plain column stands as a "policy" with one outcome column; the last is the baseline."""
     size = len(next(iter(columns.values())))
     unit = np.arange(size) if cluster is None else unit_numbers(cluster)
     if len(unit) != size:

@@ -27,7 +27,7 @@ from toolkit.stats.metrics.strata import Strata
 
 @dataclass(frozen=True, eq=False)
 class GateSteps:
-    """N examples that a gate lets through group by group.
+    """N examples that a gate lets through group by group, as its threshold falls.
 
     `group` (N,): the point (1 to P) from which an example is let through. `base` and `fired` (metrics, N): values
     before and after. `unit` (N,): resampling unit, numbered from 0. `rate` names the metrics that are shares of
@@ -47,15 +47,15 @@ class GateSteps:
 
     @property
     def weight(self) -> Floats | None:
-        """What each example counts (N,); None: all alike."""
+        """What each example counts in the means (N,); None where all count alike."""
         return None if self.strata is None else self.strata.weight
 
     def count(self, on: NDArray[np.bool_]) -> float:
-        """What some examples count."""
+        """The total weight of the examples where `on` is true."""
         return float(on.sum() if self.weight is None else self.weight[on].sum())
 
     def stratum(self, units: Ints) -> Ints:
-        """The stratum of resampling units (U,), all of one where there are no strata."""
+        """The stratum of each of the resampling units (U,). All lie in one where the log has no strata."""
         if self.strata is None:
             return np.zeros(len(units), np.int64)
         every, first = np.unique(self.unit, return_index=True)
@@ -63,7 +63,7 @@ class GateSteps:
 
     @property
     def points(self) -> int:
-        """The last point, at which all examples are through."""
+        """The number of the curve's last point, at which the gate has let all examples through."""
         return max(int(self.group.max(initial=0)), self.least)
 
     @property
@@ -72,7 +72,7 @@ class GateSteps:
         return len(np.unique(self.unit)) == len(self.unit) and self.weight is None
 
     def known(self, metric: str) -> NDArray[np.bool_]:
-        """Examples (N,) with a value of a metric both before and after; of both metrics of a ratio."""
+        """Whether each example (N,) has the metric before and after the gate lets it through (a ratio: both metrics)."""
         if metric in self.among:
             top, of = self.among[metric]
             return self.known(top) & self.known(of)
@@ -81,7 +81,7 @@ class GateSteps:
     def totals(
         self, metric: str, on: NDArray[np.bool_], function: Callable[[Floats], Floats] = lambda values: values
     ) -> Floats:
-        """Sums over some examples of a function of a metric's values at every point, (P + 1,)."""
+        """Sums over the examples `on` of `function` of the metric's values, at every point of the curve (P + 1,)."""
         base, fired = function(self.base[metric][on]), function(self.fired[metric][on])
         if self.weight is not None:
             base, fired = base * self.weight[on], fired * self.weight[on]
@@ -90,7 +90,7 @@ class GateSteps:
 
 
 def means(steps: GateSteps, metric: str) -> Floats:
-    """Mean of a metric at every point, 0 (nothing let through) to P: (P + 1,), NaN where none is known."""
+    """The mean of a metric at every point, from 0 (nothing let through) to P: (P + 1,), NaN where none is known."""
     if metric in steps.among:
         return ratio(*(means(steps, name) for name in steps.among[metric]))
     known = steps.known(metric)
@@ -99,7 +99,7 @@ def means(steps: GateSteps, metric: str) -> Floats:
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """One over the other, NaN where that is 0."""
+    """`numerator` over `denominator`, NaN where the denominator is 0."""
     return np.divide(numerator, denominator, out=np.full(numerator.shape, np.nan), where=denominator > 0)
 
 
@@ -109,7 +109,7 @@ RESAMPLES_AT_ONCE = 64
 
 @dataclass(frozen=True, eq=False)
 class MetricBand:
-    """One metric's values at P + 1 points: estimate, pointwise limits and those of the whole curve, (P + 1,) each.
+    """One metric at P + 1 points: estimate, limits of each point, and limits of the whole curve, (P + 1,) each.
 
     `n` counts the examples that are judged by it.
     """
@@ -123,7 +123,7 @@ class MetricBand:
 
 
 def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
-    """Intervals of every metric at every point, from one set of resamples: those of `summarise` with these settings.
+    """The intervals of every metric at every point, from the resamples that `summarise` draws with these settings.
 
     Rates get exact binomial limits with the bootstrap's dispersion and critical value, so that the band holds where
     events are few or none; other metrics the estimate and so many bootstrap standard errors. Only units with a judged
@@ -154,7 +154,7 @@ def _limits(
     steps: GateSteps, name: str, values: Floats, estimate: Floats, trials: Floats | None, kish: float,
     settings: Settings,
 ) -> Floats:  # fmt: skip
-    """Pointwise limits and those of the whole curve (4, P + 1) from draws (B, P + 1), NaN where there is no estimate.
+    """Limits of each point and of the whole curve (4, P + 1) from draws (B, P + 1), NaN where there's no estimate.
 
     `trials` (P + 1,) is what a rate is a share of. Other metrics' bands take in the pointwise limits; a rate's exact
     limits have the level of one point or a higher one, and percentiles of a handful of events would add to it.
@@ -172,7 +172,7 @@ def _limits(
 
 
 def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -> dict[str, Floats]:
-    """Resampled means of every metric, (B, P + 1) each."""
+    """The resampled means of each metric by name, (B, P + 1)."""
     from scipy.sparse import csr_matrix
 
     zero = np.zeros(len(steps.unit), dtype=np.int64)
@@ -206,7 +206,7 @@ def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -
 
 
 def _band(values: Floats, estimate: Floats, trials: Floats | None, kish: float, level: float) -> tuple[Floats, Floats]:
-    """Limits that hold the whole curve, from draws (B, points) that resample units with so high a `kish_number`.
+    """The limits that hold the whole curve at once, from resampled values (B, points) of units with this `kish` number.
 
     The variance is estimated from the units, few where they are clusters: it is taken with the divisor kish - 1, and
     the critical value from Student's t with so many degrees of freedom at the level that it has in the normal
@@ -240,7 +240,7 @@ STILL = 1e-20
 def _point_limits(
     steps: GateSteps, metric: str, estimate: Floats, low: Floats, high: Floats, level: float
 ) -> tuple[Floats, Floats]:
-    """Limits of a metric at every point (P + 1,), from its percentile limits.
+    """The limits of a metric at every point (P + 1,): its percentile limits, or others where these cover too little.
 
     Rates of independent examples get Wilson's where events are few, those of clusters Korn and Graubard's; costs are
     studentised, and those of clusters get Student's.
@@ -281,7 +281,7 @@ def _few_events(
 
 @dataclass(frozen=True, eq=False)
 class _LeftOut:
-    """What the units say of a value at every point, (P + 1,) each.
+    """What leaving out single units shows about a metric at every point, (P + 1,) each.
 
     `first`, `second`: sums of d and d² in each stratum (strata, P + 1), d being what leaving a unit out adds to the
     value; `spread`: of what each unit adds to the value, as in tables; `units`: that have a part in it (strata, P + 1),
@@ -296,7 +296,7 @@ class _LeftOut:
 
     @classmethod
     def of(cls, steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats) -> _LeftOut:
-        """The estimates without each unit, in blocks of units."""
+        """Computes the estimates without each unit, a block of units at a time, and adds up their deviations."""
         from scipy.sparse import csc_matrix
 
         names = [name for name in (top, of) if name is not None]

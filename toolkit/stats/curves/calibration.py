@@ -24,7 +24,7 @@ LEAST_IN_BIN = 20
 
 @dataclass(frozen=True)
 class CalibrationScores:
-    """Numbers of scores against labels; NaN where the labels are of one class. `bins` are ten of equal width."""
+    """Measures of how well scores predict labels; NaN where labels are of one class. `bins`: ten of equal width."""
 
     auroc: float
     auprc: float
@@ -37,7 +37,7 @@ class CalibrationScores:
 
 @dataclass(frozen=True)
 class _Bin:
-    """One point of the reliability curve: scores from `low` to `high`, their mean, the mean label, how many."""
+    """A point of the reliability curve: scores from `low` to `high`, their mean, the mean label, how many scores."""
 
     low: float
     high: float
@@ -48,7 +48,7 @@ class _Bin:
 
 @dataclass(frozen=True)
 class ScoreBin:
-    """Scores from `low` to `high`, their mean, the mean label with its interval, how many of how many clusters.
+    """Scores from `low` to `high`: their mean, the mean label with interval, the numbers of scores and clusters.
 
     Where these are too few, `score` is NaN and `label` unknown.
     """
@@ -62,7 +62,7 @@ class ScoreBin:
 
 
 def calibration(scores: Floats, labels: Floats) -> CalibrationScores:
-    """AUROC (ties one half), AUPRC (average precision), Brier score, expected calibration error, reliability curve.
+    """Measures scores against labels: AUROC (ties one half), AUPRC, Brier score, calibration error, reliability curve.
 
     `scores` (N,); where some lie outside 0 and 1 they are no probabilities, and the last three are NaN, NaN and empty.
     `labels` (N,) within 0 and 1. ECE is over ten bins of equal width (Guo et al. 2017).
@@ -92,7 +92,7 @@ def calibration(scores: Floats, labels: Floats) -> CalibrationScores:
 
 
 def reliability(scores: Floats, labels: Floats) -> tuple[_Bin, ...]:
-    """Bins of equal width over 0 to 1 that hold any score; 1 belongs to the last."""
+    """The bins of equal width over 0 to 1 that hold any score. A score of 1 belongs to the last."""
     place = _bin_places(scores)
     return tuple(
         _Bin(i / BINS, (i + 1) / BINS, float(scores[on].mean()), float(labels[on].mean()), int(on.sum()))
@@ -109,7 +109,7 @@ def _bin_places(scores: Floats) -> Ints:
 def wide_bins(
     scores: Floats, labels: Floats, unit: Ints, settings: Settings, least: int = LEAST_IN_BIN
 ) -> tuple[ScoreBin, ...]:
-    """The bins, neighbours taken together until each holds `least` examples, with the interval of the mean label.
+    """Joins neighbouring bins until each holds `least` examples, and gives the interval of each one's mean label.
 
     From the lowest score up; a rest that is too small joins the bin before it. `unit` (N,): the clusters that are
     resampled. Nothing where scores are no probabilities.
@@ -141,7 +141,7 @@ LEAST, LEAST_CLUSTERS = 20, 10
 
 @dataclass(frozen=True)
 class ClusteredCalibration:
-    """How well scores tell the chance of being right. `ece` and `bins` are of ten bins of equal width.
+    """How well scores predict the probability of being right. `ece` and `bins` rest on ten bins of equal width.
 
     `ece`: less its bias, with what the data do not rule out; from 0 on where they cannot tell it from 0. `chance`: the
     ECE that calibrated scores would have on average, by luck alone. Where scores are no probabilities, `brier`, `ece`
@@ -166,7 +166,7 @@ def clustered_calibration(
     *,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
 ) -> ClusteredCalibration:
-    """Calibration of at least one score (N,), each right (1) or not (0); `cluster` are resampled together.
+    """The calibration of scores (N,) of items that are `right` (1) or not (0); a `cluster` is resampled together.
 
     The interval of the Brier score is of percentiles of resampled ones; for that of the ECE see `_ece`.
     """
@@ -189,7 +189,7 @@ def clustered_calibration(
 
 
 def _share_interval(label: ArrayLike, cluster: ArrayLike, level: float = 0.95) -> Interval:
-    """Share of right ones with Wilson's interval, its trials as many as the share's variance over clusters is worth.
+    """The share of right items with Wilson's interval; the trials match the share's variance over clusters.
 
     With n labels in C clusters, d the sum in each of label − share: the variance is C/(C − 1) · Σd²/n², and
     share · (1 − share) / variance the trials, times (z/t)², n at the most. Without clusters they are the labels.
@@ -215,7 +215,7 @@ def _bin(number: int, score: Floats, label: Floats, units: Ints, level: float) -
 
 
 def _deviations(score: Floats, label: Floats, units: Ints, place: Ints) -> tuple[Floats, Floats]:
-    """What each bin adds to score − label, over the number of scores (BINS,), and its covariance over clusters."""
+    """Each bin's sum of score − label over the number of scores (BINS,), and the covariance over clusters."""
     size = int(units.max()) + 1
     sums = np.zeros((size, BINS))
     np.add.at(sums, (units, place), (score - label) / len(score))
@@ -224,7 +224,7 @@ def _deviations(score: Floats, label: Floats, units: Ints, place: Ints) -> tuple
 
 
 def _chance(score: Floats, label: Floats, units: Ints, place: Ints) -> float | None:
-    """The mean of the ECE were every bin's deviation normal about 0, with its variance over clusters."""
+    """The ECE to expect of calibrated scores: its mean if each bin's deviation were normal about 0."""
     if int(units.max()) < 1:
         return None
     _, covariance = _deviations(score, label, units, place)
@@ -236,7 +236,7 @@ HALVINGS = 16
 
 
 def _ece(plain: float, score: Floats, label: Floats, units: Ints, place: Ints, settings: Settings) -> Interval:
-    """The ECE less its bias, and all true ones that a test does not rule out.
+    """The ECE less its bias, with an interval of all true values that a test does not reject.
 
     Luck adds to an ECE, and resampling adds it again: percentiles of resampled ones hold a true ECE of 0 never. The
     bias is what normal deviations, with the covariance of the bins over clusters, add to the observed ones (A. Kumar,
@@ -262,7 +262,7 @@ def _ece(plain: float, score: Floats, label: Floats, units: Ints, place: Ints, s
 
 
 def _retained(plain: float, direction: Floats, drawn: Floats, tail: float) -> float:
-    """The true ECE at which the observed one is the quantile `tail` of those drawn; 0 where it is so little at 0."""
+    """The true ECE under which the observed one is the quantile `tail` of the resampled ones; 0 if none is so low."""
 
     def reaches(true: float) -> bool:
         return bool(np.quantile(np.abs(true * direction + drawn).sum(axis=1), tail) >= plain)
@@ -275,7 +275,7 @@ def _retained(plain: float, direction: Floats, drawn: Floats, tail: float) -> fl
 
 
 def _brier(score: Floats, label: Floats, units: Ints, settings: Settings) -> tuple[float | None, float | None]:
-    """Percentile limits of the Brier score."""
+    """Percentile limits of the Brier score; None where there are none."""
     size = int(units.max()) + 1
     if size < 2:
         return None, None

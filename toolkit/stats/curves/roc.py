@@ -24,7 +24,7 @@ GATHER_BYTES = 64 * 2**20
 
 def _read(scores: ArrayLike, correct: ArrayLike, group: ArrayLike | None
           ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]]:  # fmt: skip
-    """Scores, right or wrong, example number, of the traces that have both a score and a judgement."""
+    """Scores, verdicts (right or wrong) and example numbers of the traces with both a score and a judgement."""
     score = np.asarray(scores, np.float64)
     right = np.asarray(correct, np.float64)
     if group is None:
@@ -40,7 +40,7 @@ def _read(scores: ArrayLike, correct: ArrayLike, group: ArrayLike | None
 
 
 def aucs_by_group(scores: ArrayLike, correct: ArrayLike, group: ArrayLike) -> NDArray[np.float64]:
-    """One auc per distinct group in ascending order of group, NaN for those without right and wrong traces."""
+    """The AUC of each distinct group in ascending order; NaN for a group without both right and wrong traces."""
     score, right, number = _read(scores, correct, group)
     size = len(np.unique(np.asarray(group)))
     if not len(score):
@@ -54,7 +54,7 @@ def aucs_by_group(scores: ArrayLike, correct: ArrayLike, group: ArrayLike) -> ND
 
 
 def auc(scores: ArrayLike, correct: ArrayLike) -> float:
-    """Probability that a right trace scores above a wrong one, over all traces pooled; ties count one half.
+    """The probability that a right trace scores above a wrong one, over all traces pooled. Ties count one half.
 
     Traces without a score or a judgement (NaN) are left out. NaN when all that remain are right, or all wrong.
     """
@@ -63,7 +63,7 @@ def auc(scores: ArrayLike, correct: ArrayLike) -> float:
 
 
 def auc_within(scores: ArrayLike, correct: ArrayLike, group: ArrayLike) -> float:
-    """Mean, over the examples (`group`) that have right and wrong traces, of each one's auc; NaN when none has."""
+    """The mean over examples (`group`) of the AUC among an example's right and wrong traces; NaN when none has both."""
     values = aucs_by_group(scores, correct, group)
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else float("nan")
@@ -71,7 +71,7 @@ def auc_within(scores: ArrayLike, correct: ArrayLike, group: ArrayLike) -> float
 
 @dataclass(frozen=True)
 class AucIntervals:
-    """The AUCs with intervals; `n` of each counts examples: those with a scored trace, those with right and wrong."""
+    """Both AUCs with intervals. Their `n` count examples: with a scored trace, and with right and wrong traces."""
 
     auc: Interval
     auc_within: Interval
@@ -86,7 +86,7 @@ def auc_intervals(
     stratum: ArrayLike | None = None,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
 ) -> AucIntervals:
-    """Pooled and within-example auc of traces with percentile intervals, resampled by example (`group`).
+    """The pooled and the within-example AUC of traces with percentile intervals, resampled by example (`group`).
 
     Where fewer than 100 examples have a right trace, or a wrong one, the pooled auc has limits on the logit scale, from
     the variance of its influences (E. R. DeLong et al., Biometrics 44 (1988) 837): percentiles cover 73 to 93 % there.
@@ -139,7 +139,7 @@ def _pooled_interval(
     step = max(1, GATHER_BYTES // (8 * len(score)))
 
     def values(counts: Counts) -> Floats:
-        """Aucs of some resamples from their counts (rows, units); sums are integers, so exact."""
+        """The pooled AUC of some resamples, from their counts (rows, units). Integer sums make it exact."""
         weight = np.take(counts, right_unit, axis=1).astype(np.float32)
         lost = np.zeros((len(counts), len(wrong_unit) + 1))
         np.cumsum(np.take(counts, wrong_unit, axis=1), axis=1, dtype=np.float64, out=lost[:, 1:])
@@ -168,15 +168,15 @@ LEAST_UNITS = 3
 
 @dataclass(frozen=True)
 class Influenced:
-    """An estimate, NaN where there is none, the influence (U,) of each unit, and how many units it is of."""
+    """An estimate (NaN where there is none), the influence (U,) of each unit on it, and the number of units."""
 
     estimate: float
     influence: Floats
     units: int
 
     def within(self, stratum: Ints) -> Influenced:
-        """The same with the variance within strata (U,): in one of G units G / (G − 1) times the squares of the
-        influences less their mean.
+        """The same estimate with its variance taken within strata (U,). A stratum of G units adds G / (G − 1) times the
+        squares of its influences less their mean.
         """
         count = np.bincount(stratum)
         moved = self.influence - (np.bincount(stratum, self.influence) / count)[stratum]
@@ -184,7 +184,7 @@ class Influenced:
         return replace(self, influence=moved * np.sqrt(times)[stratum])
 
     def interval(self, level: float = 0.95, widened: float = 1.0) -> Interval:
-        """The delta method's interval of a rate or an area on the logit scale; `widened`: a factor of the error."""
+        """The delta method's interval of a rate or an area, on the logit scale. `widened` multiplies the error."""
         if np.isnan(self.estimate):
             return Interval(None, None, None, self.units, None)
         room = self.estimate * (1 - self.estimate)
@@ -196,7 +196,7 @@ class Influenced:
         return Interval(self.estimate, low, high, self.units, "t")
 
     def minus(self, other: Influenced, level: float = 0.95, widened: float = 1.0) -> PairedInterval:
-        """The difference of two estimates on the same units."""
+        """The difference of two estimates on the same units, with its interval and p-value."""
         difference, units = self.estimate - other.estimate, max(self.units, other.units)
         if np.isnan(difference):
             return PairedInterval(None, None, None, None, units, None)
@@ -214,7 +214,7 @@ def _error(influence: Floats, units: int) -> float:
 
 
 def pooled_area(score: Floats, right: NDArray[np.bool_], unit: Ints, size: int) -> Influenced:
-    """Probability that a right trace scores above a wrong one; `unit` (N,) of `size` for each trace, NaN left out."""
+    """The probability that a right trace scores above a wrong one. `unit` (N,): numbers below `size`, NaN left out."""
     scored = ~np.isnan(score)
     score, right, unit = score[scored], right[scored], unit[scored]
     good, bad = score[right], score[~right]
@@ -230,19 +230,19 @@ def pooled_area(score: Floats, right: NDArray[np.bool_], unit: Ints, size: int) 
 
 
 def _share_below(values: Floats, others: Floats) -> Floats:
-    """Share of sorted others below each value; ties count one half."""
+    """The share of `others` (sorted) that lie below each of `values`. Ties count one half."""
     ends = np.searchsorted(others, values, "left") + np.searchsorted(others, values, "right")
     return ends / (2 * len(others))
 
 
 def within_area(score: Floats, right: NDArray[np.bool_], group: ArrayLike, unit: Ints, size: int) -> Influenced:
-    """Mean of the areas of the examples (`group`) that have right and wrong traces; else as `pooled_area`."""
+    """The mean AUC over the examples (`group`) with right and wrong traces. The rest is as in `pooled_area`."""
     _, first = np.unique(np.asarray(group), return_index=True)
     return mean_of(aucs_by_group(score, right, group), unit[first], size)
 
 
 def mean_of(values: Floats, unit: Ints, size: int) -> Influenced:
-    """Mean of one value an example, NaN left out; `unit` (n,) of `size` for each."""
+    """The mean of one value an example, with each unit's influence. `unit` (n,): numbers below `size`; NaN left out."""
     known = ~np.isnan(values)
     if not known.any():
         return Influenced(np.nan, np.zeros(size), 0)

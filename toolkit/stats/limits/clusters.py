@@ -34,7 +34,7 @@ NOTHING, ROUNDING = 1e-24, 1e-12
 
 
 def korn_graubard(rate: Floats, variance: Floats, most: Floats, kish: Floats, level: float) -> tuple[Floats, Floats]:
-    """Exact binomial limits of rates with as many trials as their variance over clusters is worth.
+    """The exact binomial limits of rates over clusters. Their trials are as many as the variance over clusters implies.
 
     E. L. Korn and B. I. Graubard, Survey Methodology 24 (1998) 193: the effective sample size p(1 − p)/variance times
     (z/t)², t with `kish` − 1 degrees of freedom; at most `most` (the examples of a column of 0 and 1, else infinite).
@@ -53,7 +53,7 @@ def korn_graubard(rate: Floats, variance: Floats, most: Floats, kish: Floats, le
 def graded_limits(
     mean: Floats, square: Floats, n: Floats, off: Floats, level: float
 ) -> tuple[Floats, Floats, NDArray[np.str_]]:
-    """Limits of means of n independent values from 0 to 1, and their method; empty where the bootstrap suffices.
+    """Limits of means of n independent values from 0 to 1, and their method, empty where the bootstrap suffices.
 
     `square`: the mean of the squares; `off`: how many values are not 0, or not 1, whichever are fewer. The limits are
     Korn and Graubard's, with as many trials as the variance s²/n is worth, which may be more than n. Where fewer than
@@ -76,7 +76,7 @@ def graded_limits(
 
 
 def _exact(rate: Floats, trials: Floats, alike: Floats, level: float) -> tuple[Floats, Floats]:
-    """Clopper and Pearson's limits. For values that do not vary, `alike` of them, the limits of what could remain
+    """Clopper and Pearson's limits of rates. Where `alike` values do not vary, the limits say what rate could remain
     unseen.
     """
     rate = np.clip(rate, 0.0, 1.0)
@@ -87,25 +87,25 @@ def _exact(rate: Floats, trials: Floats, alike: Floats, level: float) -> tuple[F
 
 
 def effective_trials(single: Floats, variance: Floats, most: Floats, kish: Floats, level: float) -> Floats:
-    """The trials, of the variance `single` each, that clusters count as whose mean has the `variance`; see above."""
+    """The number of independent trials of variance `single` whose mean has the `variance` of the clusters' mean."""
     z, t = NORMAL.inv_cdf((1 + level) / 2), student_quantile(np.maximum(kish - 1, 1), (1 + level) / 2)
     trials = _as_trials(single, variance, most, kish) * (z / t) ** 2
     return np.where((variance <= NOTHING) | ~(trials > 0), kish, trials)
 
 
 def _as_trials(single: Floats, variance: Floats, most: Floats, kish: Floats) -> Floats:
-    """The effective trials before the correction by Student's t; the number of clusters where these do not differ."""
+    """The effective trials before Student's correction; the number of clusters where clusters do not differ."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(variance <= NOTHING, kish, np.minimum(single / variance, most))
 
 
 def few_events(rate: Floats, kish: Floats) -> NDArray[np.bool_]:
-    """Whether a rate has few clusters, or events of one kind in few clusters."""
+    """Whether a rate rests on few clusters, or on events or non-events in few clusters."""
     return ~((kish >= FEW_CLUSTERS) & (kish * np.minimum(rate, 1 - rate) >= FEW_EVENTS))
 
 
 def student(estimate: Floats, variance: Floats, kish: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-    """Limits by Student's t with `kish` − 1 degrees of freedom, and the two-sided p-value of 0.
+    """The limits by Student's t with `kish` − 1 degrees of freedom, and the two-sided p-value of 0.
 
     The jackknife's variance is that of R. M. Bell and D. F. McCaffrey's advice for few clusters (Survey Methodology 28
     (2002) 169, "CR3"). Their degrees of freedom, from an estimated intraclass correlation, make intervals of very
@@ -120,8 +120,8 @@ def student(estimate: Floats, variance: Floats, kish: Floats, level: float) -> t
 
 
 def jackknife_variance(first: Floats, second: Floats, clusters: Floats) -> Floats:
-    """(G − 1)/G · Σ(d − mean)², from the sums of d and d² over the values that leave one of G clusters out, less one
-    constant; NaN where a value is.
+    """The jackknife's variance, (G − 1)/G · Σ(d − mean)², of an estimate over G clusters. It takes the sums of d and
+    d², d being the estimate without one cluster less a constant; NaN where one is NaN.
 
     All are (strata, …): of several strata these add up, each times ((N − 1)/N · G/(G − 1))² for N clusters in all,
     since one of N is left out and not one of G. Units 0, 2 in one stratum and 4, 4 in another have the mean 2.5 and the

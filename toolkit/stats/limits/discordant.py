@@ -31,7 +31,7 @@ HALVINGS = 60
 
 
 def tango(first: ArrayLike, second: ArrayLike, n: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Score interval for a difference of paired rates, (first − second)/n: the differences that its test retains.
+    """Tango's score interval for a difference of paired rates, (first − second)/n: those that its test retains.
 
     T. Tango, Statistics in Medicine 17 (1998) 891. The variance at a difference is that of the constrained maximum
     likelihood, so the interval has a width where no pair is discordant: ±z²/(n + z²). `tango(0, 0, 500)` is
@@ -48,7 +48,7 @@ def tango(first: ArrayLike, second: ArrayLike, n: ArrayLike, level: float = 0.95
 
 
 def _lower(first: Floats, second: Floats, n: Floats, z: float) -> Floats:
-    """The lower limit: between −1 and the estimate the score test falls through z once."""
+    """The lower limit: the one difference between −1 and the estimate at which the score statistic equals z."""
     low, high = np.full(first.shape, -1.0), (first - second) / n
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -74,7 +74,7 @@ def exact_p(first: ArrayLike, second: ArrayLike, share: float = 0.5) -> Floats:
 
 
 def mid_p(first: ArrayLike, second: ArrayLike) -> Floats:
-    """McNemar's mid-p: the exact p-value with half of the probability of what was seen; 1 without a discordant pair.
+    """McNemar's mid-p: the exact p-value less half of the observed table's probability; 1 without discordant pairs.
 
     M. W. Fagerland, S. Lydersen and P. Laake, BMC Medical Research Methodology 13 (2013) 91: the exact test is too
     strict, the mid-p keeps its level in nearly all tables.
@@ -85,7 +85,7 @@ def mid_p(first: ArrayLike, second: ArrayLike) -> Floats:
 
 
 def score_p(first: ArrayLike, second: ArrayLike) -> Floats:
-    """McNemar's score test, without correction: two-sided, 1 without a discordant pair. Counts may be fractions."""
+    """McNemar's score test without correction: two-sided p-value, 1 without discordant pairs. Counts may be fractions."""
     one, two = np.broadcast_arrays(np.asarray(first, np.float64), np.asarray(second, np.float64))
     z = np.abs(one - two) / np.sqrt(np.where(one + two > 0, one + two, 1.0))
     return both_tails(z)
@@ -99,7 +99,7 @@ def _counts(first: ArrayLike, second: ArrayLike) -> tuple[Ints, Ints]:
 
 
 def _tail(heads: Ints, tosses: Ints, share: float) -> Floats:
-    """Probability of so many heads or fewer."""
+    """The probability of at most `heads` heads in `tosses` tosses of a coin with probability `share` of heads."""
     if tosses.max(initial=0) > MANY_PAIRS:
         from scipy.special import bdtr
 

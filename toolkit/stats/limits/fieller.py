@@ -28,7 +28,7 @@ DOUBLINGS, HALVINGS = 24, 44
 
 @dataclass(frozen=True, eq=False)
 class PairMoments:
-    """Means and central moments over n units of pairs (x, y); `xxy`: the mean of (x − mean)²·(y − mean), etc."""
+    """Means and central moments over n units of pairs (x, y). `xxy` is the mean of (x − mean)²·(y − mean), etc."""
 
     units: int
     x: Floats
@@ -45,7 +45,7 @@ class PairMoments:
         return PairMoments(self.units, *(getattr(self, name)[index] for name in _ARRAYS))
 
     def spread(self, ratio: Floats) -> Spread:
-        """The spread of x − ratio·y."""
+        """The second and third central moments of x − ratio·y."""
         second = np.maximum(self.xx - 2 * ratio * self.xy + ratio**2 * self.yy, 0.0)
         third = self.xxx - 3 * ratio * self.xxy + 3 * ratio**2 * self.xyy - ratio**3 * self.yyy
         return Spread(second, third)
@@ -55,12 +55,12 @@ _ARRAYS = [one.name for one in fields(PairMoments) if one.name != "units"]
 
 
 def joined(parts: Sequence[PairMoments]) -> PairMoments:
-    """All pairs of some lists, of the same units, as one list."""
+    """Appends lists of pairs that were measured on the same units to one list."""
     return PairMoments(parts[0].units, *(np.concatenate([getattr(one, name) for one in parts]) for name in _ARRAYS))
 
 
 def moment_sums(x: Floats, y: Floats) -> Floats:
-    """Sums of products over the units, in the order of `PairMoments`: (7, pairs), of (pairs or 1, units) each."""
+    """Sums over units of products of x and y, (pairs or 1, units) each, in the order of `PairMoments`: (7, pairs)."""
     xx, yy, xy = x * x, y * y, x * y
     sums = [one.sum(axis=1) for one in (xx, xy, yy, xx * x, xx * y, x * yy, yy * y)]
     return np.stack(np.broadcast_arrays(*sums))
@@ -69,7 +69,7 @@ def moment_sums(x: Floats, y: Floats) -> Floats:
 def fieller_limits(
     pairs: PairMoments, level: float, kish: float | None = None, tails: bool = True
 ) -> tuple[Floats, Floats]:
-    """Limits of mean x / mean y; NaN where mean y is not significantly different from 0, so that no limit exists.
+    """Limits of the ratio mean x / mean y; NaN where mean y is not significantly different from 0, so that none exists.
 
     `kish`: of how many clusters of equal size the units are worth; one less are the degrees of freedom. `tails`:
     whether a skew sample may have missed its tail, as of costs; else the limits are Fieller's own.
@@ -84,7 +84,7 @@ def fieller_limits(
 
 
 def _end(pairs: PairMoments, critical: float, side: int) -> Floats:
-    """The lower (−1) or upper (1) root R of (x̄ − R·ȳ)² = critical² · variance of the mean of x − R·y."""
+    """The lower (−1) or upper (1) limit R of the ratio: (x̄ − R·ȳ)² = critical² · variance of the mean of x − R·y."""
     share = critical**2 / (pairs.units - 1)
     square = pairs.y**2 - share * pairs.yy
     middle = pairs.x * pairs.y - share * pairs.xy
@@ -96,7 +96,7 @@ def _end(pairs: PairMoments, critical: float, side: int) -> Floats:
 
 
 def _raised(pairs: PairMoments, end: Floats, student: float, normal: float, side: int) -> Floats:
-    """The end under the critical value raised for the skewness of x − R·y; never nearer to the ratio than before."""
+    """A limit with the critical value raised for the skewness of x − R·y; never nearer to the ratio than before."""
 
     def excluded(ratio: Floats, index: np.ndarray) -> np.ndarray:
         some = pairs.of(index)
@@ -155,12 +155,12 @@ class CostMoments:
     mixed: Floats
 
     def spread(self, number: int, metric: int, policies: Sequence[int] | Ints) -> Spread:
-        """The spread of the means (number 0), or of the differences to reference `number` − 1."""
+        """The central moments of mean costs (`number` 0), or of their differences to reference `number` − 1."""
         at = number, metric, policies
         return Spread(self.second[at], self.third[at])
 
     def pairs(self, number: int, metric: int, policies: Ints, reference: int, means: Floats) -> PairMoments:
-        """The policies paired with reference `number`, the policy `reference`; `means` (policies,) of all policies."""
+        """Costs paired with those of reference `number`, the policy `reference`. `means` (policies,): all mean costs."""
         ones = np.ones(len(policies))
         xx, yy = self.second[0, metric, policies], self.second[0, metric, reference] * ones
         xxx, yyy = self.third[0, metric, policies], self.third[0, metric, reference] * ones
@@ -173,7 +173,7 @@ class CostMoments:
 def cost_moments(
     units: Units, scan: Scan, metrics: Sequence[Metric], valued: np.ndarray, references: Sequence[int]
 ) -> CostMoments:
-    """The moments of every mean of a cost. `valued`: (metrics, policies), which have a value."""
+    """The central moments of every mean of a cost. `valued` (metrics, policies) says which have a value."""
     shape = len(metrics), valued.shape[1]
     out = CostMoments(
         units.count,
@@ -188,7 +188,7 @@ def cost_moments(
 
 
 def _less_mean(rows: Floats, mean: Floats, weight: int) -> Floats:
-    """The contribution of each unit to a mean, from its sum and its weight."""
+    """What each unit adds to a mean's deviation, from the unit's sum and weight: (sum − mean · weight)."""
     return np.asarray(rows - mean[:, None] * rows[weight])
 
 
@@ -196,7 +196,7 @@ def _fill(
     units: Units, scan: Scan, metric: Metric, m: int, policies: Ints, references: Sequence[int], known: np.ndarray,
     out: CostMoments,
 ) -> None:  # fmt: skip
-    """One metric's moments. Policies whose units all add the same share one series."""
+    """Writes one metric's moments into `out`. Policies whose units all add the same share one series."""
     owners: dict[int, list[int]] = {}
     for p in policies.tolist():
         owners.setdefault(scan.index[metric.statistics(p)[0]], []).append(p)

@@ -37,7 +37,7 @@ class ResampledValues:
 
     @classmethod
     def of(cls, draws: Floats) -> ResampledValues:
-        """Sorts a copy."""
+        """The resampled values, sorted in a copy."""
         ordered = np.sort(draws, axis=1)
         sizes = np.full(len(ordered), ordered.shape[1], np.int64)
         for row in np.flatnonzero(np.isnan(ordered[:, -1])):
@@ -45,18 +45,18 @@ class ResampledValues:
         return cls(ordered, sizes)
 
     def below(self, limit: Floats, side: Literal["left", "right"] = "left") -> Ints:
-        """Values below (`left`) or up to (`right`) one limit per series, (S,)."""
+        """How many of each series' values lie below `limit` (S,), or with side `right` up to it."""
         counts = [row[:n].searchsorted(x, side) for row, n, x in zip(self.draws, self.valued, limit, strict=True)]
         return np.array(counts, np.int64)
 
     @property
     def enough(self) -> np.ndarray:
-        """Series with at most 5 % of their resamples dropped, (S,) bool."""
+        """Whether at least 95 % of each series' resamples have a value, (S,) bool."""
         size = self.draws.shape[1]
         return size - self.valued <= MOST_DROPPED * size
 
     def quantile(self, level: Floats) -> Floats:
-        """Linear quantiles (type 7) at one level per series, (S,); NaN where no resample has a value."""
+        """The linear quantile (type 7) of each series at its `level` (S,). It is NaN where no resample has a value."""
         last = np.maximum(self.valued - 1, 0)
         position = level * last
         below = np.floor(position).astype(np.int64)
@@ -78,12 +78,12 @@ class ResampledValues:
         return np.minimum(1.0, 2 * (1 + np.minimum(not_above, not_below)) / (self.valued + 1))
 
     def percentile(self, level: float) -> tuple[Floats, Floats]:
-        """Percentile limits (S,), (S,)."""
+        """The percentile limits of each series, lower (S,) and upper (S,)."""
         tail = np.full(len(self.draws), (1 - level) / 2)
         return self.quantile(tail), self.quantile(1 - tail)
 
     def bca(self, level: float, estimate: Floats, acceleration: Floats) -> tuple[Floats, Floats, np.ndarray]:
-        """BCa limits (S,), (S,) and where they are defined (S,) bool; elsewhere the limits are percentile ones.
+        """BCa limits (S,), (S,) and whether they are defined (S,) bool; elsewhere the limits are percentile ones.
 
         Undefined: all resampled values on one side of the estimate, or no acceleration (NaN).
         Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 14.
@@ -104,14 +104,14 @@ class ResampledValues:
 
 
 def _bca_level(z0: float, a: float, z: float) -> float | None:
-    """The corrected level of one limit; None where the correction has left its range (a·(z0 + z) >= 1)."""
+    """The quantile that BCa takes for one limit. None where the correction has left its range (a·(z0 + z) >= 1)."""
     room = 1 - a * (z0 + z)
     return NORMAL.cdf(z0 + (z0 + z) / room) if room > 0 else None
 
 
 def acceleration(count: Ints, first: Floats, second: Floats, third: Floats) -> Floats:
-    """BCa's acceleration from sums of d, d², d³ over `count` jackknife values of each stratum less a constant, (strata,
-    series) each; NaN if they do not vary.
+    """BCa's acceleration, from the sums over `count` jackknife values of d, d², d³ in each stratum, (strata, series)
+    each. Here d is a value less a constant; NaN if the values do not vary.
 
     Σ(m − d)³ / (6 · (Σ(m − d)²)^1.5), m the mean of d in the stratum.
     """
@@ -201,8 +201,8 @@ def _beta_share(a: float, b: float, x: float) -> float:
 
 
 def quantile_limits(ordered: Floats, share: float, level: float) -> tuple[float | None, float | None]:
-    """Limits of a quantile: those of the n independent values, in ascending order, that are below it, and above it,
-    with the probability that this takes; None where not even the least, or the greatest, is.
+    """The limits of the quantile at `share` of n independent values: two of the `ordered` values. A limit is None where
+    even the least, or the greatest, value isn't far enough out.
 
     As many values as a binomial of n and `share` are below it. The 0.99 quantile has an upper limit from 368 values on.
     """
@@ -221,7 +221,7 @@ def binomial_tails(n: int, share: float) -> Floats:
 
 
 def hybrid(first: tuple[float, float], second: tuple[float, float], level: float) -> tuple[float, float]:
-    """Newcombe's hybrid score interval for a difference of two rates, (events, trials) each, as if independent.
+    """Newcombe's hybrid score interval for a difference of two independent rates, each as (events, trials).
 
     R. G. Newcombe, Statistics in Medicine 17 (1998) 873, method 10. Of policies that answer different examples; pairs
     that go together only make it wider than need be.
@@ -261,6 +261,6 @@ def _hybrid(first: float, second: float, phi: float) -> float:
 
 
 def clip_limits(value: Floats, low: Floats, high: Floats, least: float, most: float) -> tuple[Floats, Floats]:
-    """Limits no further than `least` and `most`, of values that are within these themselves; NaN stays."""
+    """Clips limits to `least` and `most`, for values that lie within these themselves. NaN stays."""
     there = (value >= least) & (value <= most)
     return np.where(there, np.maximum(low, least), low), np.where(there, np.minimum(high, most), high)

@@ -36,7 +36,7 @@ MOST_QUESTIONS, LOG_MOST = 10_000_000, 700.0
 
 @dataclass(frozen=True)
 class NeededQuestions:
-    """Number of questions that show a difference, with the ends of its range; `high` None: no number of them may do.
+    """The number of questions that show a difference, and its range; `high` None: perhaps no number suffices.
 
     `upper`: whether the number allows for a pilot that is too small to go by the estimate.
     """
@@ -48,17 +48,17 @@ class NeededQuestions:
 
     @property
     def range(self) -> str:
-        """The range in words."""
+        """The range in words, for a report."""
         high = "no number" if self.high is None else f"{_two_digits(self.high, math.ceil):,}"
         return f"{100 * RANGE:g} % range {_two_digits(self.low, math.floor):,} to {high}"
 
     @property
     def words(self) -> str:
-        """The number with its range, as exact as that is."""
+        """The number and its range in words, rounded to the digits that the range supports."""
         return f"about {_two_digits(self.number, math.ceil):,} questions ({self.range})"
 
     def at_least(self, number: int) -> NeededQuestions:
-        """The number raised to at least `number`, which another rule needs."""
+        """The same numbers raised to at least `number`, which another rule needs."""
         high = None if self.high is None else max(self.high, number)
         return replace(self, number=max(self.number, number), low=max(self.low, number), high=high)
 
@@ -81,12 +81,12 @@ class DifferenceVariance:
 
     @property
     def few(self) -> bool:
-        """Whether the pilot is too small to go by the estimate of V."""
+        """Whether the pilot is too small to plan with its estimate of V."""
         return self.units < FEW_QUESTIONS or self.differing < FEW_PAIRS
 
     @property
     def planned(self) -> float:
-        """V to plan with: of a small pilot the upper limit."""
+        """The V to plan with: the estimate, or its upper limit where the pilot is small."""
         return self._at(NORMAL.inv_cdf(UPPER)) if self.few else self.value
 
     @property
@@ -95,13 +95,13 @@ class DifferenceVariance:
         return math.sqrt(self.value / max(self.questions, 1))
 
     def _at(self, z: float) -> float:
-        """V at so many standard errors, on the scale of its logarithm."""
+        """V moved by `z` standard errors on the scale of its logarithm."""
         return self.value * math.exp(z * self.error / self.value) if self.value > 0 else 0.0
 
     def needed(
         self, difference: float, *, level: float = 0.95, power: float = POWER, error: float = 0.0
     ) -> NeededQuestions | None:
-        """Questions that show a `difference`, None where it is not above 0, or too many would have to.
+        """The number of questions that show a `difference`; None where it is not above 0, or too many are needed.
 
         `error`: the standard error of a difference that is itself an estimate. At least as many as let the limits of
         policies that agree, ± z² / (n + z²), leave the difference out.
@@ -130,7 +130,7 @@ class DifferenceVariance:
         return NeededQuestions(number, low, high, self.few).at_least(agreeing)
 
     def detectable(self, questions: float, *, level: float = 0.95, power: float = POWER, end: int = 0) -> float | None:
-        """The difference that so many questions show with a power, which `needed` inverts; None: none up to 1.
+        """The smallest difference that so many questions show with a power, the inverse of `needed`; None above 1.
 
         `end`: −1 and 1 for the ends of its range.
         """
@@ -147,8 +147,8 @@ class DifferenceVariance:
         return difference if difference <= 1 else None
 
     def _least(self, n: float, critical: float, other: float) -> float:
-        """The δ of which V = m δ − δ² is shown by n + z(1 − α/2)² / 2 questions, a quadratic equation in √δ; 0 where
-        moves are not known.
+        """The difference δ with V = m δ − δ² that n + z(1 − α/2)² / 2 questions show, from a quadratic equation in √δ.
+        It is 0 where the share m of moved outcomes is not known.
         """
         m, both = self.move, n + other**2
         inner = m * other**2 * (both - critical**2)
@@ -160,7 +160,7 @@ def _critical(level: float) -> float:
 
 
 def _questions(value: float, difference: float, level: float, power: float) -> float:
-    """The formula at the top of this module, for a V."""
+    """The number of questions, by the formula at the top of this module, for a variance V."""
     critical = _critical(level)
     root = critical * math.sqrt(value + difference**2) + NORMAL.inv_cdf(power) * math.sqrt(value)
     return (root / difference) ** 2 + critical**2 / 2
@@ -171,7 +171,7 @@ def _whole(number: float) -> int | None:
 
 
 def _two_digits(number: int, towards: Callable[[float], int]) -> int:
-    """A number of questions to two digits, rounded by a function: its range says no more."""
+    """A number of questions rounded to two digits by the function `towards`, such as `math.ceil`."""
     unit = 10 ** max(len(str(number)) - 2, 0)
     return towards(number / unit) * unit
 
@@ -179,7 +179,7 @@ def _two_digits(number: int, towards: Callable[[float], int]) -> int:
 def difference_variance(
     difference: Floats, *, within: Floats | None = None, cluster: Ints | None = None, strata: Strata | None = None
 ) -> DifferenceVariance:
-    """V of a paired difference (E,) on each question, NaN where it is not known.
+    """V of a paired difference (E,) on each question, NaN where the difference is not known.
 
     `within` (E,): the variance that each difference has beside, as from one order of traces to another, where
     `difference` is the mean over all. `cluster` (E,): questions that are drawn together; n questions are then in

@@ -34,13 +34,13 @@ FEW_UNITS = 500
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Second and third central moments of each series over resampling units; the sums are divided by their number."""
+    """Second and third central moments of each series over the resampling units, as sums over their number."""
 
     second: Floats
     third: Floats
 
     def slope(self, deviation: Floats) -> Floats:
-        """The growth of the variance with the mean, away from the longer tail; 0 towards it.
+        """By how much the variance grows with the mean, away from the longer tail. Towards the longer tail it is 0.
 
         There a resample has more of the tail and more variance, which would draw the interval in on the other side. But
         which of two tails a sample has seen the more of is chance, so no variance counts as more than the sample's.
@@ -50,13 +50,13 @@ class Spread:
         return np.where(slope * deviation < 0, slope, 0.0)
 
     def variance_at(self, deviation: Floats, times: float = 1.0) -> Floats:
-        """Variance of a resample whose mean deviates by so much; `times`: how often d² counts."""
+        """The variance in a resample whose mean deviates by `deviation`. `times` says how often d² counts."""
         value = self.second + self.slope(deviation) * deviation - times * deviation**2
         return np.maximum(value, LEAST_VARIANCE * self.second)
 
 
 def studentised_limits(estimate: Floats, low: Floats, high: Floats, spread: Spread) -> tuple[Floats, Floats]:
-    """Limits from the percentile limits `low` and `high` of the resampled means.
+    """The studentised limits of means, computed from the percentile limits `low` and `high` of the resampled means.
 
     estimate − t·s with the quantiles t of (resampled mean − estimate)/(standard error of the resample), opposite ends;
     the number of units cancels. Values 0, 0, 0, 4 have mean 1, V = 3 and third moment 6, so b = 1.25·2. A resampled
@@ -71,7 +71,7 @@ def studentised_limits(estimate: Floats, low: Floats, high: Floats, spread: Spre
 
 
 def studentised_null(estimate: Floats, spread: Spread) -> Floats:
-    """The resampled mean that is as extreme among the resamples as 0 is under the interval.
+    """The resampled mean that is as extreme among the resamples as the value 0 is under the studentised interval.
 
     Where it is the quantile of the resampled means at a tail, a limit of the interval with this tail is 0. So a
     p-value counts the resampled means beyond it.

@@ -39,7 +39,7 @@ ACCURACY = "accuracy"
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Result tables of a run.
+    """The result tables of a run and the facts printed beside them.
 
     `summary`: policy, metric, estimate, low, high, n, method (of METHOD_NAMES; null without interval).
     `comparisons`: policy, baseline, metric, difference, low, high, p_value, n, method, exact_p (McNemar's,
@@ -75,7 +75,7 @@ def summarise(
     columns: Sequence[OutcomeColumn] = COLUMNS,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
 ) -> Summary:
-    """Summary and comparisons of policies on the same examples.
+    """Computes the summary and the comparisons of policies on the same examples.
 
     `outcomes` are a store, or start the one pass over blocks of them. Every policy is compared with `baseline` (if any)
     and with the leader: the best by `metric`, then the lower cost, then the order given (`stats.metrics.order`), among
@@ -127,7 +127,7 @@ def differences(
     columns: Sequence[OutcomeColumn] = COLUMNS,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
 ) -> pl.DataFrame:
-    """Every policy of a group compared with every other of it by one metric: rows as of `Summary.comparisons`."""
+    """Compares every two policies of each group by one metric, in rows like those of `Summary.comparisons`."""
     sample = read_sample(outcomes, policies, labels, settings, columns, metric)
     m, frames = _metric(sample, metric), [pl.DataFrame(schema=COMPARISONS_SCHEMA)]
     for group in groups:
@@ -159,7 +159,7 @@ def draws(
     columns: Sequence[OutcomeColumn] = COLUMNS,
     settings: Settings = Settings(),  # noqa: B008 -- frozen
 ) -> Floats:
-    """Resampled values of one metric, (policies, resamples), NaN where there is none.
+    """The resampled values of one metric, (policies, resamples), NaN where a resample has none.
 
     The resamples are those of `summarise` with the same settings: columns belong together across policies and metrics.
     """
@@ -174,7 +174,7 @@ def draws(
 
 
 def _numbers(policies: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Places of the named policies."""
+    """The places in `policies` of the policies called `names`."""
     for name in names:
         if name not in policies:
             raise UnknownError(f"no policy is called `{name}`: {suggest(name, policies)}")
@@ -194,7 +194,7 @@ def _methods(numbers: np.ndarray) -> pl.Series:
 
 
 def _summary(sample: WholeSample, results: SeriesResults) -> pl.DataFrame:
-    """Policy after policy, metric after metric."""
+    """The table `summary`: a row for each metric of each policy, policy after policy."""
     p, m = np.nonzero(sample.rows.T)
     columns = {
         "policy": _names(sample.policies, p),
@@ -211,7 +211,7 @@ def _summary(sample: WholeSample, results: SeriesResults) -> pl.DataFrame:
 def _comparisons(
     sample: WholeSample, references: Sequence[int], results: SeriesResults, pairs: Pairs, same: NDArray[np.bool_]
 ) -> pl.DataFrame:
-    """Policy after policy, reference after reference; differences, then reductions, metric after metric."""
+    """The table `comparisons`: a row for each policy, reference and metric. Differences come first, then reductions."""
     size = len(sample.policies)
     against = np.array(references, np.int64)
     both = sample.rows.T[:, None, :] & sample.rows.T[against][None]  # (policies, references, metrics)

@@ -25,8 +25,8 @@ from toolkit.stats.metrics.spill import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class _Captured:
-    """Shares of the headroom (P,) with limits; NaN where there is none. `room`: the headroom itself; `method`: of the
-    limits, by name.
+    """Each policy's share of the headroom (P,) with limits; NaN where there is none. `room`: the headroom, the oracle's
+    mean less the baseline's; `method`: the limits' method by name.
     """
 
     share: Floats
@@ -46,7 +46,7 @@ FEW_ALONE = 50
 def captured(
     store: Store, column: str, baseline: int, oracle: int, settings: Settings, among: Sequence[int] = ()
 ) -> _Captured:
-    """(mean of the policy − mean of the baseline) / (mean of the oracle − mean of the baseline), of each policy.
+    """Each policy's share of the headroom: (its mean − the baseline's) / (the oracle's mean − the baseline's).
 
     `column` is null on the same examples for the baseline, the oracle and each policy; another policy has no share. The
     share of the baseline is 0 and that of the oracle 1, both without limits. A headroom that is not above 0 with limits
@@ -111,8 +111,8 @@ def captured(
 
 
 def _at_once(covariance: Floats | None, shares: int, units: float, settings: Settings) -> float:
-    """Level of a single share's interval where those of so many hold at once: max-t over normal draws with the
-    `covariance` of all; Bonferroni's where that is not known.
+    """The level for one share's interval at which the intervals of `shares` policies all hold at once. It is max-t's
+    over normal draws with the `covariance` of all, or Bonferroni's where that is not known.
     """
     if covariance is None:
         return 1 - (1 - settings.level) / max(shares, 1)
@@ -125,7 +125,7 @@ def _at_once(covariance: Floats | None, shares: int, units: float, settings: Set
 def _resampled(
     units: Units, scan: Scan, rows: Ints, baseline: int, oracle: int, settings: Settings
 ) -> tuple[Floats, Floats]:
-    """Percentile limits (P,) of the ratio of gain to headroom; `rows` (P,): each policy's sum in the scan."""
+    """Percentile limits (P,) of each ratio of gain to headroom; `rows` (P,): where a policy's sum is in the scan."""
     resamples = Resamples(units.count, settings.resamples, settings.seed, units.stratum)
     low, high = np.full((2, len(rows)), np.nan)
     for start in range(0, len(rows), SHARES_AT_ONCE):

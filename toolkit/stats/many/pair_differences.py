@@ -31,7 +31,7 @@ FEWEST_UNITS = 3
 
 @dataclass(frozen=True, eq=False)
 class _PairDifferences:
-    """The simultaneous comparisons of pairs of policies, arrays (pairs,).
+    """The comparisons of pairs of policies, whose limits hold for all pairs at once, arrays (pairs,).
 
     `first`, `second`: numbers of the policies; `difference`: first minus second; `low`, `high`; `p_value`: adjusted for
     all pairs; `differs`: told apart; `method`: of the limits; `fixes`, `flips`: examples on which only the first, only
@@ -56,7 +56,7 @@ class _PairDifferences:
 def pair_differences(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], settings: Settings
 ) -> _PairDifferences:
-    """Differences of the pairs (numbers of policies, all of which have a value), with max-t limits.
+    """The differences between the policies of each pair, with max-t limits. Both of a pair need a value.
 
     A difference of outcomes of 0 and 1 with few discordant pairs gets Tango's limits at the level of the shared
     critical value; with more its limits reach at least as far, and with fewer than ten its p-value is at least
@@ -137,14 +137,14 @@ def pair_differences(
 
 
 def _few(sample: WholeSample, column: OutcomeColumn) -> bool:
-    """Whether max-t limits are of so few units that they are marked."""
+    """Whether the max-t limits rest on so few units that they are marked."""
     if column.cost and sample.units.kish < FEW_UNITS:
         return True
     return sample.units.kish < (FEW_JOINT if sample.independent else FEW_CLUSTERS)
 
 
 def _tables(sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]) -> Floats:
-    """Discordant pairs each way (2, pairs); NaN where these are no 0 and 1 of the same examples."""
+    """Examples that only the first, or only the second, of a pair has right (2, pairs); NaN unless all are 0 and 1."""
     index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
     value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
     first, second = pairs
@@ -161,8 +161,8 @@ def _tables(sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, I
 def _graded(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], among: NDArray[np.bool_]
 ) -> tuple[Ints, Floats]:
-    """Which of the pairs `among` differ by less than 1 on examples that both know, and by how much: gains, losses,
-    sums of squares and of cubes, (4, pairs).
+    """Those of the pairs `among` that differ by fractions on examples that both know. With them come (4, pairs): sums
+    of gains, losses, squares and cubes.
     """
     index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
     value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
@@ -181,8 +181,9 @@ def _graded(
 def _tables_of_clusters(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]
 ) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Clusters as trials: gains, losses, and how many have more, and less (4, pairs); trials, and whether few
-    differ, in 0 and 1 or in graded values (pairs,). NaN where they are no rates of the same examples, or many differ.
+    """Clusters as trials: gains, losses, clusters with more and with less (4, pairs); trials; whether few differ in 0/1
+    outcomes; whether few differ in fractions (pairs,). NaN where they are no rates of the same examples, or many
+    differ.
     """
     index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
     value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
@@ -212,7 +213,7 @@ def _tables_of_clusters(
 
 
 def fixes_and_flips(store: Store, first: Ints, second: Ints, key: str = "correct") -> tuple[Floats, Floats]:
-    """Examples (pairs,), (pairs,) on which the first of two policies has more in a column, and less; NaN without it."""
+    """Examples (pairs,) on which the first policy has more of column `key` than the second, and less; else NaN."""
     if key not in store.keys:
         return np.full(len(first), np.nan), np.full(len(first), np.nan)
     counts = np.zeros((2, len(first)))

@@ -36,7 +36,7 @@ NO_RANKS = pl.DataFrame(schema=RANKS_SCHEMA)
 
 @dataclass(frozen=True)
 class RankedPolicies:
-    """The numbers of the ranking metric and of the cost, the policies that take part, and the sweep of each policy."""
+    """What is ranked: numbers of the ranking metric and the cost, the policies that take part, each one's sweep."""
 
     metric: int
     cost: int | None
@@ -48,7 +48,7 @@ class RankedPolicies:
 def ranks_of(
     sample: WholeSample, ranking: RankedPolicies, results: SeriesResults, pairs: Pairs, settings: Settings
 ) -> pl.DataFrame:
-    """A row for each policy and each of the metric that ranks and the cost, where it has a value.
+    """The table `ranks`: for each policy a row of the metric that ranks and a row of the cost, where it has a value.
 
     `rank_low`, `rank_high`: the ranks that it may have, all of a metric at once; `ties`: not told apart from the
     leader; `p_leader`: adjusted for all pairs, and no smaller than alone where the two are not told apart alone;
@@ -89,8 +89,8 @@ def ranks_of(
 def _no_surer(
     rows: Floats, ranking: RankedPolicies, metric: int, results: SeriesResults, pairs: Pairs, level: float
 ) -> None:
-    """Let `rows` (ranks, tie and p-value of the difference to the leader) tell nobody apart from the leader whom that
-    difference alone does not tell apart.
+    """Clears claims in `rows` (ranks, tie and p-value of the difference to the leader) that are surer than the single
+    comparison: a policy that its own difference does not tell apart from the leader stays tied with it.
 
     What tells two apart jointly is normal; with few examples, or a long tail, the interval of one pair is wider.
     """
@@ -104,14 +104,14 @@ def _no_surer(
 
 
 def _covariance(sample: WholeSample, series: Sequence[Series]) -> Floats | None:
-    """The joint covariance of all series; None where one has too many members, or all together have."""
+    """The joint covariance of all series. None where one series has too many members, or all have together."""
     together = sum(map(len, series))
     few = max(map(len, series)) <= MOST_PAIRED and together <= sample.units.most_statistics
     return covariance_of(influences(sample, series)) if few else None
 
 
 def _frame(sample: WholeSample, number: int, series: Series, values: Floats) -> pl.DataFrame:
-    """The rows of one metric."""
+    """The rows of the table `ranks` for one metric."""
     has = np.flatnonzero(series.owner >= 0)
     columns = dict(zip(list(RANKS_SCHEMA)[2:], values[:, has], strict=True))
     frame = pl.DataFrame(
@@ -125,7 +125,7 @@ def _frame(sample: WholeSample, number: int, series: Series, values: Floats) -> 
 
 
 def _front(quality: Series, cost: Series, covariance: Floats, among: Sequence[int], settings: Settings) -> Floats:
-    """Share of the draws (P,) in which each policy that can lead is on the front."""
+    """The share of the draws (P,) in which each policy is on the Pareto front, among policies that can lead."""
     shares = np.full(len(quality.owner), np.nan)
     some = np.array([p for p in among if quality.owner[p] >= 0 and cost.owner[p] >= 0], np.int64)
     if not len(some):
@@ -145,7 +145,7 @@ def _front(quality: Series, cost: Series, covariance: Floats, among: Sequence[in
 def _chosen(
     sample: WholeSample, ranking: RankedPolicies, series: Sequence[Series], results: SeriesResults, settings: Settings
 ) -> Floats:
-    """How many were tried, the corrected value and its limits (4, P), of the leader and the best of each sweep."""
+    """For the leader and each sweep's best (4, P): how many were tried, the corrected value, its limits."""
     out = np.full((4, len(sample.policies)), np.nan)
     quality, falling = series[0], series[0].metric.column.cost
     some = [p for p in ranking.standing.among if quality.owner[p] >= 0]
@@ -174,7 +174,7 @@ def _chosen(
 
 
 def on_front(quality: Floats, cost: Floats) -> NDArray[np.bool_]:
-    """Which points no other beats in each draw (P, draws): points that are equal in both count as one."""
+    """Whether each point is on its draw's Pareto front, (P, draws). Points equal in quality and cost count as one."""
     order = np.lexsort((-quality, cost), axis=0)
     ordered = np.take_along_axis(quality, order, axis=0)
     best = np.maximum.accumulate(ordered, axis=0)
@@ -195,7 +195,7 @@ STREAM = 32
 
 
 def halves(units: int, seed: int, stratum: Ints | None = None) -> NDArray[np.bool_]:
-    """Random halves (SPLITS, units): each the units of one side, of each stratum half."""
+    """Random halves of the units (SPLITS, units) bool: true for one half. Each takes half of every stratum."""
     first = np.arange(units) < units // 2
     if stratum is None:
         return np.stack([np.random.default_rng([seed, STREAM, i]).permutation(first) for i in range(SPLITS)])
@@ -209,7 +209,7 @@ def halves(units: int, seed: int, stratum: Ints | None = None) -> NDArray[np.boo
 
 
 def _on_halves(sample: WholeSample, series: Series, seed: int) -> Floats:
-    """Values (2, S, SPLITS) of each series on one half and on the other."""
+    """The value of each series on one half of the units and on the other, (2, S, SPLITS)."""
     index, place = np.unique(series.statistics, return_inverse=True)
     side = halves(sample.units.count, seed, sample.units.stratum).astype(np.float64).T
     sums = np.zeros((len(index), SPLITS))
@@ -225,7 +225,7 @@ def _on_halves(sample: WholeSample, series: Series, seed: int) -> Floats:
 
 
 def _mean_best(quality: Floats, cost: Floats | None, falling: bool) -> float:
-    """Mean value on one half of the policy that is best on the other; NaN where no half has a choice and a score.
+    """Chooses the best policy on one half and averages its value on the other half. NaN where no half offers both.
 
     `quality`, `cost`: values (2, P, SPLITS) on the halves, NaN where a policy has none. Of equal quality the cheaper is
     chosen, then the first. `falling`: less of the quality is better.
@@ -253,7 +253,7 @@ def _baseline_limits(
     sample: WholeSample, metric: int, joint: Floats, critical: float, results: SeriesResults, pairs: Pairs,
     settings: Settings,
 ) -> Floats:  # fmt: skip
-    """The limits (2, P) of one metric's differences to the first reference of `results` and `pairs`.
+    """Joint limits (2, P) of a metric's differences to the baseline, the first reference of `results` and `pairs`.
 
     `joint` (2, P) are difference ± `critical` · error, NaN where two policies have equal outcomes. What has Tango's
     interval alone has it here at the level of the critical value. Everything else reaches at least as far as its limits

@@ -72,7 +72,7 @@ NORMAL = NormalDist()
 
 @dataclass(frozen=True, eq=False)
 class JointEstimates:
-    """Estimates of K policies on the same units. Of each, more is better.
+    """The estimates of K policies on the same units, signed so that more is better.
 
     `value` (K,); `covariance` (K, K): cross-products of the influences of the units; `units`: how many there are;
     `kish`: how many of equal size these are worth; `trials`: where all values are shares of the same examples, each a
@@ -92,7 +92,7 @@ class JointEstimates:
         return replace(self, value=self.value[index], covariance=self.covariance[np.ix_(index, index)], sums=sums)
 
     def errors(self, first: Ints, second: Ints) -> Floats:
-        """Standard errors of the differences of pairs (pairs,), with the divisor units − 1; 0 where they are one.
+        """Standard errors of the pairs' differences (pairs,), with the divisor units − 1; 0 where both are one policy.
 
         A difference that is the same on every unit has the error of a single draw of that size.
         """
@@ -100,8 +100,8 @@ class JointEstimates:
         return _error_of(difference, *self._variance(first, second), self.units)
 
     def exact(self, first: Ints, second: Ints) -> Floats:
-        """McNemar's exact p-values (pairs,) of pairs that differ on fewer than ten of the `trials`, or of the clusters;
-        else 0.
+        """McNemar's exact p-values (pairs,) of the pairs that differ on fewer than ten of the `trials` or clusters; 0
+        for all others.
 
         Outcomes are 0 or 1, so the sums of squares are numbers of examples.
         """
@@ -123,14 +123,14 @@ class JointEstimates:
         return p_values
 
     def _variance(self, first: Ints, second: Ints) -> tuple[Floats, Floats]:
-        """Variances of the differences of pairs, and the sums of those of the two."""
+        """The variance of each pair's difference, and the sum of the variances of its two estimates."""
         alone = np.diag(self.covariance)
         both = alone[first] + alone[second]
         return both - 2 * self.covariance[first, second], both
 
 
 def _error_of(difference: Floats, variance: Floats, both: Floats, units: int) -> Floats:
-    """Standard errors of differences. A `variance` that is tiny beside `both` is float rounding and counts as 0."""
+    """The standard errors of differences. A `variance` that is tiny beside `both` is float rounding and counts as 0."""
     constant = variance <= NO_VARIANCE * both
     spread = np.where(constant, 0.0, variance * (units / max(units - 1, 1)))
     differs = np.abs(difference) > NO_VARIANCE**0.5 * np.sqrt(both)
@@ -138,7 +138,7 @@ def _error_of(difference: Floats, variance: Floats, both: Floats, units: int) ->
 
 
 def may_differ_in_fewer(clusters: int, sums: Floats, first: Ints, second: Ints) -> NDArray[np.bool_]:
-    """Pairs (pairs,) that may differ in fewer clusters: so many, each by the largest sum, have larger squares.
+    """Whether each pair (pairs,) may differ in fewer than `clusters` clusters, as far as its squared sums allow.
 
     It takes one product of matrices, and leaves few pairs to count.
     """
@@ -150,7 +150,7 @@ def may_differ_in_fewer(clusters: int, sums: Floats, first: Ints, second: Ints) 
 
 
 def _clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
-    """The numbers of clusters in which the first of two policies has more, and less, than the second, (2, pairs);
+    """In how many clusters the first policy of each pair has more than the second, and in how many less, (2, pairs).
     `sums`: (K, G).
     """
     counts = np.zeros((2, len(first)))
@@ -163,7 +163,7 @@ def _clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
 
 
 def covariance_of(influences: Iterable[Floats]) -> Floats:
-    """Cross-products (K, K) of influences, from blocks of units (K, units); the blocks are added in their order.
+    """Cross-products (K, K) of the influences of K estimates, from blocks (K, units) that are added in their order.
 
     An influence is by how much a unit's weight of 1 moves an estimate; they add up to 0. Of a mean of n values x it is
     (x − mean)/n. Where units are clusters it is the sum over the cluster.
@@ -178,7 +178,7 @@ def covariance_of(influences: Iterable[Floats]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _PairClaims:
-    """Claims about pairs of policies, which are all true together in a share `level` of runs.
+    """Claims about which policy of a pair is better. In a share `level` of runs all of them are true together.
 
     `first`, `second` (pairs,): places of the policies; `difference`: first minus second; `error`; `critical`: of an
     interval difference ± critical · error; the intervals of all pairs hold at once; `differs` (pairs,) bool: they are
@@ -197,17 +197,17 @@ class _PairClaims:
 
     @property
     def low(self) -> Floats:
-        """Lower limits (pairs,) that hold for all pairs at once."""
+        """The lower limits (pairs,) of the differences, which hold for all pairs at once."""
         return self.difference - self.critical * self.error
 
     @property
     def high(self) -> Floats:
-        """Upper limits (pairs,)."""
+        """The upper limits (pairs,) of the differences, which hold for all pairs at once."""
         return self.difference + self.critical * self.error
 
     @cached_property
     def better(self) -> NDArray[np.bool_]:
-        """Whether one policy is shown to be better than another (K, K)."""
+        """Whether the claims show the first policy to be better than the second, (K, K)."""
         table = np.zeros((self.policies, self.policies), bool)
         up, down = self.differs & (self.difference > 0), self.differs & (self.difference < 0)
         table[self.first[up], self.second[up]] = True
@@ -215,7 +215,7 @@ class _PairClaims:
         return table
 
     def p_values(self, policy: int) -> Floats:
-        """Adjusted p-values (K,) of the pairs that a policy is in; 1 for itself."""
+        """The adjusted p-values (K,) of one policy's differences to each other; 1 for itself."""
         out = np.ones(self.policies)
         for one, other in ((self.first, self.second), (self.second, self.first)):
             mine = one == policy
@@ -224,19 +224,19 @@ class _PairClaims:
 
 
 def all_pairs(estimates: JointEstimates, settings: Settings) -> _PairClaims:
-    """All pairs of policies."""
+    """The claims about every pair of policies, which hold all at once."""
     first, second = np.triu_indices(len(estimates.value), 1)
     return claims(estimates, first, second, settings)
 
 
 def _to_one(estimates: JointEstimates, reference: int, settings: Settings) -> _PairClaims:
-    """Every other policy against one that was named before the data were seen (many-to-one)."""
+    """Claims about every other policy against `reference`, named before the data were seen (many-to-one)."""
     others = np.delete(np.arange(len(estimates.value)), reference)
     return claims(estimates, others, np.full(len(others), reference), settings)
 
 
 def _rank_sets(tests: _PairClaims, copies: Ints | None = None) -> tuple[Ints, Ints]:
-    """The ranks (K,), (K,) from and to which each policy may have, 1 the best; all sets hold at once.
+    """The best and the worst rank (K,) that each policy may have, 1 being the top. All sets hold at once.
 
     From 1 + the number of policies shown to be better, to the number not shown to be worse. `copies` (K,): how many
     policies each stands for.
@@ -246,7 +246,7 @@ def _rank_sets(tests: _PairClaims, copies: Ints | None = None) -> tuple[Ints, In
 
 
 def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Settings) -> _PairClaims:
-    """Claims about the pairs of `first` and `second`. Identical pairs, whose error is 0, are never told apart.
+    """The claims about the pairs of `first` and `second`. Identical pairs, whose error is 0, are never told apart.
 
     A few units say little about their own variance, so deviations are taken as Student's with units − 1 degrees of
     freedom, and put on the scale of the normal distribution. Where fewer than ten examples, or clusters, tell 0/1
@@ -288,7 +288,7 @@ def _bonferroni(
     estimates: JointEstimates, first: Ints, second: Ints, difference: Floats, error: Floats, size: Floats,
     settings: Settings,
 ) -> _PairClaims:  # fmt: skip
-    """Claims from Student's p-values, each times the number of pairs that no smaller one has told apart."""
+    """The claims from Student's p-values by Holm: each times the number of pairs that no smaller one tells apart."""
     freedom, pairs = max(estimates.kish - 1, 1), max(1, int((error > 0).sum()))
     alone = np.maximum(student_tails(freedom, size), estimates.exact(first, second))
     alone = np.where(error > 0, alone, 1.0)
@@ -302,7 +302,7 @@ def _bonferroni(
 
 
 def _screened(gap: Floats, error: Floats, kish: float) -> Floats:
-    """p-values (K,) of "could be the best", of more policies than can be paired.
+    """The p-values (K,) of "this policy could be the best", for more policies than can be compared in pairs.
 
     `gap` (K,): by how much each is below the best estimate, `error` of these. Bonferroni's bound for all ordered pairs,
     since any policy could have had the best estimate.
@@ -312,15 +312,15 @@ def _screened(gap: Floats, error: Floats, kish: float) -> Floats:
 
 
 def bonferroni(difference: Floats, error: Floats, kish: float) -> Floats:
-    """Two-sided p-values (K,) of differences to a policy named beforehand, by Bonferroni's bound, where they are too
-    many for a joint critical value.
+    """The two-sided p-values (K,) of differences to a policy named beforehand, times the number of differences
+    (Bonferroni). They serve where a joint critical value would take too many.
     """
     size = np.divide(np.abs(difference), error, out=np.zeros(len(error)), where=error > 0)
     return np.minimum(1.0, both_tails(normal_size(size, kish - 1)) * max(1, len(error) - 1))
 
 
 def draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:
-    """Normal deviations of K estimates from their means, in blocks (K, draws) that make up `settings.resamples`."""
+    """Yields normal deviations of K estimates from their means, in blocks (K, draws), `settings.resamples` in all."""
     roots, blocks = _roots(covariance), range(-(-settings.resamples // DRAWN_AT_ONCE))
     make = partial(_block, roots, settings=settings)
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):
@@ -330,7 +330,7 @@ def draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:
 
 
 def _roots(covariance: Floats) -> Floats:
-    """The symmetric square root, which no choice among equal eigenvectors changes."""
+    """The symmetric square root of a covariance. No choice among equal eigenvectors changes it."""
     with product_threads():
         values, vectors = np.linalg.eigh(covariance)
         positive = np.where(values > 1e-12 * max(values.max(initial=0.0), 0.0), values, 0.0)
@@ -338,15 +338,15 @@ def _roots(covariance: Floats) -> Floats:
 
 
 def _block(roots: Floats, number: int, settings: Settings) -> Floats:
-    """Deviations (K, draws) of one block of draws."""
+    """The normal deviations (K, draws) of the block of draws called `number`."""
     size = min(DRAWN_AT_ONCE, settings.resamples - number * DRAWN_AT_ONCE)
     generator = np.random.default_rng([settings.seed, STREAM, number])
     return roots @ generator.standard_normal((DRAWN_AT_ONCE, len(roots)))[:size].T
 
 
 def _drawn(roots: Floats, settings: Settings) -> Callable[[int], NDArray[np.float32]]:
-    """Gives the deviations (K, draws) of a block of draws by its number; each is drawn once, unless all are too many
-    to be kept.
+    """Returns a function that gives the deviations (K, draws) of a block by its number. Blocks are kept once drawn,
+    unless all together are too large.
     """
 
     def block(number: int) -> NDArray[np.float32]:
@@ -359,7 +359,7 @@ def _largest(
     block: Callable[[int], NDArray[np.float32]], first: Ints, second: Ints, error: Floats, estimates: JointEstimates,
     settings: Settings,
 ) -> NDArray[np.float32]:  # fmt: skip
-    """The largest studentised deviation of any of the pairs in each draw, (B,)."""
+    """The largest studentised deviation among the pairs in each draw, (B,)."""
     units = estimates.units
     shrink = np.sqrt(units / max(units - 1, 1))  # the draws have the divisor `units`
     order = np.argsort(first, kind="stable")
@@ -385,7 +385,7 @@ def _largest(
 
 @dataclass(frozen=True)
 class Standing:
-    """The policies that take part: those that can lead, the leader, and the baseline."""
+    """The policies that take part in a ranking: those that can lead, the leader, and the baseline."""
 
     among: Sequence[int]
     leader: int
@@ -395,8 +395,8 @@ class Standing:
 def significance(
     sample: WholeSample, series: Series, standing: Standing, covariance: Floats | None, settings: Settings
 ) -> tuple[Floats, float]:
-    """The claims about the policies by one metric, rows (7, P) with NaN where there is none, and the shared critical
-    value of differences to the baseline, NaN without one.
+    """The claims about the policies by one metric, rows (7, P) with NaN where there is none. With them comes the
+    critical value that all differences to the baseline share, NaN without one.
 
     The lowest and the highest rank of each; 1 where it is not told apart from the leader; the p-value of its difference
     to the leader, adjusted for all pairs, and to the baseline, adjusted for all differences to it, with the limits that
@@ -439,7 +439,7 @@ def significance(
 
 
 def _paired(estimates: JointEstimates, copies: Ints, leader: int, settings: Settings) -> Floats:
-    """Lowest and highest rank, tie with the leader, adjusted p-value (4, S), from all pairs of those with copies."""
+    """Lowest and highest rank, tie with the leader and adjusted p-value (4, S), from all pairs of those with copies."""
     out = np.full((4, len(copies)), np.nan)
     some = np.flatnonzero(copies)
     tests = all_pairs(estimates.some(some), settings)
@@ -452,8 +452,8 @@ def _paired(estimates: JointEstimates, copies: Ints, leader: int, settings: Sett
 def _winners(
     sample: WholeSample, series: Series, merit: Floats, copies: Ints, leader: int, settings: Settings
 ) -> Floats:
-    """Tie with the leader and adjusted p-value (2, S): a part of the error rate finds those that are told apart from it
-    by Bonferroni's bound, the rest is for all pairs of those that are left, if these are few enough.
+    """The tie with the leader and the adjusted p-value, (2, S), of many policies. A part of the error rate rules
+    policies out by Bonferroni's bound. The rest goes to all pairs of the remaining ones, if these are few enough.
     """
     out = np.full((2, len(copies)), np.nan)
     some = np.flatnonzero(copies)
@@ -472,14 +472,14 @@ def _winners(
 
 
 def joint_estimates(sample: WholeSample, series: Series, merit: Floats, covariance: Floats) -> JointEstimates:
-    """The joint estimates of the series by `merit`, with what exact tests of 0/1 outcomes take."""
+    """The joint estimates of the series, with values `merit` and the counts that exact tests of 0/1 outcomes need."""
     sums = _cluster_sums(sample, series)
     units = sample.units
     return JointEstimates(merit, covariance, units.count, units.kish, _trials_of(sample, series), sums)
 
 
 def _cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
-    """Sums of outcomes of 0 to 1 over each cluster (S, G), where all values are shares of the same clustered examples.
+    """Sums of outcomes from 0 to 1 over each cluster (S, G); None unless all are shares of the same clustered examples.
 
     They are signed so that more is better, as the values are for which they stand.
     """
@@ -494,7 +494,7 @@ def _cluster_sums(sample: WholeSample, series: Series) -> Floats | None:
 
 
 def _trials_of(sample: WholeSample, series: Series) -> int | None:
-    """The number of examples, where every value is a share of the same examples and each is a unit of 0 or 1."""
+    """The number of examples, where every value is a share of 0/1 outcomes on the same single examples; else None."""
     alone = sample.independent and sample.units.strata is None
     if not (alone and series.metric.column.rate and series.statistics.shape[1] == 2):
         return None
@@ -504,7 +504,7 @@ def _trials_of(sample: WholeSample, series: Series) -> int | None:
 
 
 def _errors(sample: WholeSample, series: Series, reference: int) -> Floats:
-    """Standard errors (S,) of the differences to one of the series, from one pass and no matrix of all."""
+    """Standard errors (S,) of the series' differences to `reference`, without the matrix of all pairs."""
     alone, apart = np.zeros(len(series)), np.zeros(len(series))  # squares of influences, and of their differences
     most = max(1, min(MOST_PAIRED, sample.units.most_statistics // 2))
     for start in range(0, len(series), most):

@@ -45,7 +45,7 @@ def notes_of(
 
 
 def notes_on_units(n: int, units: int, kish: float) -> Iterator[Note]:
-    """Notes on n examples in clusters; warnings where the clusters, or their effective number, are few."""
+    """Notes on the clusters of n examples, which are warnings where they, or their effective number, are few."""
     clusters = f"{units} clusters of {n} examples"
     clusters += f", worth {kish:.3g} of equal size" if units < n and kish < 0.95 * units else ""
     if units == 1:
@@ -60,7 +60,7 @@ def notes_on_units(n: int, units: int, kish: float) -> Iterator[Note]:
 
 
 def notes_on_strata(strata: Strata | None) -> Iterator[Note]:
-    """Notes on the strata within which intervals are, and on the weights of the parts."""
+    """Notes on the strata that intervals are computed within, and on the weight of each stratum."""
     if strata is None:
         return
     sizes = listed([f"{name} ({size:,})" for name, size in strata.sizes.items()], MOST_STRATA)
@@ -103,7 +103,7 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
 
 
 def on_seconds(sample: WholeSample) -> Iterator[Note]:
-    """A note on seconds measured while other calls ran on the same device, whose sum is no user's wait."""
+    """Notes seconds that were measured while other calls ran on the same device: their sum is no user's wait."""
     means = {metric.name: sample.estimates[m] for m, metric in enumerate(sample.metrics)}
     if WAITING not in means or DEVICE not in means:
         return
@@ -117,7 +117,7 @@ def on_seconds(sample: WholeSample) -> Iterator[Note]:
 
 
 def _on_long_calls(sample: WholeSample) -> Iterator[Note]:
-    """Notes on means of seconds that a few examples dominate."""
+    """Notes means of seconds of which a few examples make up half."""
     for m, metric in enumerate(sample.metrics):
         if metric.name != WAITING or sample.units.examples < 1 / LONG:
             continue
@@ -137,7 +137,7 @@ def _on_long_calls(sample: WholeSample) -> Iterator[Note]:
 
 
 def of_batches(waiting: float, device: float, whose: str = "") -> str:
-    """The note on a sum of seconds that were measured in batches."""
+    """The sentence that says that seconds were measured in batches. `whose` names the policy that they belong to."""
     seen = f"{whose}{waiting:.3g} s of waiting, {device:.3g} s of the device"
     return f"seconds were measured while calls shared batches ({seen}): their sum is not what one user would wait"
 
@@ -160,7 +160,7 @@ def _on_intervals(
 
 
 def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
-    """Notes on values without an interval of which resamples have values."""
+    """Notes on metrics without an interval because no resample was drawn for them."""
     if sample.units.count < (2 if sample.independent else FEWEST_CLUSTERS):
         return
     bare = (results.method == 0) & np.isfinite(results.value) & ~(results.valued_share > 0)
@@ -181,7 +181,7 @@ def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
 
 
 def _metrics(sample: WholeSample, series: np.ndarray) -> list[str]:
-    """Names of the metrics and reductions of some series (kinds, references, metrics, policies)."""
+    """The names of the metrics and reductions that are marked in `series` (kinds, references, metrics, policies)."""
     names = {
         ("reduction:" if kind == SeriesKind.REDUCTION else "") + sample.metrics[m].name
         for kind, m in np.argwhere(series.any(axis=(1, 3)))

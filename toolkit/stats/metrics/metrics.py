@@ -24,7 +24,7 @@ SECONDS_PER_HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """One number of an example. `policy` and `label` are indices, -1 where it has none.
+    """One number of each example, which metrics add up. `policy` and `label` are indices, -1 where it has none.
 
     Kinds: `sum` the value, 0 where null; `has` 1 where there is a value; `size` 1 for every example; `judged` 1 where
     any policy has a value in one of the columns that `key` names, apart by spaces; `used` 1 where the policy's F1
@@ -39,19 +39,19 @@ class Statistic:
 
 
 def _used(chunk: Chunk, policies: Ints) -> np.ndarray:
-    """Examples that each policy's F1 counts (policies, E): gold known and the outcome judged."""
+    """Whether each policy's F1 counts each example (policies, E): its gold is known and the outcome judged."""
     known = np.broadcast_to(_gold(chunk) >= 0, (len(policies), len(chunk)))
     return known & ~np.isnan(chunk.values("correct", policies)) if chunk.has("correct") else known
 
 
 def _judged(chunk: Chunk, columns: Sequence[str]) -> np.ndarray:
-    """Whether some policy has a value in one of the columns (E,); without columns every example is judged."""
+    """Whether each example has a value of some policy in `columns` (E,); without columns every one counts as judged."""
     values = [chunk.values(name, np.arange(chunk.policies)) for name in columns]
     return np.any([~np.isnan(column).all(axis=0) for column in values] or [np.ones(len(chunk), bool)], axis=0)
 
 
 def _gold(chunk: Chunk) -> Ints:
-    """Gold labels (E,); −1 where there is none."""
+    """The gold label of each example (E,); −1 where it has none."""
     return np.full(len(chunk), -1) if chunk.gold is None else chunk.gold
 
 
@@ -73,7 +73,7 @@ ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
 
 
 def statistic_rows(chunk: Chunk, statistics: Sequence[Statistic]) -> Floats:
-    """Values of the statistics on the examples of a chunk, (statistics, E) float64."""
+    """The values of the statistics on each example of a chunk, (statistics, E) float64."""
     out = np.empty((len(statistics), len(chunk)))
     alike: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
     for row, one in enumerate(statistics):
@@ -100,23 +100,23 @@ class _Named:
 
     @property
     def of_cost(self) -> bool:
-        """Whether it is the mean of a cost, times a number."""
+        """Whether this metric is the mean of a cost, times a constant."""
         return False
 
     @property
     def over_mean(self) -> tuple[Any, Any] | None:
-        """The mean of a cost and the mean that it is divided by, where it is such a quotient."""
+        """(numerator, denominator) where this metric is the mean of a cost over another mean; else None."""
         return None
 
     @property
     def never_negative(self) -> bool:
-        """Whether it is the mean of a cost, or one that is divided by another mean."""
+        """Whether this metric cannot be below 0: it is the mean of a cost, or one divided by another mean."""
         return self.of_cost or self.over_mean is not None
 
 
 @dataclass(frozen=True)
 class Mean(_Named):
-    """Mean of the values `key` of outcomes times `factor`; nulls are left out, and of costs take the value away."""
+    """The mean of an outcome column times `factor`, without nulls; a null cost leaves the policy without a value."""
 
     key: str
     factor: float
@@ -126,7 +126,7 @@ class Mean(_Named):
         return self.column.cost
 
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
-        """Sum and weight."""
+        """The two statistics of the mean: the sum of the values and the weight of the examples that have one."""
         weight = Statistic("size") if self.column.cost else Statistic("has", self.key, policy)
         return (Statistic("sum", self.key, policy), weight)
 
@@ -134,7 +134,7 @@ class Mean(_Named):
         return (Statistic("has", self.key, policy),)
 
     def value(self, sums: Sequence[Floats]) -> Floats:
-        """Sum over weight; NaN where nothing has weight."""
+        """The sum over the weight; NaN where nothing has weight."""
         total, weight = sums
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = total / weight
@@ -143,7 +143,7 @@ class Mean(_Named):
 
 @dataclass(frozen=True)
 class F1(_Named):
-    """F1 of one label (`which` is its index), or over all (None): their plain mean, or `weighted` by gold support.
+    """The F1 of the label at index `which`. None: the mean F1 of all labels, plain or `weighted` by gold.
 
     2TP / (2TP + FP + FN) is 2TP / (predicted + gold support). A label without gold in the sample is left out.
     """
@@ -153,7 +153,7 @@ class F1(_Named):
     weighted: bool = False
 
     def statistics(self, policy: int) -> tuple[Statistic, ...]:
-        """(tp, predicted, support, gold) for each label used, label after label."""
+        """The statistics of each label: true positives, predictions, support and gold, label after label."""
         wanted = range(self.labels) if self.which is None else [self.which]
         kinds = {"tp": policy, "pred": policy, "support": policy, "gold": -1}
         return tuple(Statistic(kind, "", of, label) for label in wanted for kind, of in kinds.items())
@@ -205,7 +205,7 @@ def _mean_f1(sums: Sequence[Floats], weighted: bool) -> Floats:
 
 @dataclass(frozen=True)
 class _Ratio(_Named):
-    """One metric divided by another, if there is one, each over its own examples; no value where the second is 0."""
+    """One metric over another, if there is one, each on its own examples; no value where the second is 0."""
 
     over: Metric
     under: Metric | None
@@ -216,12 +216,12 @@ class _Ratio(_Named):
 
     @property
     def of_cost(self) -> bool:
-        """A cost times a number; a quotient is none."""
+        """Whether this is a cost times a constant. A quotient of two metrics is not."""
         return self.under is None and self.over.of_cost
 
     @property
     def over_mean(self) -> tuple[Metric, Metric] | None:
-        """The two, unless the second is no plain mean."""
+        """(numerator, denominator) of the quotient; None where the denominator is missing or no plain mean."""
         if self.under is None or not self.over.of_cost or len(self.under.statistics(0)) != 2:
             return None
         return self.over, self.under
@@ -233,7 +233,7 @@ class _Ratio(_Named):
         return self.over.counted(policy)
 
     def value(self, sums: Sequence[Floats]) -> Floats:
-        """The quotient times the column's `per`; NaN where there is none."""
+        """The quotient times the column's `per`; NaN where it has no value."""
         split = len(self.over.statistics(0))
         over = self.over.value(sums[:split]) * self.column.per
         if self.under is None:
@@ -281,7 +281,7 @@ def catalogue(
 
 
 def _f1s(column: OutcomeColumn, labels: Sequence[str]) -> list[F1]:
-    """The F1s of a row: of each label, or one over all."""
+    """The F1 metrics of one column: one for each label, or one over all labels."""
     if not column.family:
         return [F1(column, len(labels), weighted=column.name == "weighted_f1")] if labels else []
     named = [replace(column, metric=f"{column.name}{label}", family=False) for label in labels]
@@ -294,7 +294,7 @@ def cost_column(
     columns: Sequence[OutcomeColumn],
     cost: str | None = None,
 ) -> OutcomeColumn:
-    """The cost that ranks: the one asked for, else the first of the ranking costs that is known; the last if none is.
+    """The column of the cost that ranks: the one named, else the first of the ranking costs known, else the last.
 
     `known`: whether every policy but diagnostics has a value; `anywhere`: whether any policy has one. A column that
     stands for another ranks only where that one is known nowhere.
@@ -307,7 +307,7 @@ def cost_column(
 
 
 def rank_key(quality: float | None, cost: float | None, place: int) -> tuple[float, float, int]:
-    """Sorts the best first, then the cheaper, then as given; None (unknown) last.
+    """A sort key: higher quality first, then lower cost, then the earlier place; None (unknown) comes last.
 
     Rounded (costs to 12 digits, however small they are), so that what float addition leaves over decides nothing.
     """

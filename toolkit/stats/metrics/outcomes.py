@@ -29,7 +29,7 @@ Key = str | int
 
 @dataclass(frozen=True, eq=False)
 class OutcomeBlock:
-    """Outcomes of P policies on the same E examples, in example_id order.
+    """The outcomes of P policies on the same E examples, in the order of example ids.
 
     `example_ids` (E,); `unit` (E,) int64: resampling unit of each example, numbered from 0 over the whole run
     (the example itself, or its cluster); `values`: numeric column of `outcomes` -> (P, E) float64, NaN for null;
@@ -52,7 +52,7 @@ class OutcomeBlock:
         return int(sum(a.nbytes for a in arrays) + self.unit.nbytes)
 
     def cut(self, start: int, stop: int) -> OutcomeBlock:
-        """The examples from `start` up to `stop`, as views."""
+        """The block's examples from `start` up to `stop`, as views without a copy."""
         return OutcomeBlock(
             self.example_ids[start:stop],
             self.unit[start:stop],
@@ -67,7 +67,7 @@ Blocks = Callable[[], Iterator[OutcomeBlock]]
 
 
 def _check(block: OutcomeBlock, policies: int, labels: int | None, keys: Collection[str]) -> None:
-    """Raise where shapes or keys are wrong; `keys`: those of the first block."""
+    """Raises where a block's shapes are wrong, or its columns are not `keys`, those of the first block."""
     size, odd = len(block), block.values.keys() ^ keys
     if odd:
         raise MismatchError(f"blocks of outcomes differ in their columns ({listed(sorted(odd))}): give all the same")
@@ -96,7 +96,7 @@ def _check(block: OutcomeBlock, policies: int, labels: int | None, keys: Collect
 
 
 class Part(Protocol):
-    """Neighbouring examples of every policy."""
+    """The outcomes of every policy on some neighbouring examples."""
 
     @property
     def size(self) -> int: ...
@@ -105,15 +105,15 @@ class Part(Protocol):
     def keys(self) -> Collection[Key]: ...
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
-        """A column, or a label's predicted shares, of some policies in ascending order and of the examples from `start`
-        up to `stop`, (policies, E).
+        """The values of a column, or of a label's predicted shares, for some policies in ascending order and the
+        examples from `start` up to `stop`, (policies, E).
         """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class _StoredPart:
-    """A part whose columns are tables with a row for each policy, which `keeper` keeps."""
+    """A part whose columns are stored as tables with a row for each policy. `keeper` holds the tables' file."""
 
     size: int
     columns: Mapping[Key, SpilledTable]
@@ -129,7 +129,7 @@ class _StoredPart:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Up to CHUNK examples of every policy: sources, each from one of its examples up to another."""
+    """Up to CHUNK neighbouring examples of every policy, from parts that are each read from one example to another."""
 
     unit: Ints
     gold: NDArray[np.int64] | None
@@ -149,14 +149,14 @@ class Chunk:
 
     @cached_property
     def judged(self) -> NDArray[np.bool_]:
-        """Whether some policy is judged (E,)."""
+        """Whether some policy is judged on each example (E,)."""
         if not self.has("correct"):
             return np.ones(len(self), bool)
         return np.asarray(~np.isnan(self.values("correct", np.arange(self.policies))).all(axis=0))
 
 
 class Store:
-    """Every example of a run in chunks of exactly CHUNK (the last may be smaller), however the parts are cut.
+    """All outcomes of a run, in chunks of exactly CHUNK examples (the last may be smaller), however its parts were cut.
 
     `policies`: how many there are; `keys`: numeric columns; `strata`: those of the examples, where there are several.
     """
@@ -179,12 +179,12 @@ class Store:
             self.chunks.append(Chunk(unit[first:last], labels, policies, parts))
 
     def only(self, keys: Sequence[str]) -> Store:
-        """The store with only some of its numeric columns."""
+        """The same store with only the numeric columns `keys`."""
         return Store(self._sources, self.unit, self._gold, self.policies, keys, self.strata)
 
     @classmethod
     def of_blocks(cls, blocks: Blocks, policies: int, labels: int | None, strata: Strata | None = None) -> Store:
-        """The outcomes of blocks, which are read once and kept compact."""
+        """A store of the outcomes in `blocks`, which are read once and stored compactly."""
         keeper = Keeper()
         sources: list[Part] = []
         pending: list[OutcomeBlock] = []
@@ -211,7 +211,7 @@ class Store:
 
 
 def _spilled(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> _StoredPart:
-    """Blocks as one part."""
+    """Stores blocks as one part, in memory or in the keeper's file."""
     columns: dict[Key, SpilledTable] = {
         key: keeper.keep(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in keys
     }
@@ -223,7 +223,7 @@ def _spilled(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper
 
 @dataclass(frozen=True, eq=False)
 class _PickedPart:
-    """One chunk of several stores, of each some policies."""
+    """One chunk of several stores side by side, with only some policies of each."""
 
     chunks: tuple[Chunk, ...]
     picked: tuple[Ints, ...]
@@ -235,11 +235,11 @@ class _PickedPart:
 
     @property
     def keys(self) -> Collection[Key]:
-        """Columns that all of them have."""
+        """The columns that all of the stores have."""
         return self.shared
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
-        """A column of some policies, numbered through, and of some examples (policies, E)."""
+        """A column of some of the picked policies, which are numbered through, and of some examples (policies, E)."""
         out = np.empty((len(policies), stop - start))
         first = 0
         for chunk, numbers in zip(self.chunks, self.picked, strict=True):
@@ -252,7 +252,7 @@ class _PickedPart:
 
 
 def side_by_side(stores: Sequence[tuple[Store, Sequence[int]]], keys: Sequence[str], labels: int) -> Store:
-    """Some policies of each store as one store, with some columns and the shares of so many labels.
+    """Joins some policies of each store into one store, with the columns `keys` and the shares of so many labels.
 
     All have the same examples, units and gold, in the same order. Words of answers are numbered by each store for
     itself, so those of several have none.

@@ -41,7 +41,7 @@ Counts = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Settings:
-    """How intervals and euros are computed.
+    """The settings by which intervals and euros are computed.
 
     `kw` kilowatts per device and `eur_per_kwh` turn device seconds into euros.
     """
@@ -58,7 +58,7 @@ class Settings:
 
 
 def settings_of(settings: Settings | None, **named: Any) -> Settings:
-    """Settings as functions take them: whole, or some of them by keyword, None standing for the default.
+    """The settings of a call that takes them whole, or by keyword. A keyword of None stands for the default.
 
     ThinkbackError where they are given in both ways.
     """
@@ -81,7 +81,7 @@ ROUNDING = 1e-12
 
 
 def check_margin(margin: float) -> None:
-    """Raise ThinkbackError for a margin that is not a difference in accuracy, such as one given in points."""
+    """Raises ThinkbackError for a margin that is not a difference in accuracy, such as one given in points."""
     if not 0 <= margin < 1:
         raise InvalidError(
             f"{argument('margin')} is a difference in accuracy between 0 and 1 (0.01: one point), not {margin:g}"
@@ -93,7 +93,7 @@ UNSEEN = 0.01
 
 
 def fewest_examples(margin: float) -> int | None:
-    """Examples below which no loss of a margin is ruled out, even of policies that agree on all of them.
+    """The number of examples below which no loss of a margin can be ruled out, even if policies always agree.
 
     From −ln(.01)/margin on, 461 for one point: a sample can't show what it has not met, and a share of total losses as
     large as the margin is missed by fewer than 1 % of such samples. None for a margin of 0.
@@ -102,15 +102,15 @@ def fewest_examples(margin: float) -> int | None:
 
 
 def not_worse(low: float, margin: float, units: int) -> bool:
-    """Whether the lower end of the interval of a gain rules out a loss of the margin: it is above −margin, and there
-    are enough `units` (examples, or clusters) to have met rare total losses.
+    """Whether a gain's interval rules out a loss of `margin`. Its lower limit must be above −margin, and there must be
+    enough `units` (examples, or clusters) to have met rare total losses.
     """
     fewest = fewest_examples(margin)
     return low > -margin + ROUNDING and (fewest is None or units >= fewest)
 
 
 class Resamples:
-    """B resamples of n units: how often each unit is drawn, chunk by chunk.
+    """B bootstrap resamples of n units. They say how often each unit is drawn, a chunk of units at a time.
 
     Counts are exact multinomials: n draws are split over fixed chunks of units, then drawn within each chunk, by
     generators keyed by (seed, chunk, row of resamples). With a `stratum` (n,) of each unit, numbered from 0, each is
@@ -129,7 +129,7 @@ class Resamples:
         self._held: dict[int, Counts] = {}
 
     def _over_chunks(self, key: tuple[int, ...]) -> Ints:
-        """How many draws of a stratum fall into each chunk, (B, chunks)."""
+        """How many draws of a stratum fall into each chunk of units, (B, chunks)."""
         sizes = np.array([sum(_length(place, size) for place, one in parts if one == key)
                           for parts, size in zip(self._parts, self.sizes, strict=True)])  # fmt: skip
         if len(sizes) == 1:
@@ -151,7 +151,7 @@ class Resamples:
         return out
 
     def by_rows(self) -> Iterator[Counts]:
-        """The counts for all units, (up to 256 resamples, units), block after block of resamples."""
+        """Yields how often each unit is drawn, (up to 256 resamples, units), a block of resamples at a time."""
         for row, start in enumerate(range(0, self.resamples, COUNT_ROWS)):
             out = np.empty((min(COUNT_ROWS, self.resamples - start), self.units), np.uint8)
             for chunk, size in enumerate(self.sizes):
@@ -159,7 +159,7 @@ class Resamples:
             yield out
 
     def _draw(self, chunk: int, row: int, out: Counts) -> None:
-        """Counts of one chunk in one row of resamples, into `out`."""
+        """Draws how often each unit of one chunk occurs, for one row of resamples, and writes it into `out`."""
         for place, key in self._parts[chunk]:
             draws = self._split[key][row * COUNT_ROWS : row * COUNT_ROWS + len(out), chunk]
             ends = np.cumsum(draws)
@@ -185,7 +185,7 @@ def _whole_chunks(sizes: list[int]) -> list[list[_Part]]:
 
 
 def _places(stratum: Ints) -> list[list[_Part]]:
-    """Places of every stratum in each chunk of units, with the stratum."""
+    """The places of every stratum in each chunk of units, each with its stratum."""
     chunks = (stratum[start : start + CHUNK] for start in range(0, len(stratum), CHUNK))
     return [[(np.flatnonzero(chunk == one), (one + 1,)) for one in np.unique(chunk).tolist()] for chunk in chunks]
 

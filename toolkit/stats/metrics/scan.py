@@ -32,7 +32,7 @@ def kish_number(unit: Ints) -> float:
 
 
 class Units:
-    """The resampling units' statistics in fixed chunks: of the examples themselves, or of clusters of added examples.
+    """The statistics of each resampling unit, in fixed chunks. A unit is an example or a cluster, summed.
 
     `plain`: every example is a unit of its own, numbered in order; `kish`: how many of equal size, in one stratum, are
     worth as much; `strata`: where there are several; `stratum`, `weight` (units,): that of each unit, and what each of
@@ -58,23 +58,23 @@ class Units:
 
     @property
     def depth(self) -> int:
-        """Strata, 1 where there are none."""
+        """The number of strata; 1 where the log has none."""
         return 1 if self.strata is None else self.strata.count
 
     @property
     def heaviest(self) -> float:
-        """The largest share of the total weight that one example has."""
+        """The largest share of the total weight that a single example has."""
         return float((1.0 if self.weight is None else self.weight.max()) / self.examples)
 
     def over_strata(self, rows: Floats, start: int = 0) -> Floats:
-        """Sums (strata, rows) over the units of each stratum, of `rows` (rows, units) from unit `start` on."""
+        """Sums (strata, rows) of `rows` (rows, units) over the units of each stratum; the first is unit `start`."""
         if self.stratum is None:
             return rows.sum(axis=1)[None]
         here = self.stratum[start : start + rows.shape[1]]
         return np.stack([rows[:, here == place].sum(axis=1) for place in range(self.depth)])
 
     def by_stratum(self, statistics: Sequence[Statistic], function: Callable[[Floats], Floats]) -> Floats:
-        """Sums (strata, rows) over the units of each stratum of a function of the statistics' rows."""
+        """Sums over the units of each stratum of `function` of the statistics' rows: (strata, rows)."""
         start, total = 0, np.zeros(0)
         for rows in self.chunks(statistics):
             part = self.over_strata(function(rows), start)
@@ -82,8 +82,8 @@ class Units:
         return total
 
     def residuals(self, statistics: Sequence[Statistic], function: Callable[[Floats], Floats]) -> Iterator[Floats]:
-        """A linear `function` of the statistics' rows, chunk after chunk, less its mean within each stratum where there
-        are several: in one stratum such a function adds up to 0.
+        """Yields a linear `function` of the statistics, a chunk of units at a time. With several strata the stratum's
+        mean is subtracted; in one stratum such a function adds up to 0.
         """
         mean, start = None, 0
         if self.stratum is not None:
@@ -97,12 +97,11 @@ class Units:
 
     @property
     def most_statistics(self) -> int:
-        """Statistics that may be held for all units at once: clusters are added in memory, examples are not."""
+        """How many statistics may be held for all units at once. Sums over clusters are in memory, examples are not."""
         return 2**62 if self.plain else max(1, ADDED_BYTES // (8 * max(1, self.count)))
 
     def parts(self, statistics: Sequence[Statistic], most: int) -> Iterator[tuple[int, slice, Floats]]:
-        """(chunk, which statistics, their rows (statistics, units)), at most `most` statistics at once, each example
-        as it counts.
+        """Yields (chunk, which statistics, their weighted rows (statistics, units)), at most `most` statistics at once.
 
         Each part comes chunk after chunk in the same order.
         """
@@ -110,7 +109,7 @@ class Units:
             yield number, part, self.weighed(rows, number)
 
     def unweighed(self, statistics: Sequence[Statistic], most: int) -> Iterator[tuple[int, slice, Floats]]:
-        """The parts as of `parts`, where every example counts once."""
+        """Yields what `parts` yields, with every example counted once instead of by its weight."""
         cuts = [slice(i, min(i + most, len(statistics))) for i in range(0, len(statistics), most)]
         if self.plain:
             for number, chunk in enumerate(self._store.chunks):
@@ -123,22 +122,22 @@ class Units:
                 yield number, part, added[:, start : start + CHUNK]
 
     def weighed(self, rows: Floats, chunk: int) -> Floats:
-        """Rows of a chunk, as the examples of each unit count."""
+        """The rows of a chunk times the weight of each unit's examples."""
         return rows if self.weight is None else rows * self.weight[chunk * CHUNK : chunk * CHUNK + rows.shape[1]]
 
     def chunks(self, statistics: Sequence[Statistic]) -> Iterator[Floats]:
-        """Rows of all the statistics (statistics, units), chunk after chunk of at most CHUNK units."""
+        """Yields the rows of all the statistics (statistics, units), in chunks of at most CHUNK units."""
         for _, _, rows in self.parts(statistics, max(1, len(statistics))):
             yield rows
 
     def example_rows(self, statistics: Sequence[Statistic]) -> Iterator[Floats]:
-        """Rows of the statistics (statistics, examples), chunk after chunk, never added into clusters nor weighed."""
+        """Yields rows of single examples (statistics, examples) by chunks, neither added into clusters nor weighted."""
         for chunk in self._store.chunks:
             yield statistic_rows(chunk, statistics)
 
     def same_rows(self, keys: Sequence[Key], policies: Ints, reference: int) -> NDArray[np.bool_]:
-        """Whether some policies (P,) have a reference's columns on every example; columns that are not kept count as
-        equal.
+        """Whether each of some policies (P,) has the reference's values in the columns `keys` on every example. Columns
+        that are not stored count as equal.
         """
         same = np.ones(len(policies), bool)
         for chunk in self._store.chunks:
@@ -148,7 +147,7 @@ class Units:
         return same
 
     def _added(self, statistics: Sequence[Statistic]) -> Floats:
-        """Sums of the statistics over each cluster (statistics, units); fixed chunks fix the order of addition."""
+        """The sums of the statistics over each cluster (statistics, units). Fixed chunks fix the order of addition."""
         added = np.zeros((len(statistics), self.count))
         for chunk in self._store.chunks:
             numbers, position = np.unique(chunk.unit, return_inverse=True)
@@ -160,7 +159,7 @@ class Units:
 
 @dataclass(frozen=True)
 class Scan:
-    """The facts of one pass over the units about each distinct statistic."""
+    """The facts that one pass over the units gathers about each distinct statistic."""
 
     statistics: tuple[Statistic, ...]
     index: dict[Statistic, int]  # every statistic given -> its first equal in `statistics`
@@ -172,12 +171,12 @@ class Scan:
     integer: NDArray[np.bool_]  # (S,) only integers, whose sums are exact
 
     def totals(self, statistics: Sequence[Sequence[Statistic]]) -> Floats:
-        """Sums over all units (policies, statistics) of so many statistics of each policy."""
+        """The sums over all units of each policy's statistics, (policies, statistics)."""
         return self.total[[[self.index[one] for one in row] for row in statistics]]
 
 
 def significant(values: Floats, bits: int) -> Floats:
-    """Values rounded to so many significant bits, by Veltkamp's splitting.
+    """Rounds values to `bits` significant bits, by Veltkamp's splitting.
 
     Sums that are equal in exact arithmetic stay equal: a multiple of 1/K has no more bits, or lies at least 1/(2K) of a
     step away from the point between two steps.
@@ -187,7 +186,7 @@ def significant(values: Floats, bits: int) -> Floats:
 
 
 def scan_statistics(units: Units, statistics: Sequence[Statistic]) -> Scan:
-    """Scan statistics in one pass; those that are equal on every unit become one."""
+    """Reads all units once for the facts about each statistic. Statistics that are equal on every unit become one."""
     ordered = sorted(set(statistics), key=lambda s: (s.kind, s.key, s.label, s.policy))
     size = len(ordered)
     low, high = np.full(size, np.inf), np.full(size, -np.inf)

@@ -28,7 +28,7 @@ NULL = 255
 
 @dataclass(frozen=True, eq=False)
 class SpilledTable:
-    """One table (R, E): a number where all values are that one, an array, or where it lies in the file."""
+    """One stored table (R, E): a number where all values are equal, an array in memory, or a place in the file."""
 
     array: NDArray[Any] | None
     dtype: np.dtype[Any]
@@ -38,7 +38,7 @@ class SpilledTable:
     value: float | None = None
 
     def rows(self, numbers: Ints, start: int = 0, stop: int | None = None) -> Floats:
-        """Some of the rows, from one example up to another, (rows, E) float64, NaN for null."""
+        """Some rows of the table for the examples from `start` to `stop`, (rows, E) float64, NaN for null."""
         here = slice(start, self.width if stop is None else stop)
         if self.value is not None:
             return np.full((len(numbers), here.stop - start), self.value)
@@ -60,7 +60,7 @@ class SpilledTable:
 
 
 class Keeper:
-    """Keeps tables as long as it lives."""
+    """Stores tables in memory and in a temporary file, which lives as long as the keeper."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
@@ -93,7 +93,7 @@ class Keeper:
 
 
 def _compact(values: Floats) -> NDArray[Any] | float:
-    """The same values as one number, bytes (255 for null), float32 or float64: the smallest that is exact."""
+    """The same values as one number, bytes (255 for null), float32 or float64, whichever is the smallest exact form."""
     if values.size and (values == values.flat[0]).all():
         return float(values.flat[0])
     null = np.isnan(values)

@@ -42,15 +42,16 @@ class Strata:
 
     @property
     def count(self) -> int:
-        """The number of strata that are drawn separately."""
+        """The number of strata that are resampled separately."""
         return int(self.number.max(initial=-1)) + 1
 
     @classmethod
     def of(
         cls, column: str, name: Ints, names: tuple[str, ...], unit: Ints, weights: Mapping[str, float] | None
     ) -> Strata | None:
-        """Strata from each example's `name` (N,), its place in `names`, and its resampling unit (N,); None where
-        there is but one. `weights`: those of the strata by name, relative to each other. A unit lies in one stratum.
+        """The strata of N examples; None where there is but one. `name` (N,) is each example's place in `names`, `unit`
+        (N,) its resampling unit. `weights`: those of the strata by name, relative to each other. A unit lies in one
+        stratum.
         """
         there, number, examples = np.unique(name, return_inverse=True, return_counts=True)
         if len(there) < 2:
@@ -73,8 +74,8 @@ class Strata:
 
 
 def _together(units: Ints, fewest: int) -> Ints:
-    """Numbers from 0 (D,) of what D strata with so many units are drawn in: small ones, the smallest first, share one
-    until it has the `fewest`.
+    """Groups D strata, given their numbers of units, into those that are drawn together: a number from 0 for each,
+    (D,). Small strata, the smallest first, share one group until it has the `fewest` units.
     """
     order = np.argsort(units, kind="stable")
     small = int((units < fewest).sum())
@@ -87,8 +88,8 @@ def _together(units: Ints, fewest: int) -> Ints:
 
 
 def effective_units(sizes: Floats, squares: Floats) -> Floats:
-    """How many units of equal size, in one stratum, are worth as much: from the sums (D, …) of the units' sizes, and of
-    their squares, in each of D strata.
+    """The number of units of equal size, in one stratum, that carry as much information as these. It takes the sums (D,
+    …) of the units' sizes, and of their squares, in each of D strata.
 
     In one stratum (Σn)²/Σn² (Kish). In several the degrees of freedom are F. E. Satterthwaite's (Biometrics Bulletin 2
     (1946) 110) for units of equal variance, (Σ Q)²/Σ(Q²/(K − 1)), with Q = Σn² of a stratum and K what its units are
