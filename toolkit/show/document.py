@@ -38,7 +38,7 @@ _PACKAGES = (
 
 @dataclass(frozen=True)
 class Section:
-    """Sentences under a heading; what stands in backticks is a name."""
+    """A heading with the sentences under it. What stands in backticks is a name."""
 
     heading: str
     sentences: tuple[str, ...]
@@ -46,7 +46,7 @@ class Section:
 
 @dataclass(frozen=True)
 class PlacedFigure:
-    """A figure of a document: its file without an ending, relative to the document, and its caption."""
+    """A figure of a document: its caption, and its file relative to the document, without an ending."""
 
     path: str
     caption: str
@@ -54,7 +54,7 @@ class PlacedFigure:
 
 @dataclass(frozen=True)
 class PlacedTable:
-    """A table of a document, and its file without an ending, relative to the document."""
+    """A table of a document, with its file relative to the document, without an ending."""
 
     path: str
     table: Table
@@ -62,7 +62,7 @@ class PlacedTable:
 
 @dataclass(frozen=True)
 class Document:
-    """`lead` are sentences before all sections; tables and figures come after them.
+    """A report: a title, `lead` sentences, sections with headings, and then tables and figures.
 
     `whole`: in LaTeX no column is left out for want of room.
     """
@@ -76,7 +76,7 @@ class Document:
 
 
 def as_markdown(document: Document) -> str:
-    """The document in GitHub-flavoured Markdown; figures are shown as PNG."""
+    """The document in GitHub-flavoured Markdown, which shows its figures as PNG."""
     return "\n\n".join(_markdown(document)) + "\n"
 
 
@@ -97,7 +97,7 @@ def _markdown(document: Document) -> Iterator[str]:
 
 
 def _prose(text: str) -> str:
-    """A sentence whose names in backticks are code, and which holds no other markup."""
+    """A sentence for Markdown: names in backticks stay code, and everything else is escaped."""
     parts = in_note(printable(text)).split("`")
     if len(parts) % 2 == 0:  # a backtick of its own
         return in_cell(printable(text))
@@ -107,7 +107,7 @@ def _prose(text: str) -> str:
 
 
 def as_latex(document: Document) -> str:
-    """The document as an article that LaTeX compiles with booktabs, geometry and graphicx; figures are PDF."""
+    """The document as a LaTeX article that compiles with booktabs, geometry and graphicx. Its figures are PDF."""
     return "\n".join(_latex(document))
 
 
@@ -154,7 +154,7 @@ def save_formats(figure: Figure, folder: Path, name: str) -> None:
 
 
 def write_latex(path: Path, tables: Mapping[str, Table], width: float, force: bool = False) -> None:
-    """Write tables, by the names that their paper refers to them by, to one LaTeX file, each as a float."""
+    """Writes tables to one LaTeX file, each as a float with the name that its paper refers to it by as label."""
     with replacing_file(path, force) as temporary:
         temporary.write_text("\n".join(table.latex(f"tab:{name}", width) for name, table in tables.items()), "utf-8")
 
@@ -169,7 +169,8 @@ def write_report(
     simulated: bool = False,
     paper: Mapping[str, str] | None = None,
 ) -> None:
-    """Write everything to `folder`, and `report.md` and `report.tex`, which hold all of it in the order given.
+    """Writes `report.md` and `report.tex` to `folder`, and every table and figure that they hold as files, in the order
+    given.
 
     Of tables that are not printed the two name the files.
     Tables in LaTeX are as wide as the text of an article in one column, and so fit across one in two columns, too.
@@ -200,15 +201,15 @@ def write_report(
 
 
 def _unprinted(tables: Mapping[str, Table]) -> str:
-    """An entry of a list for each table that is not printed."""
+    """List entries that name the files of the tables that are too long to be printed."""
     return "\n".join(f"- {table.title}: `{name}.csv`" for name, table in tables.items() if not table.printed)
 
 
 def _sentences(text: str) -> list[str]:
-    """The entries of a list, as they stand without their marks."""
+    """The entries of a Markdown list, each without its mark."""
     return [line.removeprefix("- ") for line in text.rstrip().split("\n") if line]
 
 
 def _paragraphs(text: str) -> str:
-    """Lines of a report, each made printable."""
+    """The lines of a report, made safe to print."""
     return "\n".join(in_note(printable(line)) for line in text.rstrip().split("\n"))

@@ -21,7 +21,7 @@ _BY_GOLD = "; `--set ids=gold` makes an example of each gold"
 
 @dataclass(frozen=True)
 class ImportedExamples:
-    """`table`: the examples. `ids`: the example_id of each source row. `counts`: by the names of the notes."""
+    """The examples of an import. `table`: their rows; `ids`: the example_id of each source row; `counts`: by note."""
 
     table: pl.DataFrame
     ids: pl.Series
@@ -29,8 +29,8 @@ class ImportedExamples:
 
 
 def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
-    """The key of each row's example, also where one example_id has several questions. A key begins with the id, so that
-    sorting by keys keeps the rows of an id together.
+    """The key of the example that each source row belongs to. It tells several questions with one example_id apart, and
+    begins with the id, so that sorting by keys keeps the rows of an id together.
     """
     names = ["example_id", *_key_parts(mapping)] if mapping.ids != "trust" else ["example_id"]
     columns = [rows.column("examples", name, mapping.examples.columns[name]) for name in names]
@@ -43,9 +43,7 @@ def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
 
 
 def ids_of_several(keys: pl.Series, mapping: ImportMapping) -> pl.Series | None:
-    """The example_ids that have several keys, and so several examples, from all keys of a source; None where every id
-    has one.
-    """
+    """The example_ids that stand for several questions, from the keys of all rows; None where no id does."""
     if mapping.ids == "trust":
         return None
     ids = keys.unique().str.head(-_DIGITS - len(_APART))
@@ -53,7 +51,7 @@ def ids_of_several(keys: pl.Series, mapping: ImportMapping) -> pl.Series | None:
 
 
 def _key_parts(mapping: ImportMapping) -> list[str]:
-    """The columns that distinguish the examples of one id."""
+    """The columns that tell several examples with one id apart."""
     return ["question", "gold"] if mapping.ids == "gold" and "gold" in mapping.examples.columns else ["question"]
 
 
@@ -62,7 +60,8 @@ def _together(columns: list[str]) -> pl.Expr:
 
 
 def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series | None = None) -> ImportedExamples:
-    """Examples in order of first appearance. ThinkbackError where rows of one example contradict each other.
+    """Makes one row for each example, in order of first appearance. ThinkbackError where its rows contradict each
+    other.
 
     `several`: the ids of several questions, where the rows are only a part of the source.
     """
@@ -87,9 +86,7 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
 
 
 def _split(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.DataFrame:
-    """A new id for each question (and gold) of an id: `-` and the first 8 hex digits of the question's SHA-256 are
-    added.
-    """
+    """Gives each question of an id that has several an id of its own: `-` and 8 hex digits of its SHA-256 are added."""
     odd = pl.col("example_id").is_in(several.implode())
     frame = frame.with_columns(_together(parts).alias(_WHOLE))
     questions = frame.filter(odd)[_WHOLE].unique().to_list()
@@ -100,8 +97,8 @@ def _split(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.Data
 
 
 def _normal_gold(frame: pl.DataFrame, answers: AnswerRules) -> tuple[pl.DataFrame, int]:
-    """The frame with gold in normal form and with the mapping's label space in every row, and the number of golds in
-    which no way of `read_gold` reads an answer.
+    """The frame with gold in normal form and with the mapping's label space in every row. The number counts the golds
+    in which no way of `read_gold` reads an answer.
     """
     if answers.labels and "labels" not in frame.columns:
         frame = frame.with_columns(labels=pl.lit(pl.Series([list(answers.labels)])).first())
@@ -122,7 +119,7 @@ def _normal(gold: pl.Series, answers: AnswerRules) -> pl.Series:
 
 
 def _normal_golds(frame: pl.DataFrame, answers: AnswerRules) -> pl.DataFrame:
-    """All right answers in the answers' normal form, each once, `gold` first; without a `gold` the first of them is."""
+    """Sets `golds` to all right answers in normal form, each once, `gold` first. Without a `gold`, it is the first."""
     items = frame.select("golds", row=pl.int_range(pl.len())).explode("golds")
     items = items.with_columns(golds=_normal(_read(items["golds"], answers), answers)).drop_nulls("golds")
     lists = items.group_by("row").agg("golds")
@@ -135,7 +132,7 @@ def _normal_golds(frame: pl.DataFrame, answers: AnswerRules) -> pl.DataFrame:
 
 
 def _check_agreement(rows: SourceRows, frame: pl.DataFrame, trusted: list[str], ids: str) -> None:
-    """Raise where rows of one example differ in a column of examples; nulls are ignored."""
+    """Raises where rows of one example differ in a column of `examples`. Nulls do not count."""
     for name in frame.columns:
         if name in ("example_id", *trusted):
             continue

@@ -19,7 +19,7 @@ _PAIR = ("example_id", "answer")
 
 
 def with_answers(frame: pl.DataFrame, mapping: ImportMapping) -> pl.DataFrame:
-    """Read and normalise: `answer` becomes the normal form; `opaque`, `contested`, `verdict` (the source's) are set."""
+    """Reads and normalises answers: `answer` gets the normal form; `opaque`, `contested` and `verdict` are set."""
     rules = mapping.answers
     wanted = {"answer": pl.String, "text": pl.String} | dict.fromkeys(("correct", "opaque", "contested"), pl.Boolean)
     for name, dtype in wanted.items():
@@ -44,13 +44,13 @@ def with_answers(frame: pl.DataFrame, mapping: ImportMapping) -> pl.DataFrame:
 
 
 def only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
-    """Whether a `[traces]` table has the source's verdict and nothing to read an answer from."""
+    """Whether a `[traces]` table has the source's verdict but nothing that an answer could be read from."""
     readable = "answer" in table.columns or (mapping.answers.read and "text" in table.columns)
     return "correct" in table.columns and not readable
 
 
 def marks_of_mapping(mapping: ImportMapping) -> set[str]:
-    """The marks, `opaque` and `contested`, that a mapping can set on traces."""
+    """The marks, out of `opaque` and `contested`, that a mapping can set on traces."""
     marks = {name for table in mapping.traces for name in ("opaque", "contested") if name in table.columns}
     marks |= {"opaque"} if any(only_verdicts(table, mapping) for table in mapping.traces) else set()
     return marks | {"opaque": {"opaque"}, "keep": {"contested"}}.get(mapping.answers.conflicts, set())
@@ -59,8 +59,8 @@ def marks_of_mapping(mapping: ImportMapping) -> set[str]:
 def judge_traces(
     rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame, examples: pl.DataFrame, rejudge: bool
 ) -> CountedTraces:
-    """`correct` and `contested` of every trace of `frame`, which `with_answers` returned, by the rules in the module's
-    docstring.
+    """Sets `correct` and `contested` of every trace, by the rules in the module's docstring. `frame` is of
+    `with_answers`.
 
     Raises ThinkbackError where equal answers are judged differently and the mapping does not say what to do.
     """
@@ -97,7 +97,7 @@ def judge_traces(
 
 
 def _ours(frame: pl.DataFrame, how: str) -> pl.Series:
-    """Our verdicts: whether an answer is gold, or one of several right answers."""
+    """The verdicts that we compute: whether each answer equals its gold, or one of several right answers."""
     first = judge(frame["answer"], frame["gold"], how)
     several = frame.select("answer", "golds", row=pl.int_range(pl.len())).drop_nulls("golds").explode("golds")
     right = several.filter(judge(several["answer"], several["golds"], how))["row"]
@@ -105,7 +105,7 @@ def _ours(frame: pl.DataFrame, how: str) -> pl.Series:
 
 
 def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
-    """`gold` and `golds` of each trace's example, and whether it has a label space, with gold (`classed`) or without
+    """Adds each trace's `gold` and `golds`, and whether its example has labels with gold (`classed`) or without
     (`blind`).
     """
     gold = pl.col("gold") if "gold" in examples.columns else pl.lit(None, pl.String)
@@ -122,7 +122,7 @@ def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame
 
 
 def _by_majority(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """The frame with one verdict for equal answers of an example, or `contested` where they have several."""
+    """Settles differing verdicts on equal answers of an example, as `answers.conflicts` says; counts their traces."""
     judged = pl.col("correct").is_not_null() & pl.col("answer").is_not_null()
     counted = frame.filter(judged & ~pl.col("opaque") & ~pl.col("contested"))
     groups = counted.group_by(_PAIR, maintain_order=True).agg(
@@ -155,7 +155,7 @@ def _by_majority(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) 
 
 
 def _veil(frame: pl.DataFrame, these: pl.Expr) -> pl.DataFrame:
-    """The frame with the traces `these` opaque: their answer is the trace's id, their verdict the source's."""
+    """Makes the traces `these` opaque: their answer becomes the trace's id, their verdict stays the source's."""
     frame = frame.with_columns(opaque=pl.col("opaque") | these)
     correct = pl.when("opaque").then("verdict").otherwise("correct").alias("correct")
     verdict = [correct] if "correct" in frame.columns else []
@@ -163,7 +163,7 @@ def _veil(frame: pl.DataFrame, these: pl.Expr) -> pl.DataFrame:
 
 
 def _fill(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with missing verdicts filled: that of an equal answer unless it is contested, else a computed one. Null
+    """Fills missing verdicts: with that of an equal answer unless that is contested, else with a computed one. Null
     answers of judged examples are wrong.
     """
     settled = pl.col("correct").filter(~pl.col("contested")).drop_nulls().first()

@@ -31,7 +31,7 @@ WHOLE_BYTES = 96 * 2**20
 
 @dataclass(frozen=True)
 class PreparedSources:
-    """Files that were unpacked or rewritten for a mapping, with what the manifest records of the original ones."""
+    """Files that were unpacked or rewritten for a mapping, and the facts about the originals for the manifest."""
 
     runs: Mapping[str, str]
     """The column `source_run` by address: the part of a file's path that distinguishes its run."""
@@ -45,7 +45,7 @@ class PreparedSources:
 
 @dataclass(frozen=True)
 class SourceParts:
-    """`files`: (path, sha256) of each. `read` rows of the source became `used` ones, in `count` parts."""
+    """An import's source rows in `count` parts. `files`: (path, sha256) of each; `read` rows became `used` ones."""
 
     files: tuple[tuple[str, str], ...]
     read: int
@@ -61,7 +61,7 @@ class SourceParts:
 def source_parts(
     plan: ImportMapping, sources: Sequence[str], folder: Path, prepared: PreparedSources | None = None
 ) -> SourceParts:
-    """Read the source of a mapping; a large one is laid into `folder`, which must stay while parts are read."""
+    """Reads the source of a mapping. A large one is sorted in `folder` on disk, which stays while parts are read."""
     rules = opening.source_rules(plan) if prepared is None else replace(opening.source_rules(plan), runs=prepared.runs)
     files = find_sources(sources, rules)
     other = None
@@ -84,7 +84,7 @@ def _whole(plan: ImportMapping, files: SourceList, rules: SourceRules, other: op
 
 
 def _check_rows(plan: ImportMapping, files: SourceList, read: int, opened: int, used: int) -> None:
-    """ThinkbackError where no row is left; before rows are opened, `opened` is 0."""
+    """Raises ThinkbackError where no row is left. `opened`: the rows after lists were opened, 0 before that."""
     if not read:
         raise EmptyError(f"the source holds no rows: {files.names}")
     if opened and not used:
@@ -92,13 +92,13 @@ def _check_rows(plan: ImportMapping, files: SourceList, read: int, opened: int, 
 
 
 class _LooksAtOtherRows(Exception):
-    """An expression needs all rows at once."""
+    """An expression of the mapping needs all rows at once, so that the source cannot be read in parts."""
 
 
 def _sorted_parts(
     plan: ImportMapping, files: SourceList, rules: SourceRules, other: opening.Beside | None, folder: Path
 ) -> SourceParts | None:
-    """Parts of a source that is sorted on disk; None where all rows must be seen at once."""
+    """The parts of a source that is sorted on disk; None where all rows must be read at once."""
     opened = 0
     others: tuple[str, ...] = ()
 

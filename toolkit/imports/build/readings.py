@@ -45,7 +45,8 @@ Reading = tuple[str, str | None]
 
 @dataclass(frozen=True)
 class _Cure:
-    """The options `settings` would make `helped` of the `tried` traces right, or else readable.
+    """A change of settings that would help: with the options `settings`, `helped` of the `tried` traces are right, or
+    readable.
 
     `harms`: whether they would make others wrong. `elsewhere`: whether other traces need other options. `reach`: how
     many it would make right, and of how many tried, of all that is doubted.
@@ -75,7 +76,7 @@ class _Cure:
 
 @dataclass(frozen=True)
 class _Change:
-    """A change of the rules: the kind of answer, and how answers and gold are read."""
+    """One change of how answers are read: the kind of answer, and the ways to read answers and gold."""
 
     kind: str
     reading: Reading
@@ -85,20 +86,20 @@ class _Change:
 
 @dataclass(frozen=True)
 class _Tried:
-    """A sample of traces with `answer`, `text` and `gold`, read in several ways."""
+    """A sample of traces with `answer`, `text` and `gold`, on which changes of the rules are tried."""
 
     sample: pl.DataFrame
     rules: AnswerRules
 
     def right(self, change: _Change) -> int:
-        """The number of traces that are right by a change of the rules."""
+        """The number of traces whose answer equals gold under a change of the rules."""
         gold = self._gold(change)
         if change.reading[1] == "last number" and not _numbers(gold):
             return 0
         return int(judge(self._answers(change), gold, self.rules.judge).fill_null(False).sum())
 
     def alike(self, kind: str) -> pl.Series:
-        """Whether each unread answer equals its gold in the normal form of a kind."""
+        """Whether each answer, as it stands, equals its gold in the normal form of a kind."""
         answers, gold = self.sample["answer"], self.sample["gold"]
         same = (self._normal(answers, kind) == self._normal(gold, kind)).fill_null(False)
         if kind != "text":
@@ -117,11 +118,11 @@ class _Tried:
         return normalise(texts, kind, self.rules.labels, self.rules.aliases)
 
     def read(self, column: str, way: str | None, pattern: str | None = None) -> pl.Series:
-        """A column, read in one of the ways or unchanged."""
+        """A column of texts read in one of the ways; unchanged where `way` is None."""
         return self.sample[column] if way is None else read_answers(self.sample[column], [way], pattern)
 
     def mark(self, column: str) -> str | None:
-        """The text before gold in most texts of a column that contain their gold."""
+        """The text most often found just before gold, where most texts of a column contain their gold; else None."""
         before = []
         for text, gold in zip(self.sample[column], self.sample["gold"], strict=True):
             inside = list(re.finditer(rf"(?<!\w){re.escape(gold)}(?!\w)", text)) if text and gold else []
@@ -136,7 +137,7 @@ class _Tried:
 
 
 def _likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping, rejudges: bool) -> _Cure | None:
-    """The smallest change of the rules that makes most answers of a sample right, else readable.
+    """The smallest change of the rules that makes most answers of a sample right, else readable; None without one.
 
     `others` are traces that are read well: a cure that makes these wrong is for the sample's files alone. `rejudges`:
     whether it may replace the source's verdicts.
@@ -162,7 +163,7 @@ def _likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapp
 
 
 def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> _Cure | None:
-    """The kind of answer in whose form several wrong answers of a sample are exactly their gold.
+    """The kind of answer in whose normal form several wrong answers of a sample equal their gold; None without one.
 
     `others` are traces that are right: a kind by which these are wrong is for the sample's files alone.
     """
@@ -183,14 +184,14 @@ def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapp
 
 
 def _text_setting(mapping: ImportMapping) -> str | None:
-    """The setting that reads answers from the text in place of the mapped column; None without such a text."""
+    """The setting that reads answers from the text instead of the mapped column; None without such a text."""
     alone = mapping.traces[0].columns if len(mapping.traces) == 1 else {}
     return f"traces.answer={alone['text']}" if "answer" in alone and "text" in alone else None
 
 
 def _changes(mapping: ImportMapping, tried: _Tried) -> Iterator[_Change]:
-    """The unchanged rules, then the changes to try, the smallest first. The last one reads behind a mark that is learnt
-    from the texts.
+    """Yields the unchanged rules, then changes to try, the smallest first; the last reads behind a mark found in the
+    texts.
     """
     readings: list[Reading] = [("answer", None), *itertools.product(_columns(mapping), _WAYS)]
     for kind in dict.fromkeys((mapping.answers.kind, *_KINDS)):
@@ -203,7 +204,7 @@ def _changes(mapping: ImportMapping, tried: _Tried) -> Iterator[_Change]:
 
 
 def _columns(mapping: ImportMapping) -> list[str]:
-    """The columns that answers may be read from: the mapped answers and, where a setting can name it, the text."""
+    """The columns that answers may be read from: the mapped answers and, if a setting can name it, the text."""
     if not any("answer" in table.columns for table in mapping.traces):
         return ["text"]
     return ["answer", "text"] if _text_setting(mapping) else ["answer"]
@@ -220,7 +221,7 @@ def _is_number(text: str) -> bool:
 
 
 def _settings(mapping: ImportMapping, change: _Change, rejudges: bool = True) -> str:
-    """The options to add to the command."""
+    """The options that a user adds to the command to make a change."""
     column, way = change.reading
     text = _text_setting(mapping)
     changed = [
@@ -240,7 +241,7 @@ def _has_verdicts(mapping: ImportMapping) -> bool:
 
 
 def _may_rejudge(mapping: ImportMapping, counts: _ReadCounts) -> bool:
-    """Whether answers are compared again: not where the source has verdicts that tell right answers from wrong ones."""
+    """Whether computed verdicts may replace the source's: not where these tell right answers from wrong ones."""
     return not _has_verdicts(mapping) or not 0 < counts.right < counts.judged
 
 
@@ -264,7 +265,7 @@ _PLAIN = ~pl.col("opaque").fill_null(False)
 
 @dataclass(frozen=True)
 class _WrongAnswer:
-    """A wrong answer beside its gold. `answer` is null where none was read; `text` is then what it was read from."""
+    """A wrong answer beside its gold. `answer` is null where none was read; `text` is then where none was found."""
 
     example_id: str
     answer: str | None
@@ -274,7 +275,7 @@ class _WrongAnswer:
 
 @dataclass(frozen=True)
 class _ReadCounts:
-    """The numbers of traces, of judged ones, of right ones, and of those without a readable answer."""
+    """The numbers of traces, of judged traces, of right ones, and of those without a readable answer."""
 
     traces: int
     judged: int
@@ -288,13 +289,13 @@ class _ReadCounts:
 
     @property
     def doubtful(self) -> bool:
-        """Whether nearly no answer is right, or can be read."""
+        """Whether almost no answer is right, or almost none could be read."""
         return self.unreadable or (self.judged > 0 and self.right <= NEARLY_NOTHING * self.judged)
 
 
 @dataclass(frozen=True)
 class _Doubt:
-    """Traces of which almost none is right or readable, with the cure that is likely to help. `places`: their data sets
+    """A group of traces of which almost none is right or readable, with a likely cure. `places`: the group's data sets
     and pools; empty for all traces.
     """
 
@@ -320,7 +321,7 @@ class _Doubt:
 
 @dataclass(frozen=True)
 class ValuePairs:
-    """Wrong answers that are their gold with a unit, in a base or in percent: how many, and the first of them."""
+    """Wrong answers that equal their gold but for a unit, a base or per cent: how many, and the first of them."""
 
     count: int = 0
     answer: str = ""
@@ -329,7 +330,7 @@ class ValuePairs:
 
 @dataclass(frozen=True)
 class Readings(_ReadCounts):
-    """What was read of all traces, some wrong ones, and what is doubted; `unnamed` are further data sets in pools.
+    """What an import read from all traces: some wrong answers, and doubts; `unnamed` counts further doubtful groups.
 
     `only_source`: no answer is judged by comparing. `idle`: what to do, where `answers.read` changed no answer. `form`:
     what would make several wrong answers their gold, of those that are not doubted.
@@ -349,7 +350,7 @@ class Readings(_ReadCounts):
         return self.doubts[0].cure if self.doubts else None
 
     def notes(self) -> Iterator[Note]:
-        """Notes for people: the share right, wrong answers, and warnings."""
+        """Yields notes for people: the share right, some wrong answers, and warnings about doubts."""
         if self.judged:
             share = f"{self.right / self.judged:.1%}".replace("%", " %")
             yield note("right", f"right: {self.right:,} of {counted(self.judged, 'judged trace')} ({share})")
@@ -395,7 +396,7 @@ def _doubted(doubt: _Doubt) -> str:
 
 
 def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readings:
-    """The readings of a log that was just imported. `reread`: the number of answers that `answers.read` changed."""
+    """Checks what an import read, in the log it wrote. `reread`: the number of answers that `answers.read` changed."""
     opened = open_log(log)
     datasets = collect(opened.scan("examples", ["example_id", "dataset", "gold"]), opened)
     traces = opened.scan("traces", _COLUMNS)
@@ -432,7 +433,7 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
 
 
 def _doubts(groups: pl.DataFrame) -> Iterator[_Doubt]:
-    """The data sets in pools that are doubtful, the largest first."""
+    """Yields a doubt for each pool of a data set that is doubtful, the largest first."""
     for row in groups.sort("traces", "dataset", "pool", descending=[True, False, False]).iter_rows(named=True):
         counts = _ReadCounts(*(row[name] for name in _COUNTS))
         if counts.doubtful and (counts.judged >= _LEAST or (counts.unreadable and counts.traces >= _LEAST)):
@@ -440,12 +441,12 @@ def _doubts(groups: pl.DataFrame) -> Iterator[_Doubt]:
 
 
 def _enough(cure: _Cure | None) -> bool:
-    """Whether a cure makes nearly all tried traces right, so that no other is needed."""
+    """Whether a cure makes almost all tried traces right, so that no other need be looked for."""
     return cure is not None and cure.helped >= _NEARLY_ALL * cure.tried
 
 
 def _several(sampled: _Sampled, doubts: Sequence[_Doubt], mapping: ImportMapping) -> list[_Doubt]:
-    """The doubts that need settings of their own; empty where one cure helps all, or none helps any."""
+    """The doubts where each needs settings of its own; empty where one cure helps all, or none helps any."""
     cured = [_cured(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]]
     if len({doubt.cure and doubt.cure.settings for doubt in cured}) == 1:
         return []
@@ -454,7 +455,7 @@ def _several(sampled: _Sampled, doubts: Sequence[_Doubt], mapping: ImportMapping
 
 
 def _joined(doubts: Sequence[_Doubt]) -> list[_Doubt]:
-    """The doubts, with those of equal cures joined into one."""
+    """The doubts, with those that have equal cures joined into one."""
     by_cure: dict[object, list[_Doubt]] = {}
     for number, doubt in enumerate(doubts):
         by_cure.setdefault(doubt.cure.settings if doubt.cure is not None else number, []).append(doubt)
@@ -471,7 +472,7 @@ def _joined(doubts: Sequence[_Doubt]) -> list[_Doubt]:
 
 
 def _reaching(sampled: _Sampled, doubt: _Doubt, every: Sequence[_Doubt], mapping: ImportMapping) -> _Doubt:
-    """A doubt whose cure has its `reach`, where there are several doubts."""
+    """The doubt with the `reach` of its cure filled in, which is needed where there are several doubts."""
     if doubt.cure is None or doubt.cure.change is None or len(every) <= max(len(doubt.places), 1):
         return doubt
     meant = pl.any_horizontal([one.condition for one in every])
@@ -481,14 +482,14 @@ def _reaching(sampled: _Sampled, doubt: _Doubt, every: Sequence[_Doubt], mapping
 
 
 def _cured(sampled: _Sampled, doubt: _Doubt, mapping: ImportMapping) -> _Doubt:
-    """A doubt with what is likely to help."""
+    """The doubt with the cure that is most likely to help."""
     sample = sampled.spread(doubt.condition & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
     others = sampled.spread(~doubt.condition & _PLAIN & pl.col("correct"), _TRIED, 1)
     return replace(doubt, cure=_likely_cure(sample, others, mapping, _may_rejudge(mapping, doubt.counts)))
 
 
 def _other_form(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> _Cure | None:
-    """The cure that would make wrong answers equal to gold, among the traces that are not doubted."""
+    """The cure that would make wrong answers equal to gold among the traces that are not doubted; None without one."""
     answered = ~doubted & _PLAIN & pl.col("answer").is_not_null()
     sample = sampled.spread(answered & ~pl.col("correct").fill_null(True), _TRIED, _EACH)
     others = sampled.spread(answered & pl.col("correct"), _TRIED, 1)
@@ -497,7 +498,7 @@ def _other_form(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> 
 
 @dataclass(frozen=True)
 class _Sampled:
-    """A sample of a log's traces, with the `dataset` of each; memory does not grow with the log."""
+    """A sample of a log's traces, each with its `dataset`. Memory does not grow with the log."""
 
     log: Log
     traces: pl.LazyFrame
@@ -511,7 +512,7 @@ class _Sampled:
         return collect(grouped, self.log)
 
     def values(self) -> ValuePairs:
-        """Wrong answers that are their gold in another form of a number."""
+        """The wrong answers that equal their gold as another form of the number."""
         wrong = _PLAIN & ~pl.col("correct").fill_null(True) & pl.col("answer").is_not_null()
         rows = self.traces.filter(wrong).select("example_id", "answer").join(self.gold.lazy(), on="example_id")
         pairs = collect(rows.group_by("answer", "gold").len(), self.log).sort("answer", "gold")
@@ -520,7 +521,7 @@ class _Sampled:
         return ValuePairs(int(alike["len"].sum()), first["answer"], first["gold"])
 
     def wrong(self, meant: pl.Expr) -> tuple[_WrongAnswer, ...]:
-        """Some wrong answers, and then some that could not be read."""
+        """Some wrong answers among the traces `meant`, and then some traces without a readable answer."""
         missed, unread = meant & _PLAIN & ~pl.col("correct").fill_null(True), pl.col("answer").is_null()
         rows = [*self.spread(missed & ~unread, _MOST, 1).iter_rows(named=True)]
         if len(rows) < _MOST:
@@ -529,9 +530,7 @@ class _Sampled:
         return tuple(_WrongAnswer(*(row[name] for name in names)) for row in rows[:_MOST])
 
     def spread(self, condition: pl.Expr, most: int, per_example: int) -> pl.DataFrame:
-        """Up to `most` traces for which a condition holds, from examples all over the log, at most `per_example` of
-        each.
-        """
+        """Up to `most` traces that meet a condition, from examples all over the log, at most `per_example` of each."""
         ids = collect(self.traces.filter(condition).select("example_id").unique(), self.log).to_series().sort()
         count = min(len(ids), most)
         chosen = ids.gather([place * len(ids) // count for place in range(count)])

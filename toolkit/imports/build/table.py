@@ -75,7 +75,7 @@ SOURCES = "files, folders or globs"
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import did. Counts are of rows of the table named, unless the comment names something else."""
+    """The result of an import, in counts of rows of the table that a field names, unless its comment says otherwise."""
 
     log: Path
     name: str
@@ -102,7 +102,7 @@ class ImportReport:
         return bullets(f"{self.name}: {', '.join(rows)}", self.lines())
 
     def lines(self) -> tuple[str, ...]:
-        """The lines that a user reads after an import: the notes, then the readings."""
+        """The lines that a user reads after an import: the notes, then what is said of the answers read."""
         return (*self.notes, *map(str, self.readings.notes()))
 
 
@@ -117,7 +117,7 @@ def import_table(
     settings: Sequence[str] = (),
     prepared: PreparedSources | None = None,
 ) -> ImportReport:
-    """Read `sources` (files, globs, folders) through `mapping` (a TOML file or a shipped map's name) into log `out`.
+    """Imports `sources` (files, globs, folders) through `mapping` (a TOML file or a shipped map's name) into log `out`.
 
     The source's own verdicts are kept, unless `rejudge` judges every answer against gold again. `settings`
     (`answers.kind=number`) replace the mapping's. ThinkbackError, and nothing is written, where the mapping or the
@@ -158,7 +158,7 @@ def import_table(
 
 @dataclass(frozen=True)
 class _Part:
-    """The result for a part of the rows: tables of the log, traces with their source rows, and counts."""
+    """The result for one part of the source: tables of the log, traces with their source rows, and counts."""
 
     rows: SourceRows
     tables: dict[str, pl.DataFrame]
@@ -167,7 +167,7 @@ class _Part:
 
 
 def _part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) -> _Part:
-    """The tables of the log out of all rows of some examples."""
+    """Builds the tables of the log from part `number` of the source, which has all rows of its examples."""
     rows = source.part(number)
     examples = make_examples(rows, plan, source.several)
     places = pl.int_range(rows.frame.height, eager=True)
@@ -182,7 +182,7 @@ def _part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) 
 
 
 def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
-    """Raise where a mapping lacks what its way of judging needs, or where `rejudge` cannot judge."""
+    """Raises where a mapping lacks what its way of judging needs, or where `rejudge` has nothing to judge by."""
     for table in plan.traces:
         readable = "answer" in table.columns or (plan.answers.read and "text" in table.columns)
         if not readable and "correct" not in table.columns:
@@ -205,9 +205,7 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
 
 
 def _place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callable[[int], _Part]) -> str:
-    """The message about a faulty row of the log, by the source row that it came from. `shards`: part and block of each
-    shard.
-    """
+    """A log error's message, with the source row of the faulty row. `shards`: part and block of each shard."""
     fault = error.problem
     if fault is None or fault.row is None or fault.file not in shards:
         return str(error)
@@ -225,7 +223,9 @@ def _place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callabl
 def _tables(
     rows: SourceRows, plan: ImportMapping, examples: ImportedExamples, frame: pl.DataFrame, alone: bool
 ) -> dict[str, pl.DataFrame]:
-    """The log's tables; one of verifications or features without rows is left out. `alone`: no other rows come."""
+    """The log's tables from mapped rows, without verifications or features if those have no rows. `alone`: the source
+    has no other parts.
+    """
     working = [name for name in WORKING if name in frame.columns]
     contract = schema_of("traces")
     tables = {"examples": examples.table, "traces": frame.drop(working).rename(lambda name: name.removeprefix(EXTRA))}
@@ -250,7 +250,7 @@ def _tables(
 
 
 def _agreeing(words: str, count: int) -> str:
-    """A sentence with the words of each `[one|many]` that agree with a count."""
+    """The sentence with the right word of each `[one|many]` for this count."""
     return re.sub(r"\[([^|\]]*)\|([^\]]*)\]", r"\1" if count == 1 else r"\2", words)
 
 

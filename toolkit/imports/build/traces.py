@@ -33,14 +33,14 @@ _ENDINGS = {
 
 @dataclass(frozen=True)
 class CountedTraces:
-    """Traces, with counts by the names of the notes and of the report."""
+    """Traces with the counts that notes and the report name."""
 
     frame: pl.DataFrame
     counts: Mapping[str, int]
 
 
 def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.DataFrame:
-    """The mapped columns of one `[traces]` table, in contract types, for the rows that it takes."""
+    """The mapped columns of one `[traces]` table in contract types, for the source rows that belong to it."""
     table = mapping.traces[group]
     group_rows = rows.where("traces.where", table.where)
     series = [group_rows.frame[ROW].alias("row"), group_rows.frame[EXAMPLE].alias("example_id")]
@@ -61,9 +61,7 @@ def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.Da
 
 
 def _with_parent_slot(frame: pl.DataFrame, rows: SourceRows, parent: Values) -> pl.DataFrame:
-    """The frame with `of_pool` and `of_index`: pool and sample index of a revision's parent, where the mapping gives
-    them.
-    """
+    """Adds `of_pool` and `of_index`, pool and sample index of a revision's parent, where the mapping gives them."""
     if not parent:
         return frame
     pool = rows.typed("traces.parent.pool", parent["pool"], pl.String())
@@ -72,7 +70,7 @@ def _with_parent_slot(frame: pl.DataFrame, rows: SourceRows, parent: Values) -> 
 
 
 def _endings(frame: pl.DataFrame, further: Mapping[str, str]) -> pl.DataFrame:
-    """`length` and `stop` whatever the source calls them; other reasons keep their words, in lower case."""
+    """Finish reasons in the log's words: `length` and `stop` are translated, others are kept in lower case."""
     if "finish_reason" not in frame.columns:
         return frame
     names = {**_ENDINGS, **further}
@@ -80,7 +78,7 @@ def _endings(frame: pl.DataFrame, further: Mapping[str, str]) -> pl.DataFrame:
 
 
 def index_traces(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFrame]) -> CountedTraces:
-    """Number the samples, drop or renumber duplicates, set ids, and find the parent of every revision."""
+    """Numbers the samples, drops or renumbers duplicates, sets ids, and finds the parent of every revision."""
     frame = pl.concat(parts, how="diagonal_relaxed")
     for name, dtype in _LINKS.items():
         if name not in frame.columns:
@@ -101,7 +99,9 @@ def index_traces(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFr
 
 
 def _index(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
-    """The frame with sample indices, by row order where they are null, and one row for each (example, pool, index)."""
+    """The frame with one row for each (example, pool, sample index); missing indices count in row order. The numbers
+    count the duplicates dropped and renumbered.
+    """
     by_row = pl.int_range(pl.len(), dtype=pl.Int32).over(_RUN)
     unnumbered = pl.col("group").is_in(by_row_order(mapping))
     frame = frame.with_columns(sample_index=pl.when(unnumbered).then(by_row).otherwise("sample_index"))
@@ -120,7 +120,7 @@ def _index(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tup
 
 
 def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> None:
-    """Raise where two files have samples of the same (example, pool, index): dropping them would lose a second run."""
+    """Raises where two files have samples of the same (example, pool, index), since dropping would lose a run."""
     path = rows.frame["source_path"].gather(frame["row"])
     placed = frame.select(*SLOT, "row", path=path)
     twice = placed.with_columns(first=pl.col("path").first().over(SLOT)).filter(
@@ -138,14 +138,14 @@ def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> 
 
 
 def _by_path(first_path: str, second_path: str) -> str:
-    """The options that make the runs of two files two pools."""
+    """The options that make the runs of two files separate pools."""
     first, second = PurePosixPath(first_path), PurePosixPath(second_path)
     pattern = f"{{run}}/*{first.suffix}" if first.name == second.name else f"{{run}}{first.suffix}"
     return f"--set 'path={pattern}' --set traces.pool=run"
 
 
 def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
-    """The number of traces of one run that come from several files of one name."""
+    """The number of traces in runs whose rows come from several files of the same name."""
     if rows.frame["source_path"].n_unique() == rows.frame["source_file"].n_unique():
         return 0
     files = rows.frame.select("source_file", "source_path")[frame["row"]]
@@ -155,9 +155,8 @@ def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
 
 
 def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> dict[str, int]:
-    """Counts of runs that are numbered by row order and whose second half of source rows repeats the first exactly.
-    `unlike` and `alike`: their traces, by whether the samples differ. `single`: runs without a repeat. `ordered`:
-    examples.
+    """Counts of runs, numbered by row order, whose second half of source rows repeats the first exactly. `unlike` and
+    `alike`: their traces, by whether the samples differ; `single`: runs without a repeat; `ordered`: examples.
     """
     ordered = frame.filter(pl.col("group").is_in(by_row_order(mapping)))
     if not ordered.height:
@@ -181,18 +180,18 @@ def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> d
 
 
 def content_hashes(frame: pl.DataFrame) -> pl.Series:
-    """A hash of each source row, without the columns that say where it stands."""
+    """A hash of each source row's content, without the columns that say where it stands."""
     return frame.drop(ROW, "source_row", "source_file", "source_path", strict=False).hash_rows().alias(CONTENT)
 
 
 def behind_gaps(frame: pl.DataFrame) -> int:
-    """The number of traces whose sample index comes after a gap, as when a source counts from 1."""
+    """The number of traces whose sample index follows a gap, as when a source counts from 1."""
     place = pl.col("sample_index").rank("ordinal").over(_RUN) - 1
     return int(frame.select((pl.col("sample_index") > place).sum()).item())
 
 
 def _name(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with ids where the source has none: `EXAMPLE/POOL/INDEX`, a revision's after its parent's."""
+    """Sets ids where the source has none: `EXAMPLE/POOL/INDEX`; a revision's id continues its parent's."""
     example, pool, action = (_safe(name) for name in ("example_id", "pool", "action"))
     index = pl.col("sample_index").cast(pl.String)
     solve = pl.concat_str([example, pool, index], separator="/")
@@ -207,7 +206,7 @@ def _safe(name: str) -> pl.Expr:
 
 
 def _find_parents(rows: SourceRows, revisions: pl.DataFrame, solves: pl.DataFrame) -> pl.DataFrame:
-    """parent_id of each revision, from the pool and index of its parent; ids of the source stay."""
+    """Sets each revision's parent_id from the pool and index of its parent; parent ids of the source stay."""
     slots = solves.select("example_id", of_pool="pool", of_index="sample_index", found="trace_id")
     joined = revisions.join(slots, on=["example_id", "of_pool", "of_index"], how="left", maintain_order="left")
     joined = joined.with_columns(parent_id=pl.coalesce("parent_id", "found")).drop("found")
@@ -225,7 +224,7 @@ def _find_parents(rows: SourceRows, revisions: pl.DataFrame, solves: pl.DataFram
 def _without_dropped_parents(
     rows: SourceRows, everything: pl.DataFrame, revisions: pl.DataFrame, solves: pl.DataFrame
 ) -> tuple[pl.DataFrame, int]:
-    """The revisions without those of dropped duplicates. ThinkbackError for a parent that no row has."""
+    """The revisions without those of dropped duplicates, and how many. ThinkbackError for a parent without a row."""
     known = set(everything["trace_id"].drop_nulls()) | set(solves["trace_id"])
     unknown = revisions.filter(~pl.col("parent_id").is_in(list(known)))
     if unknown.height:
@@ -243,7 +242,7 @@ def _without_dropped_parents(
 
 
 def verifier_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> pl.DataFrame:
-    """Verifications of the traces of one `[traces]` table; a row without a score and without costs has none.
+    """The verifications of one `[traces]` table's traces. A row without a score and without costs has none.
 
     A call that failed and was paid stays, without a score.
 
@@ -260,7 +259,7 @@ def verifier_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> 
 
 
 def feature_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> pl.DataFrame:
-    """Features of the traces of one `[traces]` table; a row with none of them is left out."""
+    """The features of one `[traces]` table's traces. A row without any feature is left out."""
     if not table.features:
         return pl.DataFrame()
     series = [traces["trace_id"], traces["example_id"]]

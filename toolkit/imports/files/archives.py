@@ -36,7 +36,7 @@ Open = Callable[[], AbstractContextManager[BinaryIO]]
 
 @dataclass
 class Allowance:
-    """The number of bytes that may still be unpacked from a source."""
+    """The number of bytes that may still be unpacked from a source, as a guard against decompression bombs."""
 
     what: str
     left: int
@@ -46,7 +46,7 @@ class Allowance:
         return cls(name, ROOM + RATIO * packed)
 
     def take(self, count: int) -> None:
-        """Count bytes that were unpacked. ThinkbackError where they are too many."""
+        """Subtracts unpacked bytes. ThinkbackError where they exceed what is left."""
         self.left -= count
         if self.left < 0:
             raise LimitError(
@@ -56,7 +56,7 @@ class Allowance:
 
 
 class ByteStream(io.RawIOBase):
-    """A stream of the chunks that a function returns: `read(n)` gives at most n bytes, and none at the end."""
+    """A stream of the chunks that `read` returns: `read(n)` gives at most n bytes, and none at the end."""
 
     def __init__(self, read: Callable[[int], bytes]):
         self._piece = read
@@ -71,7 +71,7 @@ class ByteStream(io.RawIOBase):
 
 
 def _counted(stream: IO[bytes], allowance: Allowance, crc: int | None = None) -> BinaryIO:
-    """A stream of unpacked bytes that checks their number and, where one is given, their checksum."""
+    """A stream of unpacked bytes that checks how many there are and, if `crc` is given, their checksum."""
     seen = 0
 
     def read(size: int) -> bytes:
@@ -92,7 +92,7 @@ def _counted(stream: IO[bytes], allowance: Allowance, crc: int | None = None) ->
 
 @dataclass(frozen=True)
 class Archive:
-    """An open ZIP archive."""
+    """An open ZIP archive, whose members are read as streams."""
 
     what: str
     _zip: zipfile.ZipFile
@@ -107,7 +107,7 @@ class Archive:
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
-        """One member, unpacked as it is read."""
+        """A stream of one member, which is unpacked while it is read."""
         info = self._members[name]
         if info.flag_bits & _ENCRYPTED:
             raise FormatError(f"`{self.what}` is encrypted: unpack it first")
@@ -141,7 +141,7 @@ class Archive:
 
 @contextmanager
 def open_archive(name: str, file: IO[bytes], allowance: Allowance | None = None) -> Iterator[Archive]:
-    """The ZIP archive in a seekable file. ThinkbackError where it is not one, or is damaged."""
+    """Opens the ZIP archive in a seekable file. ThinkbackError where it is not one, or is damaged."""
     with _named(name), zipfile.ZipFile(file) as opened:
         allowed = allowance or Allowance.of(name, file.seek(0, io.SEEK_END))
         members = {info.filename: info for info in opened.infolist() if not info.is_dir()}
@@ -150,7 +150,7 @@ def open_archive(name: str, file: IO[bytes], allowance: Allowance | None = None)
 
 @contextmanager
 def unpacked(packed: BinaryIO, ending: str, allowance: Allowance) -> Iterator[BinaryIO]:
-    """The bytes of a file packed as its ending says: `.gz`, `.bz2`, `.xz`, `.zst`; without one, as they are."""
+    """A stream of unpacked bytes by the ending `.gz`, `.bz2`, `.xz` or `.zst`; other files pass unchanged."""
     if not ending:
         yield packed
         return
@@ -159,7 +159,7 @@ def unpacked(packed: BinaryIO, ending: str, allowance: Allowance) -> Iterator[Bi
 
 
 def _unpacked_zstd(packed: IO[bytes]) -> IO[bytes]:
-    """All frames of a zstd stream."""
+    """A stream of all frames of zstd-compressed data."""
     import pyarrow as pa
 
     return pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd")
@@ -184,7 +184,7 @@ UNPACKERS: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = {
 
 @contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Turn errors of the libraries that read archives into ThinkbackErrors of one line."""
+    """Turns errors of the libraries that read archives into one-line ThinkbackErrors about the file `name`."""
     try:
         yield
     except ThinkbackError:

@@ -19,7 +19,7 @@ _PLACE = re.compile(r"\{([^\W\d]\w*)\}|\*")
 
 
 def check_pattern(pattern: str, place: str) -> str:
-    """A mapping's `path`. ThinkbackError where it names no column, or one twice."""
+    """Checks a mapping's `path` pattern and returns it. ThinkbackError where it names no column, or one twice."""
     names = columns_of(pattern)
     if not names:
         raise InvalidError(f"`{place}` is {pattern!r} and names no column: write one, as in `{{model}}/*.jsonl`")
@@ -32,7 +32,7 @@ def check_pattern(pattern: str, place: str) -> str:
 
 
 def columns_of(pattern: str) -> list[str]:
-    """The columns that a pattern names."""
+    """The names of the columns in a path pattern."""
     return [name for name in _PLACE.findall(pattern) if name]
 
 
@@ -46,14 +46,14 @@ def columns_of_paths(pattern: str, paths: Sequence[str]) -> list[dict[str, str]]
 
 
 def fitting_paths(pattern: str, paths: Iterable[str]) -> list[str]:
-    """The paths that fit a pattern."""
+    """The paths that match a pattern."""
     every = list(paths)
     return [path for path, columns in zip(every, _columns(pattern, every), strict=True) if columns is not None]
 
 
 def _columns(pattern: str, paths: Sequence[str]) -> list[dict[str, str] | None]:
-    """The columns of each path, None for one that does not fit; the endings of compressed files need not be in the
-    pattern.
+    """The columns that a pattern reads from each path, None where the path does not match. Endings of compression may
+    be missing from the pattern.
     """
     parts, at = [], 0
     for place in _PLACE.finditer(pattern):
@@ -70,14 +70,14 @@ def _columns(pattern: str, paths: Sequence[str]) -> list[dict[str, str] | None]:
 
 
 def _unpacked(path: str) -> str:
-    """A path without the endings of compressions."""
+    """The path without endings of compression such as `.gz`."""
     for ending in UNPACKERS:
         path = path.removesuffix(ending)
     return path
 
 
 def relative(paths: Sequence[str]) -> list[str]:
-    """Paths below the folder that all of them share."""
+    """The paths relative to the deepest folder that all of them share."""
     folders = [PurePosixPath(path).parts[:-1] for path in paths]
     shared = 0
     while all(len(parts) > shared and parts[shared] == folders[0][shared] for parts in folders):

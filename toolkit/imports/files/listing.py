@@ -47,7 +47,8 @@ _NO_NAMES = ("", "/", ".", "..")
 
 @dataclass(frozen=True)
 class ListedFile:
-    """`path`: relative to what was named, without the ending of a compression. `local`: a file that is not packed.
+    """One file of an import. `path`: relative to the source named, without an ending of compression; `local`: an
+    unpacked local file.
 
     `place`: the whole path, from the outermost archive to the file; `address` is what a user would write. `beside`: the
     folder that the file lies in, or the outermost archive. `named`: by itself, and not found in a folder or an archive.
@@ -72,12 +73,12 @@ class ListedFile:
 
     @property
     def folder(self) -> str:
-        """The name of its folder, else of its archive."""
+        """The name of the folder that the file is in, else of its archive."""
         return PurePosixPath(self.place).parent.name.removesuffix(_ARCHIVE)
 
     @contextmanager
     def seekable(self) -> Iterator[BinaryIO]:
-        """The unpacked bytes in a file that can be sought in."""
+        """The unpacked bytes as a file in which one can seek."""
         if self.local is not None:
             with self.local.open("rb") as file:
                 yield file
@@ -93,7 +94,7 @@ class ListedFile:
 
 
 def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[ListedFile]:
-    """The files of the sources, sorted. Of folders and archives only those for whose path `takes` is true.
+    """Lists the files of the sources, sorted. In folders and archives it takes those for whose path `takes` is true.
 
     ThinkbackError where a source can't be opened, or has none of them.
     """
@@ -105,7 +106,7 @@ def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[Lis
 
 
 def with_companions(files: Sequence[ListedFile], names: Sequence[str]) -> list[ListedFile]:
-    """The files, and further files of the given names in the same folders, compressed or not."""
+    """The files, and the files with the given names in the same folders, compressed or not."""
     others, given = dict[str, ListedFile](), {file.path for file in files}
     for file in files if names else ():
         for name in names:
@@ -127,7 +128,7 @@ def _if_there(address: str) -> ListedFile | None:
 
 @dataclass(frozen=True)
 class _Source:
-    """A source: one file, or the visible files and folders below `root`."""
+    """A place to list files in: a single file, or the visible files and folders below `root`."""
 
     text: str
     system: Any
@@ -140,14 +141,14 @@ class _Source:
         return [name for name in self.system.find(folder) if not hidden(name.removeprefix(self.root))]
 
     def address(self, name: str) -> str:
-        """The address of a file or folder as a user would write it."""
+        """The address of one of its files or folders, as a user would write it."""
         _, chained, inside = self.text.partition("::")  # a place inside another file: zip://*.jsonl::runs.zip
         return f"{self.system.unstrip_protocol(name)}{chained}{inside}" if "://" in self.text else name
 
 
 @contextmanager
 def _looking(source: str) -> Iterator[_Source]:
-    """The source of an address: a file, a folder, or the matches of a glob. ThinkbackError where none opens."""
+    """Opens the source at an address: a file, a folder, or the matches of a glob. ThinkbackError where none opens."""
     import fsspec
 
     try:
@@ -184,7 +185,7 @@ def _of_source(source: str, takes: Callable[[str], bool]) -> list[ListedFile]:
 
 
 def _of_file(file: ListedFile, takes: Callable[[str], bool], named: bool) -> list[ListedFile]:
-    """The file itself where `takes` is true or it was named; of an archive, the members for which `takes` is true."""
+    """The file itself, if `takes` accepts it or it was named; of an archive, the members that `takes` accepts."""
     if _OTHER_ARCHIVE.search(file.place) and (named or takes(file.path)):
         raise FormatError(f"`{file.address}`: the only archives read are `.zip`: unpack it, and name the folder")
     if file.ending != _ARCHIVE:
@@ -199,7 +200,7 @@ def _of_file(file: ListedFile, takes: Callable[[str], bool], named: bool) -> lis
 
 
 def _member(archive: ListedFile, name: str, allowance: Allowance) -> ListedFile:
-    """A file of an archive, all of whose files have one allowance."""
+    """One file of an archive. All files of an archive share one allowance."""
     inner, packing = PurePosixPath(_plain(name)), _packing(name)
 
     @contextmanager
@@ -237,7 +238,7 @@ def _opened(relative: str, address: str, local: Path | None, size: Callable[[], 
 
 @contextmanager
 def _packed(address: str) -> Iterator[io.BufferedReader]:
-    """The bytes at an address, as they lie there. ThinkbackError where they can't be read."""
+    """A stream of the stored bytes at an address. ThinkbackError where they can't be read."""
     import fsspec
 
     with ExitStack() as opened:
@@ -257,7 +258,7 @@ def _packed(address: str) -> Iterator[io.BufferedReader]:
 
 
 def _place_of(address: str) -> str:
-    """The path that an address leads along: in `zip://a/b.jsonl::runs.zip` it is `runs.zip/a/b.jsonl`."""
+    """The path that an address leads to, outermost first: of `zip://a/b.jsonl::runs.zip` it is `runs.zip/a/b.jsonl`."""
     if "://" not in address:
         return address
     links = [link.partition("://")[2] or link for link in address.split("::")]
@@ -265,9 +266,7 @@ def _place_of(address: str) -> str:
 
 
 def _with_names(files: Sequence[ListedFile]) -> list[ListedFile]:
-    """The files with distinct paths: where two sources have files of equal paths, all paths start at the folder that
-    the sources share.
-    """
+    """Makes paths distinct: where two sources have equal ones, all paths start at the folder that the sources share."""
     if len({file.path for file in files}) == len(files):
         return list(files)
     parts = [[part for part in file.place.split("/") if part not in _NO_NAMES] for file in files]
@@ -290,15 +289,15 @@ def _packing(path: str) -> str:
 
 
 def _plain(path: str) -> str:
-    """A path without the ending of a compression."""
+    """The path without an ending of compression."""
     packing = _packing(path)
     return path[: len(path) - len(packing)]
 
 
 @dataclass(frozen=True)
 class _Addresses:
-    """The addresses of files, each once. `folder`: where companions of the files are looked up. `left_out`: files that
-    do not fit the pattern.
+    """The addresses of tables, each once. `folder`: where companions of the files are looked up; `left_out`: the number
+    of files that do not match the pattern.
     """
 
     files: tuple[str, ...]
@@ -307,9 +306,9 @@ class _Addresses:
 
 
 def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str | None = None) -> _Addresses:
-    """The addresses that names, globs and folders give. ThinkbackError where there are none. Of a folder, files count
-    whose relative path fits the `pattern`, or where none does, whose whole path does. `beside` is a file of the folder
-    that is left out.
+    """The addresses of tables that names, globs and folders give. ThinkbackError where there are none. In a folder,
+    files count whose relative path matches `pattern`, or if none does, whose whole path does. The file `beside` is left
+    out.
     """
     each = [_find(str(source), pattern, beside) for source in sources]
     if not each:
@@ -319,7 +318,7 @@ def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str 
 
 
 def _find(source: str, pattern: str | None, beside: str | None) -> _Addresses:
-    """The tables of a file name, glob or folder, sorted."""
+    """The sorted tables of a single file name, glob or folder."""
     with _looking(source) as there:
         parts = [] if there.files else [_of_folder(there, folder, pattern, beside) for folder in there.folders]
         chosen = sorted(there.files) or sorted(name for names, _ in parts for name in names)
@@ -334,7 +333,7 @@ def _find(source: str, pattern: str | None, beside: str | None) -> _Addresses:
 
 
 def _of_folder(there: _Source, folder: str, pattern: str | None, beside: str | None) -> tuple[list[str], int]:
-    """The tables of a folder, and the number of its other tables. ThinkbackError where it has no table."""
+    """The tables of a folder, and the number of tables that were left out. ThinkbackError where it has no table."""
     source = there.text if folder == there.root else folder
     places = {name: name.removeprefix(folder).lstrip("/") for name in there.below(folder)}
     known = {name: place for name, place in places.items() if format_of(name) is not None}
@@ -353,30 +352,30 @@ def _of_folder(there: _Source, folder: str, pattern: str | None, beside: str | N
 
 
 def _fixed_part(pattern: str) -> str:
-    """The folder that a glob begins with, before its first wildcard; empty for a path without wildcards."""
+    """The folder that a glob starts with, before its first wildcard; empty for a path without wildcards."""
     signs = [place for place in map(pattern.find, "*?[") if place >= 0]
     return pattern[: min(signs)].rpartition("/")[0] + "/" if signs else ""
 
 
 def hidden(path: str) -> bool:
-    """Whether a path of a folder or an archive is a hidden file of some program: `.cache/x`, `__MACOSX/x`."""
+    """Whether a path leads to a program's hidden file, such as `.cache/x` or `__MACOSX/x`."""
     return any((part.startswith(".") and part not in (".", "..")) or part == "__MACOSX" for part in path.split("/"))
 
 
 def plain_path(address: str) -> PurePosixPath:
-    """The path of a file, without the address of an archive that it lies in."""
+    """The path of a file, without the address of the archive that it lies in."""
     return PurePosixPath(address.partition("::")[0])
 
 
 def format_of(address: str) -> str | None:
-    """The ending that tells the format, without that of a compression; None for another."""
+    """The ending that tells a table's format, below one of compression; None for another ending."""
     name = plain_path(address)
     ending = PurePosixPath(name.stem).suffix if name.suffix.lower() in UNPACKERS else name.suffix
     return ending.lower() if ending.lower() in TABLES else None
 
 
 def chunks(address: str, size: int) -> Iterator[bytes]:
-    """The unpacked bytes of a file in chunks of about `size`; all at once for -1."""
+    """Yields a file's unpacked bytes in chunks of about `size`, or all at once for -1."""
     import fsspec
 
     unpack = UNPACKERS.get(_packing(str(plain_path(address))), nullcontext)
@@ -396,7 +395,7 @@ def local_path(address: str) -> Path | None:
 
 
 def likely_bytes(addresses: Collection[str]) -> int:
-    """The approximate unpacked size of files in bytes, where the file system tells their sizes."""
+    """The approximate total size of files in bytes once unpacked, where the file system tells their sizes."""
     import fsspec
 
     total = 0

@@ -18,7 +18,7 @@ EXACT = 2**53  # up to here every integer is a float
 
 
 def parse(text: str) -> Any:
-    """JSON whose numbers with a point or exponent are `LiteralFloat`. ValueError where it is not JSON, or too deep."""
+    """Parses JSON; numbers with a point or exponent become `LiteralFloat`. ValueError: no JSON, or too deep."""
     try:
         return json.loads(text, parse_float=LiteralFloat)
     except RecursionError:
@@ -26,7 +26,7 @@ def parse(text: str) -> Any:
 
 
 def dump(value: Any) -> str:
-    """A value as JSON with its numbers as they were written; a text is returned unchanged."""
+    """The value as JSON, with its numbers as they were written. A text is returned unchanged."""
     return value if isinstance(value, str) else _dump(value)
 
 
@@ -41,8 +41,8 @@ def _dump(value: Any) -> str:
 
 
 def column(name: str, values: Sequence[Any]) -> tuple[pl.Series, pl.DataType]:
-    """Parsed JSON values as a column, and the type for computing. The column has that type; where it contains floats,
-    it has text in place of numbers.
+    """Makes a column of parsed JSON values, and gives the type to compute with. The column has that type, but text in
+    place of numbers if it contains floats.
     """
     kind = _kind(values)
     dtype = with_strings(kind) if holds(kind, pl.Float64) else kind
@@ -50,7 +50,7 @@ def column(name: str, values: Sequence[Any]) -> tuple[pl.Series, pl.DataType]:
 
 
 def _kind(values: Iterable[Any]) -> pl.DataType:
-    """The type that holds parsed JSON values without loss.
+    """The polars type that holds parsed JSON values without loss.
 
     Mixed kinds (a number here, a list there) are text, and so are numbers that would lose digits.
     """
@@ -82,7 +82,7 @@ def _like(value: Any, dtype: pl.DataType) -> Any:
 
 
 def with_strings(dtype: pl.DataType) -> pl.DataType:
-    """The type with text in place of numbers, inside lists and objects too."""
+    """The polars type with text in place of numbers, inside lists and objects too."""
     if isinstance(dtype, pl.List | pl.Array):
         return pl.List(with_strings(known(dtype.inner)))
     if isinstance(dtype, pl.Struct):
@@ -91,7 +91,7 @@ def with_strings(dtype: pl.DataType) -> pl.DataType:
 
 
 def holds(dtype: pl.DataType, *kinds: type[pl.DataType]) -> bool:
-    """Whether a type is one of `kinds`, or has one inside."""
+    """Whether a polars type is one of `kinds`, or has one inside."""
     if isinstance(dtype, pl.List | pl.Array):
         return holds(known(dtype.inner), *kinds)
     if isinstance(dtype, pl.Struct):
@@ -100,12 +100,12 @@ def holds(dtype: pl.DataType, *kinds: type[pl.DataType]) -> bool:
 
 
 def known(dtype: Any) -> pl.DataType:
-    """A polars type as an instance, also where polars gives its class."""
+    """The polars type as an instance, also where polars gives its class."""
     return dtype() if isinstance(dtype, type) else dtype
 
 
 def lists(texts: pl.Series) -> tuple[pl.Series, pl.DataType]:
-    """JSON text of lists (`'["a", "b"]'`, as CSV holds them) as a `column` of lists, null where a text is none."""
+    """Parses JSON texts of lists (`'["a", "b"]'`, as CSV has them) into a `column` of lists; null for other texts."""
 
     def read(text: str | None) -> list[Any] | None:
         try:

@@ -37,12 +37,12 @@ Step = str | int | None
 
 
 class PathError(ValueError):
-    """A path that no row has. Its line continues "`key = value`"."""
+    """No row has the path that a mapping names. The line continues "`key = value`"."""
 
 
 @dataclass(frozen=True)
 class _NestedPath:
-    """`steps` from `column`: names of fields, places in lists, and `EACH`."""
+    """A path into nested data. `steps` lead on from `column`: names of fields, places in lists, and `EACH`."""
 
     text: str
     column: str
@@ -52,7 +52,7 @@ class _NestedPath:
 
 @dataclass(frozen=True)
 class _PathUse:
-    """A path in an expression. `call` is the function around it, such as `min(`, which may reduce a list."""
+    """One use of a path in an expression. `call` is the function around it, such as `min(`, which may reduce a list."""
 
     path: _NestedPath
     call: str = ""
@@ -61,18 +61,18 @@ class _PathUse:
 
 @dataclass(frozen=True)
 class Expression:
-    """A value of a mapping as SQL, with a column name in place of each path."""
+    """A mapping's value as SQL, with a column name in place of each path."""
 
     parts: tuple[str | _PathUse, ...]
     places: Mapping[str, _PathUse] = field(default_factory=dict)
 
     @property
     def sql(self) -> str:
-        """The SQL without reductions."""
+        """The SQL, with no list reduced beforehand."""
         return self.with_reduced(())
 
     def with_reduced(self, places: Collection[str]) -> str:
-        """The SQL in which the values at `places` are already reduced, without the functions around them."""
+        """The SQL for rows in which the lists at `places` are reduced already, so without the functions around them."""
         names = iter(self.places)
         texts = []
         for part in self.parts:
@@ -85,29 +85,27 @@ class Expression:
         return "".join(texts)
 
     def readable(self, message: str) -> str:
-        """A message of polars with the user's paths in place of the column names."""
+        """A message of polars, with the user's paths in place of the column names that stand for them."""
         for name, use in self.places.items():
             message = message.replace(name, use.path.text)
         return message
 
     def untouched(self, passed: Set[str]) -> set[str]:
-        """The columns that the expression only passes on: every use is among the names `passed`, and no list is
-        reduced.
-        """
+        """The columns that the expression only passes on: all their uses are in `passed`, and no list is reduced."""
         touched = {use.path.column for name, use in self.places.items() if use.call or name not in passed}
         return set(self.columns(sorted(passed))) - touched
 
     def roots(self) -> list[str]:
-        """The columns that the expression reads. A polars error where it is not an expression."""
+        """The columns that the expression reads. polars raises an error where it is not an expression."""
         return self.columns(pl.sql_expr(self.with_reduced(self.places)).meta.root_names())
 
     def columns(self, names: list[str]) -> list[str]:
-        """The source columns of names in the SQL."""
+        """The source columns that names in the SQL stand for."""
         return list(dict.fromkeys(self.places[name].path.column if name in self.places else name for name in names))
 
 
 def expression(value: str) -> Expression:
-    """Find the paths in a value of a mapping."""
+    """Parses a value of a mapping and finds the paths in it."""
     parts: list[str | _PathUse] = []
     at = 0
     for token in _TOKEN.finditer(value):
@@ -122,12 +120,12 @@ def expression(value: str) -> Expression:
 
 
 def is_path(text: str) -> bool:
-    """Whether a text is one path and nothing else."""
+    """Whether a text is a single path and nothing else."""
     return _ALONE.fullmatch(text) is not None
 
 
 def fields_of(value: object, column: str) -> list[str]:
-    """The fields of a column that a value of a mapping reads."""
+    """The fields of an object column that a mapping's value reads."""
     uses = expression(value).places.values() if isinstance(value, str) else ()
     firsts = [use.path.steps[0] for use in uses if use.path.column == column and use.path.steps]
     return [step for step in firsts if isinstance(step, str)]
@@ -152,7 +150,7 @@ def _step(text: str) -> Step:
 
 
 def follow(frame: pl.DataFrame, path: _NestedPath) -> pl.Series:
-    """The values at the end of a path, one per row. PathError where no row can have any."""
+    """The value at the end of a path in each row. PathError where no row can have one."""
     if path.column not in frame.columns:
         if not path.optional:
             raise PathError(f"needs the column `{path.column}`, which the source lacks")
@@ -161,7 +159,7 @@ def follow(frame: pl.DataFrame, path: _NestedPath) -> pl.Series:
 
 
 def _followed(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> pl.Series:
-    """The values at the end of the last steps of a path."""
+    """The values that the remaining `steps` of a path lead to."""
     for number, step in enumerate(steps):
         if values.dtype == pl.Null:
             break
@@ -177,13 +175,13 @@ def _followed(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> 
 
 
 def _each(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> pl.Series:
-    """What is at the end of the last steps of a path in each element of lists, as lists."""
+    """For each list, a list of what the remaining steps of a path lead to in its elements."""
     kind = _followed(values.explode(empty_as_null=True), path, steps).dtype
     return values.map_elements(lambda it: _followed(it, path, steps), return_dtype=pl.List(kind))
 
 
 def _into(values: pl.Series, step: Step) -> pl.Series | None:
-    """The values after one step of a path; None where the type has no such part."""
+    """The values one step further along a path; None where the type has no such part."""
     if isinstance(values.dtype, pl.Struct) and isinstance(step, str):
         return values.struct.field(step) if step in values.struct.fields else None
     if isinstance(values.dtype, pl.List) and isinstance(step, int):
@@ -210,7 +208,7 @@ def _missed(values: pl.Series, step: Step, path: _NestedPath) -> str:
 
 
 def _in_texts(texts: pl.Series, steps: tuple[Step, ...]) -> pl.Series:
-    """The values at `steps` in JSON texts, as text; null where a text is not JSON."""
+    """The values that `steps` lead to inside JSON texts, as text; null where a text is not JSON."""
     if EACH in steps:
         raise PathError("takes all elements (`[*]`) of texts that are JSON, which is not known: take one of them")
     return pl.Series([None if text is None else _in_text(text, steps) for text in texts.to_list()], dtype=pl.String)
@@ -227,7 +225,7 @@ def _in_text(text: str, steps: tuple[Step, ...]) -> str | None:
 
 
 def element(value: Any, step: Step) -> Any:
-    """One step into a parsed JSON value; None where it has no such part."""
+    """The part of a parsed JSON value that one step leads to; None where it has no such part."""
     if isinstance(value, dict):
         return value.get(step)
     if isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value):
@@ -236,7 +234,7 @@ def element(value: Any, step: Step) -> Any:
 
 
 def walk(value: Any, text: str) -> Any:
-    """The value at the end of a path into a parsed JSON object; None where there is none."""
+    """The value at the end of the path `text` in a parsed JSON object; None where there is none."""
     path = _path(text)
     for step in (path.column, *path.steps):
         value = element(value, step)
@@ -258,9 +256,7 @@ _LISTED: Mapping[str, Callable[[pl.Expr], pl.Expr]] = {
 
 
 def reduced(values: pl.Series, call: str) -> pl.Series | None:
-    """The minimum, sum or other reduction of each list; None for values that are not lists, where SQL's function
-    applies.
-    """
+    """Reduces each list by `call`, such as its minimum or sum. None for values that are no lists, which SQL handles."""
     if isinstance(values.dtype, pl.Array):
         values = values.arr.to_list()
     if values.dtype == pl.Null:  # what a path that may be missing finds

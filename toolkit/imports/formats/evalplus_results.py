@@ -22,7 +22,7 @@ _OF_TASKS = re.compile(r"((human[-_]?eval|mbpp|evalperf)([-_]?(plus|\+))?|sample
 
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
-    """The rows of each file."""
+    """Yields the rows of each of evalplus' files."""
     models = [_model(file) for file in files]
     tasks = [set(_results(file)) for file in files]
     named = [(model, held, file.path) for model, held, file in zip(models, tasks, files, strict=True)]
@@ -38,7 +38,7 @@ def _model(file: ListedFile) -> str:
 
 
 def _results(file: ListedFile) -> dict[str, list[Row]]:
-    """The entries of each task."""
+    """The list of entries of each task."""
     content = parsed_object(file, file.read())
     if not isinstance(content.get("eval"), dict):
         raise FormatError(f"`{file.address}` has no object `eval` of tasks: name a file of results that evalplus wrote")

@@ -19,7 +19,7 @@ _TOGETHER = 256
 
 
 def table_rows(file: ListedFile) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file, of JSON lines or of a JSON list. ThinkbackError for any other file."""
+    """Yields the rows of a Parquet file, of JSON lines or of a JSON list. ThinkbackError for any other file."""
     if file.ending in (".parquet", ".pq"):
         yield from _parquet(file)
     else:
@@ -39,7 +39,7 @@ def _parquet(file: ListedFile) -> Iterator[dict[str, Any]]:
 
 
 def json_objects(file: ListedFile) -> Iterator[dict[str, Any]]:
-    """The objects of a file of JSON lines, or of a JSON list; blank lines are passed over."""
+    """Yields the objects of a file of JSON lines, or of a JSON list. Blank lines are skipped."""
     with file.open() as stream:
         for number, line in enumerate(stream, 1):
             if not line.strip():
@@ -61,7 +61,7 @@ def _objects(file: ListedFile, value: Any) -> Iterator[dict[str, Any]]:
 
 
 def parsed(file: ListedFile, content: bytes, place: str = "") -> Any:
-    """The value of a JSON text. ThinkbackError where it is not JSON."""
+    """Parses a JSON text. ThinkbackError where it is not JSON."""
     try:
         return json.loads(content.decode("utf-8-sig"))
     except RecursionError:
@@ -71,7 +71,7 @@ def parsed(file: ListedFile, content: bytes, place: str = "") -> Any:
 
 
 def parsed_object(file: ListedFile, content: bytes, place: str = "") -> dict[str, Any]:
-    """The object of a JSON text. ThinkbackError where it is not an object."""
+    """Parses a JSON text whose value is an object. ThinkbackError where it is not."""
     value = parsed(file, content, place)
     if not isinstance(value, dict):
         raise FormatError(f"`{file.address}`{place}: not an object")
@@ -79,7 +79,7 @@ def parsed_object(file: ListedFile, content: bytes, place: str = "") -> dict[str
 
 
 def dig(value: Any, *steps: str | int) -> Any:
-    """The value at the end of a way of keys and list places; None where there is none."""
+    """The value that a series of keys and list places leads to; None where there is none."""
     for step in steps:
         if isinstance(value, Mapping):
             value = value.get(step)
@@ -91,25 +91,25 @@ def dig(value: Any, *steps: str | int) -> Any:
 
 
 def objects(value: Any, *steps: str | int) -> list[dict[str, Any]]:
-    """The objects of the list at the end of a way of keys; empty where it is not a list."""
+    """The objects in the list that keys lead to; empty where they lead to no list."""
     inner = dig(value, *steps)
     return [item for item in inner if isinstance(item, dict)] if isinstance(inner, list) else []
 
 
 def members(value: Any, *steps: str | int) -> dict[str, Any]:
-    """The object at the end of a way of keys; empty where it is not an object."""
+    """The object that keys lead to; empty where they lead to none."""
     inner = dig(value, *steps)
     return inner if isinstance(inner, dict) else {}
 
 
 def items(value: Any, *steps: str | int) -> list[Any]:
-    """The list at the end of a way of keys; empty where it is not a list."""
+    """The list that keys lead to; empty where they lead to none."""
     inner = dig(value, *steps)
     return inner if isinstance(inner, list) else []
 
 
 def text(value: Any) -> str | None:
-    """A value as text: numbers, lists and objects as JSON writes them; a lone surrogate becomes `?`."""
+    """A value as text: numbers, lists and objects as JSON writes them. A lone surrogate becomes `?`."""
     if value is None:
         return None
     line = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -122,18 +122,18 @@ def texts(row: Mapping[str, Any], *names: str) -> dict[str, str | None]:
 
 
 def number(value: Any) -> float | None:
-    """The value as a number; None for NaN (nothing was measured), for infinities and for other types."""
+    """The value as a finite number; None for NaN (nothing was measured), infinities and other types."""
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     return value if plain and -_LARGEST <= value <= _LARGEST else None
 
 
 def count(value: Any) -> int | None:
-    """The value as a whole number from 0 on; None for others."""
+    """The value as a whole number that is not negative; None for others."""
     whole = number(value)
     return int(whole) if whole is not None and whole >= 0 and whole == int(whole) else None
 
 
 def named_part(pattern: re.Pattern[str], file: ListedFile) -> str:
-    """The first group of a pattern that a file's name has; else the name without its ending."""
+    """The part of a file's name that the first group of `pattern` matches; else the name without its ending."""
     match = pattern.fullmatch(file.name)
     return match[1] if match else file.name.rpartition(".")[0]

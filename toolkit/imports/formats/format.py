@@ -33,7 +33,8 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 
 @dataclass(frozen=True)
 class FileHead:
-    """`keys`: of the first object, or a table's columns; empty where there are none. `members`: of an archive.
+    """What the beginning of a file shows. `keys`: of the first object or the table's columns; `members`: an archive's
+    files.
 
     `fault`: why the file can't be read.
     """
@@ -48,7 +49,7 @@ class FileHead:
 
 
 def _keys(value: Any, place: str) -> tuple[frozenset[str], ...]:
-    """Lists of keys. A file has the format when it has all keys of one list."""
+    """Reads lists of keys. A file has the format when it has all keys of one list."""
     lists = value if isinstance(value, list) else [value]
     if not all(isinstance(one, list) and all(isinstance(key, str) for key in one) for one in lists):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes lists of keys, such as `[['id', 'samples']]`")
@@ -57,7 +58,7 @@ def _keys(value: Any, place: str) -> tuple[frozenset[str], ...]:
 
 @dataclass(frozen=True)
 class KnownFormat(Checked):
-    """The table `[format]`. A file has the format when it has all keys of one list of `keys`, or one of `members`."""
+    """A tool's format, the table `[format]` of its mapping. Its files have all keys of a list, or one of `members`."""
 
     name: str = setting()
     title: str = setting()
@@ -83,15 +84,15 @@ class KnownFormat(Checked):
     """The mapping file that has this table."""
 
     def takes(self, path: str) -> bool:
-        """Whether the path of a file fits the format."""
+        """Whether a file's path is one that the format may have."""
         return re.search(self.files, path, re.IGNORECASE) is not None
 
     def recognises(self, head: FileHead) -> bool:
-        """Whether the beginning of a file fits the format."""
+        """Whether the beginning of a file shows this format."""
         return not head.members.isdisjoint(self.members) or any(map(head.keys.issuperset, self.keys))
 
     def prepared(self, files: Sequence[ListedFile], options: Mapping[str, str]) -> Iterator[PreparedRows]:
-        """The rows of files, converted by the format's module with the format's own settings."""
+        """Yields the rows of files as the format's own module converts them, with the format's own settings."""
         rows: Iterator[PreparedRows] = import_module(f"{__package__}.{self.prepare}").prepare(files, **options)
         return rows
 
@@ -108,7 +109,7 @@ FORMATS: dict[str, KnownFormat] = {path.stem: _read_format(path) for path in sor
 
 
 def head_of(file: ListedFile) -> FileHead:
-    """The head of a file; one that cannot be read has no keys and a `fault`."""
+    """Reads the head of a file. One that cannot be read gets no keys, and the reason as `fault`."""
     try:
         if file.ending in (".parquet", ".pq"):
             with file.seekable() as opened:
@@ -126,8 +127,8 @@ def head_of(file: ListedFile) -> FileHead:
 
 
 def _first_keys(text: str) -> frozenset[str]:
-    """The keys of the JSON object, or of the list's first object, that a text begins with; those before the cut of a
-    cut-off text.
+    """The keys of the JSON object, or of a list's first object, at the beginning of a text. Of a text that was cut off,
+    those before the cut.
     """
     keys: list[str] = []
     open_: list[str] = []

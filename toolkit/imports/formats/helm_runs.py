@@ -29,7 +29,7 @@ Stats = Mapping[tuple[str, int, str], Mapping[str, float]]
 
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
-    """The rows of each run, with the statistics in the same folder."""
+    """Yields the rows of each HELM run, with the statistics from the same folder."""
     by_path = {file.path: file for file in files}
     states = [file for file in files if file.name == STATE]
     if not states:
@@ -50,14 +50,14 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
 
 
 def _answered(row: Row) -> Row:
-    """A row with an answer: the completion's text where HELM judged it and it has no marked answer."""
+    """The row with an answer: the completion's text, where HELM judged it and it has no marked answer."""
     if row["answer"] is not None or row["correct"] is None:
         return row
     return {**row, "answer": (row["text"] or "").strip() or None}
 
 
 def _dataset(file: ListedFile, spec: ListedFile | None) -> str:
-    """The run's name without the model: `mmlu:subject=anatomy`."""
+    """The data set of a run: the run's name without the model, such as `mmlu:subject=anatomy`."""
     name = text(dig(parsed_object(spec, spec.read()), "name")) if spec is not None else None
     scenario, _, arguments = (name or file.folder or "helm").partition(":")
     settings = [part for part in arguments.split(",") if part and not part.startswith("model=")]
@@ -65,7 +65,7 @@ def _dataset(file: ListedFile, spec: ListedFile | None) -> str:
 
 
 def _stats(file: ListedFile | None) -> Stats:
-    """Means of the metrics of each instance, trial and perturbation."""
+    """The mean of each metric, by instance, trial and perturbation."""
     if file is None:
         return {}
     stats: dict[tuple[str, int, str], dict[str, float]] = {}
@@ -127,7 +127,7 @@ def _completions(request: Mapping[str, Any], about: Row, stats: Stats, verdict: 
 
 
 def _gold(request: Mapping[str, Any]) -> str | None:
-    """The reference that is tagged correct; its letter, where the choices were shown with letters."""
+    """The reference that is tagged correct, or its letter where the choices were shown with letters."""
     right = [item for item in objects(request, "instance", "references") if "correct" in items(item, "tags")]
     answer = text(dig(right, 0, "output", "text"))
     letters = request.get("output_mapping")

@@ -44,7 +44,7 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class Detected:
-    """A detected format: `files` have it, and `others` do not."""
+    """The format that was detected: `files` have it, `others` do not."""
 
     format: KnownFormat
     files: tuple[ListedFile, ...]
@@ -65,7 +65,7 @@ def import_format(
     rejudge: bool = False,
     settings: Sequence[str] = (),
 ) -> ImportReport:
-    """Read the files of the format `name`, or of the one that they are detected to be (`auto`), into log `out`.
+    """Imports files of the format `name` (`auto`: the one that their beginnings show) into log `out`.
 
     `sources` are files, folders, globs, archives or fsspec addresses. `settings` replace the shipped mapping's, or are
     the format's own. ThinkbackError, and nothing is written, where a file is not of the format, or can't be read.
@@ -94,7 +94,7 @@ def import_format(
 
 @contextmanager
 def _naming_another(sources: Sequence[str], form: KnownFormat) -> Iterator[None]:
-    """Add to errors raised within the format that the sources seem to have, where it is another one."""
+    """Adds to errors raised inside the block the format that the sources seem to have, if that is another one."""
     try:
         yield
     except ThinkbackError as error:
@@ -108,9 +108,9 @@ def _naming_another(sources: Sequence[str], form: KnownFormat) -> Iterator[None]
 def _of_format(
     form: KnownFormat, files: Sequence[ListedFile], settings: Sequence[str], notes: list[FileNote]
 ) -> list[ListedFile]:
-    """The files of the format: without joined ones and, where files have arbitrary names, without those that it does
-    not recognise. A file that cannot be read stays, as do all files where none is recognised: the import then says what
-    is wrong with them.
+    """The files to import: without files that are joined to others and, where names are arbitrary, without those that
+    the format does not recognise. Unreadable files stay, and so do all files where none is recognised: the import then
+    says what is wrong with them.
     """
     join = read_mapping(form.mapping, settings).join
     rest = [file for file in files if file.named or join is None or file.address != f"{file.beside}/{join.file}"]
@@ -129,9 +129,7 @@ def _may_be(form: KnownFormat, head: FileHead) -> bool:
 
 
 def detect_format(sources: Sequence[str]) -> Detected:
-    """The format of the sources, by the beginnings of their files. ThinkbackError where no file has a known format, or
-    files have several.
-    """
+    """Detects the format by the beginnings of files. ThinkbackError where none is known, or the files have several."""
     files = find_files(sources, lambda path: path.lower().endswith(ENDINGS))
     by_format: dict[str, list[ListedFile]] = {}
     heads = [head_of(file) for file in files]
@@ -161,9 +159,7 @@ def detect_format(sources: Sequence[str]) -> Detected:
 def _addresses(
     form: KnownFormat, files: Sequence[ListedFile], options: Mapping[str, str], notes: list[FileNote]
 ) -> Iterator[tuple[list[str], PreparedSources]]:
-    """The addresses that the format's mapping reads: the files themselves, unpacked copies, or files of
-    converted rows.
-    """
+    """The addresses that the format's mapping reads: original files, unpacked copies, or files of converted rows."""
     folder = Path(scratch_folder())
     try:
         pools: dict[str, Any] = {}
@@ -188,7 +184,7 @@ def _addresses(
 def _prepared(
     parts: Iterator[PreparedRows], folder: Path, notes: list[FileNote], pools: dict[str, Any]
 ) -> Iterator[tuple[ListedFile, str]]:
-    """Files of converted rows, each at the relative path of its original."""
+    """Yields files of converted rows, each at its original's relative path."""
     for part in parts:
         place = _place(folder, part.file, ".jsonl")
         if _write(part, place):
@@ -198,7 +194,7 @@ def _prepared(
 
 
 def _write(part: PreparedRows, place: Path) -> int:
-    """Write rows as JSON lines with the name of their original file. Returns the number of rows."""
+    """Writes rows as JSON lines with the name of their original file; returns the number of rows."""
     written = 0
     with place.open("w", encoding="utf-8", errors="surrogatepass") as out:
         for row in part.rows:
@@ -219,9 +215,7 @@ def _plain(files: Sequence[ListedFile], folder: Path) -> Iterator[tuple[ListedFi
 
 
 def _place(folder: Path, file: ListedFile, ending: str) -> Path:
-    """The path of a copy in `folder`, below the folders of the original; no name in an archive can lead out of
-    `folder`.
-    """
+    """The path of a file's copy in `folder`, below its folders. No name in an archive can lead out of `folder`."""
     parts = [part[:_LONGEST] for part in file.place.replace("\x00", "").split("/")]
     names = [part for part in parts if part not in ("", ".", "..")]
     name = names[-1].removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz").removesuffix(".zst")
@@ -233,8 +227,8 @@ def _place(folder: Path, file: ListedFile, ending: str) -> Path:
 
 
 def _runs(files: Sequence[ListedFile], depth: int) -> list[str]:
-    """The run of each file: its folders below the shared one, empty where all files share one. `depth`: the number of
-    names at the end of a path that say the content and not the run.
+    """The run of each file: its folders below the shared one; empty where all share one. `depth`: how many names at a
+    path's end tell the content, not the run.
     """
     folders = ["/".join(file.place.split("/")[:-depth]) for file in files]
     if len(set(folders)) == 1:
@@ -243,7 +237,7 @@ def _runs(files: Sequence[ListedFile], depth: int) -> list[str]:
 
 
 def _repeats(log: Path, mapping: ImportMapping) -> list[str]:
-    """A note where several examples have one question, with the settings that join them."""
+    """A note where several examples have the same question, with the settings that join them."""
     opened = open_log(log)
     questions = collect(opened.scan("examples", ["question"]).select(pl.col("question").hash()), opened).to_series()
     again = questions.len() - questions.n_unique()

@@ -32,7 +32,7 @@ _ATTACHED = "attachment://"
 
 @dataclass(frozen=True)
 class _EvalRun:
-    """The header of a log."""
+    """The task, data set and model in a log's header."""
 
     task: str
     dataset: str
@@ -41,8 +41,8 @@ class _EvalRun:
 
 @dataclass
 class _Seen:
-    """The values of the scorers of an import, by task and name. `wanted`: the chosen scorer; empty for the first of
-    each sample. `names`: all scorers.
+    """The scorers' values in an import, by task and name. `wanted`: the chosen scorer, or empty for each sample's
+    first; `names`: all scorers.
     """
 
     wanted: str = ""
@@ -51,12 +51,12 @@ class _Seen:
     answered: set[str] = field(default_factory=set)
 
     def scorer(self, sample: Mapping[str, Any]) -> str | None:
-        """The name of the scorer that judges a sample; None where the sample lacks it."""
+        """The name of the scorer whose verdict counts for a sample; None where the sample lacks it."""
         names = members(sample, "scores")
         return next((name for name in names if self.wanted in ("", name)), None)
 
     def answer(self, sample: Mapping[str, Any]) -> str | None:
-        """The answer that this scorer read."""
+        """The answer that the sample's scorer read."""
         return text(dig(sample, "scores", self.scorer(sample) or "", "answer"))
 
     def verdicts(self, task: str, scorer: str | None) -> bool:
@@ -77,7 +77,7 @@ class _Seen:
 
 
 def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRows]:
-    """The rows of each log; two runs of one task by one model are pools of their own.
+    """Yields the rows of each Inspect log. Two runs of one task by one model become separate pools.
 
     The option `scorer`: whose answers, verdicts and credit are taken. ThinkbackError where no sample has it.
     """
@@ -127,7 +127,7 @@ def _run(file: ListedFile) -> _EvalRun:
 
 
 def _header(file: ListedFile, archive: Archive) -> dict[str, Any]:
-    """The header of a log; that of an unfinished one stands in its journal."""
+    """A log's header. An unfinished log has it in its journal."""
     for name in ("header.json", "_journal/start.json"):
         if name in archive.members:
             return parsed_object(file, archive.read(name), f", `{name}`")
@@ -157,7 +157,7 @@ def _rows(file: ListedFile, run: _EvalRun, pool: str, seen: _Seen, notes: list[F
 
 
 def _samples(file: ListedFile) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
-    """The samples of a log with their attachments by name."""
+    """Yields the samples of a log, each with its attachments by name."""
     with file.seekable() as opened:
         if not _is_archive(file):
             for sample in objects(parsed_object(file, opened.read()), "samples"):
@@ -173,7 +173,7 @@ def _samples(file: ListedFile) -> Iterator[tuple[dict[str, Any], Mapping[str, An
 
 
 def _chunks(file: ListedFile, archive: Archive, shell: str) -> dict[str, Any]:
-    """The attachments of a sample in chunks, by their number: each file is named by its first."""
+    """The attachments that a sample stores in chunks, by number. Each file is named by its first number."""
     folder = shell.removesuffix(_SHELL) + "/attachments/"
     attachments: dict[str, Any] = {}
     for name in archive.members:
@@ -212,7 +212,7 @@ def _row(run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[
 
 
 def _value(value: Any) -> float | None:
-    """A score as Inspect's number; None for several values, for NaN and for other texts."""
+    """A score as the number that Inspect gives it; None for several values, NaN and other texts."""
     if isinstance(value, str):
         return _GRADES.get(value, _WORDS.get(value.lower(), _spelt(value)))
     if isinstance(value, bool):
@@ -222,7 +222,7 @@ def _value(value: Any) -> float | None:
 
 
 def _spelt(word: str) -> float | None:
-    """The number that a text spells."""
+    """The number that a text holds; None where it is no number."""
     try:
         return number(float(word))
     except ValueError:
@@ -230,7 +230,7 @@ def _spelt(word: str) -> float | None:
 
 
 def _prompt_tokens(usage: Mapping[str, Any]) -> int | None:
-    """All tokens of the prompt. Some providers count cached tokens among the input, and others beside it."""
+    """The number of all prompt tokens. Some providers count cached tokens among the input, others beside it."""
     given = count(usage.get("input_tokens"))
     if given is None:
         return None
@@ -240,12 +240,12 @@ def _prompt_tokens(usage: Mapping[str, Any]) -> int | None:
 
 
 def _usage(sample: Mapping[str, Any], model: str) -> Mapping[str, Any]:
-    """The tokens of the model that is evaluated; scorers and others have their own entries."""
+    """The token counts of the evaluated model. Scorers and other models have entries of their own."""
     return members(sample, "model_usage", model)
 
 
 def _message(prompt: Any) -> str | None:
-    """The text of an input: the input itself, or the last message of the user."""
+    """The text of a sample's input: the input itself, or the user's last message."""
     if isinstance(prompt, list):
         users = [message for message in prompt if dig(message, "role") == "user"]
         return _content(dig((users or prompt)[-1], "content")) if prompt else None

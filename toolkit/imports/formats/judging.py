@@ -28,7 +28,7 @@ _LONE_LETTER = r"^\W*(?:\\(?:text|textbf|mathrm|mathbf)\s*\{)?\W*[A-Z]\W*$"
 
 
 def with_answers(rows: Iterable[Row]) -> Iterator[Row]:
-    """Rows with their `gold` read; those whose `answer` is UNREAD get one from their `text`, as their gold is.
+    """Yields rows with their `gold` read. Rows whose `answer` is UNREAD get one from their `text`, in gold's way.
 
     Where that is a number: what is marked as the answer, else the last number; else what is marked, else all the text.
     Where it is a letter, all answers beside it are the letters that they name.
@@ -50,8 +50,8 @@ def with_answers(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _name_letters(rows: Sequence[Row]) -> None:
-    """Put gold and answers into the form of a choice where gold is a letter, as in `(A)`. A text without a mark is the
-    letter of its last line, where that names one.
+    """Writes gold and answers as the letters of choices where gold is one, as in `(A)`. A text without a mark counts as
+    the letter that its last line names, if any.
     """
     table = pl.DataFrame(
         [(place, row["gold"], row["answer"]) for place, row in enumerate(rows)],
@@ -70,7 +70,7 @@ def _letters(forms: pl.Series) -> pl.Series:
 
 
 def read_gold(gold: str | None) -> str | None:
-    """The answer in a reference: the boxed part, else the part after `####`, else the whole."""
+    """The answer in a reference text: the boxed part, else what follows `####`, else the whole."""
     if gold is None:
         return None
     answer = boxed(gold) or gold.rpartition("####")[2]
@@ -78,7 +78,7 @@ def read_gold(gold: str | None) -> str | None:
 
 
 def noting_lists(rows: Iterable[Row], task: str, notes: list[FileNote]) -> Iterator[Row]:
-    """The unchanged rows. Adds a note where answers without a verdict are compared with lists of texts."""
+    """Yields the rows unchanged. It adds a note where answers without a verdict are compared with lists of texts."""
     any_list = False
     for row in rows:
         any_list = any_list or (row["correct"] is None and not row["opaque"] and _is_list(row["gold"]))
@@ -89,7 +89,7 @@ def noting_lists(rows: Iterable[Row], task: str, notes: list[FileNote]) -> Itera
 
 
 def _is_list(gold: str | None) -> bool:
-    """Whether a reference is JSON of several texts; `[1, 2]` may be an answer."""
+    """Whether a reference is a JSON list of several texts. `[1, 2]` is not, as it may be an answer."""
     if gold is None or not gold.startswith("["):
         return False
     try:
@@ -111,8 +111,8 @@ _LOWER = re.compile(
 
 
 def verdict_metric(samples: Iterable[Mapping[str, Any]]) -> str | None:
-    """The metric that is a verdict, chosen from each sample's metrics: a known name, else the first. None where no
-    metric is 0 or 1 throughout. Nulls are ignored.
+    """The metric that serves as verdict: a known name, else the first that is 0 or 1 in every sample, nulls ignored.
+    None where there is none.
     """
     seen: dict[str, bool] = {}
     for sample in samples:
@@ -121,15 +121,15 @@ def verdict_metric(samples: Iterable[Mapping[str, Any]]) -> str | None:
 
 
 def note_metrics(seen: dict[str, bool], sample: Mapping[str, Any]) -> None:
-    """Update `seen`: by metric, whether it was 0 or 1 in every sample so far."""
+    """Updates `seen` with a sample: for each metric, whether it was 0 or 1 in every sample so far."""
     for name, value in sample.items():
         if value is not None:
             seen[name] = seen.get(name, True) and verdict(value) is not None
 
 
 def best_metric(verdicts: Mapping[str, bool], higher: Mapping[str, bool] | None = None) -> str | None:
-    """The metric that is a verdict, among those that are 0 or 1 throughout and for which higher is better; None without
-    one. `higher`: whether higher is better, by metric; for others the name decides.
+    """The metric that serves as verdict, among those that are 0 or 1 throughout with 1 the better. None without one.
+    `higher`: whether higher is better, by metric; for others the name decides.
     """
     known = higher or {}
     names = [name for name, whole in verdicts.items() if whole and known.get(name, not _LOWER.search(name))]
@@ -137,13 +137,13 @@ def best_metric(verdicts: Mapping[str, bool], higher: Mapping[str, bool] | None 
 
 
 def verdict(value: Any) -> bool | None:
-    """A metric's value as true or false; None where it is neither 0 nor 1."""
+    """A metric's value as a verdict, true for 1 and false for 0; None for any other."""
     return bool(value) if isinstance(value, bool | int | float) and value in (0, 1) else None
 
 
 @dataclass
 class ScoreValues:
-    """A summary of a scorer's values; `odd` ones are not numbers."""
+    """A running summary of a scorer's values. `odd`: the number of values that are no numbers."""
 
     count: int = 0
     odd: int = 0
@@ -162,5 +162,5 @@ class ScoreValues:
 
     @property
     def within(self) -> bool:
-        """Whether there are values and all lie in 0 to 1."""
+        """Whether there are values and all of them lie from 0 to 1."""
         return self.count > 0 and self.least >= 0 and self.most <= 1

@@ -22,7 +22,7 @@ _NAME = re.compile(r"details_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.(?:parquet|pq)
 
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
-    """The rows of each file. The model is the name of the folders above the file."""
+    """Yields the rows of each file. The model is the name of the folders above the file."""
     tasks = [named_part(_NAME, file) for file in files]
     models = [_model(file) for file in files]
     named = list(zip(models, tasks, [f"{PurePosixPath(file.place).parent}/" for file in files], strict=True))
@@ -36,7 +36,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
 
 
 def _model(file: ListedFile) -> str:
-    """The model: the folders between `details` and the folder of the time, since a model's name may have a slash."""
+    """The model's name: all folders between `details` and the time, since a model's name may have a slash."""
     folders = PurePosixPath(file.place).parts[:-2]
     after = [place for place, folder in enumerate(folders) if folder == "details"]
     return "/".join(folders[after[-1] + 1 :]) if after and folders[after[-1] + 1 :] else file.folder or "lighteval"
@@ -102,6 +102,6 @@ def _indices(doc: dict[str, Any]) -> list[int]:
 
 
 def _gold(doc: dict[str, Any]) -> str | None:
-    """The first right choice."""
+    """The first of the right choices."""
     indices = _indices(doc)
     return read_gold(text(dig(doc.get("choices"), indices[0]))) if indices else None

@@ -40,8 +40,8 @@ _UNFOUND = "[invalid]"
 
 @dataclass(frozen=True)
 class _Judging:
-    """The judging of responses by metrics: the `metric` that is the verdict, and whether the responses are `programs`.
-    `fractions`: there are metrics, but no verdict. `lower`: metrics that are not verdicts only because lower is better.
+    """How responses are judged: the `metric` that is the verdict, and whether responses are `programs`. `fractions`:
+    there are metrics, but no verdict; `lower`: metrics that are not verdicts only because lower is better.
     """
 
     metric: str | None
@@ -52,16 +52,14 @@ class _Judging:
 
     @classmethod
     def by(cls, metrics: Mapping[str, bool], higher: Mapping[str, bool]) -> Self:
-        """The judging by metrics, each with whether it is 0 or 1 throughout. `higher`: whether 1 is better,
-        by metric.
-        """
+        """Chooses how to judge, from whether each of the `metrics` is always 0 or 1, and whether `higher` is better."""
         metric, programs = best_metric(metrics, higher), any(map(_OF_PROGRAMS.fullmatch, metrics))
         lower = [name for name, whole in metrics.items() if whole and best_metric({name: True}, higher) is None]
         return cls(metric, programs, metric is None and bool(metrics), _listed(metrics), _listed(lower))
 
 
 def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRows]:
-    """The rows of each file; the model is the folder, and two runs of a task by one model are pools of their own.
+    """Yields the rows of each file. The model is the folder; two runs of a task by one model become separate pools.
 
     The option `filter`: whose answers and verdicts are taken in the files that have it. ThinkbackError where none has.
     """
@@ -81,7 +79,7 @@ def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRow
 
 
 def _metrics_of_filters(file: ListedFile) -> dict[str, dict[str, bool]]:
-    """The filters of a file in their order, with their metrics and whether each is 0 or 1 throughout."""
+    """For each filter of a file, in order: its metrics, and whether each is always 0 or 1."""
     metrics: dict[str, dict[str, bool]] = {}
     for sample in json_objects(file):
         note_metrics(metrics.setdefault(_filter(sample), {}), _metrics(sample))
@@ -155,9 +153,7 @@ def _responses(file: ListedFile, place: int, task: str, judging: _Judging, sampl
 
 
 def _higher_is_better(file: ListedFile, task: str) -> Mapping[str, bool]:
-    """Whether higher is better, by metric of the task, from the file of results beside the samples; empty
-    without one.
-    """
+    """Whether higher is better, by metric, from the results file beside the samples; empty without one."""
     match = _NAME.fullmatch(file.name)
     beside = with_companions([file], [f"results_{match[2]}.json"])[1:] if match and match[2] else []
     try:
@@ -172,26 +168,26 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _has_choices(sample: Mapping[str, Any]) -> bool:
-    """Whether each response is the log-probability of a text."""
+    """Whether each response is the log-probability of a given text, as in multiple choice."""
     return isinstance(dig(sample.get("resps"), 0, 0), list)
 
 
 def _prompt(arguments: Any) -> str | None:
-    """The first request's text; older files have lists in place of names."""
+    """The text of the first request. Older files have lists in place of names."""
     first = dig(arguments, "gen_args_0", "arg_0")
     return text(first if first is not None else dig(arguments, 0, 0))
 
 
 def _metrics(sample: dict[str, Any]) -> dict[str, Any]:
-    """The metrics of a sample; older files do not say which of its fields these are."""
+    """The metrics of a sample. Older files do not say which of its fields these are."""
     named = sample.get("metrics")
     names = named if isinstance(named, list) else KNOWN
     return {name: sample.get(name) for name in names if isinstance(name, str)}
 
 
 def _choice(requests: list[Any]) -> Row:
-    """The columns of a choice: the number of the most likely one, its log-probability, and whether it is opaque, as a
-    single choice is.
+    """The columns of a multiple-choice sample: the number of the likeliest choice, its log-probability, and whether it
+    is opaque, as a single choice is.
     """
     likely = [_logprob(dig(request, 0, 0)) for request in requests]
     best = max(range(len(likely)), key=likely.__getitem__)
@@ -201,7 +197,7 @@ def _choice(requests: list[Any]) -> Row:
 
 
 def _right_choice(target: str | None, arguments: Any, choices: int) -> str | None:
-    """The number of the right choice; the target may be its text."""
+    """The number of the right choice. The target may be that choice's text."""
     if target is None or target in map(str, range(choices)):
         return target
     places = range(choices)
@@ -210,7 +206,7 @@ def _right_choice(target: str | None, arguments: Any, choices: int) -> str | Non
 
 
 def _whole_text(arguments: Any, requests: list[Any]) -> bool:
-    """Whether the request has only a text, and the response is its log-probability, so that no question was asked."""
+    """Whether the request is only a text whose log-probability is the response, so that no question was asked."""
     request = dig(arguments, "gen_args_0") or dig(arguments, 0)
     alone = isinstance(request, dict | list) and len(request) == 1
     return alone and _logprob(dig(requests, 0, 0)) > float("-inf")
@@ -225,7 +221,7 @@ def _logprob(value: Any) -> float:
 
 
 def _filtered(filtered: Any, replies: int) -> list[str | None] | None:
-    """A filter's answers where it has one for each response, else None."""
+    """The filter's answers, where it has one for each response; else None."""
     first = dig(filtered, 0)
     several = first if isinstance(first, list) else filtered
     if not isinstance(several, list) or len(several) != replies or any(isinstance(one, list | dict) for one in several):

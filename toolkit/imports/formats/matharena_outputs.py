@@ -21,7 +21,7 @@ _OF_PROBLEM = ("idx", "gold_answer", "answers", "correct")
 
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
-    """The rows of each file; folders of one name are one model's, and one pool where they share no problem."""
+    """Yields the rows of each file. Folders of one name are one model's, and one pool if they share no problem."""
     folders = {file.address: _folder(file) for file in files if head_of(file).has(*_OF_PROBLEM)}
     problems: dict[str, set[str]] = {}
     models: dict[str, str] = {}
@@ -44,13 +44,13 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
 
 
 def _graded(value: Any) -> bool:
-    """Whether a verdict lies between 0 and 1."""
+    """Whether a verdict is a fraction between 0 and 1."""
     grade = number(value)
     return grade is not None and 0 < grade < 1
 
 
 def _judged(row: Row, graded: bool) -> Row:
-    """A row with its `correct` as text, and its `credit` among those that are `graded`."""
+    """The row with `correct` as text; where verdicts are `graded`, with the fraction as `credit` too."""
     given = row["correct"]
     value = float(given) if isinstance(given, bool) else number(given)
     credit = value if graded and value is not None and 0 <= value <= 1 else None
@@ -66,7 +66,7 @@ def _problem(content: dict[str, Any]) -> str:
 
 
 def _rows(file: ListedFile) -> Iterator[Row]:
-    """The rows of a data set with the columns that are read."""
+    """Yields the rows of a published data set, with only the columns that are read."""
     for place, row in enumerate(table_rows(file), 1):
         if "problem_idx" not in row or "idx_answer" not in row:
             raise FormatError(f"`{file.address}`, row {place}: no `problem_idx` and `idx_answer`, as MathArena has")
@@ -87,7 +87,7 @@ def _rows(file: ListedFile) -> Iterator[Row]:
 
 
 def _samples(file: ListedFile, model: str, pool: str) -> Iterator[Row]:
-    """The samples of a problem: what its lists have at each place."""
+    """Yields the samples of one problem, each made of what the file's lists have at one place."""
     content = parsed_object(file, file.read())
     answers, verdicts = items(content, "answers"), items(content, "correct")
     if len(answers) != len(verdicts):

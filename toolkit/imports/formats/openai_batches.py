@@ -21,7 +21,7 @@ Requests = dict[str, dict[str, Any]]
 
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
-    """The rows of each file of results, with the questions of the files of requests."""
+    """Yields the rows of each results file, with the questions from the request files."""
     results = [file for file in files if not _asks(head_of(file))]
     if not results:
         raise EmptyError("no file of results among the sources: these hold requests alone")
@@ -40,13 +40,13 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
 
 
 def _answered(file: ListedFile) -> set[tuple[str | None, str | None]]:
-    """The requests that have a result, with its model."""
+    """The requests that have a result in a file, each with the model of the result."""
     lines = ((line, _body(line)) for line in json_objects(file))
     return {(text(line.get("custom_id")), text(body.get("model"))) for line, body in lines if body is not None}
 
 
 def _body(line: dict[str, Any]) -> dict[str, Any] | None:
-    """The completion of a result; None where the request failed."""
+    """The completion in a line of results; None where the request failed."""
     body = dig(line, "response", "body")
     if body is None and dig(line, "response", "choices") is not None:
         body = line["response"]
@@ -76,7 +76,7 @@ def _rows(file: ListedFile, mark: str, requests: Requests, notes: list[FileNote]
 
 
 def _choices(body: dict[str, Any]) -> Iterator[Row]:
-    """The choices of a completion of any kind."""
+    """Yields the choices of a completion, from any of OpenAI's kinds."""
     usage = body.get("usage")
     prompt = count(dig(usage, "prompt_tokens")) or count(dig(usage, "input_tokens"))
     spent = count(dig(usage, "completion_tokens")) or count(dig(usage, "output_tokens"))
@@ -106,14 +106,14 @@ def _sum(logged: list[dict[str, Any]]) -> float | None:
 
 
 def _output(body: dict[str, Any]) -> str | None:
-    """The text of a response, beside which there may be reasoning and calls."""
+    """The text of a response, without the reasoning and calls beside it."""
     parts = (part for item in objects(body, "output") if item.get("type") == "message"
              for part in objects(item, "content"))  # fmt: skip
     return text("".join(part["text"] for part in parts if isinstance(part.get("text"), str)))
 
 
 def _question(request: dict[str, Any]) -> str | None:
-    """What a request asked last."""
+    """The last message of a request."""
     body = request.get("body")
     messages = objects(body, "messages") or objects(body, "input")
     users = [message for message in messages if message.get("role") == "user"] or messages

@@ -16,8 +16,8 @@ _NAMED = 2
 
 @dataclass(frozen=True)
 class FileNote:
-    """A note about `of`, a task or a file; about the whole import where it is empty. Its subject is `count` times
-    `what`; counts of equal notes are summed.
+    """A note about `of`: a task or a file, or the whole import where it is empty. Its subject is `count` times `what`;
+    equal notes are merged and their counts added.
     """
 
     of: str
@@ -27,7 +27,7 @@ class FileNote:
 
 
 def merged_notes(notes: Iterable[FileNote]) -> Iterator[str]:
-    """A line for each sentence, in the order in which they first come."""
+    """Yields one line for each distinct note, in the order in which they first come."""
     alike: dict[tuple[str, str], list[FileNote]] = {}
     for note in notes:
         alike.setdefault((note.text, note.what), []).append(note)
@@ -38,7 +38,7 @@ def merged_notes(notes: Iterable[FileNote]) -> Iterator[str]:
 
 
 def together(names: Sequence[str]) -> str:
-    """Names in a line: of many, the first and the number of the others."""
+    """The names as one text: of many, only the first and the number of the others."""
     if len(names) <= _NAMED:
         return ", ".join(names)
     return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED:,} more"
@@ -46,7 +46,7 @@ def together(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """Rows of a file for a mapping. `notes` grow while the rows are read; `pools` go into the manifest."""
+    """A file's converted rows for a mapping. `notes` grow while the rows are read; `pools` go into the manifest."""
 
     file: ListedFile
     rows: Iterable[Row]
@@ -55,8 +55,8 @@ class PreparedRows:
 
 
 def distinct_pools(named: Sequence[tuple[str, str, str]]) -> list[str]:
-    """The pool of each file (pool, content, path). Files of one pool with equal content get the part of their paths
-    that differs as a mark, so that two runs of one model never become one pool.
+    """The pool of each file, given (pool, content, path). Files of one pool with equal content are separate runs: the
+    part in which their paths differ is added to the pool's name.
     """
     paths: dict[tuple[str, str], list[str]] = {}
     for pool, holds, path in named:
@@ -69,8 +69,8 @@ def distinct_pools(named: Sequence[tuple[str, str, str]]) -> list[str]:
 
 
 def by_parts(named: Sequence[tuple[str, Set[Hashable], str]]) -> list[str]:
-    """The pool of each file (pool, content, path). Files of a pool without common content are its parts. Where two
-    files of a pool have common content, all of its files are separate runs and get marks.
+    """The pool of each file, given (pool, content, path). Files of a pool without common content are its parts. If two
+    have common content, all of its files become separate pools.
     """
     seen: dict[str, set[Hashable]] = {}
     shared = set()
@@ -82,7 +82,7 @@ def by_parts(named: Sequence[tuple[str, Set[Hashable], str]]) -> list[str]:
 
 
 def _path_part(path: str, paths: Sequence[str]) -> str:
-    """A path without the folders that all the paths share at the beginning and at the end."""
+    """The path without the folders that all paths share at the beginning and at the end."""
     split = [one.split("/") for one in paths]
     steps, least = path.split("/"), min(map(len, split)) - 1
     begin = next((i for i in range(least) if len({parts[i] for parts in split}) > 1), least)

@@ -88,7 +88,7 @@ _KINDS: dict[str, tuple[pl.Expr, str]] = {
 
 @dataclass(frozen=True)
 class RecoveryReport:
-    """What an import of recovery or replay rows did; `notes` are lines for people."""
+    """The result of an import of recovery or replay rows. `notes` are lines for people."""
 
     examples: int
     traces: int
@@ -108,7 +108,7 @@ def import_recovery(
     drop_repeats: bool = False,
     base: str | None = None,
 ) -> RecoveryReport:
-    """Recovery rows into a log with a pool of base attempts and a revision of each for every other action.
+    """Imports recovery rows as a log with a pool of base attempts and, for each further action, a revision of each.
 
     That pool is called `base`, by default what the rows' `base_pool` says, else "base"; examples whose rows name no
     split are in `split`, by default "test".
@@ -155,7 +155,7 @@ def import_recovery(
 def import_replay(
     sources: Sequence[str], out: str | Path, *, name: str | None = None, action: str = "active_verify"
 ) -> RecoveryReport:
-    """Replay rows (base_correct, verified_correct, gate_score, verification_tokens) into a log with verifier `gate`."""
+    """Imports replay rows (base_correct, verified_correct, gate_score, verification_tokens) with a verifier `gate`."""
     check_replaceable(out, force=False)
     rows = _rows(sources, NEEDED_OF_REPLAY)
     number = pl.int_range(1, len(rows) + 1).cast(pl.String).str.zfill(len(str(len(rows))))
@@ -192,7 +192,7 @@ def _written(
     tables: dict[str, pl.DataFrame],
     notes: list[str],
 ) -> RecoveryReport:
-    """Write the log; it is simulated where any row says that it comes of such a one."""
+    """Writes the log, which is marked as simulated if any row says that it comes from a simulation."""
     simulated = "simulated" in rows.columns and bool(rows["simulated"].any())
     origin = {"imported": f"{kind.removesuffix(' rows')} rows", "files": [Path(source).name for source in sources]}
     filled = {table: frame for table, frame in tables.items() if frame.width}
@@ -203,7 +203,7 @@ def _written(
 
 
 def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
-    """The rows with verdicts as bool, token counts as int, scores and features as float, texts as text.
+    """Reads the rows: verdicts as bool, token counts as int, scores and features as float, texts as text.
 
     ThinkbackError that names the column and the first row (from 1) of a value of another kind.
     """
@@ -229,7 +229,7 @@ def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
 
 
 def _object(rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The rows with the fields of an object typed: of usage those that are known; without one, without the column."""
+    """Gives the fields of an object column types, of usage only to known fields. Without the column nothing changes."""
     held = rows[name]
     if not isinstance(held.dtype, pl.Struct):
         if held.null_count() < len(held):
@@ -244,7 +244,7 @@ def _object(rows: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def _indexed(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """The rows with `sample_index` as int from what they call it, null where they give none, and the first notes.
+    """The rows with `sample_index` as int from whatever column has it, null where none does, and the first notes.
 
     Where no row has the index 0 and some have 1, they count from 1, and all are one less.
     """
@@ -258,7 +258,7 @@ def _indexed(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
 
 
 def _read(values: pl.Series, name: str, kind: str) -> pl.Series:
-    """The values as those of a kind; ThinkbackError for the first that is not, such as any list or object."""
+    """Converts values to a kind. ThinkbackError for the first that does not fit, such as any list or object."""
     value, advice = _KINDS[kind]
     flat = pl.repeat(None, len(values), dtype=pl.Null, eager=True) if values.dtype.is_nested() else values
     return _checked(flat.to_frame("value").select(value).to_series().alias(values.name), values, name, advice)
@@ -290,7 +290,7 @@ def _unfit(values: pl.Series, odd: pl.Series, name: str, advice: str) -> NoRetur
 
 
 def _check_verdicts(rows: pl.DataFrame) -> None:
-    """Raise where an accept row changes the verdict or spends tokens, or a fix or flip contradicts the verdicts."""
+    """Raises where an accept row changes the verdict or spends tokens, or a fix or flip contradicts the verdicts."""
     base, final, accepts = pl.col("base_correct"), pl.col("final_correct"), pl.col("action") == ACCEPT
     _refuse(rows, accepts & (final != base), "it accepts, and its `final_correct` differs from its `base_correct`")
     if (spent := "action_actual_tokens") in rows.columns:
@@ -302,7 +302,7 @@ def _check_verdicts(rows: pl.DataFrame) -> None:
 
 
 def _check_labels(rows: pl.DataFrame, answered: bool) -> None:
-    """Raise where a gold answer is not one of the labels, or a verdict on an answer among labels is not by gold.
+    """Raises where gold is not among the labels, or where a verdict on an answer among labels does not follow gold.
 
     Without answers (`answered` false) verdicts are not checked against labels.
     """
@@ -328,7 +328,7 @@ def _refuse(rows: pl.DataFrame, condition: pl.Expr, fault: str) -> None:
 
 
 def _check_base(rows: pl.DataFrame) -> None:
-    """Refuse examples whose rows tell of different base attempts."""
+    """Raises for examples whose rows describe different base attempts."""
     columns = ("base_correct", "base_response", "base_actual_tokens", "base_finalizer_used", *OF_EXAMPLE)
     of_accepts = ("query", "question", "features", *FEATURES)
     for names, those in ((columns, rows), (of_accepts, rows.filter(pl.col("action") == ACCEPT))):
@@ -344,7 +344,7 @@ def _check_base(rows: pl.DataFrame) -> None:
 
 
 def _base_pool(rows: pl.DataFrame) -> str:
-    """The name that the rows have for the pool of the base attempts."""
+    """The name of the base attempts' pool, as the rows give it."""
     named = rows["base_pool"].drop_nulls().unique().sort() if "base_pool" in rows.columns else pl.Series([BASE])
     if len(named) > 1:
         raise AmbiguousError(
@@ -355,7 +355,7 @@ def _base_pool(rows: pl.DataFrame) -> str:
 
 
 def _answered(rows: pl.DataFrame) -> bool:
-    """Whether the rows hold answers: both columns, and no right verdict without one."""
+    """Whether the rows hold answers: both columns are there, and no right verdict lacks an answer."""
     if not {"base_answer", "final_answer"} <= set(rows.columns):
         return False
     lacking = [pl.col(f"{one}_correct") & pl.col(f"{one}_answer").is_null() for one in ("base", "final")]
@@ -363,7 +363,7 @@ def _answered(rows: pl.DataFrame) -> bool:
 
 
 def _first_wins(rows: pl.DataFrame, drop_equal: bool, notes: list[str]) -> pl.DataFrame:
-    """Rows without repeats. A row without a sample index is a rollout of its own."""
+    """The rows without repeats: the first one stays. A row without a sample index is a rollout of its own."""
     known = rows["sample_index"].is_not_null()
     first = pl.struct("example_id", "action", "sample_index").is_first_distinct()
     again = rows.select(~first).to_series() & known
@@ -385,7 +385,7 @@ def _first_wins(rows: pl.DataFrame, drop_equal: bool, notes: list[str]) -> pl.Da
 
 
 def _complete(rows: pl.DataFrame, exclude: bool, notes: list[str]) -> pl.DataFrame:
-    """Examples with an accept row and with every action that the rows have; the others refused, or left out."""
+    """The examples with an accept row and every action that the rows have. Others raise an error, or are left out."""
     actions = rows.group_by("example_id", maintain_order=True).agg(pl.col("action").unique())
     for action in [ACCEPT, *sorted(set(rows["action"]) - {ACCEPT})]:
         lacking = actions.filter(~pl.col("action").list.contains(action))
@@ -406,7 +406,7 @@ def _complete(rows: pl.DataFrame, exclude: bool, notes: list[str]) -> pl.DataFra
 
 
 def _numbered(revisions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
-    """Revisions with an index each: their own, else by order after the last one given."""
+    """The revisions with a sample index each: the given one, else the next ones in order."""
     of = ("example_id", "action")
     last = pl.col("sample_index").max().over(of).cast(pl.Int64).fill_null(-1)
     place = last + pl.col("sample_index").is_null().cum_sum().over(of).cast(pl.Int64)
@@ -425,7 +425,7 @@ def _numbered(revisions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
 
 
 def _examples(attempts: pl.DataFrame, split: str) -> pl.DataFrame:
-    """The examples of accept rows, one row each; `split` is of those that name none."""
+    """The table `examples`, from the accept rows. `split` is for rows that name none."""
     return attempts.select(
         "example_id",
         *[name for name in OF_EXAMPLE if name in attempts.columns],
@@ -436,7 +436,7 @@ def _examples(attempts: pl.DataFrame, split: str) -> pl.DataFrame:
 
 
 def _traces(attempts: pl.DataFrame, revisions: pl.DataFrame, pool: str, answered: bool) -> pl.DataFrame:
-    """A base attempt in `pool` for each accept row, and a trace for each revision, with its `sample_index`.
+    """The table `traces`: a base attempt in `pool` for each accept row, and a trace for each revision.
 
     Without answers (`answered` false) the traces are opaque.
     """
@@ -460,7 +460,7 @@ def _traces(attempts: pl.DataFrame, revisions: pl.DataFrame, pool: str, answered
 def _of_calls(
     rows: pl.DataFrame, whose: str, verdict: str, trace: pl.Expr, answered: bool, **more: pl.Expr
 ) -> pl.DataFrame:
-    """Traces named `trace`: calls and tokens are those of `whose`, answers and verdicts those of `verdict`.
+    """Traces named `trace`, with the calls and tokens of `whose`, and the answers and verdicts of `verdict`.
 
     Prompt and completion tokens are as the usage tells them, where they make the total or none is given. Else the total
     goes to the completion's tokens, and the prompt's are 0.
@@ -488,7 +488,7 @@ def _of_calls(
 
 
 def _features(attempts: pl.DataFrame) -> pl.DataFrame:
-    """The features of the base attempts, the five of the paper and any others; no columns where the rows have none."""
+    """The table of the base attempts' features: the paper's five and any others. It has no columns without any."""
     inner = {name: pl.col("features").struct.field(name) for name in _fields(attempts, "features")}
     columns = inner | {name: pl.col(name) for name in FEATURES if name in attempts.columns and name not in inner}
     typed = {name: column.cast(pl.Float64) for name, column in columns.items()}
@@ -497,13 +497,13 @@ def _features(attempts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _fields(frame: pl.DataFrame, column: str) -> list[str]:
-    """Fields of a column of objects; none where the rows have no such column."""
+    """The fields of an object column; empty where the rows lack the column."""
     held = frame.schema.get(column)
     return [field.name for field in held.fields] if isinstance(held, pl.Struct) else []
 
 
 def _text(frame: pl.DataFrame, names: Sequence[str], default: str) -> pl.Expr:
-    """The first of some columns that says something."""
+    """The first of some columns that is not empty, row by row; else `default`."""
     return pl.coalesce(*(pl.col(name) for name in names if name in frame.columns), pl.lit(default))
 
 

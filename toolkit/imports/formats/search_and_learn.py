@@ -22,7 +22,7 @@ _SEARCHES = (*_BEAMS, "best_of_n")
 
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
-    """The rows of each file; a pool is an approach, as the path names it, and a folder: its files are one run."""
+    """Yields the rows of each file. A pool is an approach, as the path names it, and a folder, one run's files."""
     runs = {(_approach(file), str(PurePosixPath(file.path).parent)): None for file in files}
     pools = dict(zip(runs, distinct_pools([(approach, "", f"{folder}/") for approach, folder in runs]), strict=True))
     for file in files:
@@ -33,7 +33,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
 
 
 def _approach(file: ListedFile) -> str:
-    """The approach by the file's name, else by the nearest folder below the source, else by the source."""
+    """The approach that the file's name tells, else the nearest folder below the source, else the source itself."""
     parts = [part.lower().replace("-", "_") for part in (*reversed(PurePosixPath(file.path).parts), file.folder)]
     names = (name for part in parts[:-1] for name in _SEARCHES if name in part)
     return next(names, parts[-1] if parts[-1] in _SEARCHES else "search-and-learn")
@@ -62,7 +62,7 @@ def _rows(file: ListedFile) -> Iterator[Row]:
 
 
 def _steps(scores: Any) -> list[float] | None:
-    """The scores of a completion's steps; one number is that of the whole."""
+    """The scores of a completion's steps. A single number is that of the whole."""
     values = scores if isinstance(scores, list) else [scores]
     known = [float(value) for value in values if number(value) is not None]
     return known or None

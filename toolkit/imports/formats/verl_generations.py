@@ -24,7 +24,7 @@ _ACC, _SCORE = "acc", "score"
 
 @dataclass
 class _Dump:
-    """What is known of the files of a folder: the values by their column, and a part of the first odd reference."""
+    """What is known of a folder's files: the values of each column, and a part of the first unusable reference."""
 
     values: dict[str, ScoreValues] = field(default_factory=dict)
     part: str | None = None
@@ -53,7 +53,7 @@ class _Dump:
 
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
-    """The rows of each file; what the scores are is decided for each folder."""
+    """Yields the rows of each file. For each folder it is decided what its scores mean."""
     runs: dict[str, _Dump] = {}
     for file in files:
         run = runs.setdefault(_folder(file), _Dump())
@@ -70,7 +70,7 @@ def _folder(file: ListedFile) -> str:
 
 
 def _samples(file: ListedFile) -> Iterator[Row]:
-    """The lines; what a reward function gives beside its score may lie in one object with it."""
+    """Yields the lines of a file. What a reward function returned besides its score may be in one object with it."""
     for place, row in enumerate(json_objects(file), 1):
         if not {"input", "output", "score"} <= row.keys():
             raise FormatError(f"`{file.address}`, sample {place}: no `input`, `output` and `score`, as verl has them")
@@ -79,32 +79,32 @@ def _samples(file: ListedFile) -> Iterator[Row]:
 
 
 def _rows(file: ListedFile, run: _Dump) -> Iterator[Row]:
-    """Each line as it is, with a plain `score`, the `verdict` and the `gold`."""
+    """Yields each line unchanged but for a plain `score`, the `verdict` and the `gold`."""
     for row in _samples(file):
         yield {**row, "score": _plain(row["score"]), "verdict": run.verdict(row), "gold": _gold(row)}
 
 
 def _judging(row: Mapping[str, Any]) -> tuple[str, float | None]:
-    """The column that judges a sample, and its value."""
+    """The column that judges a sample (name), and the sample's value in it."""
     value = _plain(row.get(_ACC))
     return (_ACC, value) if value is not None else (_SCORE, _plain(row["score"]))
 
 
 def _plain(value: Any) -> float | None:
-    """A number or a truth, also as a list of one."""
+    """A number or a boolean as a number; a list of one counts as its element."""
     one = value[0] if isinstance(value, list) and len(value) == 1 else value
     return float(one) if isinstance(one, bool) else number(one)
 
 
 def _gold(row: Mapping[str, Any]) -> str | None:
-    """The reference, also as a list of one; None where it is an object, or a list of several."""
+    """The reference as text, also out of a list of one; None for an object or a longer list."""
     given = row.get("gts")
     one = given[0] if isinstance(given, list) and len(given) == 1 else given
     return None if isinstance(one, dict | list) else text(one)
 
 
 def _part(value: Any, path: str = "gts") -> str | None:
-    """The path of the first plain value in an object or a list."""
+    """The path of the first plain value inside an object or a list."""
     steps: list[tuple[str, Any]] = []
     if isinstance(value, dict):
         steps = [(f".{key}" if key.isidentifier() else f"['{key}']", one) for key, one in value.items()]

@@ -15,7 +15,7 @@ from toolkit.imports.guessing.shapes import Shape
 def put_column(
     draft: Draft, trace: dict[str, tuple[Any, str]], key: str, column: Column | None, text: str = "{value}"
 ) -> None:
-    """Say which column is a key of traces, unless a setting does; `text`: an expression of it."""
+    """Maps a key of `[traces]` to a column, unless a setting does. `text`: an expression of it, as `{value}`."""
     if column is not None and not draft.has(f"traces.{key}"):
         trace[key] = (text.format(value=column.value), reason_of(column))
 
@@ -23,7 +23,7 @@ def put_column(
 def put_amounts(
     draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, opened: bool | None, shape: Shape
 ) -> Columns:
-    """Tokens, seconds, log-probabilities and how a sample ended."""
+    """Maps the columns of tokens, seconds, log-probabilities and finish reasons; returns the columns without these."""
     tokens = one_of(
         [] if draft.has("traces.completion_tokens") else columns.of("completion_tokens", opened=opened),
         "the number of completion tokens",
@@ -81,7 +81,7 @@ def _null(column: Column | None) -> str:
 
 
 def _of_request(tokens: Column, columns: Columns) -> bool:
-    """Whether all samples of each question have one number of tokens, as a request of several has."""
+    """Whether all samples of a question have the same token number, as where one request asked for several."""
     frame = pl.DataFrame({"group": columns.group, "tokens": tokens.values})
     sizes = frame.group_by("group").agg(n=pl.len(), several=pl.col("tokens").n_unique())
     several = sizes.filter(pl.col("n") > 2)
@@ -116,7 +116,7 @@ def _seconds(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, 
 
 
 def _duration(start: Column, end: Column) -> str | None:
-    """Seconds from one time to another as an expression; None where they are none."""
+    """An SQL expression for the seconds between two times; None where the columns hold no times."""
     if start.values.dtype == pl.String:
         zoned = start.values.drop_nulls().str.contains(r"(Z|[+-]\d\d:?\d\d)$")
         if zoned.all():
@@ -132,7 +132,7 @@ def _duration(start: Column, end: Column) -> str | None:
 
 
 def put_verifiers(draft: Draft, verifiers: list[tuple[str, str]], columns: Columns, opened: bool | None) -> Columns:
-    """A verifier for each score that no gold was needed for; three of one that scores steps."""
+    """Makes a verifier of each score that needed no gold. Scores of steps make three: last, least and product."""
     metrics = columns.of("metric", opened=opened)
     if metrics:
         draft.remarks.append(f"{listed([one.value for one in metrics])}: compared with gold, so no verifier: left out")

@@ -23,7 +23,7 @@ _LONG = 40
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of a table, (n,) each: gold, what answers are read from, the source's verdicts; None: not there."""
+    """Rows of a table, (n,) each: gold, what answers are read from, the source's verdicts. None: the table has none."""
 
     gold: pl.Series | None
     read: pl.Series | None
@@ -31,14 +31,14 @@ class Sample:
 
 
 def sampled(columns: Sequence[pl.Series | None]) -> list[pl.Series | None]:
-    """Some rows of columns, spread over all."""
+    """Some rows of the columns, spread over the whole table."""
     height = next((one.len() for one in columns if one is not None), 0)
     step = max(1, height // _MOST)
     return [None if one is None else one.gather_every(step) for one in columns]
 
 
 def rules_of(sample: Sample, answers: bool = True) -> Mapping[str, Any]:
-    """The table `[answers]` of a mapping; `read` is there where answers stand in texts.
+    """Guesses the table `[answers]` of a mapping. It has `read` where answers stand inside longer texts.
 
     Of rules that agree as well with the source's verdicts the simplest count. `answers`: whether what is read from
     are answers, and not texts: then they stay as they are where no rule agrees better.
@@ -57,7 +57,7 @@ def rules_of(sample: Sample, answers: bool = True) -> Mapping[str, Any]:
 
 
 def _agreement(sample: Sample, rules: Mapping[str, Any]) -> float:
-    """The share of verdicts that comparing with gold gives, too."""
+    """The share of the source's verdicts that comparing with gold by these rules reproduces."""
     if sample.read is None or sample.gold is None or sample.verdict is None:
         return 0.0
     replies = normal(sample.read, {name: value for name, value in rules.items() if name != "read_gold"})
@@ -93,7 +93,7 @@ def _share(mask: pl.Series) -> float:
 
 
 def _kind(gold: pl.Series, read: pl.Series | None) -> tuple[str, list[str]]:
-    """The normal form in which gold, or answers where there is none, are equal; the labels that there are."""
+    """The kind of answer in whose normal form gold (without gold, the answers) is equal, and the labels if any."""
     known = gold if gold.len() else read.drop_nulls() if read is not None else gold
     if not known.len():
         return "exact", []
@@ -116,7 +116,7 @@ def _numbers(texts: pl.Series) -> float:
 
 
 def fitting(texts: pl.Series, kind: str, labels: Sequence[str]) -> float:
-    """The share of texts that are answers of a kind as they are."""
+    """The share of texts that are, as they stand, answers of a kind."""
     known = texts.drop_nulls()
     if kind == "number":
         return _share(pl.Series([number_form(text) is not None for text in known.to_list()], dtype=pl.Boolean))
@@ -128,7 +128,7 @@ def fitting(texts: pl.Series, kind: str, labels: Sequence[str]) -> float:
 
 
 def _ways(texts: pl.Series, kind: str, labels: Sequence[str]) -> list[str]:
-    """How answers are read from texts; none where texts are answers."""
+    """The ways in which answers can be read from texts; empty where the texts are answers themselves."""
     known = texts.drop_nulls()
     if not known.len() or (kind != "choice" and fitting(known, kind, labels) >= 0.7) or not has_marks(known, kind):
         return []
@@ -143,19 +143,19 @@ def _ways(texts: pl.Series, kind: str, labels: Sequence[str]) -> list[str]:
 
 
 def has_marks(texts: pl.Series, kind: str) -> bool:
-    """Whether answers can be read from texts at all: behind marks, or as numbers, letters or labels."""
+    """Whether answers can be read from texts at all: after marks, or as numbers, letters or labels."""
     if kind != "exact":
         return True
     return _share(read_answers(texts.drop_nulls(), list(MARKS)).is_not_null()) >= 0.5
 
 
 def is_long(texts: pl.Series) -> bool:
-    """Whether texts are more than answers."""
+    """Whether texts are longer than mere answers."""
     known = texts.drop_nulls()
     return known.len() > 0 and fitting(known, "exact", ()) < 0.7
 
 
 def normal(texts: pl.Series, rules: Mapping[str, Any]) -> pl.Series:
-    """The normal forms of answers, read as rules say."""
+    """The answers read from texts by the rules, in normal form."""
     replies = read_answers(texts, rules["read"]) if rules.get("read") else texts
     return normalise(replies, rules.get("kind", "exact"), rules.get("labels", ()), {})

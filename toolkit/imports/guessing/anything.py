@@ -37,7 +37,7 @@ CORRECTION = (
 
 @dataclass(frozen=True)
 class AnyImport:
-    """What an import did. `mapping`: the text of the one that was guessed; None of a known format."""
+    """The result of importing anything. `mapping`: the text of the guessed mapping; None for a known format."""
 
     report: ImportReport
     mapping: str | None
@@ -55,7 +55,7 @@ def import_any(
     judged: bool = False,
     formats: bool = True,
 ) -> AnyImport:
-    """Read files into log `out`: through a `mapping`, by the format that they look like, or by a guess.
+    """Imports files into log `out`: through a `mapping`, as the known format that they have, or by a guessed mapping.
 
     `judged`: refuse a guess by which no answer is judged. `formats`: whether known ones are looked for.
     """
@@ -84,7 +84,7 @@ def import_any(
 
 
 def _known(sources: Sequence[str]) -> Detected | None:
-    """The known format that files are of; None where they are of none."""
+    """The known format that the files have; None where they have none."""
     try:
         return detect_format(sources)
     except NotFoundError:
@@ -92,7 +92,7 @@ def _known(sources: Sequence[str]) -> Detected | None:
 
 
 def _beside(form: Detected, sources: Sequence[str], settings: Sequence[str]) -> tuple[Sequence[str], list[str]]:
-    """The sources without a file of gold by id that was named with them, and the settings that join it."""
+    """Splits off a file of gold by id that was named with the sources: the other sources, and settings that join it."""
     others = [one for one in sources if Path(one).is_file() and one not in {file.address for file in form.files}]
     if len(others) != 1 or len(sources) < 2 or any(one.startswith("join") for one in settings):
         return sources, []
@@ -143,7 +143,7 @@ def log(
     settings: Sequence[str] = (),
     **columns: str,
 ) -> Log:
-    """A log of a data frame, by what its columns are called: `log(frame, question="prompt", answer="pred")`.
+    """Makes a log of a data frame, given what its columns are called: `log(frame, question="prompt", answer="pred")`.
 
     `frame`: of polars, pandas or Arrow, a dict of lists, or a data set of Hugging Face; one row for each sample, or
     with lists of samples. `columns`: which column is the id, question, gold, answer, text, correct, model, pool,
@@ -174,7 +174,7 @@ def log(
 
 
 def as_log(given: AnyLog | Any) -> Log:
-    """A log, whatever it is given as: as `open_log` takes it, or as one frame of samples."""
+    """Opens a log in any form: whatever `open_log` takes, or a single frame of samples."""
     tables = isinstance(given, Mapping) and set(map(str, given)) <= {*SCHEMAS}
     if tables or isinstance(given, str | Path | Log):
         return open_log(given)
@@ -188,7 +188,7 @@ _FRAMES = ("__arrow_c_stream__", "collect_schema", "column_names")
 
 
 def _quoted(column: str) -> str:
-    """A column's name as a setting: in quotes where it would be read as a number or a list."""
+    """A column name as a setting's value, in quotes where it would be read as a number or a list."""
     return _toml(column)
 
 
@@ -203,7 +203,7 @@ def _text(name: str) -> str:
 
 
 def _rows(frame: Any) -> pl.DataFrame:
-    """Rows of whatever holds columns: it is asked for Arrow's stream, for its Arrow table, or for columns by name."""
+    """The rows of any object with columns, through Arrow's stream, its Arrow table, or columns by name."""
     try:
         if isinstance(frame, Mapping):
             return pl.DataFrame(dict(frame), strict=False)

@@ -22,7 +22,9 @@ _QUOTED = 3
 
 @dataclass(frozen=True)
 class Column:
-    """`value`: as a mapping writes it; `name`: by which its role is known; `opened`: of a list that is opened."""
+    """One column of a user's rows. `value`: its expression in a mapping; `name`: what its role is guessed by; `opened`:
+    whether it is inside an opened list.
+    """
 
     value: str
     name: str
@@ -32,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Columns:
-    """All columns, and the rows of each example: `group` numbers them. `assigned`: values that have a role already."""
+    """The columns of a user's rows. `group`: each row's example, numbered; `assigned`: columns that have a role."""
 
     every: tuple[Column, ...]
     height: int
@@ -40,11 +42,11 @@ class Columns:
     assigned: frozenset[str] = frozenset()
 
     def without(self, columns: Iterable[Column | None]) -> Columns:
-        """The columns but for some that have a role."""
+        """The columns, with some marked as having a role, so that they are not guessed again."""
         return replace(self, assigned=self.assigned | {one.value for one in columns if one is not None})
 
     def of(self, *names: str, weak: bool = True, scalar: bool = False, opened: bool | None = None) -> list[Column]:
-        """The columns that fit one of some roles, the best first; weak names count where there is no other.
+        """The columns without a role that fit one of the roles `names`, the best first. Weak names count only alone.
 
         A column of what has one value for each example has to have one.
         """
@@ -66,19 +68,19 @@ class Columns:
         return list({column.value: column for column in best}.values())
 
     def is_constant(self, values: pl.Series) -> bool:
-        """Whether a column says one thing of each example; null says nothing."""
+        """Whether a column has at most one value in each example. Nulls do not count."""
         if self.group is None:
             return True
         pairs = pl.DataFrame({"group": self.group, "value": words_of(values)}).drop_nulls()
         return pairs.unique().height == pairs["group"].n_unique()
 
     def varies(self, values: pl.Series) -> bool:
-        """Whether a column has several values in an example."""
+        """Whether a column has several values in some example."""
         return not self.is_constant(values)
 
 
 def columns_of(rows: SourceRows, opened: Sequence[str] = ()) -> tuple[Column, ...]:
-    """The columns of rows, and the fields of their objects. `opened`: those of lists; none: every column counts so."""
+    """The columns of rows and the fields of objects. `opened`: the opened lists; without any, all columns count so."""
     columns: list[Column] = []
     for name in rows.frame.columns:
         if name in PLACES or name.startswith("__") or name == "element":
@@ -95,7 +97,7 @@ def _written(name: str) -> str:
 
 
 def _leaves(value: str, path: str, values: pl.Series) -> Iterator[Column]:
-    """A column, or what is in its objects."""
+    """Yields a column, or the fields inside its objects."""
     if isinstance(values.dtype, pl.Struct):
         fields = values.struct.fields if len(values.struct.fields) <= _FIELDS else []
         for field in fields:
@@ -115,7 +117,7 @@ def _leaves(value: str, path: str, values: pl.Series) -> Iterator[Column]:
 
 
 def as_lists(values: pl.Series) -> pl.Series | None:
-    """A column of lists, also of JSON texts of lists; None where it is none."""
+    """The column as lists, also from JSON texts of lists; None where it holds none."""
     if isinstance(values.dtype, pl.List):
         return values
     if values.dtype != pl.String or not values.drop_nulls().len():
@@ -128,7 +130,7 @@ def as_lists(values: pl.Series) -> pl.Series | None:
 
 
 def check_python_lists(column: Column) -> None:
-    """FormatError where texts are lists as Python prints them, which no reader of tables takes apart."""
+    """Raises FormatError where texts are lists as Python prints them, which no table reader can parse."""
     known = column.values.drop_nulls().head(100).str.strip_chars() if column.values.dtype == pl.String else None
     if (
         known is not None
@@ -143,7 +145,7 @@ def check_python_lists(column: Column) -> None:
 
 
 def one_of(columns: Sequence[Column], what: str, key: str, text: str = "{value}") -> Column | None:
-    """The column of a role that some fit: of equal ones the first. AmbiguousError where two of them differ.
+    """The first of the columns that fit a role, if all have equal values; AmbiguousError where two differ.
 
     `text`: how a setting of `key` is written with a column's value.
     """
@@ -163,12 +165,12 @@ def _words(column: Column) -> pl.Series:
 
 
 def words_of(values: pl.Series) -> pl.Series:
-    """A column as texts; a hash of what is no single value."""
+    """The column as texts; values that are not scalar become hashes."""
     return values.cast(pl.String, strict=False) if is_scalar(values) else values.hash()
 
 
 def setting(key: str, value: object) -> str:
-    """A setting as it is written on a command line."""
+    """A setting in the form of a command line: `KEY=VALUE`."""
     import shlex
 
     text = f"{key}={value}"

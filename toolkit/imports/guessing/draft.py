@@ -16,7 +16,7 @@ GUESSED, DEFAULT, GIVEN = "guessed", "default", "given"
 
 @dataclass
 class Draft:
-    """Tables of a mapping, each value with why it is there, and what is replies beside them."""
+    """A mapping while it is guessed. Each value has the reason for it; `remarks` are sentences to write beside."""
 
     given: dict[str, Any]
     tables: dict[str, dict[str, tuple[Any, str]]] = field(default_factory=dict)
@@ -24,25 +24,25 @@ class Draft:
     remarks: list[str] = field(default_factory=list)
 
     def has(self, key: str) -> bool:
-        """Whether a setting says it."""
+        """Whether the user's settings give this key."""
         table, _, name = key.partition(".")
         return name in self.given.get(table, {}) if name else key in self.given
 
     def put(self, key: str, value: Any, why: str) -> None:
-        """Say what a key is, unless a setting does."""
+        """Sets a key with the reason for it, unless the user's settings give it."""
         table, _, name = key.rpartition(".")
         if not self.has(key):
             self.tables.setdefault(table, {})[name] = (value, why)
 
     def otherwise(self, key: str, value: Any) -> None:
-        """Say what a key is, where nothing does."""
+        """Sets a key to a default, unless it has a value already."""
         table, _, name = key.rpartition(".")
         if name not in self.tables.get(table, {}):
             self.put(key, value, DEFAULT)
 
 
 def written(draft: Draft, shape: Shape, columns: Columns) -> str:
-    """The mapping file, each line with what it rests on."""
+    """The text of the guessed mapping file. Each line has the reason for its value as a comment."""
     lines = ["# Guessed from names and contents: change what is wrong, and give this file with --map."]
     top = {**shape.top, **draft.tables.get("", {})}
     given = {key: value for key, value in draft.given.items() if key not in ("examples", "traces", "answers")}
@@ -95,15 +95,15 @@ def _toml(value: Any) -> str:
 
 
 def reason_of(column: Column) -> str:
-    """Why a column has a role."""
+    """The reason why a column was given its role."""
     return f"{GUESSED} by its name, `{column.name}`, and contents" if column.name != column.value else GUESSED
 
 
 def key_of(column: Column) -> str:
-    """A column's last name."""
+    """The last name in a column's path."""
     return plain_name(column.name.rpartition(".")[2])
 
 
 def constant_text(text: str) -> str:
-    """A text that may stand in a mapping's single quotes."""
+    """The text without signs that would end a constant in a mapping's single quotes."""
     return text.replace("'", "’") or "table"

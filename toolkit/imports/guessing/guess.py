@@ -35,7 +35,7 @@ _ODD_SHARE = 0.98
 
 @dataclass(frozen=True)
 class Guess:
-    """`text`: the mapping file. `sources`: what of those given it reads. `unjudged`: what a report would lack."""
+    """A guessed mapping. `text`: its file; `sources`: those that it reads; `unjudged`: what it lacks for a report."""
 
     text: str
     sources: tuple[str, ...]
@@ -44,7 +44,7 @@ class Guess:
 
 
 def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess:
-    """A mapping for the tables of `sources`. `settings` (`examples.gold=truth`) are kept as they are.
+    """Guesses a mapping for the tables in `sources`. It keeps `settings` such as `examples.gold=truth` as they are.
 
     ThinkbackError where a file can't be read, two columns may be one thing, or nothing says what a model answered.
     """
@@ -66,7 +66,7 @@ def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess
 
 
 def _named_in(given: Mapping[str, Any], columns: Columns) -> frozenset[str]:
-    """Columns that settings name: they take no other role."""
+    """The columns that the user's settings name. They get no other role."""
     values: list[Any] = []
 
     def collect(value: Any) -> None:
@@ -86,7 +86,7 @@ def _named_in(given: Mapping[str, Any], columns: Columns) -> frozenset[str]:
 
 
 def _example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
-    """The question, the id, and what else has one value for each example; the columns by example."""
+    """Maps the question, the id and what else is constant in an example. Returns the columns, grouped by example."""
     questions = columns.of("question", opened=False) if shape.opened else columns.of("question")
     question = questions[0] if questions else None
     columns = columns.without([question])
@@ -135,7 +135,7 @@ def _example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
 
 
 def _id(ids: Sequence[Column], question: Column | None) -> Column | None:
-    """The column that numbers questions; None where each of them numbers rows, and the question tells more."""
+    """The column that numbers questions; None where each candidate numbers rows and the question says more."""
     whole = [one for one in ids if not one.values.null_count()]
     if question is None or not whole:
         explicit = [one for one in whole if plain_name(one.name.rpartition(".")[2]) not in _ROW_IDS]
@@ -164,7 +164,7 @@ def _id(ids: Sequence[Column], question: Column | None) -> Column | None:
 
 
 def _check_runs(columns: Columns, draft: Draft) -> None:
-    """AmbiguousError where nothing names questions, and their gold comes in runs or rounds as that of samples does."""
+    """Raises AmbiguousError where nothing names questions but gold comes in equal runs, as with several samples."""
     golds = columns.of("gold", weak=True)
     if not golds or columns.every[0].opened is False:
         return
@@ -181,7 +181,7 @@ def _check_runs(columns: Columns, draft: Draft) -> None:
 
 @dataclass(frozen=True)
 class _Output:
-    """What a model answered, and what says whether it is right."""
+    """The columns with what a model answered, and with what says whether it is right; None for a missing one."""
 
     gold: Column | None
     answer: Column | None
@@ -190,7 +190,7 @@ class _Output:
 
 
 def _samples(draft: Draft, columns: Columns, shape: Shape) -> tuple[Columns, str | None]:
-    """The columns of traces; and what a report would lack."""
+    """Maps the columns of traces. Returns the remaining columns and a sentence on what a report would lack."""
     pairs = _preferences(draft, columns)
     if pairs is not None:
         return pairs, None
@@ -210,7 +210,7 @@ def _samples(draft: Draft, columns: Columns, shape: Shape) -> tuple[Columns, str
 
 
 def _affixes(columns: Columns) -> dict[str, dict[str, str]]:
-    """Models by what stands before or behind the names of their columns, where each has outputs: `big_answer`."""
+    """For tables with models side by side (`big_answer`, `small_answer`): by model, its columns without affix."""
     sides: dict[tuple[bool, str], dict[str, str]] = {}
     for one in columns.every:
         words = plain_name(one.name).split("_") if one.value not in columns.assigned else []
@@ -231,7 +231,7 @@ def _affixes(columns: Columns) -> dict[str, dict[str, str]]:
 
 
 def _preferences(draft: Draft, columns: Columns) -> Columns | None:
-    """Pairs of outputs with a preference from 1 to 2, as judges of pairs write them; None where there are none."""
+    """Maps pairs of outputs with a preference from 1 to 2, as pairwise judges write them; None where there are none."""
     known = {plain_name(one.name): one for one in columns.every}
     judged, texts = known.get("preference"), [known.get(f"output_{number}") for number in (1, 2)]
     if judged is None or None in texts or not ROLES["milliseconds"].fits(judged.values) or draft.has("traces.correct"):
@@ -252,7 +252,7 @@ def _preferences(draft: Draft, columns: Columns) -> Columns | None:
 
 
 def _trace(draft: Draft, columns: Columns, shape: Shape, affix: str | None = None) -> tuple[Columns, str | None]:
-    """One table of traces, of the columns with an affix where there are several; and what a report would lack."""
+    """Maps one table of traces, with an `affix` only its columns; returns the rest, and what a report would lack."""
     trace: dict[str, tuple[Any, str]] = {}
     verifiers: list[tuple[str, str]] = []
     draft.traces.append((trace, verifiers))
@@ -285,7 +285,7 @@ def _trace(draft: Draft, columns: Columns, shape: Shape, affix: str | None = Non
 
 
 def _output(draft: Draft, columns: Columns, opened: bool | None) -> _Output:
-    """Gold, answers, texts and verdicts, by their names and by what differs from sample to sample."""
+    """Finds gold, answers, texts and verdicts by their names and by what differs from sample to sample."""
     golds = [] if draft.has("examples.gold") else columns.of("gold", weak=False, scalar=True)
     replies = [] if draft.has("traces.answer") else columns.of("answer", weak=False, scalar=True, opened=opened)
     texts = [] if draft.has("traces.text") else columns.of("text", weak=False, scalar=True, opened=opened)
@@ -327,7 +327,7 @@ def _alike(one: Column, other: Column | None) -> bool:
 
 
 def _one_gold(golds: Sequence[Column]) -> Column | None:
-    """The gold; of several the first where all say the same once they are read."""
+    """The gold column. Of several it is the first, if all agree once answers are read from them."""
     if len(golds) < 2:
         return golds[0] if golds else None
     forms = []
@@ -346,7 +346,7 @@ def _one_gold(golds: Sequence[Column]) -> Column | None:
 def _weak_gold(
     draft: Draft, columns: Columns, outputs: Sequence[Column], verdict: Column | None, opened: bool | None
 ) -> list[Column]:
-    """Columns such as `answer`, where they are gold: one value for each question, and not read of its texts."""
+    """Columns such as `answer` that are gold: they have one value a question, which is not read from the texts."""
     weak = [one for one in columns.of("gold", scalar=True) if one not in outputs and not (opened and one.opened)]
     if not outputs or not weak:
         return []
@@ -380,7 +380,7 @@ def _truths(values: pl.Series) -> pl.Series:
 
 
 def _conditions(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, shape: Shape) -> Columns:
-    """Model, pool and sample index: what tells the rows of one example apart."""
+    """Maps model, pool and sample index: what tells the rows of one example apart."""
     models = [one for one in columns.of("model", scalar=True) if one.values.n_unique() <= _SETTINGS]
     model = models[0] if models else None
     if not draft.has("traces.model"):
@@ -413,7 +413,7 @@ def _conditions(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Column
 
 
 def _numbers_samples(one: Column, slots: pl.DataFrame) -> bool:
-    """Whether a column that may be a setting has another value in each row of an example, as an index has."""
+    """Whether a column that may be a setting differs in each row of an example, as an index does."""
     weak = ROLES["sample_index"].place(one.name)
     rows = slots.with_columns(words_of(one.values).alias("new"))
     return weak is not None and not rows.is_duplicated().any() and bool(slots.is_duplicated().any())
@@ -429,7 +429,7 @@ def _joined(parts: Sequence[Column]) -> str:
 def _index(
     draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, shape: Shape, slots: pl.DataFrame
 ) -> Columns:
-    """The sample index: a column that numbers the rows of each example and pool, else the order of rows."""
+    """Maps the sample index to a column that numbers the rows of each example and pool, else to the order of rows."""
     if draft.has("traces.sample_index"):
         return columns
     if shape.opened:
@@ -462,7 +462,7 @@ def _index(
 
 
 def _same_order(apart: Sequence[Column], slots: pl.DataFrame) -> Column:
-    """The first of several indices, where all of them put samples into one order."""
+    """The first of several index columns, if all of them sort samples alike."""
     names = [*slots.columns]
     ranks = [slots.with_columns(i=one.values).select(pl.col("i").rank().over(names)).to_series() for one in apart]
     other = [one for one, rank in zip(apart[1:], ranks[1:], strict=True) if not rank.equals(ranks[0])]
@@ -471,7 +471,7 @@ def _same_order(apart: Sequence[Column], slots: pl.DataFrame) -> Column:
 
 
 def _counted(values: pl.Series, slots: pl.DataFrame) -> tuple[int, bool]:
-    """The least index, and whether those of each example and pool count on from it."""
+    """The smallest index, and whether the indices of each example and pool count up from it without gaps."""
     whole = slots.with_columns(i=values.cast(pl.Int64)).unique()
     sizes = whole.group_by(slots.columns).agg(low=pl.col("i").min(), high=pl.col("i").max(), n=pl.len())
     first = int(sizes["low"].min() or 0)  # type: ignore[arg-type]
@@ -480,7 +480,7 @@ def _counted(values: pl.Series, slots: pl.DataFrame) -> tuple[int, bool]:
 
 
 def _check_repeats(one: Column, slots: pl.DataFrame, columns: Columns, shape: Shape) -> None:
-    """AmbiguousError where an index comes twice in an example and pool, with other contents."""
+    """Raises AmbiguousError where an index repeats in an example and pool with different contents."""
     rows = slots.with_columns(i=one.values)
     content = [words_of(other.values).alias(f"c{number}") for number, other in enumerate(columns.every)]
     whole = rows.hstack(content)
@@ -502,7 +502,7 @@ def _check_repeats(one: Column, slots: pl.DataFrame, columns: Columns, shape: Sh
 
 
 def _weak_verdict(draft: Draft, columns: Columns, out: _Output, opened: bool | None) -> tuple[Column | None, Columns]:
-    """A score that is 0 or 1 throughout, where it is the verdict: alone it may be a verifier's as well."""
+    """A score that is always 0 or 1, where it is the verdict. On its own it may as well be a verifier's."""
     if out.verdict is not None or draft.has("traces.correct") or draft.has("verifiers"):
         return None, columns
     binary = [one for one in columns.of("verdict", opened=opened) if one.values.drop_nulls().n_unique() <= 2]
@@ -526,7 +526,7 @@ def _weak_verdict(draft: Draft, columns: Columns, out: _Output, opened: bool | N
 
 
 def _judged(out: _Output) -> pl.Series:
-    """Verdicts by comparing answers with gold."""
+    """Verdicts by comparing the answers with gold."""
     source = out.answer or out.text
     if out.gold is None or source is None:
         return pl.Series([], dtype=pl.Boolean)
@@ -539,7 +539,7 @@ def _judged(out: _Output) -> pl.Series:
 
 
 def _answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _Output, columns: Columns) -> str | None:
-    """The table `[answers]`; and what a report lacks."""
+    """Writes the table `[answers]`; returns a sentence on what a report would lack, if anything."""
     has_answer = out.answer is not None or draft.has("traces.answer")
     has_text = out.text is not None or draft.has("traces.text")
     judged = (
@@ -564,8 +564,7 @@ def _answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _Output, colu
 
 
 def _source_rules(rules: dict[str, Any], out: _Output, trace: dict[str, tuple[Any, str]], draft: Draft) -> None:
-    """Rules that go with the source's verdicts: no form in which right and wrong answers are equal, and no answer that
-    is right."""
+    """Adapts the rules to the source's verdicts: no right and wrong answer may be equal, and no right one be lost."""
     source = out.answer or out.text
     assert out.verdict is not None
     if source is None:
@@ -583,7 +582,7 @@ def _source_rules(rules: dict[str, Any], out: _Output, trace: dict[str, tuple[An
 
 
 def _unjudged(columns: Columns) -> str:
-    """What to say where neither gold nor a verdict is there."""
+    """The sentence for a table with neither gold nor verdicts."""
     graded = [one for one in columns.of("verifier") if one.values.dtype != pl.Boolean]
     if graded:
         one, known = graded[0], graded[0].values.drop_nulls()
@@ -627,7 +626,7 @@ def _no_outputs(out: _Output, columns: Columns, draft: Draft) -> str:
 
 
 def _check_conditions(draft: Draft, columns: Columns, trace: dict[str, tuple[Any, str]]) -> None:
-    """AmbiguousError where a column that has no role has each of its few values as often in every question."""
+    """Raises AmbiguousError where a column without a role has each of its values equally often in every question."""
     if draft.has("traces.pool"):
         return
     sizes = pl.DataFrame({"group": columns.group}).group_by("group").len()

@@ -24,7 +24,7 @@ _TINY = 1e-6
 
 @dataclass(frozen=True)
 class Role:
-    """A row of `roles.toml`. `key`: where a mapping says it; `per`: what has one value, an example or a sample."""
+    """A role that a column may have, from `roles.toml`. `key`: its key in mappings; `per`: `example` or `sample`."""
 
     key: str = setting()
     names: tuple[str, ...] = setting()
@@ -34,7 +34,7 @@ class Role:
     ends: tuple[str, ...] = setting(())
 
     def place(self, path: str) -> tuple[int, int] | None:
-        """How well a column's name fits: its strength, and the place among the names; None where it does not."""
+        """How well a column's name fits: its strength and its place among the role's names; None where it doesn't."""
         whole = plain_name(path)
         last = plain_name(re.split(r"[.\]\['\"]+", path.rstrip("]'\""))[-1])
         for strength, names in ((STRONG, self.names), (WEAK, self.weak)):
@@ -45,18 +45,18 @@ class Role:
         return (STRONG, len(self.names)) if last.endswith(self.ends or ("\0",)) else None
 
     def fits(self, values: pl.Series) -> bool:
-        """Whether a column's contents are such."""
+        """Whether a column's contents are of the kind that the role holds."""
         known = values.drop_nulls()
         return known.len() > 0 and _HOLDS[self.holds](known)
 
 
 def plain_name(text: str) -> str:
-    """A name in lower case with `_` between its words, also of one that has capitals there."""
+    """The name in lower case with `_` between its words, also between words that only capitals part."""
     return re.sub(r"[\W_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()).strip("_")
 
 
 def is_scalar(values: pl.Series) -> bool:
-    """Whether a column holds texts, numbers or verdicts."""
+    """Whether a column holds texts, numbers or booleans."""
     return values.dtype in (pl.String, pl.Boolean) or values.dtype.is_numeric()
 
 
@@ -65,7 +65,7 @@ def _is_number(values: pl.Series) -> bool:
 
 
 def _is_count(values: pl.Series) -> bool:
-    """Whole numbers; -1 may stand for unknown."""
+    """Whether a column holds whole numbers from 0 on; -1 may stand for unknown."""
     if not _is_number(values):
         return False
     real = values.cast(pl.Float64)

@@ -34,7 +34,8 @@ _NEARLY_ALL = 0.9
 
 @dataclass(frozen=True)
 class Shape:
-    """`rows` of the mapping's keys `top` (value and reason); `opened`: the columns of lists; `element`: their place.
+    """The layout of a user's files. `top`: keys of the mapping with reasons, which give `rows`; `opened`: list columns;
+    `element`: the column of an element's place.
 
     `file_id`: the column of paths that tells examples apart, `run`: the one that tells runs apart. `logprobs`: the path
     of the log-probabilities of a sample's tokens. `assigned`: columns that have no role; `more`: what is computed of
@@ -55,7 +56,7 @@ class Shape:
 
 
 def shape_of(sources: Sequence[str], given: Mapping[str, Any]) -> Shape:
-    """The rows of files, with lists opened, and the keys of a mapping that make them. ThinkbackError as an import's."""
+    """Finds the rows in files, lists opened, and the mapping keys that give them. ThinkbackError as in an import."""
     top: dict[str, tuple[Any, str]] = {}
     keys = {key: given[key] for key in ("path", "records", "join", "where") if key in given}
     plan = _plan(keys)
@@ -81,14 +82,14 @@ def shape_of(sources: Sequence[str], given: Mapping[str, Any]) -> Shape:
 
 
 def _plan(keys: Mapping[str, Any]) -> ImportMapping:
-    """A mapping with these keys that makes nothing yet."""
+    """A valid mapping with these keys that imports nothing yet."""
     examples = dict.fromkeys(("example_id", "dataset", "split", "question"), "''")
     traces = [dict.fromkeys(("pool", "sample_index", "model"), "''")]
     return from_table(ImportMapping, {"name": "guess", "examples": examples, "traces": traces, **keys})
 
 
 def _read(sources: Sequence[str], plan: ImportMapping) -> tuple[SourceList, SourceTable]:
-    """The files, and their rows, as far as they are enough."""
+    """The files, and as many of their rows as a guess needs."""
     rules = replace(opening.source_rules(plan), columns=None)
     files = find_sources(list(sources), rules)
     folder, tables, size = Path(scratch_folder()), list[SourceTable](), 0
@@ -108,7 +109,7 @@ def _read(sources: Sequence[str], plan: ImportMapping) -> tuple[SourceList, Sour
 
 
 def rows_of(sources: Sequence[str]) -> SourceRows:
-    """The rows of files as they are."""
+    """The rows of files, unchanged."""
     table = _read(sources, _plan({}))[1]
     return _rows(table, table.frame)
 
@@ -122,7 +123,7 @@ def _opened(plan: ImportMapping, table: SourceTable, files: SourceList) -> Sourc
 
 
 def _name(files: SourceList, sources: Sequence[str]) -> str:
-    """The name of the file; of several, that of the folder that they are in."""
+    """The data set's name: that of the single file, or of the folder with several."""
     first = plain_path(files.files[0].address)
     if len(files.files) > 1 and len(sources) == 1 and not re.search(r"[*?\[]", sources[0]):
         return PurePosixPath(sources[0]).name or first.parent.name
@@ -149,7 +150,7 @@ def _name(files: SourceList, sources: Sequence[str]) -> str:
 def _beside(
     files: SourceList, table: SourceTable, sources: Sequence[str]
 ) -> tuple[tuple[str, ...], dict[str, Any] | None]:
-    """The sources without the one that has one row for each question of the others, and the key `join` for it."""
+    """Splits off the source with one row for each question of the others: these, and the key `join` for it."""
     if len(files.files) < 2 or len(sources) < 2:
         return tuple(sources), None
     frames = {file.path: table.frame.filter(pl.col("source_path") == file.path) for file in files.files}
@@ -181,7 +182,7 @@ def _filled(frame: pl.DataFrame) -> list[str]:
 
 
 def _relative(address: str, first: str, folder: str) -> str:
-    """Where a mapping's `join` finds a file beside the first source."""
+    """The path of a joined file, relative to the first source, as a mapping's `join` needs it."""
     if "://" in address or address.startswith("/"):
         return address
     import os
@@ -193,7 +194,7 @@ def _relative(address: str, first: str, folder: str) -> str:
 def _keys(
     mine: frozenset[str], beside: pl.DataFrame, other_names: frozenset[str], rows: pl.DataFrame
 ) -> dict[str, str]:
-    """The columns of a file that equal those of others, by name or by their role as ids."""
+    """The columns in which a file equals the others, by name or by their role as ids: {its column: theirs}."""
     both = [name for name in beside.columns if name in mine & other_names]
     ids = [name for name in both if ROLES["id"].place(name) is not None or name in ("qid", "docno")]
     if set(ids) >= {"qid", "docno"}:
@@ -217,7 +218,7 @@ def _may_be(column: Column, *roles: str) -> bool:
 
 
 def _records(table: SourceTable) -> str | None:
-    """Where the rows are in documents that hold more than rows; None where each document is a row."""
+    """The path to the rows in documents that hold more than rows; None where each document is a row."""
     names = [name for name in table.frame.columns if not name.startswith(("source_", "__"))]
     kinds = {name: table.frame.schema[name] for name in names}
     if len(names) > 1 and len({str(kind) for kind in kinds.values()}) == 1 and _objects(kinds[names[0]]):
@@ -241,7 +242,7 @@ def _records(table: SourceTable) -> str | None:
 
 
 def _objects(kind: Any) -> bool:
-    """Whether a type is one of rows that have outputs or answers: an object, or a list of them."""
+    """Whether a type is that of rows with outputs or answers: an object, or a list of objects."""
     inner = kind.inner if isinstance(kind, pl.List) else kind
     return isinstance(inner, pl.Struct) and any(
         _named(one.name, "question", "gold", "text", "answer", "verdict") for one in inner.fields
@@ -253,7 +254,7 @@ def _named(name: str, *roles: str) -> bool:
 
 
 def _of_paths(shape: Shape, files: SourceList, given: Mapping[str, Any]) -> Shape:
-    """What the paths of several files tell: the question of each, or the run."""
+    """Adds what the paths of several files tell: each file's question, or its run."""
     if len(files.files) < 2 or "path" in given:
         return shape
     paths = [str(plain_path(file.address)) for file in files.files]
@@ -274,7 +275,7 @@ def _of_paths(shape: Shape, files: SourceList, given: Mapping[str, Any]) -> Shap
 
 
 def _with_path(shape: Shape, pattern: str, name: str, word: str) -> Shape:
-    """The rows with a column of their path."""
+    """The rows with a column read from each file's path by `pattern`."""
     paths = shape.rows.frame["source_path"]
     distinct = paths.unique().to_list()
     # The pattern fits the end of a whole path, and these begin below the shared folder.
@@ -297,7 +298,7 @@ def _with_path(shape: Shape, pattern: str, name: str, word: str) -> Shape:
 
 
 def _files_of_questions(shape: Shape, paths: Sequence[str], columns: Columns) -> Shape:
-    """A file for each question, where nothing in the rows names one; AmbiguousError where it may be a run's."""
+    """Makes each file a question, where no column identifies one; AmbiguousError where a file may be a run."""
     group = shape.rows.frame["source_path"].rank("dense")
     golds = replace(columns, group=None).of("gold", scalar=True)
     pattern, _ = _pattern(paths, "example")
@@ -314,7 +315,7 @@ def _files_of_questions(shape: Shape, paths: Sequence[str], columns: Columns) ->
 
 
 def _pattern(paths: Sequence[str], name: str) -> tuple[str | None, str]:
-    """A `path` whose column is the one part in which paths differ, and the word before it; None: there are several."""
+    """A `path` pattern whose column is the one part in which paths differ, and the word before it; None for several."""
     split = [PurePosixPath(path).parts for path in paths]
     depth = min(map(len, split))
     differ = [place for place in range(1, depth + 1) if len({parts[-place] for parts in split}) > 1]
@@ -339,7 +340,7 @@ def _pattern(paths: Sequence[str], name: str) -> tuple[str | None, str]:
 
 
 def _shared(texts: Sequence[str]) -> str:
-    """What all texts begin with."""
+    """The longest common beginning of the texts."""
     least, most = min(texts), max(texts)
     return next((least[:place] for place, sign in enumerate(least) if most[place : place + 1] != sign), least)
 
@@ -347,7 +348,7 @@ def _shared(texts: Sequence[str]) -> str:
 def _with_lists(
     shape: Shape, given: Mapping[str, Any], keys: dict[str, Any], table: SourceTable, files: SourceList
 ) -> Shape:
-    """The rows with one for each sample, where a question's samples stand in lists."""
+    """The rows with lists opened: one row for each sample, where a question's samples stand in lists."""
     columns = Columns(columns_of(shape.rows), shape.rows.frame.height)
     if "explode" in given:
         plan = _plan({**keys, "explode": given["explode"]})
@@ -395,7 +396,7 @@ def _with_lists(
 
 
 def _last_trials(shape: Shape, trials: Column, columns: Columns) -> Shape:
-    """The last trial of each question, where the verdict is that of the last alone."""
+    """Keeps only the last trial of each question, where the verdict is that of the last."""
     if columns.of("gold", weak=False, scalar=True) and trials.name in ("trials", "attempts"):
         verdict, last = columns.of("verdict", weak=False)[0].value, setting("traces.text", trials.value + "[-1]")
         raise AmbiguousError(
@@ -408,7 +409,7 @@ def _last_trials(shape: Shape, trials: Column, columns: Columns) -> Shape:
 
 
 def _of_trec(shape: Shape) -> Shape:
-    """A run of TREC: documents are answers, and what is judged relevant is right."""
+    """Maps a TREC run: documents are answers, and those judged relevant are right."""
     names = shape.rows.frame.columns
     if not {"qid", "docno", "rank", "score"} <= set(names):
         return shape
@@ -434,7 +435,7 @@ def _explode(shape: Shape, plan: ImportMapping) -> SourceRows:
 
 
 def _is_samples(column: Column, values: pl.Series) -> bool:
-    """Whether a list is one of samples, by its name, and by elements that are texts, numbers or outputs."""
+    """Whether a list column holds samples, by its name and by elements that are texts, numbers or outputs."""
     if column.name.rpartition(".")[2].lower() in _OPTIONS or not _may_be(column, "text", "answer"):
         return False
     if ROLES["gold"].place(column.name) == (WEAK, 0) and float(values.list.len().mean() or 0.0) <= 1:  # type: ignore[arg-type]
@@ -447,7 +448,7 @@ def _is_samples(column: Column, values: pl.Series) -> bool:
 
 
 def _first(samples: Sequence[Column], lists: Mapping[str, pl.Series]) -> Column:
-    """The list that is opened; AmbiguousError where two differ in length."""
+    """The list column to open; AmbiguousError where two differ in length."""
     sizes = [lists[one.value].list.len() for one in samples]
     odd = [one for one, size in zip(samples, sizes, strict=True) if not size.equals(sizes[0])]
     if odd:
@@ -460,7 +461,7 @@ def _first(samples: Sequence[Column], lists: Mapping[str, pl.Series]) -> Column:
 
 
 def _beside_samples(column: Column, values: pl.Series, sizes: pl.Series) -> bool:
-    """Whether a list has an element for each sample."""
+    """Whether a list column has one element for each sample."""
     plain = column.name.rpartition(".")[2].lower()
     gold = ROLES["gold"].place(column.name) is not None and ROLES["answer"].place(column.name) is None
     return (
@@ -471,7 +472,7 @@ def _beside_samples(column: Column, values: pl.Series, sizes: pl.Series) -> bool
 
 
 def _totals(rows: SourceRows, opened: Sequence[str]) -> frozenset[str]:
-    """Columns of what is counted for a question, and not for a sample: tokens, seconds, verdicts, scores."""
+    """The columns that count something for a whole question rather than a sample: tokens, seconds, verdicts, scores."""
     roles = (
         "completion_tokens",
         "prompt_tokens",
@@ -508,7 +509,7 @@ def _strong(column: Column, role: str) -> bool:
 
 
 def _chat(columns: Columns) -> Column | None:
-    """The list of a chat completion's choices, wherever it lies."""
+    """The column with the list of a chat completion's choices, however deep; None without one."""
     for one in columns.every:
         kind = one.values.dtype
         inner = kind.inner if isinstance(kind, pl.List) and one.name.rpartition(".")[2] == "choices" else None
@@ -518,7 +519,7 @@ def _chat(columns: Columns) -> Column | None:
 
 
 def _single_chat(shape: Shape, choices: Column) -> Shape:
-    """The only choice of each completion, opened as a list of one: its usage is that of the sample."""
+    """Opens the only choice of each completion as a list of one, so that its usage is that sample's."""
     name = "choice"
     rows = _explode(shape, _plan({"explode": {name: choices.value}}))
     explode = {name: choices.value}

@@ -46,7 +46,7 @@ ROW, EXAMPLE, EXTRA = "__row", "__example", "__extra "
 
 @dataclass(frozen=True)
 class SourceRows(SourceTable):
-    """Rows of a source with the mapping's file, for errors. `frame` holds source_file and source_row.
+    """Rows of a source, from which a mapping's columns are computed. `mapping`: the mapping file, named in errors.
 
     `partial`: other examples' rows come.
     """
@@ -55,7 +55,7 @@ class SourceRows(SourceTable):
     partial: bool = False
 
     def where(self, key: str, condition: Value | None) -> SourceRows:
-        """The rows for which an expression is true; null is not true."""
+        """Only the rows for which an expression is true. Null counts as not true."""
         if condition is None:
             return self
         mask = self.compute(key, condition)
@@ -64,7 +64,7 @@ class SourceRows(SourceTable):
         return replace(self, frame=self.frame.filter(mask))
 
     def compute(self, key: str, value: Value, texts: Collection[str] = ()) -> pl.Series:
-        """The values of a mapping's expression, one per row, in their own type.
+        """The value of a mapping's expression in each row, in the type that it has.
 
         The numbers of the columns `texts` are texts, as the files write them.
         """
@@ -90,7 +90,7 @@ class SourceRows(SourceTable):
             raise self.error(f"`{key} = {value!r}` can't be computed: {reason}{hint}") from None
 
     def row_by_row(self, value: Value) -> bool:
-        """Whether an expression reads only its own row; true also where it cannot be computed."""
+        """Whether each value of an expression depends on its own row alone; true also where it cannot be computed."""
         if not isinstance(value, str) or value in self.frame.columns:
             return True
         parsed = expression(value)
@@ -102,7 +102,7 @@ class SourceRows(SourceTable):
         return _OF_OTHERS.isdisjoint(re.findall(r'"(\w+)"', result.meta.serialize(format="json")))
 
     def _check_columns(self, key: str, value: Value, parsed: Expression, names: list[str]) -> None:
-        """ThinkbackError for a column that an expression needs and the source lacks."""
+        """Raises ThinkbackError for a column that an expression needs and the source lacks."""
         optional = {use.path.column for use in parsed.places.values() if use.path.optional}
         missing = [name for name in names if name not in self.frame.columns and name not in optional]
         if not missing:
@@ -114,7 +114,7 @@ class SourceRows(SourceTable):
         )
 
     def _placed(self, parsed: Expression, texts: Collection[str], names: list[str]) -> tuple[pl.DataFrame, set[str]]:
-        """The rows with the values of each path, and the places of the paths that stand for a reduced list."""
+        """The rows with the value of each path as a column, and the places of the paths whose lists were reduced."""
         frame = self.computable(names, texts)
         whole = set()
         placed = []
@@ -127,7 +127,7 @@ class SourceRows(SourceTable):
         return frame.with_columns(placed), whole
 
     def typed(self, key: str, value: Value, dtype: pl.DataType, required: bool = False) -> pl.Series:
-        """`compute`, in a type of the contract; with `required`, null is an error."""
+        """The value of an expression in each row, in a type of the contract. With `required`, null is an error."""
         raw = self._texts(key, value) if holds(dtype, pl.String) else self.compute(key, value)
         column = raw if raw.dtype == dtype else self.converted(key, raw, dtype)
         if required and column.null_count():
@@ -139,7 +139,7 @@ class SourceRows(SourceTable):
         return column
 
     def _texts(self, key: str, value: Value) -> pl.Series:
-        """`compute` for a column of texts: numbers that an expression passes on are as the files write them."""
+        """The texts of an expression. Numbers that it only passes on are written as in the files."""
         if value in self.numbers:
             return self.compute(key, value, [str(value)])
         parsed = expression(value) if isinstance(value, str) else Expression(())
@@ -163,7 +163,7 @@ class SourceRows(SourceTable):
         return self.compute(key, value) if computed is None else computed
 
     def converted(self, key: str, raw: pl.Series, dtype: pl.DataType, what: str = "", advice: str = "") -> pl.Series:
-        """Computed values in a type of the contract; ThinkbackError for the first that is not `what`."""
+        """Converts computed values to a type of the contract. ThinkbackError for the first that is not `what`."""
         if raw.dtype == pl.Null:
             return raw.cast(dtype)
         column, what = _converted(raw, dtype), what or _WORDS[type(dtype)]
@@ -176,7 +176,7 @@ class SourceRows(SourceTable):
         return column
 
     def finite(self, key: str, values: pl.Series) -> pl.Series:
-        """Values, or lists of them, that hold no NaN and no infinity: a log has none."""
+        """Returns values, or lists of them, unchanged. ThinkbackError where one is NaN or infinite: a log has none."""
         listed = isinstance(values.dtype, pl.List) and values.dtype.inner in (pl.Float32, pl.Float64)
         if not listed and not values.dtype.is_float():
             return values
@@ -193,7 +193,7 @@ class SourceRows(SourceTable):
         return values
 
     def column(self, table: str, name: str, value: Value, place: str = "") -> pl.Series:
-        """A column of a table of the log in its type, without values that no log may hold; errors call it `place`."""
+        """A column of a log's table in its type, checked for values that no log may hold. Errors call it `place`."""
         key, column = f"{place or table}.{name}", schema_of(table)[name]
         values = self.finite(key, self.typed(key, value, column.dtype, required=not column.nullable))
         if name in COUNTS and (values < 0).any():
@@ -207,19 +207,19 @@ class SourceRows(SourceTable):
         return values.alias(name)
 
     def place(self, row: int) -> str:
-        """`in `file`, row 3`, for an error."""
+        """The words for a row in an error: `in `file`, row 3`."""
         if row >= self.frame.height:
             return "in the source"
         file, number = self.frame["source_file"][row], self.frame["source_row"][row]
         return f"in `{file}`, row {number}"
 
     def error(self, message: str) -> ThinkbackError:
-        """An error that names the mapping."""
+        """An error that begins with the mapping's name."""
         return InvalidError(f"mapping `{self.mapping}`: {message}")
 
 
 def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
-    """The columns that values of a mapping are made of. `names` are the columns that there are, where that is known."""
+    """The source columns that values of a mapping read. `names`: the existing columns, where they are known."""
     columns: dict[str, None] = {}
     for value in values:
         if not isinstance(value, str):
@@ -233,7 +233,7 @@ def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
 
 
 def verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
-    """The source's verdicts as Boolean: true/false, 0/1, yes/no, pass/fail, correct/wrong, in any case."""
+    """The source's verdicts as Boolean, from true/false, 0/1, yes/no, pass/fail or correct/wrong in any case."""
     advice = ": write a condition (`--set 'traces.correct=score > 0.5'`), or map graded correctness to `traces.credit`"
     return rows.converted(key, rows.compute(key, value), pl.Boolean(), "a verdict", advice)
 
@@ -244,7 +244,7 @@ def first(true: pl.Series) -> int:
 
 
 def _converted(raw: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    """Values in a type of the contract, null where a value does not fit; None where the whole column does not."""
+    """The values in a type of the contract, null for one that does not fit; None where the whole column does not."""
     if isinstance(dtype, pl.List):
         listed = lists(raw)[0] if raw.dtype == pl.String else raw
         with contextlib.suppress(pl.exceptions.PolarsError):
@@ -270,7 +270,7 @@ def _converted(raw: pl.Series, dtype: pl.DataType) -> pl.Series | None:
 
 
 def _is_nan(values: pl.Series) -> pl.Series:
-    """A missing integer in a column of floats, as pandas writes it."""
+    """Whether a value is NaN that stands for a missing integer, as pandas writes it."""
     return values.is_nan().fill_null(False) if values.dtype.is_float() else pl.repeat(False, len(values), eager=True)
 
 
@@ -292,7 +292,7 @@ _PASSING = {
 
 
 def _passed_columns(sql: str) -> set[str]:
-    """The columns that an expression only passes on or joins; empty where DuckDB cannot parse it."""
+    """The columns that an SQL expression only passes on or joins; empty where DuckDB cannot parse it."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -305,7 +305,7 @@ def _passed_columns(sql: str) -> set[str]:
 
 
 def _sort(node: Any, passed: bool, columns: dict[bool, set[str]]) -> None:
-    """Add the columns below an SQL node to `columns` of those passed on (True) or computed with (False)."""
+    """Adds the columns below an SQL node to `columns`: those passed on unchanged (True), or computed with (False)."""
     if isinstance(node, list):
         for item in node:
             _sort(item, passed, columns)
@@ -327,7 +327,7 @@ _TOGETHER = 4
 
 
 def _evaluated(frame: pl.DataFrame, result: pl.Expr) -> pl.Series:
-    """An expression's values. A polars error where there are none, whatever the types of the empty columns."""
+    """Evaluates an expression. Raises polars' error where that fails whatever types the empty columns are given."""
     try:
         return _values(frame, result, {})
     except pl.exceptions.PolarsError:
@@ -346,7 +346,7 @@ def _values(frame: pl.DataFrame, result: pl.Expr, types: Types) -> pl.Series:
 
 
 def _types(frame: pl.DataFrame, result: pl.Expr, empty: set[str]) -> Types:
-    """The types with which the parts of an expression can be computed, as far as there are any."""
+    """The types that empty columns need for the parts of an expression to work, as far as such types exist."""
     types: dict[str, pl.DataType] = {}
     for part in _parts(result):
         names = [name for name in dict.fromkeys(part.meta.root_names()) if name in empty]
@@ -362,7 +362,7 @@ def _types(frame: pl.DataFrame, result: pl.Expr, empty: set[str]) -> Types:
 
 
 def _parts(expr: pl.Expr) -> Iterator[pl.Expr]:
-    """The expressions that an expression is made of, the innermost first, and itself."""
+    """Yields the parts of an expression, the innermost first, and the expression itself."""
     for part in expr.meta.pop():
         yield from _parts(part)
     yield expr

@@ -49,7 +49,7 @@ def _value(value: Any, place: str) -> Value:
 
 
 def _values(table: Any, place: str, known: Iterable[str] = (), needed: Iterable[str] = ()) -> dict[str, Value]:
-    """A table of expressions, with their keys checked where `known` are all that there may be."""
+    """Reads a table of expressions. Where `known` is given, other keys are errors."""
     if not isinstance(table, dict):
         raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")
     for key in table if known else ():
@@ -78,7 +78,7 @@ def _verifiers(given: Any, place: str) -> tuple[Values, ...]:
 
 @dataclass(frozen=True)
 class _ExampleTable:
-    """`[examples]`: the log's columns, and further ones."""
+    """The table `[examples]` of a mapping: the log's columns, and further ones."""
 
     columns: Values
     extra: Values
@@ -86,7 +86,7 @@ class _ExampleTable:
 
 @dataclass(frozen=True)
 class TraceTable(_ExampleTable):
-    """One `[traces]` table: which rows, which columns, their parent, verifiers and features."""
+    """One `[traces]` table of a mapping: which rows it takes, its columns, parents, verifiers and features."""
 
     where: Value | None
     parent: Values
@@ -95,7 +95,7 @@ class TraceTable(_ExampleTable):
 
 
 def _columns(given: Any, place: str, known: Iterable[str], needed: Iterable[str]) -> dict[str, Any]:
-    """The columns of `[examples]` or `[traces]` and their `extra`, which may be none of the contract's."""
+    """Reads the columns of `[examples]` or `[traces]` and their `extra`, which may name no column of the contract."""
     table = dict(given) if isinstance(given, dict) else given
     extra = _values(table.pop("extra", {}) if isinstance(table, dict) else {}, f"{place}.extra")
     for name in extra.keys() & schema_of(place).keys():
@@ -134,7 +134,7 @@ def _trace_table(given: Any, place: str) -> TraceTable:
 
 @dataclass(frozen=True)
 class AnswerRules:
-    """How answers are read, normalised and judged; the names are those of the mapping file."""
+    """How answers are read, normalised and judged, in the keys of the mapping's table `[answers]`."""
 
     kind: str = setting("exact", choices=KINDS)
     read: tuple[str, ...] = setting((), choices=WAYS)
@@ -157,7 +157,7 @@ class AnswerRules:
 
 @dataclass(frozen=True)
 class JoinedFile:
-    """`join`: a file in the folder of the first source, and how its rows are found.
+    """The key `join` of a mapping: a file in the first source's folder, and the columns by which its rows are matched.
 
     `on`: for each column of the file, or expression of its columns, the source's own that equals it.
     """
@@ -182,14 +182,14 @@ def _join(value: Any, place: str) -> JoinedFile:
 
 @dataclass(frozen=True)
 class OpenedList:
-    """A list that `explode` opens: the column that its elements become, and where it lies."""
+    """A list that `explode` turns into rows: the column that its elements become, and the path to the list."""
 
     name: str
     path: str
 
 
 def _explode(value: Any, place: str) -> tuple[tuple[OpenedList, ...], ...]:
-    """Lists that are opened together, and those one after another.
+    """Reads `explode`: lists in one group are opened side by side, groups one after another.
 
     `["a", "b"]` opens two together, `[["a"], ["b"]]` one and then the other, `{ part = "a.parts" }` gives a name. A
     name that comes again is opened again.
@@ -249,7 +249,7 @@ def _pools(value: Any, place: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportMapping:
-    """A mapping file, read and checked. Its verifiers and features are those of each of `traces` too."""
+    """A mapping file, read and checked. Its verifiers and features belong to each of its `traces` tables too."""
 
     name: str = setting()
     license: str | None = setting(None)
@@ -274,7 +274,7 @@ class ImportMapping:
 
 
 def overrule(top: dict[str, Any], given: str) -> None:
-    """Put a setting in its place among a mapping's tables; a value that is no TOML is a text."""
+    """Writes a `KEY=VALUE` setting over a mapping's tables. A value that is not TOML is a text."""
     key, equals, text = given.partition("=")
     *tables, name = key.strip().split(".")
     if not equals or not name or not all(tables):
@@ -288,17 +288,17 @@ def overrule(top: dict[str, Any], given: str) -> None:
 
 
 def _setting_value(text: str) -> Any:
-    """The value that a setting's text is in TOML; else the text, as is one in single quotes: a mapping's constant."""
+    """A setting's value read as TOML; else, and in single quotes (a mapping's constant), the text itself."""
     return text if text.lstrip().startswith("'") else toml_value(text)
 
 
 def shipped_maps() -> tuple[str, ...]:
-    """Names of the mapping files that come with the product."""
+    """The names of the mapping files that come with the product."""
     return tuple(sorted(path.stem for path in MAPS.glob("*.toml")))
 
 
 def read_mapping(mapping: str | Path, settings: Sequence[str] = ()) -> ImportMapping:
-    """Read a mapping file, or a shipped one by its name. ThinkbackError: one line that names file and key.
+    """Reads a mapping file, or a shipped one by its name. ThinkbackError: one line that names file and key.
 
     `settings` (`answers.kind=number`) replace what it says.
     """

@@ -23,14 +23,14 @@ ELEMENT = "element"
 
 @dataclass(frozen=True)
 class Beside:
-    """The file of `join`: its rows, and the keys by which they are found."""
+    """The file that `join` names: its rows, and their keys."""
 
     rows: SourceRows
     keys: pl.DataFrame
 
 
 def beside(plan: ImportMapping, join: JoinedFile, table: SourceTable) -> Beside:
-    """The joined file with its keys computed. ThinkbackError where two rows have one key."""
+    """Reads the joined file's keys. ThinkbackError where two rows have the same key."""
     rows = SourceRows(table.frame, table.numbers, plan.file, others=table.others)
     keys = _keys(rows, join, list(join.on), join.file)
     if keys.is_duplicated().any():
@@ -39,7 +39,7 @@ def beside(plan: ImportMapping, join: JoinedFile, table: SourceTable) -> Beside:
 
 
 def opened_rows(plan: ImportMapping, table: SourceTable, other: Beside | None) -> SourceRows:
-    """The rows of files, or of a part of them, before `where`."""
+    """The rows of files, or of a part of them, with the joined file and with lists opened, before `where`."""
     if plan.join is not None and other is not None:
         table = _joined(plan, plan.join, table, other)
     rows = SourceRows(table.frame, table.numbers, plan.file, others=table.others)
@@ -56,7 +56,7 @@ def _keys(rows: SourceRows, join: JoinedFile, values: Sequence[str], side: str) 
 
 
 def _alike(rows: SourceRows, keys: pl.DataFrame, values: Sequence[str], others: pl.DataFrame) -> pl.DataFrame:
-    """The keys, as text in the file's own spelling where the keys of the other side are text."""
+    """The keys as text, in the file's own spelling where the other side's keys are text."""
     return keys.with_columns(
         rows.typed("join.on", value, pl.String()).alias(name)
         for name, value in zip(keys.columns, values, strict=True)
@@ -65,7 +65,7 @@ def _alike(rows: SourceRows, keys: pl.DataFrame, values: Sequence[str], others: 
 
 
 def _joined(plan: ImportMapping, join: JoinedFile, table: SourceTable, other: Beside) -> SourceTable:
-    """Further columns for each row, from a file with one row per key."""
+    """The rows with further columns from a file that has one row for each key."""
     rows = SourceRows(table.frame, table.numbers, plan.file)
     source_keys = _keys(rows, join, list(join.on.values()), "the source")
     added = other.rows.frame.drop([key for key, value in join.on.items() if key == value])
@@ -83,7 +83,7 @@ def _joined(plan: ImportMapping, join: JoinedFile, table: SourceTable, other: Be
 
 
 def opened_lists(rows: SourceRows, together: Sequence[OpenedList], element: str) -> SourceRows:
-    """One row per element of list columns that are opened side by side; rows with empty or null lists hold none."""
+    """One row for each element of list columns that are opened together. A row with empty or null lists gives none."""
     frame, numbers = rows.frame, dict(rows.numbers)
     names = [one.name for one in together]
     for one in together:
@@ -115,7 +115,7 @@ def opened_lists(rows: SourceRows, together: Sequence[OpenedList], element: str)
 
 
 def source_rules(plan: ImportMapping) -> SourceRules:
-    """The rules for reading files, from the mapping."""
+    """The rules for reading files that a mapping implies."""
     fields = tuple(dict.fromkeys(name for value in every_value(plan) for name in fields_of(value, DOCUMENT)))
     records = Records(plan.records, fields) if plan.records is not None else None
     joined = plan.join.file if plan.join is not None else None
@@ -127,7 +127,7 @@ def source_rules(plan: ImportMapping) -> SourceRules:
 
 
 def counted_from_zero(plan: ImportMapping) -> list[str]:
-    """A note for each list place in brackets, which counts from 0 although SQL counts from 1."""
+    """A note for each list place in brackets: it counts from 0, although SQL counts from 1."""
     paths = dict.fromkeys(
         use.path.text
         for value in every_value(plan)
@@ -139,7 +139,7 @@ def counted_from_zero(plan: ImportMapping) -> list[str]:
 
 
 def every_value(plan: ImportMapping) -> Iterator[Value]:
-    """All values of a mapping that may be expressions."""
+    """Yields every value of a mapping that may be an expression."""
     yield plan.where or ""
     yield from (one.path for together in plan.explode for one in together)
     yield from (plan.join.on.values() if plan.join is not None else ())
@@ -147,7 +147,7 @@ def every_value(plan: ImportMapping) -> Iterator[Value]:
 
 
 def text_columns(plan: ImportMapping) -> frozenset[str]:
-    """The source's columns that become text columns of the log: their numbers keep their spelling."""
+    """The source columns that become text columns of the log. Numbers in them keep their spelling."""
     maps = [plan.examples.columns, *(table.columns for table in plan.traces), *(table.parent for table in plan.traces)]
     contract = {**schema_of("verifications"), **schema_of("traces"), **schema_of("examples")}
     values = [value for table in maps for name, value in table.items() if holds(contract[name].dtype, pl.String)]
@@ -157,7 +157,7 @@ def text_columns(plan: ImportMapping) -> frozenset[str]:
 
 
 def needed_columns(plan: ImportMapping, columns: Collection[str]) -> list[str]:
-    """The available columns that examples and traces need, and the columns of a row's place."""
+    """Those of the available columns that examples and traces need, and the columns of a row's place."""
     needed = {*roots(_of_rows(plan), columns), *PLACES}
     return [name for name in columns if name in needed]
 
@@ -171,10 +171,10 @@ def _of_rows(plan: ImportMapping) -> Iterator[Value]:
 
 
 def is_constant(value: Value) -> bool:
-    """Whether a value is the same in every row."""
+    """Whether a mapping's value is the same in every row."""
     return not isinstance(value, str) or re.fullmatch(r"\s*'[^']*'\s*", value) is not None
 
 
 def by_row_order(plan: ImportMapping) -> list[int]:
-    """The `[traces]` tables whose samples have no index of their own."""
+    """The numbers of the `[traces]` tables whose samples are numbered by row order."""
     return [index for index, table in enumerate(plan.traces) if table.columns["sample_index"] == ROW_ORDER]

@@ -28,7 +28,7 @@ _LOGGER = logging.getLogger("thinkback")
 
 
 def reader_of(head: bytes, ending: str | None) -> str | None:
-    """The name of what reads a file that begins so and ends so; its ending where nothing contradicts that.
+    """The name of the reader for a file, by its first bytes; its ending decides where these do not contradict it.
 
     None where a file of no known ending begins like none.
     """
@@ -45,7 +45,7 @@ def reader_of(head: bytes, ending: str | None) -> str | None:
 
 
 def separator_of(begin: bytes) -> str | None:
-    """What stands between the columns of a header and as often in the row below it; None where nothing does."""
+    """The sign that separates the columns, equally often in the header and the row below it; None without one."""
     text = begin.decode("utf-8", "replace")
     for separator in SEPARATORS:
         rows = [row for row, _ in zip(csv.reader(text.splitlines(True), delimiter=separator), range(2), strict=False)]
@@ -55,7 +55,7 @@ def separator_of(begin: bytes) -> str | None:
 
 
 def plain(content: bytes, address: str | None) -> bytes:
-    """A file's bytes in UTF-8; said once of an `address`. ValueError where no guess at another coding fits."""
+    """A file's bytes in UTF-8. The guessed coding is logged once for an `address`. ValueError where no guess fits."""
     for mark, coding in _SAVED_AS.items():
         if content.startswith(mark):
             with suppress(UnicodeDecodeError):
@@ -78,7 +78,7 @@ def plain(content: bytes, address: str | None) -> bytes:
 
 
 def white_space_rows(content: bytes, columns: Sequence[str]) -> dict[str, list[str]]:
-    """The columns of lines of white space. ValueError for a line with another number of fields."""
+    """The columns of lines with fields between white space. ValueError for a line with another number of fields."""
     rows = []
     for number, line in enumerate(content.decode().splitlines(), 1):
         fields = line.split()

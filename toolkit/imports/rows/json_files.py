@@ -31,13 +31,13 @@ KEY, DOCUMENT = "record_key", "document"
 
 @dataclass(frozen=True)
 class Records:
-    """`fields`: the fields of the document that become fields of the column `document`."""
+    """Where rows lie in JSON documents. `fields`: document fields that each row repeats in its column `document`."""
 
     path: str
     fields: tuple[str, ...] = ()
 
     def of(self, documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """The rows of each document. ValueError where one holds none under the path."""
+        """Yields the rows in each document. ValueError where one has none under the path."""
         for number, document in enumerate(documents, 1):
             content = document if self.path == WHOLE else walk(document, self.path)
             if not isinstance(content, dict | list):
@@ -51,7 +51,7 @@ class Records:
 
 
 def _rows(content: Any, key: dict[str, str]) -> Iterator[Any]:
-    """The objects under a path, with the key under which each lies."""
+    """Yields the objects under a path, each with the key under which it lies."""
     if isinstance(content, list):
         for one in content:
             yield {**key, **one} if isinstance(one, dict) else one
@@ -69,7 +69,8 @@ def json_lines(
     line: int = 1,
     columns: NamedColumns | None = None,
 ) -> SourceTable:
-    """One row per line that is not blank, or per object of its `records`. `texts`: columns of which texts are made.
+    """Reads JSON lines: a row for each line that is not blank, or for each of its `records`. `texts`: columns used as
+    text.
 
     `line` is the number of the first line, for errors. `columns`: those that are read; None: all.
     """
@@ -93,7 +94,7 @@ def json_lines(
 
 
 def _inexact(values: pl.Series, dtype: pl.DataType) -> bool:
-    """Whether integers may have lost digits, or have too many: floats from 2^53, integers beyond 64 bits."""
+    """Whether integers may have lost digits, or have too many: floats from 2^53 on, integers beyond 64 bits."""
     if holds(dtype, pl.Int128, pl.UInt64):
         return True
     if not holds(dtype, pl.Float64):
@@ -108,7 +109,7 @@ def _inexact(values: pl.Series, dtype: pl.DataType) -> bool:
 
 
 def _rewritten(content: bytes, columns: Mapping[str, pl.DataType]) -> list[str]:
-    """The columns of which a number may be written differently from the file: `2.0` for `2`, `2` in a text."""
+    """The columns in which a number may be spelt differently from the file: `2.0` for `2`, or `2` in a text."""
     keys = {name: json.dumps(name, ensure_ascii=False) for name, dtype in columns.items() if dtype == pl.String}
     odd = [name for name, key in keys.items() if not key.isascii()]  # it may be escaped in the file
     odd += [name for name, dtype in columns.items()
@@ -120,7 +121,7 @@ def _rewritten(content: bytes, columns: Mapping[str, pl.DataType]) -> list[str]:
 
 
 def _has_number(content: bytes, keys: Iterable[bytes]) -> bool:
-    """Whether a number with a point or an exponent stands under one of the keys."""
+    """Whether a number with a point or an exponent may stand under one of the keys."""
     return re.search(b"(?:" + b"|".join(keys) + rb")\s*:\s*-?[0-9]+[.eE]", content) is not None
 
 
@@ -140,7 +141,7 @@ def _objects(content: bytes, first: int = 1) -> Iterator[dict[str, Any]]:
 def json_list(
     content: bytes, texts: Collection[str], records: Records | None = None, columns: NamedColumns | None = None
 ) -> SourceTable:
-    """One row per object of a list, or of the `records` of each; one object is a list of one. `columns` as above.
+    """Reads a JSON list: a row for each object, or for each of its `records`. A single object is a list of one.
 
     A file that is neither is read as JSON lines.
     """
@@ -167,7 +168,7 @@ def _from_objects(rows: Sequence[dict[str, Any]], columns: NamedColumns | None) 
 def _with_columns(
     frame: pl.DataFrame, values: Mapping[str, Sequence[Any]], others: tuple[str, ...] = ()
 ) -> SourceTable:
-    """The rows with columns of parsed JSON values."""
+    """The rows with further columns of parsed JSON values."""
     typed = {name: column(name, parsed) for name, parsed in values.items()}
     columns = {name: frame[name] for name in frame.columns} | {name: series for name, (series, _) in typed.items()}
     numbers = {name: kind for name, (series, kind) in typed.items() if series.dtype != kind}

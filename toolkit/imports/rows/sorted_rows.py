@@ -29,7 +29,7 @@ _MOST_ROWS = 2**40  # more than a block has
 
 @dataclass(frozen=True)
 class _SortedRun:
-    """A block's rows on disk. `keys`: the sorted keys of its examples, with the row count and the first row of each."""
+    """A sorted block of rows on disk. `keys`: its examples' keys in order, with each one's row count and first row."""
 
     path: Path
     keys: pl.DataFrame
@@ -39,7 +39,7 @@ class _SortedRun:
 
 @dataclass(frozen=True)
 class _SortedRows:
-    """Runs, the ranges (first, last) of keys that are taken at once, and the types of their rows."""
+    """The sorted rows of a source: runs on disk, ranges (first, last) of keys to read together, and the rows' types."""
 
     runs: Sequence[_SortedRun]
     ranges: Sequence[tuple[str, str]]
@@ -47,7 +47,7 @@ class _SortedRows:
     rows: int
 
     def part(self, number: int) -> SourceTable:
-        """The rows of a range, in the order of the source."""
+        """The rows of range `number`, in the order of the source."""
         low, high = self.ranges[number]
         within = pl.col(KEY).is_between(pl.lit(low), pl.lit(high))
         frames = []
@@ -62,7 +62,7 @@ class _SortedRows:
         return SourceTable(pl.concat(frames).sort(AT).drop(AT), self.types.numbers)
 
     def keys(self) -> pl.Series:
-        """The keys of all examples; an example of several runs is repeated."""
+        """The keys of all examples. An example that is in several runs comes as often."""
         return pl.concat([run.keys[KEY] for run in self.runs]) if self.runs else pl.Series(KEY, dtype=pl.String)
 
 
@@ -76,8 +76,8 @@ def sort_rows(
     texts: Collection[str],
     folder: Path,
 ) -> tuple[_SortedRows, int] | None:
-    """Sort the rows that `prepare` returns for each block, and count the rows of the source. None where the blocks have
-    no common types, or rows cannot be written, so that the source must be read at once.
+    """Sorts the rows that `prepare` makes of each block by example, on disk; also returns the source's row count. None
+    where the blocks have no common types, or rows cannot be written: the source must then be read at once.
     """
     try:
         runs, read, types, stable = _sorted_runs(blocks(), prepare, texts, folder, None)
@@ -96,7 +96,7 @@ def _sorted_runs(
     folder: Path,
     wanted: TableTypes | None,
 ) -> tuple[list[_SortedRun], int, TableTypes, bool]:
-    """A run for each block, the number of rows read, the common types, and whether every block had these types.
+    """A run for each block, the number of rows read, their common types, and whether every block had these types.
 
     Without types that are `wanted`, those of the first block are; once a block has others, only types are gathered. A
     block that can't be prepared counts as such a one, unless all types are the same in the end.
@@ -130,7 +130,7 @@ def _alike(first: TableTypes, second: TableTypes) -> bool:
 
 
 def _written(folder: Path, number: int, rows: SourceTable, keys: pl.Series) -> _SortedRun:
-    """A block's rows, sorted by the keys of examples; AT keeps their order in the source."""
+    """Writes a block's rows to disk, sorted by example key. The column AT keeps their order in the source."""
     frame = rows.frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(AT) + number * _MOST_ROWS)
     size = frame.estimated_size() / frame.height
     types = types_of(SourceTable(frame, rows.numbers))
@@ -144,7 +144,7 @@ def _written(folder: Path, number: int, rows: SourceTable, keys: pl.Series) -> _
 
 
 def _ranges(runs: Sequence[_SortedRun]) -> list[tuple[str, str]]:
-    """Neighbouring examples with about PART_BYTES of rows together."""
+    """Ranges of neighbouring examples that together have about PART_BYTES of rows."""
     if not runs:
         return []
     sizes = [run.keys.select(KEY, size=(pl.col("len") * run.bytes_per_row).cast(pl.Int64)) for run in runs]

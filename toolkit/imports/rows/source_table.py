@@ -20,8 +20,8 @@ _PLAIN = (pl.String(), pl.Boolean())
 
 @dataclass(frozen=True)
 class SourceTable:
-    """`numbers`: the columns whose numbers are held as texts, and the types in which they are computed with. `others`:
-    columns that were left out, since nothing is made of them.
+    """The rows of a source. `numbers`: columns whose numbers are stored as text, with the types to compute with;
+    `others`: columns left out because nothing uses them.
     """
 
     frame: pl.DataFrame
@@ -29,7 +29,7 @@ class SourceTable:
     others: tuple[str, ...] = field(default=(), kw_only=True)
 
     def computable(self, names: Collection[str], texts: Collection[str] = ()) -> pl.DataFrame:
-        """The rows with the numbers of the columns `names` as numbers, but for those of `texts`."""
+        """The rows with the numbers of the columns `names` as numbers, not text, except in the columns `texts`."""
         wanted = [name for name in names if name in self.numbers and name not in texts]
         return self.frame.with_columns(pl.col(name).cast(self.numbers[name]) for name in wanted)
 
@@ -40,8 +40,8 @@ class SourceTable:
 
 @dataclass(frozen=True)
 class TableTypes:
-    """The column types of a part of a source. `held`: as stored. `numbers`: as computed with, where numbers are stored
-    as text. `large`: columns with an integer too large for a float.
+    """The column types of a part of a source. `held`: as stored; `numbers`: to compute with, where numbers are stored
+    as text; `large`: columns with integers too large for a float.
     """
 
     held: Mapping[str, pl.DataType]
@@ -49,11 +49,12 @@ class TableTypes:
     large: frozenset[str] = frozenset()
 
     def kind(self, name: str) -> pl.DataType:
+        """The type in which a column is computed with."""
         return self.numbers.get(name, self.held[name])
 
 
 def types_of(table: SourceTable) -> TableTypes:
-    """The types of a table's columns."""
+    """The column types of a table."""
     integers = [name for name in table.frame.columns if table.kind(name).is_integer()]
     values = table.computable(integers).select(integers)
     odd = values.select(((pl.all() > EXACT) | (pl.all() < -EXACT)).any()).row(0) if integers else ()
@@ -62,7 +63,7 @@ def types_of(table: SourceTable) -> TableTypes:
 
 
 def common_types(types: Sequence[TableTypes], texts: Collection[str]) -> TableTypes:
-    """The types in which no value of any part is lost; polars' error where the kinds differ.
+    """The types in which no value of any part is lost. polars raises an error where kinds differ.
 
     Where parts hold different types under one name, and one of them text, or one is among `texts`, all are texts. They
     are text to compute with too where one of them is text, or an integer is larger than floats beside it can tell.
@@ -96,21 +97,19 @@ def _supertype(name: str, types: Collection[pl.DataType]) -> pl.DataType:
 
 
 def _brief(dtype: pl.DataType) -> str:
-    """A type in a word, without the inner types of lists and objects."""
+    """A type in one word, without the types inside lists and objects."""
     return {pl.List: "lists", pl.Array: "lists", pl.Struct: "objects"}.get(dtype.base_type(), str(dtype))
 
 
 @dataclass(frozen=True)
 class NamedColumns:
-    """The columns that a mapping `names`, of all that files have. `hashed`: with a hash of each whole row, `LINE`."""
+    """The columns that a mapping names, to be selected from a file. `hashed`: with a hash of each whole row, `LINE`."""
 
     names: frozenset[str]
     hashed: bool = False
 
     def of(self, frame: pl.DataFrame | pl.LazyFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
-        """The rows with only these columns (at least one stays, for the number of rows), and the names of
-        the others.
-        """
+        """The rows with only the named columns (at least one stays, for the row count), and the names of the others."""
         every = frame.collect_schema().names()
         chosen = [name for name in every if name in self.names] or every[:1]
         others = tuple(name for name in every if name not in chosen)
@@ -126,7 +125,7 @@ LINE = "__line"
 
 
 def as_types(table: SourceTable, types: TableTypes) -> SourceTable:
-    """The rows in common types, with null columns for those that only other parts have."""
+    """The rows in common types. Columns that only other parts have are null."""
     frame = table.frame
     if dict(frame.schema) != types.held or list(frame.columns) != list(types.held):
         odd = [name for name, dtype in frame.schema.items()
@@ -137,7 +136,7 @@ def as_types(table: SourceTable, types: TableTypes) -> SourceTable:
 
 
 def stacked(tables: Sequence[SourceTable], texts: Collection[str]) -> SourceTable:
-    """Rows of several tables under each other, in their `common_types`."""
+    """The rows of several tables one after the other, in their `common_types`."""
     if len(tables) < 2:
         return tables[0] if tables else SourceTable(pl.DataFrame(), {})
     types = common_types([types_of(table) for table in tables], texts)

@@ -48,9 +48,9 @@ _Joint = list[tuple[int, list[int], SourceTable]]
 
 @dataclass(frozen=True)
 class SourceRules:
-    """What a mapping says of reading: the columns of which `texts` are made, whose numbers are kept as they are
-    written; where `records` lie in JSON; the pattern of a file's `path`; the file that is joined, `beside` the others.
-    `runs`: the column `source_run`, by address. `columns`: those that are read; None: all.
+    """How a mapping reads files: the columns used as `texts`, whose numbers keep their spelling; where `records` lie in
+    JSON; the pattern of a file's `path`; the joined file `beside` the others. `runs`: the column `source_run`, by
+    address; `columns`: those to read, None for all.
     """
 
     texts: Collection[str] = ()
@@ -63,7 +63,7 @@ class SourceRules:
 
 @dataclass(frozen=True)
 class _SourceFile:
-    """A file: its `path` below the folder that all files share, the columns read from that path, and its run."""
+    """One file of an import: its `path` below the shared folder, the columns read from that path, and its run."""
 
     address: str
     path: str
@@ -73,7 +73,7 @@ class _SourceFile:
 
 @dataclass(frozen=True)
 class SourceList:
-    """The files of an import, and which columns from their paths are numbers."""
+    """The files of an import, and the types of those path columns that are numbers."""
 
     files: tuple[_SourceFile, ...]
     numbers: Mapping[str, pl.DataType]
@@ -89,16 +89,14 @@ class SourceList:
 
 @dataclass(frozen=True)
 class _SourceFiles:
-    """The rows of all files in their order, and the (path, sha256) of each file. Errors name unread columns
-    (`table.others`), too.
-    """
+    """All files' rows in order, and (path, sha256) of each. Errors also name the columns not read (`table.others`)."""
 
     table: SourceTable
     files: tuple[tuple[str, str], ...]
 
 
 def find_sources(sources: Sequence[str], rules: SourceRules) -> SourceList:
-    """Find files, globs and folders; ThinkbackError where nothing is found, or a path does not fit the mapping's."""
+    """Finds files, globs and folders. ThinkbackError where nothing is there, or a path does not match the mapping's."""
     addresses = listing.find_tables(sources, rules.path, rules.beside)
     names = addresses.files
     paths = relative([str(listing.plain_path(address)) for address in names])
@@ -110,7 +108,7 @@ def find_sources(sources: Sequence[str], rules: SourceRules) -> SourceList:
 
 
 def _named(names: Sequence[str], rules: SourceRules) -> SourceTable:
-    """The columns from the path of each file, a row a file; numbers are recognised as in CSV."""
+    """A row for each file with the columns from its path. Numbers are recognised as in CSV."""
     if rules.path is None:
         return SourceTable(pl.DataFrame(), {})
     rows = columns_of_paths(rules.path, [str(listing.plain_path(address)) for address in names])
@@ -119,12 +117,12 @@ def _named(names: Sequence[str], rules: SourceRules) -> SourceTable:
 
 
 def read_sources(sources: Sequence[str], rules: SourceRules) -> _SourceFiles:
-    """Read files, globs and folders; ThinkbackError where nothing is found or a file can't be read."""
+    """Finds and reads files, globs and folders. ThinkbackError where nothing is there or a file can't be read."""
     return read_files(find_sources(sources, rules), rules)
 
 
 def read_files(sources: SourceList, rules: SourceRules) -> _SourceFiles:
-    """Read all files as one table."""
+    """Reads all files of a list as one table."""
     digests: dict[str, str] = {}
     tables = list(source_blocks(sources, rules, None, digests))
     try:
@@ -138,7 +136,7 @@ def read_files(sources: SourceList, rules: SourceRules) -> _SourceFiles:
 
 
 def read_beside(file: str, folder: str, rules: SourceRules) -> SourceTable:
-    """The rows of one file named by a mapping, relative to the folder of the first source."""
+    """Reads the one file that a mapping names, relative to the first source's folder."""
     absolute = "://" in file or file.startswith("/")
     address = file if absolute or not folder else f"{folder}/{file}"
     alone = SourceRules(rules.texts, columns=rules.columns)
@@ -148,9 +146,9 @@ def read_beside(file: str, folder: str, rules: SourceRules) -> SourceTable:
 def source_blocks(
     sources: SourceList, rules: SourceRules, folder: Path | None, digests: dict[str, str]
 ) -> Iterator[SourceTable]:
-    """The rows of all files with their places, in order: block by block, or file by file without a `folder`. Compressed
-    or remote files whose format must be read from disk are copied into `folder`. `digests` receives the hash of each
-    file that was read to its end, by path.
+    """Yields the rows of all files with their places, in order: block by block, or without a `folder` file by file.
+    Compressed or remote files that must be read from disk are copied into `folder`. `digests` gets each fully read
+    file's hash, by path.
     """
     for files in _groups(sources.files, rules):
         opened = [_Opened(file.address, folder) for file in files]
@@ -168,7 +166,7 @@ def source_blocks(
 
 
 def _groups(files: Sequence[_SourceFile], rules: SourceRules) -> Iterator[Sequence[_SourceFile]]:
-    """Groups of files that are read at one time: neighbouring small files of one format, else each file alone."""
+    """Yields groups of files to read at once: neighbouring small files of one format, else single files."""
     group, ending, size = list[_SourceFile](), "", 0
     for file in files:
         kind, local = listing.format_of(file.address) or "", listing.local_path(file.address)
@@ -187,8 +185,8 @@ def _groups(files: Sequence[_SourceFile], rules: SourceRules) -> Iterator[Sequen
 
 
 def _together(opened: Sequence[_Opened], rules: SourceRules) -> _Joint | None:
-    """The rows of small files, read as one file and split into groups of equal column types. None where a file must be
-    read by itself, such as one with another header or with quotes.
+    """The rows of small files read as one, split into groups of equal column types. None where a file must be read
+    alone, such as one with another header or with quotes.
     """
     contents = [one.whole() for one in opened]
     ending = listing.format_of(opened[0].address)
@@ -203,7 +201,7 @@ def _together(opened: Sequence[_Opened], rules: SourceRules) -> _Joint | None:
 
 
 def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, int]]:
-    """The blocks of a file's rows, each with the number of rows before it. Errors of a parser become one line."""
+    """Yields the blocks of a file's rows, each with the number of rows before it. Parser errors become one line."""
     ending = listing.format_of(opened.address)
     reader = ending if ending in _BINARY else reader_of(opened.head(), ending)
     if reader is None:
@@ -223,8 +221,8 @@ def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, 
 
 
 def _placed(files: Sequence[_SourceFile], heights: Sequence[int], table: SourceTable, before: int) -> pl.DataFrame:
-    """The rows with their places and the columns from the files' paths. `heights`: the number of rows of each file;
-    `before`: the number of earlier rows of the first file.
+    """The rows with their places and the columns from file paths. `heights`: each file's number of rows; `before`:
+    earlier rows of the first file.
     """
     file, columns = files[0], files[0].path_columns
     for column in columns.keys() & {*table.frame.columns, *table.others}:
@@ -249,14 +247,14 @@ def _placed(files: Sequence[_SourceFile], heights: Sequence[int], table: SourceT
 
 @dataclass
 class _Opened:
-    """A file that is read once and hashed meanwhile; read whole where there is no `folder` for a copy."""
+    """A file that is read once and hashed meanwhile. Without a `folder` for a copy it is read whole."""
 
     address: str
     folder: Path | None
     digest: Any = field(default_factory=hashlib.sha256)
 
     def chunks(self, size: int) -> Iterator[bytes]:
-        """The bytes in chunks of about `size`; all at once for -1."""
+        """Yields the bytes in chunks of about `size`, or all at once for -1."""
         for chunk in listing.chunks(self.address, size):
             self.digest.update(chunk)
             yield chunk
@@ -265,15 +263,15 @@ class _Opened:
         return b"".join(self.chunks(-1))
 
     def text(self) -> bytes:
-        """All of it in UTF-8."""
+        """The whole file as UTF-8 bytes."""
         return plain(self.whole(), self.address)
 
     def head(self) -> bytes:
-        """What it begins with; nothing is hashed."""
+        """The file's first bytes, which are not hashed."""
         return next(listing.chunks(self.address, HEAD), b"")
 
     def on_disk(self, folder: Path) -> Path:
-        """A file that polars can read in blocks."""
+        """A file on disk with this content, which polars can read in blocks."""
         path = listing.local_path(self.address)
         if path is not None:
             for _ in self.chunks(BLOCK_BYTES):
@@ -310,7 +308,7 @@ def _table(
     larger: int,
     texts: bool,
 ) -> Iterator[SourceTable]:
-    """A table that polars reads. Its rows are `larger` than the file; those of CSV are `texts`.
+    """Yields the rows of a table that polars reads. They take `larger` times the file's size; those of CSV are `texts`.
 
     ValueError where polars gives fewer rows than there are: it ends early where a thread of its fails.
     """
@@ -337,14 +335,14 @@ def _named_columns(frame: pl.DataFrame, rules: SourceRules) -> tuple[pl.DataFram
 
 
 def _joint_lines(contents: Sequence[bytes], rules: SourceRules) -> _Joint | None:
-    """Files of JSON lines as one; each row is a line that is not blank."""
+    """Reads several files of JSON lines as one. Each line that is not blank is a row."""
     heights = [sum(1 for line in content.split(b"\n") if line.strip()) for content in contents]
     table = json_lines(b"\n".join(contents), rules.texts, columns=rules.columns)
     return [(0, heights, table)] if table.frame.height == sum(heights) else None
 
 
 def _joint_tables(contents: Sequence[bytes], rules: SourceRules, separator: str) -> _Joint | None:
-    """Files with one header as one. Lines are rows where there are no quotes and no blank lines."""
+    """Reads several files with one header as one. Lines are rows where there are no quotes and no blank lines."""
     header = contents[0].partition(b"\n")[0]
     bodies = [content[len(header) + 1 :] for content in contents if content.startswith(header + b"\n")]
     odd = any(b'"' in content or b"\r" in content or b"\n\n" in content for content in contents)
@@ -367,7 +365,7 @@ def _joint_tables(contents: Sequence[bytes], rules: SourceRules, separator: str)
 
 
 def _like_files(frame: pl.DataFrame, heights: Sequence[int]) -> Iterator[tuple[dict[str, pl.DataType], int, int]]:
-    """Ranges (first, end) of neighbouring files whose text columns have equal `_kinds`."""
+    """Yields ranges (first, end) of neighbouring files whose text columns have equal `_kinds`."""
     of_file = pl.Series(_OF_FILE, np.repeat(np.arange(len(heights)), heights))
     counts = frame.with_columns(of_file).group_by(_OF_FILE).agg(map(_counted, frame.columns))
     every = pl.DataFrame({_OF_FILE: np.arange(len(heights))})
@@ -381,8 +379,8 @@ def _like_files(frame: pl.DataFrame, heights: Sequence[int]) -> Iterator[tuple[d
 
 
 def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
-    """The text columns that are computed with as numbers, and the number of rows. A column counts as integers or floats
-    where no two different texts become equal and no digit is lost.
+    """The text columns that count as numbers, and the number of rows. A column counts as integers or floats where no
+    two texts become equal and no digit is lost.
     """
     names = rows.collect_schema().names()
     counts = rows.select(pl.len().alias("__rows"), *map(_counted, names)).collect(engine="streaming")
@@ -391,7 +389,7 @@ def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
 
 
 def _counted(name: str) -> pl.Expr:
-    """Counts of a column's texts: all, integers, finite numbers, and distinct values as either."""
+    """An expression that counts a column's texts: all, integers, finite numbers, and distinct values as either."""
     text = pl.col(name)
     integers, real = text.cast(pl.Int64, strict=False), text.cast(pl.Float64, strict=False)
     alike = (integers.cast(pl.String) == text).sum()
@@ -400,7 +398,7 @@ def _counted(name: str) -> pl.Expr:
 
 
 def _kinds_of(counts: Mapping[str, Mapping[str, int] | None]) -> dict[str, pl.DataType]:
-    """The columns that are numbers, from their `_counted` counts; None without rows."""
+    """The columns that count as numbers, from their `_counted` counts; a count is None without rows."""
     kinds: dict[str, pl.DataType] = {}
     for name, count in counts.items():
         if count and count["some"] and count["integers"] == count["some"]:

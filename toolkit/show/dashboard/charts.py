@@ -44,7 +44,7 @@ Spec = dict[str, Any]
 
 
 def charts() -> dict[str, Spec]:
-    """Every chart of the page, by name."""
+    """The Vega-Lite specification of every chart of the dashboard, by the chart's name."""
     every = (
         _frontier, _forest, _changes, _headroom, _captured, _curves, _sweep, _results, _traces, _scores, _spent, _stops,
     )  # fmt: skip
@@ -52,7 +52,7 @@ def charts() -> dict[str, Spec]:
 
 
 def _config() -> Spec:
-    """The Vega configuration of all charts."""
+    """The Vega configuration that all charts of the dashboard share."""
     ink = "currentColor"
     quiet = {"gridColor": ink, "gridOpacity": 0.14, "domainColor": ink, "tickColor": ink}
     text = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": 600}
@@ -70,7 +70,7 @@ def _config() -> Spec:
 
 
 def _chart(*layers: Any, height: float = 320, **params: Any) -> Spec:
-    """Layers over one another, as wide as their place. The data of each have a name: the page brings them."""
+    """A chart of several layers, as wide as its place. Each layer's data have a name; the page brings them."""
     spec: Spec = alt.layer(*layers).properties(width="container", height=height).to_dict(validate=False)
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     spec["params"] = [{"name": name, "value": value} for name, value in (COMMON | params).items()]
@@ -79,14 +79,14 @@ def _chart(*layers: Any, height: float = 320, **params: Any) -> Spec:
 
 
 def _in_line(*layers: Any, height: float, **params: Any) -> Spec:
-    """A part of a question's picture: its plot begins and ends where those of the parts above and below do."""
+    """One chart of a question's picture. Its plot begins and ends where those of the charts above and below do."""
     padding = alt.ExprRef("{left: left, right: right, top: top, bottom: bottom}").to_dict()
     chart = _chart(*layers, height=height, **IN_LINE, **params)
     return {**chart, "width": 400, "autosize": {"type": "none"}, "padding": padding}
 
 
 def _param(name: str) -> Any:
-    """A title that is a parameter."""
+    """A chart title that the page sets through the parameter `name`."""
     return {"signal": name}
 
 
@@ -95,7 +95,7 @@ def _of(name: str) -> Any:
 
 
 def _by_name(title: str | None = None, **axis: Any) -> Any:
-    """One row for each name. The rows are numbered, so that no name means anything to what draws them."""
+    """An axis with one row for each policy name. Rows are numbered, so that Vega reads no meaning into a name."""
     label = {"labelExpr": NAMED, "labelLineHeight": 14, "labelOffset": {"condition": [*_RAISED], "value": 0}}
     look = {"ticks": False, "domain": False, **_room(), **label, **axis}
     return alt.Y("row:O", title=title, axis=alt.Axis(**look))
@@ -107,7 +107,7 @@ _RAISED = [{"test": f"length({NAMED}) == {count}", "value": 7 * (1 - count)} for
 
 
 def _room() -> Spec:
-    """Room for names: the same in every chart, so that charts below one another are in line."""
+    """The room for names beside a chart, the same in all of them, so that charts below one another are in line."""
     return dict.fromkeys(("minExtent", "maxExtent", "labelLimit"), alt.ExprRef("names"))
 
 
@@ -120,14 +120,14 @@ def _untitled() -> Any:
 
 
 def _series(field: str, legend: Any = None) -> tuple[Any, Any]:
-    """Colour and shape of lines that the page names, one legend for both."""
+    """The colour and the shape of the lines that the page names, with one legend for both."""
     look = {"legend": legend or _untitled()}
     colours, shapes = (alt.Scale(domain=alt.ExprRef("series"), range=list(of)) for of in (ANSWERS, SHAPES))
     return alt.Color(field, scale=colours, **look), alt.Shape(field, scale=shapes, **look)
 
 
 def _kinds() -> tuple[Any, Any]:
-    """Colour and shape of a policy in the cost-quality plane, one legend for both."""
+    """The colour and the shape of each kind of policy in the cost–quality plane, with one legend for both."""
     shape = alt.Shape("kind:N", scale=_scale(KINDS, KIND_SHAPES), legend=_untitled())
     colour = alt.Color("kind:N", scale=_scale(KINDS, KIND_COLOURS), legend=_untitled())
     return colour, shape
@@ -158,7 +158,7 @@ def _frontier() -> Spec:
 
 
 def _leader(points: Any, turned: bool) -> Any:
-    """Lines from marks to their names, where those stand apart from them."""
+    """Lines from points to their names, drawn where a name stands apart from its point."""
     named = points.transform_filter(f"datum.label && datum.level && {'' if turned else '!'}datum.turned")
     ends = {"x2Offset": -6 if turned else 6, "y2Offset": alt.ExprRef("datum.lift + 4")}
     line = named.mark_rule(color=GREY, **ends).properties(name="leader_turned" if turned else "leader")
@@ -284,13 +284,13 @@ def _all_steps() -> Any:
 
 
 def _above() -> Spec:
-    """The title of an axis above it, from the left."""
+    """The title of an axis, set above it from the left."""
     at = {"titleX": alt.ExprRef("from"), "titleY": -8, "titleAlign": "left", "titleBaseline": "bottom"}
     return {"titleAngle": 0, "titleLimit": alt.ExprRef("across"), **at}
 
 
 def _beside() -> Any:
-    """A legend in the line of such a title."""
+    """A legend that stands on the line of an axis title above its chart."""
     place = {"orient": "none", "legendX": 0, "legendY": alt.ExprRef("raised"), "direction": "horizontal"}
     return alt.Legend(title=None, columns=alt.ExprRef("legend"), labelLimit=alt.ExprRef("label"), **place)
 
@@ -310,7 +310,7 @@ def _traces() -> Spec:
 
 
 def _scores() -> Spec:
-    """The scores of one verifier: each has an axis of its own, since each has a scale of its own."""
+    """The chart of one verifier's scores. Each verifier has an axis of its own, since each has a scale of its own."""
     scores = _of("scores")
     axis = alt.Axis(tickCount=3, grid=True, **_room(), **_above())
     by = {

@@ -29,7 +29,7 @@ CALL = "drawCharts();"
 
 @dataclass(frozen=True, eq=False)
 class PageData:
-    """The data of a page: the results as plain data, the packed examples of each, and the folder of the texts."""
+    """The data of a dashboard: the results as plain data, the packed examples of each, and the folder of the texts."""
 
     title: str
     results: Sequence[Any]
@@ -38,7 +38,7 @@ class PageData:
 
 
 def dashboard_page(page: PageData) -> str:
-    """The document as HTML. Raises ThinkbackError where altair is not installed."""
+    """The whole dashboard as one HTML document. Raises ThinkbackError where altair is not installed."""
     import_altair()
     from toolkit.show.dashboard.charts import charts
 
@@ -63,8 +63,8 @@ def dashboard_page(page: PageData) -> str:
 
 
 def _security_policy(scripts: Sequence[str], style: str, texts: bool) -> str:
-    """The security policy: the page may run its own inline parts, by their hashes, and load the files of
-    texts, if any.
+    """The page's content security policy: only its own inline parts, by their hashes, and the files of texts are
+    allowed.
     """
     allowed = " ".join(map(_hash, scripts)) + " 'self'" * texts
     return (
@@ -74,12 +74,12 @@ def _security_policy(scripts: Sequence[str], style: str, texts: bool) -> str:
 
 
 def _script() -> str:
-    """The page's own scripts as one."""
+    """The page's own scripts, joined into one."""
     return "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in SCRIPTS), FIRST])
 
 
 def import_altair() -> None:
-    """Raises ThinkbackError where altair, or what inlines Vega, is not installed."""
+    """Raises ThinkbackError where altair, or the package that inlines Vega, is not installed."""
     try:
         import altair  # noqa: F401
         import vl_convert  # noqa: F401
@@ -90,7 +90,7 @@ def import_altair() -> None:
 
 @cache
 def vega_script() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that keeps its names to itself."""
+    """Vega, Vega-Lite and Vega-Embed as one script, whose names stay inside it."""
     import vl_convert
 
     bundle = vl_convert.javascript_bundle()
@@ -98,17 +98,17 @@ def vega_script() -> str:
 
 
 def in_script(data: Any) -> str:
-    """Data as JSON that ends no script and hides nothing: signs beyond ASCII, and `<`, are escaped."""
+    """Data as JSON that is safe inside a script element: `<` and signs beyond ASCII are escaped."""
     return _json(data).replace("<", "\\u003c")
 
 
 def packed(data: Any) -> str:
-    """Data as JSON, deflated, in base64: the browser unpacks it when it is first shown."""
+    """Data as compressed JSON in base64, which the browser unpacks when it is first shown."""
     return base64.b64encode(zlib.compress(_json(data).encode("ascii"), 9)).decode("ascii")
 
 
 def texts_file(result: int, file: int, texts: Any) -> str:
-    """The script that brings the texts of some examples of a result, by their numbers."""
+    """The script file that brings the texts of some examples of a result, by the examples' numbers."""
     return f"thinkbackTexts({result},{file},{in_script(texts)});\n"
 
 

@@ -32,7 +32,7 @@ MOST = 60
 
 @dataclass(frozen=True)
 class Label:
-    """Words for the point (x, y) of the data, at most `reach` typographic points away.
+    """A text to write beside the data point (x, y), at most `reach` typographic points away from it.
 
     The lowest `urgency` is placed first. Labels lie across a line or a bar only where there is no other room, or, if
     `loose`, where that brings them nearer; a `modest` one lies across no line and, in a crowd, across no bar. Where the
@@ -54,23 +54,21 @@ class Label:
 
 @dataclass(frozen=True)
 class Placed:
-    """The result of placing labels: those without room, those replaced by letters, with their texts, and all artists
-    drawn.
-    """
+    """The result of placing labels: those without room, those that became letters, and all artists drawn."""
 
     omitted: list[Label]
     letters: list[tuple[Label, Text]]
     drawn: list[Artist]
 
     def remove(self) -> None:
-        """Take everything off the axes again."""
+        """Removes every label that was drawn from the axes."""
         for one in self.drawn:
             one.remove()
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What is drawn already, in display coordinates (pixels). Labels never lie on a dot."""
+    """The obstacles for labels that are already drawn, in display coordinates (pixels). No label lies on a dot."""
 
     dots: np.ndarray  # (m, 4): x0, y0, x1, y1 of every marker
     bars: np.ndarray  # (b, 4): the same of intervals
@@ -79,7 +77,9 @@ class Scene:
 
 
 def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Scene, most: int = MOST) -> Placed:
-    """Write the labels; those that find no room, or are not among the first `most`, are left out or become letters."""
+    """Writes the labels beside their points. Those past the first `most`, or without room, are left out or become
+    letters.
+    """
     from matplotlib import patheffects
 
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
@@ -141,14 +141,14 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
 
 
 def along(path: np.ndarray, step: float = 4.0) -> np.ndarray:
-    """(n, 2) corners in pixels -> samples along the way, at most `step` pixels apart."""
+    """Samples along the path through corners (n, 2) in pixels; neighbours are at most `step` pixels apart."""
     legs = [np.linspace(a, b, 2 + int(np.abs(b - a).max() / step)) for a, b in itertools.pairwise(path)]
     return np.concatenate([np.empty((0, 2)), *legs])
 
 
 @dataclass(frozen=True)
 class _Space:
-    """The obstacles of a label: the frame's edge, earlier labels and their lines, and all that is drawn."""
+    """What a label must avoid: the frame's edge, earlier labels and their lines, and all that is drawn."""
 
     frame: np.ndarray
     occupied: np.ndarray  # (t, 4)
@@ -159,7 +159,8 @@ class _Space:
 def _best_place(
     at: np.ndarray, size: np.ndarray, label: Label, space: _Space, pixel: float, loose: bool
 ) -> np.ndarray | None:
-    """The box (x0, y0, x1, y1) that hides least and is nearest; None where every one hides a point or a label.
+    """The best box (x0, y0, x1, y1) for a label: near its point and hiding little. None where each would hide a dot or
+    a label.
 
     Unless `loose` none lies across a line or a bar.
     """
@@ -201,7 +202,7 @@ def _best_place(
 
 
 def _unclear(at: np.ndarray, boxes: np.ndarray, dots: np.ndarray) -> np.ndarray:
-    """Which of (n, 4) labels are not clearly nearer to their point than to any other dot."""
+    """Whether each label box (n, 4) is not clearly nearer to its point `at` than to any other dot."""
     centres = (dots[:, :2] + dots[:, 2:]) / 2
     centres = centres[np.abs(centres - at).max(axis=1) > 1]
     apart = np.hypot(*np.moveaxis(np.clip(centres[None], boxes[:, None, :2], boxes[:, None, 2:]) - centres[None], 2, 0))
@@ -210,7 +211,7 @@ def _unclear(at: np.ndarray, boxes: np.ndarray, dots: np.ndarray) -> np.ndarray:
 
 
 def _crosses(starts: np.ndarray, ends: np.ndarray, front: np.ndarray) -> np.ndarray:
-    """Which of the lines from (n, 2) starts to ends cross the path through (c, 2) corners."""
+    """Whether each straight line from `starts` to `ends` (n, 2) crosses the path through the corners `front` (c, 2)."""
     if len(front) < 2:
         return np.zeros(len(starts), bool)
     first, second = front[None, :-1], front[None, 1:]
@@ -220,25 +221,25 @@ def _crosses(starts: np.ndarray, ends: np.ndarray, front: np.ndarray) -> np.ndar
 
 
 def _side(first: np.ndarray, second: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """The side of a line on which points lie: above, on (0) or below it."""
+    """On which side of the line from `first` to `second` each point lies: above it (1), on it (0) or below it (−1)."""
     (ax, ay), (bx, by), (x, y) = (np.moveaxis(one, -1, 0) for one in (first, second, point))
     return np.asarray(np.sign((bx - ax) * (y - ay) - (by - ay) * (x - ax)))
 
 
 def _overlaps(boxes: np.ndarray, others: np.ndarray, room: float) -> np.ndarray:
-    """Which of (n, 4) boxes come closer than `room` to which of (m, 4) others: (n, m)."""
+    """Whether each of the boxes (n, 4) comes closer than `room` to each of the others (m, 4): (n, m)."""
     (left, low, right, high), (x0, y0, x1, y1) = boxes.T[:, :, None], others.T[:, None]
     near = (x0 < right + room) & (y0 < high + room) & (x1 > left - room) & (y1 > low - room)
     return np.asarray(near)
 
 
 def _passes(lines: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-    """Which of (n, 4) boxes which of the lines of (f, s, 2) samples have a sample in: (n, f)."""
+    """Whether each line, given as samples (f, s, 2), passes through each of the boxes (n, 4): (n, f)."""
     inside = _inside(lines.reshape(-1, 2), boxes)
     return np.asarray(inside.reshape(len(boxes), *lines.shape[:2]).any(axis=2))
 
 
 def _inside(dots: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-    """Which of (s, 2) dots lie within which of (n, 4) boxes: (n, s)."""
+    """Whether each of the dots (s, 2) lies inside each of the boxes (n, 4): (n, s)."""
     (left, low, right, high), (x, y) = boxes.T[:, :, None], dots.T[:, None]
     return np.asarray((x > left) & (y > low) & (x < right) & (y < high))

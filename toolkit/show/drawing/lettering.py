@@ -18,7 +18,7 @@ _SPARE = 1.03  # a line as it is drawn may be a little longer than the sum of it
 
 
 def words(text: str) -> str:
-    """Text that a figure can show: printable, and what its font lacks is written as Python escapes it."""
+    """The text as a figure can show it: printable, with signs that the font lacks written as Python escapes them."""
     known = _glyphs()
     return "".join(
         sign if ord(sign) in known else sign.encode("unicode_escape").decode("ascii") for sign in printable(text)
@@ -26,12 +26,12 @@ def words(text: str) -> str:
 
 
 def length(text: str, size: float, bold: bool = False) -> float:
-    """How many inches a line takes at a size in typographic points."""
+    """The width in inches of a line of text at a size in typographic points."""
     return _SPARE * size / 72 * sum(_advance(sign, bold) for sign in text)
 
 
 def wrapped(text: str, space: float, size: float, most: int = 2, bold: bool = False) -> str:
-    """A text on up to `most` lines of `space` inches, broken at blanks and, where a word is longer, within it."""
+    """Breaks a text into up to `most` lines of `space` inches, at blanks or, in a word that is too long, within it."""
     lines = [""]
     for word in _parts(words(text), space, size, bold):
         longer = f"{lines[-1]} {word}".strip(" ")
@@ -48,7 +48,7 @@ def wrapped(text: str, space: float, size: float, most: int = 2, bold: bool = Fa
 
 
 def folded(name: str, space: float, size: float, lines: int = 3) -> str:
-    """A policy's name on up to three lines, broken before a setting rather than within; long fractions are cut."""
+    """A policy's name on up to `lines` lines, broken before a setting rather than within; long fractions are cut."""
     short = re.sub(r"\d+\.\d{5,}", lambda number: f"{float(number[0]):.4g}", name)
     rows = [short]
     if length(short, size) > space:
@@ -60,7 +60,7 @@ def folded(name: str, space: float, size: float, lines: int = 3) -> str:
 
 
 def _evenly(text: str, space: float, size: float) -> list[str]:
-    """A text on as few lines as can be, none of them much shorter than the others: no word is left alone."""
+    """Breaks a text into as few lines as fit, of about equal length, so that no word stands alone."""
     lines = wrapped(text, space, size, 99).split("\n")
     for share in (0.6, 0.7, 0.8, 0.9):
         even = wrapped(text, share * space, size, 99).split("\n")
@@ -70,7 +70,7 @@ def _evenly(text: str, space: float, size: float) -> list[str]:
 
 
 def _parts(text: str, space: float, size: float, bold: bool) -> list[str]:
-    """The words of a text, those that no line holds in parts."""
+    """The words of a text. A word that is longer than a line is split into parts that fit."""
     parts = []
     for word in re.split(" +", text.strip(" ")):
         part = ""
@@ -85,7 +85,7 @@ def _parts(text: str, space: float, size: float, bold: bool) -> list[str]:
 
 @cache
 def _advance(sign: str, bold: bool) -> float:
-    """How far a sign moves the pen, in shares of the font's size."""
+    """The width of a character as a share of the font's size."""
     from matplotlib.ft2font import LoadFlags
 
     font = _fonts()[bold]
@@ -95,7 +95,7 @@ def _advance(sign: str, bold: bool) -> float:
 
 @cache
 def _fonts() -> tuple[FT2Font, FT2Font]:
-    """The font that comes with matplotlib, plain and bold."""
+    """The regular and the bold font that come with matplotlib."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     plain, bold = (get_font(findfont(FontProperties(family=FONT, weight=weight))) for weight in ("normal", "bold"))
@@ -104,5 +104,5 @@ def _fonts() -> tuple[FT2Font, FT2Font]:
 
 @cache
 def _glyphs() -> frozenset[int]:
-    """The code points that the font has, both plain and bold."""
+    """The code points that the font has in both regular and bold."""
     return frozenset.intersection(*(frozenset(font.get_charmap()) for font in _fonts()))

@@ -38,7 +38,7 @@ def inches(width: str | float) -> float:
 
 
 def on_a_page(draw: Callable[[int], Figure], most: int) -> Figure:
-    """The figure of as many rows or panels, `most` at the most, as a page has room for: `draw(n)` draws n of them."""
+    """The figure with as many rows or panels as fit on a page, at most `most`. `draw(n)` draws one with n of them."""
     count, figure = most, draw(most)
     while count > 1 and figure.get_figheight() > HIGHEST:
         count = max(1, min(count - 1, int(count * HIGHEST / figure.get_figheight())))
@@ -50,7 +50,8 @@ def on_a_page(draw: Callable[[int], Figure], most: int) -> Figure:
 def on_page(
     body: float, width: float, *, title: str = "", simulated: bool = False, note: str = "", handle: float = 2.6
 ) -> Iterator[Figure]:
-    """A figure to draw on, whose axes and their labels are `body` inches high; when all is drawn it is arranged.
+    """A figure to draw on. Its axes and their labels are `body` inches high; at the end title, legend and notes are
+    arranged.
 
     `note` is small print below; `handle` is how long a line in the legend is, in shares of its font's size.
     """
@@ -61,7 +62,7 @@ def on_page(
 
 
 def arrange(figure: Figure, body: float, title: str = "", simulated: bool = False, handle: float = 2.6) -> None:
-    """Make the figure as high as it must be: axes and their labels, `body` inches, under title and legend.
+    """Sets the figure's height: axes and their labels, `body` inches, under the title and the legend.
 
     A simulated log is called so at the upper right. One legend stands for all axes without a legend of their own, on
     as many lines as it needs. From here on nothing moves the axes.
@@ -92,7 +93,7 @@ def arrange(figure: Figure, body: float, title: str = "", simulated: bool = Fals
 
 
 def _legend(figure: Figure, handle: float) -> list[Legend]:
-    """The legend of everything labelled, from left to right in as few rows as the figure is wide enough for."""
+    """The legend of everything that has a label, in as few rows as the figure's width allows."""
     labels: dict[str, Any] = {}
     for axes in figure.axes:
         for artist, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -114,7 +115,7 @@ def _legend(figure: Figure, handle: float) -> list[Legend]:
 
 
 def _row(figure: Figure, handles: dict[str, Any], labels: Sequence[str], handle: float) -> Legend:
-    """One row of the legend."""
+    """One row of the legend, with some of its labels."""
     row = figure.legend(
         [handles[label] for label in labels],
         [wrapped(label, figure.get_figwidth() - 0.6, SMALL, 1) for label in labels],
@@ -135,7 +136,7 @@ def _row(figure: Figure, handles: dict[str, Any], labels: Sequence[str], handle:
 
 
 def noted(figure: Figure, left: str, right: str = "", most: int = 4) -> None:
-    """Small print below everything else: side by side where there is room, else one below the other.
+    """Adds small print below the figure: `left` and `right` side by side where there is room, else one below the other.
 
     Each is on `most` lines at most.
     """
@@ -157,7 +158,7 @@ def noted(figure: Figure, left: str, right: str = "", most: int = 4) -> None:
 
 
 def warned(figure: Figure, warnings: Sequence[str]) -> Figure:
-    """The same figure with warnings in a strip of its own below everything else; nothing in it changes its size."""
+    """The same figure with warnings in a strip below it. Nothing else in the figure changes its size."""
     width = figure.get_figwidth()
     space = width - 2 * _EDGE
     lines = [line for text in warnings for line in wrapped(text, space, SMALL, 99, bold=True).split("\n") if line]
@@ -172,7 +173,7 @@ def warned(figure: Figure, warnings: Sequence[str]) -> Figure:
 
 
 def _strip(figure: Figure, strip: float) -> float:
-    """Make the figure so many inches higher at its foot, where nothing is yet; its new height."""
+    """Makes the figure `strip` inches higher, with the new room empty at its foot; returns the new height."""
     width, height = figure.get_size_inches()
     whole = float(height + strip)
 

@@ -38,11 +38,11 @@ def panel_grid(
     note: str = "",
     handle: float = 2.6,
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A figure `width` inches wide with a panel of each name, whose axes are labelled; it is arranged at the end.
+    """A figure `width` inches wide with a labelled panel for each name. It is arranged when all is drawn.
 
     Panels have a `second` line of heading where it is not empty, and common scales where they are `alike`. All rows
     are at most `highest` inches high. The rest is as `on_page` has it.
-    """  # fmt: skip
+    """
     most = max(1, min(MOST, len(names), int(width / _EACH)))
     rows = max(1, -(-len(names) // most))
     columns = max(1, -(-len(names) // rows))  # as few empty places as can be
@@ -79,7 +79,7 @@ SHARE = 0.37  # of the figure's width: the most that names take
 
 @dataclass(frozen=True)
 class RowLines:
-    """`places`: the middles of the rows, in inches from the top of the axes; `height`: of the axes."""
+    """The rows of a figure, one a policy. `places`: their middles in inches from the top; `height`: of the axes."""
 
     names: tuple[str, ...]
     places: tuple[float, ...]
@@ -87,7 +87,7 @@ class RowLines:
 
     @classmethod
     def of(cls, names: Sequence[str], width: float) -> RowLines:
-        """RowLines for the names of policies in a figure `width` inches wide."""
+        """The rows for the policies called `names`, in a figure `width` inches wide."""
         lines = tuple(folded(words(name), SHARE * width, SMALL, 4) for name in names)
         places, top = [], _GAP / 2
         for name in lines:
@@ -97,6 +97,6 @@ class RowLines:
         return cls(lines, tuple(places), top + _GAP / 2)
 
     def name(self, axes: Axes) -> None:
-        """Write the names, the first at the top; y is inches from there."""
+        """Writes the names beside the axes, the first at the top. y is in inches from there."""
         axes.set_yticks(self.places, self.names, parse_math=False, linespacing=1.0)
         axes.set_ylim(self.height, 0.0)

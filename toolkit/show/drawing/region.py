@@ -27,7 +27,7 @@ _EDGE = 0.045  # of the axis: how far within its end a far value is drawn
 
 
 def view(values: Sequence[float] | np.ndarray, must: Sequence[bool]) -> list[bool]:
-    """Which values belong to the region: within Tukey's fences, one and a half quartile ranges from the quartiles.
+    """Whether each value belongs to the shown region: within 1.5 quartile ranges of the quartiles (Tukey's fences).
 
     `must` always belong. All do where there are few, or where leaving some out would hardly make room.
     """
@@ -43,7 +43,7 @@ def view(values: Sequence[float] | np.ndarray, must: Sequence[bool]) -> list[boo
 
 @dataclass(frozen=True)
 class View:
-    """The region that axes show, and where what lies beyond it is drawn."""
+    """The region of the data that the axes show."""
 
     left: float
     right: float
@@ -52,7 +52,7 @@ class View:
     log: bool = False
 
     def beyond(self, x: float, y: float) -> str:
-        """An arrow to where a point lies beyond the axes; empty within."""
+        """The arrow (↑, ↓, →, ←) towards a point that lies beyond the axes; empty for a point within."""
         if y > self.top:
             return "↑"
         if y < self.bottom:
@@ -62,14 +62,14 @@ class View:
         return "←" if x < self.left else ""
 
     def share(self, x: float, y: float) -> tuple[float, float]:
-        """A place within the axes as shares of their width and height."""
+        """The position of a point within the axes, as shares of their width and height."""
         left, right, here = self.left, self.right, x
         if self.log:
             left, right, here = math.log(left), math.log(right), math.log(here)
         return (here - left) / (right - left), (y - self.bottom) / (self.top - self.bottom)
 
     def within(self, x: float, y: float) -> tuple[float, float]:
-        """Where a point is drawn: at its place, or just within the edge that it lies beyond."""
+        """The place where a point is drawn: its own, or just inside the edge that it lies beyond."""
         rise = _EDGE * (self.top - self.bottom)
         if not self.bottom <= y <= self.top:
             y = min(max(y, self.bottom + rise), self.top - rise)
@@ -80,11 +80,11 @@ class View:
         return x, y
 
     def place(self, across: float, up: float) -> tuple[float, float]:
-        """The place at shares of the axes' width and height."""
+        """The data coordinates at given shares of the axes' width and height; reverses `share`."""
         return self._across(across), self.bottom + up * (self.top - self.bottom)
 
     def _across(self, share: float) -> float:
-        """The x at a share of the axes' width."""
+        """The x coordinate at a share of the axes' width."""
         if self.log:
             return self.left * (self.right / self.left) ** share
         return self.left + share * (self.right - self.left)
@@ -93,7 +93,7 @@ class View:
 def arrow_places(
     points: Mapping[Hashable, tuple[float, float]], seen: View, size: tuple[float, float]
 ) -> dict[Hashable, tuple[float, float]]:
-    """Where the arrows of points beyond the axes stand, at their edge; `size`: of the axes, in typographic points.
+    """The places at the edge for the arrows of points beyond the axes. `size`: of the axes, in typographic points.
 
     No arrow hides another: where two would, the second stands further from the edge.
     """
@@ -113,7 +113,7 @@ def arrow_places(
 
 
 def draw_arrow(axes: Axes, x: float, y: float, towards: str, color: str) -> None:
-    """An arrow at a place of the axes, towards one of ↑, ←, ↓ and →."""
+    """Draws an arrow at a place of the axes that points `towards` one of ↑, ←, ↓ and →."""
     from matplotlib.path import Path
 
     turn = np.linalg.matrix_power(np.array([[0, 1], [-1, 0]]), _TURNS[towards])

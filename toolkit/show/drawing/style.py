@@ -60,7 +60,7 @@ _PACKED: dict[str, Any] = {".png": {"pil_kwargs": {"compress_level": 3}}}  # lev
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Our settings on matplotlib's own defaults, whatever the user's matplotlibrc says."""
+    """Sets the style of our figures on matplotlib's own defaults, whatever the user's matplotlibrc says."""
     import matplotlib as mpl
 
     with mpl.rc_context():
@@ -71,7 +71,7 @@ def style() -> Iterator[None]:
 
 @contextmanager
 def drawing(width: float, height: float) -> Iterator[Figure]:
-    """A figure of this size in inches to draw on; when all is drawn, its texts are what a figure can show."""
+    """A figure of this size in inches to draw on. When all is drawn, its texts are made fit for the font."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -84,7 +84,7 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
 
 
 def _on_screen(figure: Figure) -> tuple[bytes, dict[str, int]]:
-    """The picture that a notebook shows of a figure, sharp on fine screens, and its size there in pixels."""
+    """The PNG that a notebook shows of a figure, sharp on high-resolution screens, and its size on screen in pixels."""
     from PIL import Image
 
     drawn, picture = io.BytesIO(), io.BytesIO()
@@ -97,14 +97,14 @@ def _on_screen(figure: Figure) -> tuple[bytes, dict[str, int]]:
 
 
 def plain(figure: Figure) -> None:
-    """Every text of a figure as it can be shown, and none a formula."""
+    """Makes every text of a figure printable, and keeps matplotlib from reading any as a formula."""
     for text in _texts(figure):
         text.set_text("\n".join(map(words, text.get_text().split("\n"))))
         text.set_parse_math(False)  # a dollar sign is a dollar sign
 
 
 def _texts(figure: Figure) -> Iterator[Text]:
-    """Titles, labels and notes of a figure, and its legends'; not the ticks', which formatters make."""
+    """The titles, labels, notes and legend texts of a figure. Ticks are left out, since formatters make their texts."""
     from matplotlib.text import Text
 
     yield from figure.texts
@@ -117,7 +117,7 @@ def _texts(figure: Figure) -> Iterator[Text]:
 
 
 def save_figure(figure: Figure, path: str | Path | BinaryIO, ending: str = "") -> None:
-    """Write `figure` as .pdf, .svg or .png, with nothing in the file that changes from run to run.
+    """Writes `figure` as .pdf, .svg or .png. Nothing in the file changes from run to run.
 
     `ending` is the format where the path has another ending.
     """
@@ -129,20 +129,20 @@ def save_figure(figure: Figure, path: str | Path | BinaryIO, ending: str = "") -
 
 
 def percent_limits(low: float, high: float) -> tuple[float, float]:
-    """Ends of an axis of per cent: within 0 and 100, and at least a point apart."""
+    """The ends of an axis in per cent, clipped to 0 and 100 and at least one point apart."""
     low, high = max(low, 0.0), min(high, 100.0)
     return (low, high) if high - low >= 1 else (max(0.0, min(low, 99.0)), min(100.0, max(high, low + 1.0)))
 
 
 def readable_on(color: tuple[float, ...]) -> str:
-    """Black or white, whichever contrasts more with a colour (RGB from 0 to 1) by the luminances of WCAG 2."""
+    """Black or white, whichever contrasts more with a background colour (RGB from 0 to 1) by WCAG 2."""
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color[:3]]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "black" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "white"
 
 
 def calm(axes: Axes) -> None:
-    """A light grid behind the data and no tick marks."""
+    """Puts a light grid behind the data and removes the tick marks."""
     axes.grid(color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(which="both", length=0)

@@ -21,7 +21,8 @@ _THRESHOLD: dict[str, Any] = {"color": ORANGE, "linewidth": 0.9, "linestyle": (0
 
 @dataclass(frozen=True)
 class ReliabilityPanel:
-    """Scores of one verifier or gate: (mean score, share of right ones, its ends) of each bin with enough of them.
+    """One verifier's or gate's reliability curve: for each bin its mean score, its share of right ones and that share's
+    limits.
 
     Ends are None where there is no interval. `subheading` is the second line of its heading, such as the ECE;
     `threshold` is where a gate decides.
@@ -44,7 +45,8 @@ def reliability_figure(
     simulated: bool = False,
     width: float = WIDTH,
 ) -> Figure:
-    """One panel a verifier or gate from 0 to 100 %, `width` inches wide; on the dashed line scores are calibrated.
+    """Draws a panel for each verifier or gate, from 0 to 100 %, `width` inches wide. On the dashed line scores are
+    calibrated.
 
     Raises ThinkbackError without panels.
     """

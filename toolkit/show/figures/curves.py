@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Look:
-    """How a line is drawn: any two of the first forty differ in marker or in dashes, neighbours in lightness too."""
+    """How a line is drawn. Any two of the first forty differ in marker or dashes, and neighbours in lightness too."""
 
     color: str
     marker: str
@@ -56,13 +56,13 @@ BANDED = 3
 
 
 def look(number: int) -> Look:
-    """The look of a figure's line by its number."""
+    """The look of the line that has this number in a figure."""
     return Look(_COLORS[number % 8], _MARKERS[number % 8], (0, _DASHES[number % 5]))
 
 
 @dataclass(frozen=True)
 class PlottedCurve:
-    """One line over k with its band. Values are fractions; None where there is none."""
+    """One line over k with its band. Its values are fractions, or None where there is none."""
 
     name: str
     k: tuple[float, ...]
@@ -90,7 +90,8 @@ def curves_figure(
     scales: Sequence[str] = (),
     reference: tuple[str, float] | None = None,
 ) -> Figure:
-    """One panel a question, one line a metric over k; diagnostics are dashed. The figure is `width` inches wide.
+    """Draws a panel for each question with a line for each metric over k; diagnostics are dashed. It is `width` inches
+    wide.
 
     `doubling`: k is drawn on a scale of powers of two, with a tick for each, or at `ticks`; else on a plain one, with
     ticks at integers, or at `ticks`. Axes show the region of the
@@ -146,7 +147,7 @@ def curves_figure(
 
 
 def _limit(panels: Sequence[Axes], curves: Sequence[PlottedCurve], levels: Sequence[float]) -> None:
-    """The common scale of panels: diagnostics are left to leave it where they would squeeze the others."""
+    """Gives panels a common scale. Diagnostic lines may leave it where they would squeeze the others."""
     bottom, top = min(axes.get_ylim()[0] for axes in panels), max(axes.get_ylim()[1] for axes in panels)
     real = [
         v for c in curves if not c.diagnostic for line in (c.estimate, c.low, c.high) for v in line if v is not None
@@ -166,7 +167,7 @@ def _limit(panels: Sequence[Axes], curves: Sequence[PlottedCurve], levels: Seque
 
 
 def _name_beyond(axes: Axes, curves: Sequence[PlottedCurve], x: str) -> None:
-    """Where lines leave the axes, their names and last numbers, one below the other at the upper edge."""
+    """Writes the names and last values of lines that leave the axes, one below the other at the upper edge."""
     top = axes.get_ylim()[1]
     beyond = [(curve, curve.estimate[-1]) for curve in curves if (curve.estimate[-1] or 0.0) * 100 > top]
     for number, (curve, last) in enumerate(beyond):
@@ -235,7 +236,7 @@ _FAR = 12
 
 
 def _side_by_side(axes: Axes, marks: Sequence[Line2D]) -> None:
-    """Move marks of a point each to the nearest place beside their own where they hide none of those before."""
+    """Moves single-point marks sideways to the nearest place where they hide no earlier mark."""
     from matplotlib.transforms import ScaledTranslation
 
     figure = axes.figure

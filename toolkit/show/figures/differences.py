@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DifferenceCurve:
-    """A difference at each k, in points, with its ends; None where there is none.
+    """A paired difference at each k, in points, with its limits; None where there is none.
 
     `published` are points (k, difference) of a published work.
     """
@@ -44,7 +44,7 @@ def differences_figure(
     simulated: bool = False,
     width: float = WIDTH,
 ) -> Figure:
-    """One panel a difference around a line at 0, all on one scale, `width` inches wide.
+    """Draws a panel for each difference around a line at 0, all on one scale, `width` inches wide.
 
     `published` is what the legend calls published points.
 

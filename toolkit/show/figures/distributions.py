@@ -21,7 +21,8 @@ TICKS = 2
 
 @dataclass(frozen=True)
 class ScoreDistribution:
-    """Scores of one verifier on one pool: the `edges` of bins, and the shares of right and of wrong traces in each.
+    """A histogram of one verifier's scores on one pool: the `edges` of bins, and the shares of right and wrong traces
+    in each.
 
     `values` are the scores themselves where they are few.
     """
@@ -42,7 +43,8 @@ def distributions_figure(
     simulated: bool = False,
     width: float = WIDTH,
 ) -> Figure:
-    """One panel a verifier and pool: right traces filled, wrong ones dashed, each as shares of their own.
+    """Draws a panel for each verifier and pool: right traces filled, wrong ones dashed, each as shares of their own
+    kind.
 
     Raises ThinkbackError without panels.
     """

@@ -32,7 +32,7 @@ CROWDED = 12
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """One policy in the figure. Accuracy is a fraction; cost is per example, in the unit of the axis."""
+    """One policy in the cost–accuracy figure. Accuracy is a fraction; cost is per example, in the axis's unit."""
 
     name: str
     cost: float
@@ -50,17 +50,17 @@ class FrontierPoint:
 
     @property
     def labelled(self) -> bool:
-        """Whether its name should be written: settings of a sweep only where they stand out."""
+        """Whether the figure writes the policy's name. Settings of a sweep get one only where they stand out."""
         return not self.swept or self.chosen or self.baseline or self.on_front
 
     @property
     def place(self) -> tuple[float, float]:
-        """Where it is in the plane: cost and per cent."""
+        """The point's position in the figure: cost, and accuracy in per cent."""
         return self.cost, 100 * self.accuracy
 
     @property
     def bars(self) -> list[list[tuple[float, float]]]:
-        """Its intervals, each from end to end."""
+        """The policy's intervals as line segments, each from end to end."""
         (cost, percent), bars = self.place, []
         if self.low is not None and self.high is not None:
             bars.append([(cost, 100 * self.low), (cost, 100 * self.high)])
@@ -80,7 +80,7 @@ def frontier(
     width: float = WIDTH,
     note: str = "",
 ) -> Figure:
-    """The cost–accuracy plane: every policy, its intervals, and the Pareto front, `width` inches wide.
+    """Draws the cost–accuracy plane: every policy, its intervals, and the Pareto front, `width` inches wide.
 
     The front is a staircase, the best accuracy that a budget buys, through the points that none beats. Settings of a
     sweep are joined by a line; those on the front and the chosen one are named. Diagnostics, which see gold, are
@@ -141,7 +141,7 @@ def frontier(
 
 
 def _key(placed: Placed) -> str:
-    """Assign letters, by rising cost, to the labels that became letters. Returns the key of the letters."""
+    """Assigns letters, by rising cost, to the labels that became letters; returns the line that explains them."""
     parts = []
     for number, (label, text) in enumerate(sorted(placed.letters, key=lambda one: one[0].x)):
         letter = ascii_lowercase[number % 26] * (1 + number // 26)
@@ -162,7 +162,7 @@ def _notes(
 
 
 def _scales(axes: Axes, points: Sequence[FrontierPoint], width: float) -> View:
-    """Limits and ticks: of the region where the policies are, so that nothing far away squeezes them."""
+    """Sets limits and ticks to the region where most policies are, so that far ones do not squeeze them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     real = [p for p in points if p.labelled and not p.diagnostic] or list(points)
@@ -205,14 +205,14 @@ def _scales(axes: Axes, points: Sequence[FrontierPoint], width: float) -> View:
 
 
 def _reach(points: Sequence[FrontierPoint]) -> tuple[float, float]:
-    """Lowest and highest per cent that the points' accuracies and their labelled intervals touch."""
+    """The lowest and the highest per cent that the points' accuracies and their labelled intervals reach."""
     values = [100 * p.accuracy for p in points]
     values += [100 * a for p in points if p.labelled for a in (p.low, p.high) if a is not None]
     return min(values), max(values)
 
 
 def _draw_sweeps(axes: Axes, points: Sequence[FrontierPoint]) -> list[np.ndarray]:
-    """Join the settings of each sweep; return their places (n, 2) in data coordinates."""
+    """Joins the settings of each sweep by a line; returns their places (n, 2) in data coordinates."""
     sweeps: dict[str, list[FrontierPoint]] = {}
     for point in points:
         if point.swept and not point.diagnostic:
@@ -235,7 +235,7 @@ def _draw_sweeps(axes: Axes, points: Sequence[FrontierPoint]) -> list[np.ndarray
 
 
 def _draw_front(axes: Axes, points: Sequence[FrontierPoint]) -> np.ndarray:
-    """Draw the staircase; return its corners (n, 2) in data coordinates."""
+    """Draws the Pareto front as a staircase; returns its corners (n, 2) in data coordinates."""
     front = sorted((p for p in points if p.on_front), key=lambda p: (p.cost, p.accuracy))
     if not front:
         return np.empty((0, 2))
@@ -253,7 +253,7 @@ def _draw_front(axes: Axes, points: Sequence[FrontierPoint]) -> np.ndarray:
 
 
 def _barred(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
-    """The points whose intervals are drawn: in a crowd only those that matter most."""
+    """The points whose intervals are drawn. In a crowd these are only the most important ones."""
     named = [p for p in points if p.labelled]
     return named if len(named) <= CROWDED else [p for p in named if p.on_front or p.baseline]
 
@@ -271,7 +271,7 @@ def _draw_intervals(axes: Axes, points: Sequence[FrontierPoint]) -> None:
 
 @dataclass(frozen=True)
 class _Layer:
-    """How a kind of point looks. Kinds differ in shape, in being hollow, or else in lightness and size."""
+    """The look of one kind of point. Kinds differ in shape, in being hollow, or else in lightness and size."""
 
     label: str
     marker: str
@@ -329,7 +329,8 @@ def _labels(
     width: float,
     letters: bool = False,
 ) -> list[Label]:
-    """Names of the points that stand for themselves; `letters` in place of all of them, which leave more room.
+    """The name labels of the points that stand for themselves. With `letters` all become letters, which leaves more
+    room.
 
     First the front, the best policy before what adds most to it; then the baseline, diagnostics and what lies beyond an
     edge; and the best of the others.
@@ -364,7 +365,7 @@ def _labels(
 
 
 def _gains(points: Sequence[FrontierPoint], seen: View) -> dict[str, float]:
-    """The area that each point of the front adds below it as it is drawn, by name."""
+    """For each point of the front, by name: the area that it adds under the front as drawn."""
     front = sorted((p for p in points if p.on_front), key=lambda p: (p.cost, p.accuracy))
     places = [seen.share(*seen.within(*p.place)) for p in front]
     gains, below = {}, 0.0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PolicyDifference:
-    """A policy minus the baseline, in the unit of the axis; without limits where none are known.
+    """A policy's metric minus the baseline's, in the axis's unit, with limits where they are known.
 
     `stepwise`: told apart by a p-value that is taken step by step, also where the limits hold 0.
     """
@@ -34,18 +34,18 @@ class PolicyDifference:
 
     @property
     def apart(self) -> bool:
-        """Whether its limits leave 0 out, or its p-value tells it apart."""
+        """Whether the limits exclude 0, or the p-value tells the policy apart from the baseline."""
         return self.stepwise or not self.holds_zero
 
     @property
     def holds_zero(self) -> bool:
-        """Whether its limits hold 0, or are not known."""
+        """Whether the limits include 0, or are not known."""
         return self.low is None or self.high is None or self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True)
 class _DifferenceKind:
-    """How rows of a kind are marked. Kinds differ in shape or in being hollow."""
+    """The look of rows of one kind. Kinds differ in shape or in being hollow."""
 
     label: str
     marker: str
@@ -78,7 +78,7 @@ def forest_figure(
     simulated: bool = False,
     width: float = WIDTH,
 ) -> Figure:
-    """One row a policy, in the order given: its difference to the baseline and the limits, `width` inches wide.
+    """Draws a row for each policy, in the order given: its difference to the baseline with limits, `width` inches wide.
 
     A policy whose limits leave 0 out is filled. The axis shows the region of most policies; one far from it has its
     number at the edge. `note` says below what the limits hold for. Raises ThinkbackError without rows.
@@ -107,7 +107,7 @@ def forest_figure(
 
 
 def _limits(rows: Sequence[PolicyDifference]) -> tuple[float, float]:
-    """Ends of the axis: 0, and the policies that are not far from all others, with their limits."""
+    """The ends of the axis. They include 0 and, with their limits, all policies that are not far from the others."""
     real = [row for row in rows if not row.diagnostic] or list(rows)
     inside = view([row.difference for row in real], [row.difference == 0 for row in real])
     near = [row for row, one in zip(real, inside, strict=True) if one]
@@ -126,7 +126,7 @@ def _few_ticks(axes: Axes, width: float) -> None:
 
 
 def _draw(axes: Axes, look: _DifferenceKind, rows: Sequence[tuple[PolicyDifference, float]]) -> None:
-    """Limits and markers of one kind; the number of what lies beyond the axis."""
+    """Draws the limits and markers of one kind of row, and writes the values that lie beyond the axis."""
     left, right = axes.get_xlim()
     inside = [(row, y) for row, y in rows if left <= row.difference <= right]
     for row, y in rows:

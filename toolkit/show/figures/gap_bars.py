@@ -22,9 +22,7 @@ _RIGHT, _SHARE = Number(1, HUNDRED), NumberWithInterval(0, HUNDRED)
 
 @dataclass(frozen=True)
 class PolicyGap:
-    """Fractions of a policy: the share right, the parts of the gap to 1, and the share of the headroom with
-    its limits.
-    """
+    """A policy's share right, the parts of its gap to 1, its share of the headroom with limits; all fractions."""
 
     name: str
     accuracy: float
@@ -39,7 +37,7 @@ class PolicyGap:
 
 @dataclass(frozen=True)
 class _GapPart:
-    """How a part of the gap is filled. Parts are at least 20 apart in lightness."""
+    """The colour and hatch of one part of the gap. Parts differ by at least 20 in lightness."""
 
     label: str
     color: str
@@ -56,7 +54,7 @@ PARTS = {
 def gap_figure(
     rows: Sequence[PolicyGap], *, note: str = "", title: str = "", simulated: bool = False, width: float = WIDTH
 ) -> Figure:
-    """One bar a policy, in the order given, `width` inches wide: the parts of its gap to 100 %, in points.
+    """Draws a bar for each policy, in the order given, `width` inches wide: the parts of its gap to 100 %, in points.
 
     At the right stand what is right and, where it is known, the share of the headroom. Diagnostics, which see gold, are
     marked by a triangle. Raises ThinkbackError without rows.
@@ -95,7 +93,7 @@ def gap_figure(
 
 
 def _label(row: PolicyGap) -> str:
-    """The numbers beside a bar."""
+    """The numbers that stand beside a policy's bar."""
     right = _RIGHT.show(row.accuracy)
     if row.share is None:
         return right

@@ -22,7 +22,8 @@ HUNDRED = 100.0
 
 @dataclass(frozen=True)
 class GateCurve:
-    """A gate at some settings, from the lowest rate up. Values are fractions, None where there is none.
+    """A gate's accuracy at several intervention rates, from the lowest up. Values are fractions, None where there is
+    none.
 
     `whole`: the settings are points of one curve, whose limits hold for all of it; else each has limits of its own.
     `never`, `always`: whether the first setting acts only where the base has no answer, and the last on every example.
@@ -40,7 +41,7 @@ class GateCurve:
 
 @dataclass(frozen=True)
 class End:
-    """The marker at an end of a curve; `key`: the field of GateCurve that says whether a gate has this end."""
+    """The marker at one end of a gate's curve. `key`: the field of GateCurve that says whether a gate has this end."""
 
     key: str
     label: str
@@ -62,8 +63,8 @@ def gates_figure(
     simulated: bool = False,
     width: float = WIDTH,
 ) -> Figure:
-    """One panel a gate on common scales: quality over the share of examples on which it acts, or what `across` says,
-    with its limits.
+    """Draws a panel for each gate on common scales: quality with limits over the share of examples on which the gate
+    acts, or over what `across` names.
 
     A dotted line at `never` shows what acting gains or loses. The scale ends where the gates do. Raises ThinkbackError
     without gates.
@@ -98,7 +99,7 @@ def _draw(axes: Axes, gate: GateCurve, label: str) -> None:
 
 
 def _mark_ends(drawn: Sequence[Axes], gates: Sequence[GateCurve]) -> None:
-    """Mark where gates never act and where they always do, the first of each for the legend."""
+    """Marks where each gate never acts and where it always does; the legend shows the first of each."""
     for end in ENDS:
         label = end.label
         for axes, gate in zip(drawn, gates, strict=True):

@@ -25,7 +25,7 @@ CELL = 0.29
 
 @dataclass(frozen=True)
 class Heat:
-    """One panel: `values` by row (`y`) and column (`x`); None where there is none."""
+    """One panel of a heat map: `values` by row (`y`) and column (`x`), None for an empty cell."""
 
     name: str
     x: tuple[str, ...]
@@ -35,7 +35,7 @@ class Heat:
 
     @property
     def framed(self) -> tuple[int, int] | None:
-        """The marked column and row by number; None where the panel has no such cell."""
+        """The marked cell as (column, row) numbers; None where the panel has no such cell."""
         if self.marked is None or self.marked[0] not in self.x or self.marked[1] not in self.y:
             return None
         return self.x.index(self.marked[0]), self.y.index(self.marked[1])
@@ -53,7 +53,7 @@ def heat_figure(
     simulated: bool = False,
     width: float = WIDTH,
 ) -> Figure:
-    """Panels in rows of `columns`, all on one scale of colour, every cell with its number; `width` inches wide.
+    """Draws heat maps in rows of `columns`, on one colour scale, every cell with its number; `width` inches wide.
 
     Fewer panels stand in a row where the page is too narrow for their numbers. Where it is too narrow for those of a
     single panel there are none, but a bar of the colours. The marked cell of each has a frame.
@@ -91,7 +91,7 @@ def heat_figure(
 
 
 def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int | None, size: float) -> AxesImage:
-    """`decimals`: None for cells without numbers."""
+    """Draws one heat map. `decimals`: those of the cells' numbers; None for cells without numbers."""
     from matplotlib.patches import Rectangle
 
     values = np.array(panel.values, float)

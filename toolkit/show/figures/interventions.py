@@ -24,7 +24,7 @@ _THRESHOLD: dict[str, Any] = {"color": ORANGE, "linewidth": 0.9, "linestyle": (0
 
 @dataclass(frozen=True)
 class PlottedBand:
-    """One panel of a sweep: a line with its band, in the unit of the axis; `top` is where an axis from 0 ends.
+    """One panel of a sweep: a line with its band, in the axis's unit. `top`: where an axis from 0 ends.
 
     The axis of a `rate`, in per cent, ends at 0 and 100. `mark`: where the chosen threshold is.
     """
@@ -46,7 +46,7 @@ def outcomes_figure(
     simulated: bool = False,
     width: float = WIDTH,
 ) -> Figure:
-    """Fixes to the right and flips to the left of each policy, as shares of all examples with their intervals."""
+    """Draws each policy's fixes to the right and flips to the left, as shares of all examples with their intervals."""
     from matplotlib import patheffects
 
     if not bars:
@@ -78,7 +78,7 @@ def outcomes_figure(
 def bands_figure(
     panels: Sequence[PlottedBand], *, title: str, x: str = "acts on, %", simulated: bool = False, width: float = WIDTH
 ) -> Figure:
-    """One panel a number over a common axis, each in its band; a vertical line where the chosen threshold is."""
+    """Draws a panel for each metric over a common axis, with its band. A vertical line marks the chosen threshold."""
     if not panels:
         raise EmptyError("there is no curve to draw")
     width = min(width, 3.7) if len(panels) == 1 else width

@@ -21,7 +21,7 @@ BARS = 32
 
 @dataclass(frozen=True)
 class StoppingTimes:
-    """The shares (fractions) of examples on which a policy paid for so many traces, and the mean number."""
+    """The shares (fractions) of examples on which a policy paid for each number of traces, and the mean number."""
 
     name: str
     traces: tuple[int, ...]
@@ -33,7 +33,8 @@ class StoppingTimes:
 def stopping_figure(
     policies: Sequence[StoppingTimes], *, note: str = "", title: str = "", simulated: bool = False, width: float = WIDTH
 ) -> Figure:
-    """One panel a policy, on common scales: bars over the number of traces paid, and a line at their mean.
+    """Draws a panel for each policy, on common scales: a histogram of the traces paid per example, with a line at the
+    mean.
 
     Of more than `BARS` numbers of traces each bar takes several, which is said below.
     Raises ThinkbackError without policies.
@@ -59,7 +60,7 @@ def stopping_figure(
 
 
 def _binned(policy: StoppingTimes, low: int, width: int) -> dict[int, float]:
-    """The per cent of the examples by bar, `width` numbers of traces wide, the first at `low`."""
+    """The per cent of examples in each bar. A bar covers `width` numbers of traces, the first from `low` on."""
     bars: dict[int, float] = {}
     for count, share in zip(policy.traces, policy.shares, strict=True):
         place = (count - low) // width

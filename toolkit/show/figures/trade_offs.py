@@ -25,7 +25,7 @@ SIZE = 40
 
 @dataclass(frozen=True)
 class MethodPoint:
-    """A method on one data set: its cost, its quality (fractions), and the published two where they are known."""
+    """A method on one data set: its cost and quality (fractions), and the published values where they are known."""
 
     cost: IntervalCell
     quality: IntervalCell
@@ -42,7 +42,7 @@ def trade_offs_figure(
     simulated: bool = False,
     width: float = WIDTH,
 ) -> Figure:
-    """One panel a data set, `width` inches wide, with a point and its two intervals for each method.
+    """Draws a panel for each data set, `width` inches wide, with a point and its two intervals for each method.
 
     Panels have scales of their own: data sets differ by more than methods do. Raises ThinkbackError without a point.
     """

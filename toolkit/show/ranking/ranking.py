@@ -62,7 +62,7 @@ UNLIKE = {UNLIKE_CALLS, UNLIKE_TOKENS}
 
 @dataclass(frozen=True)
 class PolicyRow:
-    """The name, label and kind of a policy in a table."""
+    """The name, the label and the kind of a policy in a ranked table."""
 
     name: str
     sweep: str = ""  # the name before a sweep's brackets
@@ -73,7 +73,9 @@ class PolicyRow:
     label: str = ""  # what tables and figures call it, if not by its name; of a sweep without the brackets
 
     def short(self, always: bool) -> str:
-        """Its label, with its own values of the sweep in short; `always` shortens a sweep without a label, too."""
+        """The policy's label with its own values of the sweep shortened, with `always` also where the sweep has no
+        label.
+        """
         if not self.swept or not (self.label or always):
             return self.label or self.name
         values = [f"{value:.4g}" if isinstance(value, float) else str(value) for _, value in self.swept]
@@ -84,7 +86,8 @@ class PolicyRow:
 
 
 def short_names(policies: Sequence[PolicyRow], always: bool = False) -> dict[str, str]:
-    """What tables and figures call policies, by name: where two would be called alike, their sweeps' values are whole.
+    """The names that tables and figures write for policies, by full name. Where two would be equal, they show all
+    values of their sweeps.
 
     `always` shortens the names of sweeps without a label, too.
     """
@@ -96,8 +99,8 @@ def short_names(policies: Sequence[PolicyRow], always: bool = False) -> dict[str
 
 @dataclass(frozen=True)
 class WithinMargin:
-    """Policies that cost less than the baseline: the cheapest that is shown to be within a margin of it, and its
-    `low`er limit; the cheapest by estimates alone, where that is another, with the questions that would show it.
+    """Policies cheaper than the baseline: the cheapest shown to be within a margin of it, with its lower limit `low`.
+    `estimated`: the cheapest by estimates alone, if another; `needed`: the questions that would show it.
     """
 
     margin: float
@@ -145,31 +148,31 @@ class RankedInput:
 
     @property
     def same_calls(self) -> bool:
-        """Whether costs of policies are comparable: calls of several pools are not, nor tokens of several models."""
+        """Whether the policies' costs are comparable. Calls of several pools are not, nor tokens of several models."""
         return not any(note.code in UNLIKE for note in self.notes)
 
     @cached_property
     def called(self) -> dict[str, str]:
-        """The name of each policy in the table, by its full name."""
+        """The name that the table writes for each policy, by its full name."""
         return short_names(self.policies)
 
     @cached_property
     def ranked(self) -> tuple[Ranked, ...]:
-        """Every policy with all that is said about it, the best first."""
+        """Every policy with the facts of its row, the best first."""
         return _rank(self)
 
     @cached_property
     def within_margin(self) -> WithinMargin | None:
-        """What is shown of the policies that cost less than the baseline; None where costs can't be compared, too."""
+        """What is known of policies cheaper than the baseline; None without any, or where costs are not comparable."""
         return self.within() if self.within and self.baseline is not None and self.same_calls else None
 
     def merit(self, cell: IntervalCell | None) -> float | None:
-        """The value of a cell by which policies are ranked, where more is better."""
+        """The value of a cell that policies are ranked by, with the sign changed where less is better."""
         return None if cell is None else -cell.estimate if self.quality.cost else cell.estimate
 
     @cached_property
     def cost(self) -> OutcomeColumn:
-        """What the Pareto front measures: the cost asked for; else tokens; where a policy's are not known, calls or
+        """The cost of the Pareto front: the one asked for, else tokens, else (where some tokens are unknown) calls or
         operations. Raises ThinkbackError where no cost has the name asked for.
         """
         real = {p.name for p in self.policies if not p.diagnostic} or {p.name for p in self.policies}
@@ -182,7 +185,7 @@ class RankedInput:
 
 @dataclass(frozen=True)
 class Ranked:
-    """One policy with its facts in the table; None for an unknown one."""
+    """One policy with the facts of its row in the table; an unknown fact is None."""
 
     policy: PolicyRow
     place: int | None  # 1 is the best; None for diagnostics and where the metric that ranks is not known
@@ -204,7 +207,7 @@ class Ranked:
     baseline: bool = False
 
     def apart_by_p_alone(self, level: float) -> bool:
-        """Whether only the p-value, and not the interval beside it, tells the policy apart from the baseline."""
+        """Whether the p-value tells the policy apart from the baseline although its interval does not."""
         apart = self.difference
         if apart is None or apart.low is None or apart.high is None or self.p_value is None:
             return False
@@ -212,7 +215,7 @@ class Ranked:
 
     @property
     def remark(self) -> str:
-        """The remark of the policy's row."""
+        """The remark that the policy's row ends with."""
         remarks = ["baseline"] if self.baseline else []
         if self.policy.diagnostic:
             remarks.append(f"diagnostic: {self.policy.diagnostic}")
@@ -227,7 +230,7 @@ class Ranked:
 
 
 def cell_of(cell: Sequence[Any] | None) -> IntervalCell | None:
-    """Estimate, limits and, where the method is a marked one, the mark, of (estimate, low, high, n, method)."""
+    """A table cell of (estimate, low, high, n, method), with a mark where the method's limits may cover too little."""
     if cell is None or cell[0] is None:
         return None
     estimate, low, high, _, method = cell
@@ -235,13 +238,13 @@ def cell_of(cell: Sequence[Any] | None) -> IntervalCell | None:
 
 
 def reasons(methods: Iterable[str | None], clustered: bool) -> list[str]:
-    """The reasons for the marks of intervals of some methods."""
+    """The sentences that say why the intervals of some methods are marked."""
     names = set(methods)
     return [why for method, why in (MARKED_IN_CLUSTERS if clustered else MARKED).items() if method in names]
 
 
 def rank(results: RankedInput) -> tuple[Ranked, ...]:
-    """Every policy, the best first; ties by cost, then as given; those without the metric that ranks last."""
+    """Every policy, the best first; ties by cost, then as given. Those without the ranking metric come last."""
     return results.ranked
 
 
@@ -299,7 +302,7 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
 
 
 def pareto_front(points: dict[str, tuple[float, float]]) -> frozenset[str]:
-    """Names of the (cost, quality) points that none beats.
+    """The names of the policies on the Pareto front: no other (cost, quality) point beats theirs.
 
     One beats another with at most its cost and at least its quality, and one of the two strictly.
     """
@@ -312,7 +315,7 @@ def pareto_front(points: dict[str, tuple[float, float]]) -> frozenset[str]:
 
 
 def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple[Any, ...], IntervalCell]:
-    """Rows of a result frame by key; those whose value is null are left out."""
+    """The cells of a result frame by key. Rows whose value is null are left out."""
     marked = "method" in frame.columns
     return {
         tuple(row[key] for key in keys): IntervalCell(
@@ -323,7 +326,7 @@ def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple
 
 
 def _at_once(difference: IntervalCell | None, cells: Mapping[str, Any]) -> IntervalCell | None:
-    """A difference to the baseline with the limits that hold for all of them, where these are known."""
+    """A difference to the baseline with the limits that hold for all policies at once, where these are known."""
     limits = cells.get("baseline_low"), cells.get("baseline_high")
     if difference is None or None in limits:
         return difference
@@ -337,7 +340,7 @@ def _estimate(cell: IntervalCell | None) -> float | None:
 def _chosen(
     best_first: Sequence[PolicyRow], summary: dict[tuple[Any, ...], IntervalCell], metric: str
 ) -> frozenset[str]:
-    """The best row of each sweep."""
+    """The names of the best policy of each sweep."""
     first: dict[str, str] = {}
     for policy in best_first:
         if policy.sweep_size > 1 and not policy.diagnostic and (policy.name, metric) in summary:
@@ -348,7 +351,7 @@ def _chosen(
 def _of_pairs(
     comparisons: pl.DataFrame, metric: str
 ) -> tuple[dict[tuple[str, str | None], float], dict[str, frozenset[str]]]:
-    """(policy, reference) -> exact p-value where few examples differ; policy -> references that make its calls."""
+    """Exact p-values by (policy, reference) where few examples differ; by policy, references with the same calls."""
     exact, same = dict[tuple[str, str | None], float](), dict[str, frozenset[str]]()
     if not {"exact_p", "identical"} <= set(comparisons.columns):
         return {}, {}
@@ -362,7 +365,7 @@ def _of_pairs(
 
 
 def _ties(ties: bool | None, exact: float | None, tail: float) -> bool | None:
-    """Where few examples differ, telling apart takes the exact p-value, too."""
+    """Whether a policy ties with the leader. Where few examples differ, the exact p-value must tell them apart too."""
     return ties if ties is None or exact is None else ties or exact >= tail
 
 

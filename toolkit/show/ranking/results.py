@@ -46,7 +46,7 @@ GAPS = {"not_logged", "no_ratio"}
 
 @dataclass(frozen=True)
 class RowLimits:
-    """How many rows a ranked table shows; None: all.
+    """How many rows a ranked table shows; None stands for all.
 
     `rows`: long sweeps show no more than fits in so many. `of_sweep`: at most so many of each sweep. `most`: of all.
     What leads, the cheapest shown to be within the margin of the baseline, the baseline and the chosen row of a sweep
@@ -61,7 +61,7 @@ class RowLimits:
 
 
 def ranked_table(results: RankedInput, limit: int | RowLimits | None = None, also: Collection[str] = ()) -> Table:
-    """The ranked table; with a `limit`, long sweeps show no more than fits in that many rows.
+    """The ranked table of a run. With a `limit`, long sweeps show no more policies than fit in that many rows.
 
     `also`: metrics that have a column in any case, if they have a value.
     """
@@ -98,13 +98,13 @@ SAME = 1e-9
 
 
 def _along_one_number(policy: PolicyRow) -> bool:
-    """Whether the policies of a sweep differ in one number, so that a line may join them."""
+    """Whether the policies of a sweep differ in one number only, so that a line may join them."""
     values = [value for _, value in policy.swept]
     return len(values) == 1 and isinstance(values[0], int | float) and not isinstance(values[0], bool)
 
 
 def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
-    """The points of the cost–quality figure; policies without the metric that ranks or a logged cost have none."""
+    """The points of the cost–quality figure. A policy without the ranking metric or a logged cost has none."""
     called = short_names(results.policies, always=True)
     return tuple(
         FrontierPoint(
@@ -128,7 +128,7 @@ def frontier_points(results: RankedInput) -> tuple[FrontierPoint, ...]:
 
 
 def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH, note: str = "") -> Figure | None:
-    """The figure of the metric that ranks against cost; None where there is a reason for `no_frontier`."""
+    """Draws quality against cost; None where `no_frontier` gives a reason against it."""
     if no_frontier(results):
         return None
     return frontier(
@@ -174,7 +174,7 @@ def _is_must(row: Ranked) -> bool:
 
 
 def _of_sweeps(ranked: Sequence[Ranked], most: int | None, must: Collection[str]) -> list[Ranked]:
-    """Rows of a table: at most so many of each sweep, with those that must stand there among them."""
+    """The rows of a table with at most `most` rows of each sweep. Rows named in `must` always stay."""
     if most is None:
         return list(ranked)
     sweeps: dict[str, list[Ranked]] = {}
@@ -189,7 +189,7 @@ def _of_sweeps(ranked: Sequence[Ranked], most: int | None, must: Collection[str]
 
 
 def _spread(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[Ranked]:
-    """The rows of a sweep along one number, at most so many, from end to end of it."""
+    """At most `most` rows of a sweep along one number, spread from end to end of it."""
     along = sorted((row for row in rows if row not in must), key=lambda row: float(row.policy.swept[0][1]))
     room = max(0, most - len(must))
     places = {round(place * (len(along) - 1) / max(room - 1, 1)) for place in range(room)}
@@ -197,7 +197,7 @@ def _spread(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[R
 
 
 def _first(ranked: Sequence[Ranked], must: Sequence[Ranked], most: int | None) -> list[Ranked]:
-    """The rows in their order, at most so many: those that must be shown, those on the front, the best."""
+    """At most `most` rows in their order. Those in `must` are chosen first, then those on the front, then the best."""
     if most is None or len(ranked) <= most:
         return list(ranked)
     names = {row.policy.name for row in must}
@@ -212,7 +212,7 @@ CellColumn = tuple[TableColumn, Callable[[Ranked], Any]]
 
 
 def _columns(results: RankedInput, ranked: Sequence[Ranked], also: Collection[str]) -> list[CellColumn]:
-    """The columns in their order: the metric that ranks, costs, the comparison with the baseline, other metrics."""
+    """The table's columns in order: the ranking metric, costs, the comparison with the baseline, other metrics."""
     quality = results.quality
     value, change = NumberWithInterval.of(quality), NumberWithInterval.of(quality, signed=True)
     means = [column for column in results.columns if _has_column(column, results, ranked, also)]
@@ -244,12 +244,12 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked], also: Collection[st
 
 
 def _core(heading: str, form: Form, key: str, drop: int) -> TableColumn:
-    """A column that a narrow terminal keeps as long as there is room for it."""
+    """A column that a narrow terminal drops only as a last resort."""
     return TableColumn(heading, form, key, drop=drop, core=True, if_filled=True)
 
 
 def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ranked], also: Collection[str]) -> bool:
-    """Whether a column of outcomes is shown beside the metric that ranks."""
+    """Whether the table shows an outcome column beside the metric that ranks."""
 
     def known(one: OutcomeColumn) -> bool:
         return any(row.means.get(str(one.metric)) is not None for row in ranked)
@@ -304,7 +304,7 @@ def _standing(row: Ranked, leader: str | None) -> str | None:
 
 
 def _text(results: RankedInput, severity: Severity, columns: Sequence[TableColumn]) -> list[ColumnNote]:
-    """The run's notes of a severity, without those on metrics that have no column here."""
+    """The run's notes of one severity, without those on metrics that have no column here."""
     keys = {column.key for column in columns}
     return [
         ColumnNote(str(note), note.metrics, on_gaps=note.code in GAPS)
@@ -316,7 +316,7 @@ def _text(results: RankedInput, severity: Severity, columns: Sequence[TableColum
 def _explanations(
     results: RankedInput, ranked: Sequence[Ranked], columns: Sequence[TableColumn]
 ) -> Iterator[ColumnNote]:
-    """The explanations of the table's columns and marks, in order."""
+    """Yields the sentences below the table that explain its columns and marks, in order."""
     how = f"{results.method}, {results.resamples:,} resamples paired by example, seed {results.seed}"
     weighed = any(note.code in ON_WEIGHTS for note in results.notes)
     if results.clustered:
@@ -384,7 +384,7 @@ def _explanations(
 
 
 def _ties_below(results: RankedInput, ranked: Sequence[Ranked]) -> Iterator[ColumnNote]:
-    """A note where a policy is not told apart from the leader and a better one is."""
+    """A note where a policy ties with the leader although a better policy does not."""
     real = [row for row in ranked if row.place is not None and row.ties is not None and not row.leads]
     last = max((place for place, row in enumerate(real) if row.ties), default=0)
     apart = next((row for row in real[:last] if not row.ties), None)
@@ -397,21 +397,21 @@ def _ties_below(results: RankedInput, ranked: Sequence[Ranked]) -> Iterator[Colu
 
 
 def _marked(results: RankedInput) -> list[str]:
-    """The reason why intervals of the ranking metric are marked."""
+    """The reasons why intervals of the ranking metric are marked."""
     pairs = results.comparisons.filter(metric=results.metric, baseline=results.baseline or "")
     methods = {*results.summary.filter(metric=results.metric)["method"], *pairs["method"]}
     return reasons(methods, results.clustered)
 
 
 def takeaway(results: RankedInput) -> str | None:
-    """Who is best, how far from the baseline, and how many are not told apart from it; then the cheapest that is shown
-    to be within the margin of the baseline. None where there is nothing of these.
+    """The run's main finding in words: the best policy, its distance to the baseline, how many tie with it, and the
+    cheapest within the margin. None where nothing can be said.
     """
     return " ".join([*best_policy(results), *cheapest_within(results)]) or None
 
 
 def best_policy(results: RankedInput) -> Iterator[str]:
-    """The best policy, and how many are not told apart from it. Nothing where nothing ranks, or one policy alone."""
+    """Yields sentences on the best policy and how many tie with it; none where nothing ranks, or only one policy."""
     ranked = [row for row in rank(results) if not row.policy.diagnostic and row.quality is not None]
     leader = next((row for row in ranked if row.leads), None)
     if leader is None or leader.quality is None or len(ranked) < 2:
@@ -435,8 +435,8 @@ def best_policy(results: RankedInput) -> Iterator[str]:
 
 
 def cheapest_within(results: RankedInput) -> Iterator[str]:
-    """The cheapest policy that is shown to be within the margin of the baseline, or how many questions would decide; by
-    estimates alone, which promise nothing, it comes second.
+    """Yields sentences on the cheapest policy shown to be within the margin of the baseline, or on the questions that
+    would decide; then on the cheapest by estimates alone.
     """
     near, rows = results.within_margin, {row.policy.name: row for row in rank(results)}
     if near is None:
@@ -463,7 +463,7 @@ def cheapest_within(results: RankedInput) -> Iterator[str]:
 
 
 def _against(results: RankedInput, row: Ranked, whole: bool = False) -> str:
-    """A policy's difference to the baseline in points, with its interval if `whole`."""
+    """A policy's difference to the baseline in points as text, with its interval if `whole`."""
     if row.difference is None:
         return "not compared"
     cell = row.difference if whole else IntervalCell(row.difference.estimate)
@@ -471,7 +471,7 @@ def _against(results: RankedInput, row: Ranked, whole: bool = False) -> str:
 
 
 def _instead(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
-    """A policy's cost beside the baseline's, and how much less it is."""
+    """A policy's cost beside the baseline's as text, and how much less it is."""
     if row.cost is None or baseline.cost is None:
         return ""
     now, before = (_cost(results, cost.estimate) for cost in (row.cost, baseline.cost))
@@ -488,7 +488,7 @@ def _quality(results: RankedInput, value: IntervalCell, signed: bool = False) ->
 
 
 def percent(share: IntervalCell) -> str:
-    """A share with its interval: `74.8 % [72.9, 76.6]`."""
+    """A share with its interval as text: `74.8 % [72.9, 76.6]`."""
     number, bracket, rest = NumberWithInterval(1, 100.0).show(share).partition(" [")
     return f"{number} %{bracket}{rest}"
 

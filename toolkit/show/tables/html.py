@@ -13,26 +13,26 @@ _CODE = re.compile("`([^`]+)`")
 
 
 def paragraph(text: str) -> str:
-    """A sentence; what stands in backticks is code."""
+    """A sentence as an HTML paragraph. What stands in backticks becomes code."""
     return f"<p>{prose(text)}</p>"
 
 
 def marked(simulated: bool) -> str:
-    """The mark above the output of a simulated log; empty for a real log."""
+    """The HTML mark above the output of a simulated log; empty for a real log."""
     return f"<p><strong>{prose(SIMULATED)}</strong></p>" * simulated
 
 
 def bullets(heading: str, lines: Iterable[str]) -> str:
-    """A list under its heading; nothing without lines."""
+    """A heading with an HTML list of lines under it; empty without lines."""
     items = "".join(f"<li>{prose(line)}</li>" for line in lines)
     return f"<p><strong>{prose(heading)}</strong></p><ul>{items}</ul>" if items else ""
 
 
 def listing(text: str) -> str:
-    """A file's text, line by line."""
+    """A file's text as preformatted HTML, line by line."""
     return "<pre>" + "\n".join(html.escape(printable(line)) for line in text.splitlines()) + "</pre>"
 
 
 def prose(text: str) -> str:
-    """Text within an element; what stands in backticks is code."""
+    """Escaped text for the inside of an HTML element. What stands in backticks becomes code."""
     return _CODE.sub(r"<code>\1</code>", html.escape(printable(text)))

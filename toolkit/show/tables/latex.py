@@ -39,7 +39,7 @@ T = TypeVar("T", bound=TableContent)
 
 
 def as_latex(table: TableContent, label: str, width: float, whole: bool = False) -> str:
-    """Floats with the title as caption, booktabs rules and the notes below, no line of them wider than `width` inches.
+    """The table as LaTeX floats with caption, booktabs rules and the notes below, at most `width` inches wide.
 
     Their first line says which packages they need. Columns for which there was no room are named in a note; a `whole`
     table has all.
@@ -80,14 +80,14 @@ def as_latex(table: TableContent, label: str, width: float, whole: bool = False)
 
 
 def _printed(notes: Sequence[str]) -> list[str]:
-    """The notes in the wording for a paper."""
+    """The notes in their wording for a paper."""
     texts = (str(note) if (paper := getattr(note, "paper", None)) is None else paper for note in notes)
     return [note for note in texts if note]
 
 
 @dataclass(frozen=True)
 class _OverPublished(Form):
-    """A cell with our value and, in parentheses on a second line, the published one."""
+    """The form of a cell with our value and, in parentheses on a second line, the published one."""
 
     stacks: ClassVar[str] = " ("
 
@@ -105,9 +105,7 @@ class _OverPublished(Form):
 
 
 def _in_print(table: T) -> T:
-    """The table without unprinted columns, and with each column that stands `under` another one inside that one's
-    cells.
-    """
+    """The table as printed: without columns that are not `printed`; a column `under` another joins that one's cells."""
     places = {column.key: i for i, column in enumerate(table.columns) if column.key and not column.under}
     beneath = {places[c.under]: i for i, c in enumerate(table.columns) if c.under in places}
     printed = [
@@ -135,7 +133,7 @@ def _in_print(table: T) -> T:
 
 @dataclass(frozen=True)
 class _Grid:
-    """The columns of `table` that are set, by place, their headings and cells, which may have several lines, and size.
+    """A table as it is typeset: its columns by place, their headings and cells in lines of text, and the font size.
 
     `words`: the width in em that a column of words asks for, unless it is narrower.
     """
@@ -155,28 +153,28 @@ class _Grid:
 
     @cached_property
     def least(self) -> tuple[float, ...]:
-        """The least width of each column, in points: words are folded, numbers are not."""
+        """The smallest width of each column in points. Words may be folded, numbers may not."""
         words = self.words * self.size
         return tuple(min(w, words) if left else w for w, left in zip(self.natural, self.left(), strict=True))
 
     def total(self, widths: Sequence[float]) -> float:
-        """Points of a row."""
+        """The width in points of a row of columns with these widths."""
         return sum(widths) + 2 * _SEPARATION[self.size] * (len(widths) - 1)
 
     def fits(self, space: float) -> bool:
-        """Whether a line of `space` points has room for what its columns ask for."""
+        """Whether the columns at their least widths fit on a line of `space` points."""
         return self.total(self.least) <= space
 
     def height(self, rows: range) -> float:
-        """Points of some rows under their heading."""
+        """The height in points of some rows with their heading."""
         return self.height_of(self.heads) + sum(self.height_of(self.rows[i]) for i in rows)
 
     def height_of(self, row: Sequence[str]) -> float:
-        """Points of a row."""
+        """The height of a row in points."""
         return _LEADING[self.size] * _lines_of(row) + 2
 
     def folded(self, space: float) -> _Grid:
-        """The grid with its words folded to the available width."""
+        """The grid with its columns of words folded to a line of `space` points."""
         widths = list(self.least)
         for i, wish in enumerate(self.natural):
             widths[i] += max(0.0, min(wish - widths[i], space - self.total(widths)))
@@ -190,7 +188,7 @@ class _Grid:
         return replace(self, heads=heads, rows=tuple(rows))
 
     def _lines(self, text: str, space: float) -> list[str]:
-        """A line of a cell, folded to a width; the lines of an indented one are indented."""
+        """The lines into which a cell's line folds at a width. Lines of an indented one are indented."""
         indent = "  " if text.startswith("  ") else ""
         room = space - points("m", self.size) * bool(indent)
         return [indent + line.removeprefix(indent) for line in folded(text.removeprefix(indent), room, self.size)]
@@ -201,7 +199,7 @@ class _Grid:
         return replace(self, places=places, heads=heads, rows=rows)
 
     def left(self) -> list[bool]:
-        """Whether each column holds words."""
+        """Whether each column holds words and so is aligned to the left."""
         return [self.table.columns[place].form.align == "left" for place in self.places]
 
 
@@ -210,8 +208,8 @@ def _lines_of(row: Sequence[str]) -> int:
 
 
 def _grids(table: TableContent, space: float, whole: bool) -> list[_Grid]:
-    """The grids of the table: the first layout that fits. Where none fits, the least needed columns are dropped, or the
-    columns are split into parts.
+    """The grids in which the table is typeset: the first layout that fits. Else the least needed columns are dropped,
+    or the columns are split into several grids.
     """
     tried = list(_stages(table, _TIGHT if space <= POINTS_AN_INCH * COLUMN else _WIDE))
     fitting = next((grid for grid in tried if grid.fits(space)), None)
@@ -221,9 +219,7 @@ def _grids(table: TableContent, space: float, whole: bool) -> list[_Grid]:
 
 
 def _stages(table: TableContent, tight: float) -> Iterator[_Grid]:
-    """Layouts of the whole table, from the largest to the smallest; `tight`: em of a column of words in the
-    last ones.
-    """
+    """Yields layouts of the whole table from the widest on. `tight`: em of a column of words in the last ones."""
     words, marks = _words_of(table), _marks_of(table)
     places = [i for i, column in enumerate(table.columns) if words is None or not column.beneath]
     under = [i for i in range(len(table.columns)) if i not in places]
@@ -252,12 +248,12 @@ def _stages(table: TableContent, tight: float) -> Iterator[_Grid]:
 
 
 def _words_of(table: TableContent) -> int | None:
-    """The index of the first column of words that has a column to itself."""
+    """The index of the first column of words that stands in a column of its own."""
     return next((i for i, c in enumerate(table.columns) if c.form.align == "left" and not c.beneath), None)
 
 
 def _marks_of(table: TableContent) -> dict[str, str]:
-    """Remarks moved below the table, each with its mark in the row."""
+    """The remarks that move below the table, each with the mark that its row gets."""
     if _words_of(table) is None:
         return {}
     under = [i for i, column in enumerate(table.columns) if column.beneath]
@@ -266,7 +262,7 @@ def _marks_of(table: TableContent) -> dict[str, str]:
 
 
 def _narrowed(grid: _Grid, space: float) -> _Grid:
-    """The grid without its least needed columns, as many as must go for it to fit."""
+    """The grid without its least needed columns, as many as must be dropped for it to fit."""
     while len(grid.places) > 1 and not grid.fits(space):
         columns = [grid.table.columns[place] for place in grid.places]
         words = grid.left().index(True) if True in grid.left() else 0
@@ -277,7 +273,7 @@ def _narrowed(grid: _Grid, space: float) -> _Grid:
 
 
 def _parts(grid: _Grid, space: float) -> list[_Grid]:
-    """The columns of a grid split into several grids, each with the columns that identify its rows."""
+    """The grid split by columns into several grids. Each repeats the columns that identify its rows."""
     head = _telling(grid)
     for words in (_TIGHT, _LEAST):
         parts = _filled(replace(grid, words=words), head, space)
@@ -287,7 +283,7 @@ def _parts(grid: _Grid, space: float) -> list[_Grid]:
 
 
 def _telling(grid: _Grid) -> list[int]:
-    """The fewest leading columns that identify every row; at least one, and not all."""
+    """The fewest leading columns whose cells identify every row: at least one, and not all."""
 
     def distinct(places: Sequence[int]) -> int:
         return len({tuple(row[k] for k in places) for row in grid.rows})
@@ -303,7 +299,7 @@ def _telling(grid: _Grid) -> list[int]:
 
 
 def _filled(grid: _Grid, head: Sequence[int], space: float) -> list[_Grid]:
-    """The columns split into parts that fit, in their order; every part begins with `head`."""
+    """The columns split, in order, into grids that fit. Each grid begins with the columns `head`."""
     parts: list[list[int]] = [[*head]]
     for i in (k for k in range(len(grid.places)) if k not in head):
         if parts[-1] == [*head] or grid.only([*parts[-1], i]).fits(space):
@@ -314,7 +310,7 @@ def _filled(grid: _Grid, head: Sequence[int], space: float) -> list[_Grid]:
 
 
 def _packed(grids: Sequence[_Grid], above: float, below: float) -> list[list[tuple[_Grid, range]]]:
-    """Each float's grids and rows of them, as many as a page has room for; `above` and `below` are points of notes."""
+    """Each float's grids and rows, as many as fit on a page. `above` and `below`: heights of the notes in points."""
     floats: list[list[tuple[_Grid, range]]] = []
     room = 0.0
     for i, grid in enumerate(grids):
@@ -330,7 +326,7 @@ def _packed(grids: Sequence[_Grid], above: float, below: float) -> list[list[tup
 
 
 def _pages(grid: _Grid, above: float, below: float) -> list[range]:
-    """The rows of each float, so that none is higher than a page; `above` and `below` are points of the notes."""
+    """The rows of each float, so that none exceeds a page. `above` and `below`: heights of the notes in points."""
     heights = [grid.height_of(row) for row in grid.rows]
     room = HEIGHT - grid.height_of(grid.heads) - _MARGIN
     parts, start = list[range](), 0
@@ -347,12 +343,12 @@ def _pages(grid: _Grid, above: float, below: float) -> list[range]:
 
 
 def _height_of_notes(notes: Sequence[str], space: float) -> float:
-    """Points of notes on lines of `space` points."""
+    """The height in points of notes on lines of `space` points."""
     return sum(_LEADING[_SMALL] * (1 + points(note, _SMALL) // space) for note in notes)
 
 
 def _small_print(notes: Sequence[str], space: float, bold: bool = False) -> list[str]:
-    """Notes in small print, a paragraph each, as wide as the float."""
+    """The notes in small print, each as a paragraph as wide as the float."""
     if not notes:
         return []
     texts = [paragraph(note, (_OF_BOLD if bold else 1.0) * space, _SMALL) for note in notes]
@@ -362,7 +358,7 @@ def _small_print(notes: Sequence[str], space: float, bold: bool = False) -> list
 
 
 def _tabular(grid: _Grid, rows: range, at_points: bool) -> Iterator[str]:
-    """The heading and some of the rows; `at_points`: numbers are aligned by siunitx, not at their ends."""
+    """Yields LaTeX lines of the heading and some rows; with `at_points` siunitx aligns numbers at decimal points."""
     aligns = [grid.table.columns[place].form.align[0] for place in grid.places]
     if at_points:
         columns = zip(aligns, grid.natural, *grid.rows, strict=True)
@@ -383,7 +379,7 @@ def _tabular(grid: _Grid, rows: range, at_points: bool) -> Iterator[str]:
 
 
 def _lines(row: Sequence[str], aligns: Sequence[str]) -> Iterator[str]:
-    r"""The lines of a row: the cells' first lines, their second lines …; none begins as an argument of a `\\` above."""
+    r"""Yields the LaTeX lines of a row with cells of several lines. None begins as an argument of a `\\` above it."""
     parts = [cell.split("\n") for cell in row]
     for number in range(_lines_of(row)):
         pairs = zip(parts, aligns, strict=True)
@@ -398,7 +394,7 @@ def _cell(line: str, align: str) -> str:
 
 
 def _decimal(cells: Sequence[str], size: int, wide: float) -> str | None:
-    """The alignment of siunitx for numbers with a point, beside dashes; None for others, and where it takes more room.
+    """The siunitx alignment for a column of decimal numbers and dashes; None for others, or where it takes more room.
 
     `wide`: points that the column has.
     """

@@ -47,13 +47,13 @@ _MARKS = 0xE000  # of a private area, of which no printable text has a sign
 
 
 def in_tex(text: str) -> str:
-    """Text that LaTeX sets as it is; what stands in backticks gets quotation marks."""
+    """The text escaped, so that LaTeX sets it as it is. What stands in backticks gets quotation marks."""
     marked = _LIGATURE.sub("\x02", _QUOTED.sub("\x01\\1'", _plain(text)))
     return "".join(map(_set, marked))
 
 
 def mark(number: int) -> str:
-    """The mark of a number: a placeholder that LaTeX shows as a raised letter, a for 0, b for 1 …, aa after z."""
+    """A placeholder that LaTeX later shows as a raised letter: a for 0, b for 1 …, aa after z."""
     return chr(_MARKS + number)
 
 
@@ -64,12 +64,12 @@ def em(text: str) -> float:
 
 
 def points(text: str, size: int) -> float:
-    """The width of a line of text at a font size, in LaTeX's points."""
+    """The width of a line of text at a font size, in TeX points."""
     return size * _GROWN[size] * em(text)
 
 
 def folded(text: str, space: float, size: int) -> list[str]:
-    """A text on lines of `space` points, broken at blanks and, where a word is longer, after a sign within it.
+    """Breaks a text into lines of `space` points. It breaks at blanks, and within a word that is longer than a line.
 
     Every line but the first begins with two blanks, which stand for an indent of one em.
     """
@@ -84,7 +84,7 @@ def folded(text: str, space: float, size: int) -> list[str]:
 
 
 def _parts(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
-    """The words of a text, longer ones in parts that fit, each with whether it goes on from the one before."""
+    """Yields the words of a text, longer ones in parts that fit, each with whether it continues the one before."""
     for word in text.split(" "):
         if points(word, size) <= space:
             yield word, False
@@ -102,7 +102,7 @@ def _parts(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
 
 
 def paragraph(text: str, space: float, size: int) -> str:
-    """A text whose lines LaTeX breaks by itself, within long words too."""
+    """A text whose lines LaTeX itself breaks, within long words too."""
     lines = ""
     for word, glued in _parts(text, space, size):
         lines += ("\x00" if glued else " " if lines else "") + word
@@ -110,7 +110,7 @@ def paragraph(text: str, space: float, size: int) -> str:
 
 
 def _indented(line: str, size: int) -> float:
-    """Width of a line whose two first blanks may stand for an indent."""
+    """The width in points of a line, whose two leading blanks, if any, stand for an indent."""
     return points(line.removeprefix("  "), size) + size * _GROWN[size] * line.startswith("  ")
 
 
@@ -121,13 +121,13 @@ def _set(sign: str) -> str:
 
 
 def _letters(sign: str) -> str:
-    """The letters of a mark; empty for every other sign."""
+    """The letters that a mark shows; empty for every other character."""
     number = ord(sign) - _MARKS
     return ascii_lowercase[number % 26] * (1 + number // 26) if 0 <= number < MARKS else ""
 
 
 def _plain(text: str) -> str:
-    """Text in signs that LaTeX sets without further packages."""
+    """The text in characters that LaTeX sets without further packages."""
     return "".join(sign if _known(sign) else sign.encode("unicode_escape").decode("ascii") for sign in text)
 
 
@@ -137,7 +137,7 @@ def _known(sign: str) -> bool:
 
 
 def _letter(sign: str) -> str:
-    """The letter below an accent that LaTeX knows; empty for every other sign."""
+    """The base letter of an accented character that LaTeX knows; empty for every other one."""
     parts = unicodedata.normalize("NFD", sign)
     fits = len(parts) == 2 and parts[0].isascii() and parts[0].isalpha() and parts[1] in _ACCENTS
     return parts[0] if fits and sign <= "\u017f" else ""

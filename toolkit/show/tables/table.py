@@ -24,7 +24,7 @@ _RULES = {"left": ":--", "right": "--:", "center": ":-:"}  # of Markdown
 
 
 class Table(TableContent):
-    """A table of computed numbers with its notes, and its output formats."""
+    """A table of computed numbers with notes, which can be written in several formats."""
 
     def __repr__(self) -> str:
         left_out = len(self.rows) - IN_SHORT
@@ -40,7 +40,7 @@ class Table(TableContent):
         return self.html()
 
     def terminal(self, width: int = 120, color: bool = False) -> str:
-        """Text for a terminal of `width` characters, with ANSI colours if asked."""
+        """The table as text for a terminal of `width` characters, with ANSI colours where asked."""
         return as_terminal_text(self, width, color)
 
     def markdown(self) -> str:
@@ -54,7 +54,8 @@ class Table(TableContent):
         return "\n".join(lines) + "\n"
 
     def latex(self, label: str = "", width: str | float = WIDTH, whole: bool = False) -> str:
-        """A LaTeX float with the title as caption, booktabs rules and the notes below; `label` is the reference's name.
+        """The table as a LaTeX float with caption, booktabs rules and the notes below. `label` is the name to refer to
+        it by.
 
         `width` is the page's or the column's: `3.3in`, `84mm`, or a number of inches. What does not fit is set smaller,
         then stacked, and then left out, which a note says. `whole` leaves nothing out: such columns stand in further
@@ -73,7 +74,7 @@ class Table(TableContent):
         return f"<div>{above}<table>{title}<thead>{head}</thead><tbody>{rows}</tbody></table>{below}</div>"
 
     def csv(self, marks: Mapping[str, str] | None = None, *, data: bool = False) -> str:
-        """All rows in full precision, one header line, no notes; as RFC 4180 has it but for LF line ends.
+        """All rows as CSV in full precision, with one header line and no notes; RFC 4180 but for LF line ends.
 
         It is for people: texts are printable, and an apostrophe goes before one that a spreadsheet would run as a
         formula. As `data` texts are as they are.
@@ -121,12 +122,12 @@ def in_cell(text: str) -> str:
 
 
 def in_note(text: str) -> str:
-    """A note may hold code in backticks, so only what would become HTML is escaped."""
+    """A note escaped for Markdown. Code in backticks stays, so only what would become HTML is escaped."""
     return text.replace("<", "&lt;").replace("](", "]\\(")
 
 
 def table_of(frame: pl.DataFrame, title: str = "", *, decimals: int = 3, notes: Sequence[str] = ()) -> Table:
-    """A polars frame as a table, as it is: numbers to the right, integers without decimals."""
+    """A polars frame as a table. Numbers are aligned to the right, and integers have no decimals."""
     columns = tuple(TableColumn(series.name, _form_of(series, decimals), series.name) for series in frame)
     return Table(title, columns, tuple(frame.iter_rows()), below=tuple(notes))
 

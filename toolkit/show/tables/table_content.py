@@ -22,7 +22,7 @@ DELTA = ("δ", "∆", "delta")
 
 @dataclass(frozen=True)
 class IntervalCell:
-    """An estimate with the ends of its interval, which may be missing, and a mark that a note explains."""
+    """An estimate with the limits of its interval, which may be missing, and a mark that a note explains."""
 
     estimate: float
     low: float | None = None
@@ -31,23 +31,23 @@ class IntervalCell:
 
     @classmethod
     def of(cls, numbers: Sequence[float | None], factor: float = 1.0) -> IntervalCell | None:
-        """An estimate and its ends, times a factor that is not negative; None where there is no estimate."""
+        """The cell of (estimate, low, high) times a `factor` that is not negative; None where there is no estimate."""
         estimate, low, high = numbers
         return None if estimate is None else cls(estimate, low, high).times(factor)
 
     def times(self, factor: float) -> IntervalCell:
-        """The cell in another unit; `factor` is not negative."""
+        """The cell in another unit: estimate and limits times `factor`, which is not negative."""
         low, high = (None if end is None else factor * end for end in (self.low, self.high))
         return IntervalCell(factor * self.estimate, low, high, self.mark)
 
     def turned(self) -> IntervalCell:
-        """The difference the other way round."""
+        """The same difference with first and second exchanged: all signs change, and the limits swap places."""
         low, high = (None if end is None else -end for end in (self.high, self.low))
         return IntervalCell(-self.estimate, low, high, self.mark)
 
 
 class ColumnNote(str):
-    """A line beside a table that explains the columns with these keys: it goes where all of them are hidden.
+    """A line beside a table that explains the columns with these keys. It is dropped where all of them are hidden.
 
     `on_gaps`: it says why they lack values, so that it stays where they hold nothing. `paper`: what is printed in its
     place, where it speaks of files or commands that a paper's reader does not have; empty: nothing.
@@ -60,39 +60,39 @@ class ColumnNote(str):
     def __new__(
         cls, text: str, columns: tuple[str, ...] = (), on_gaps: bool = False, paper: str | None = None
     ) -> ColumnNote:
-        """The line: a string with the fields of ColumnNote."""
+        """Makes the line: a string that also has the fields of ColumnNote."""
         note = super().__new__(cls, text)
         note.columns, note.on_gaps, note.paper = columns, on_gaps, paper
         return note
 
 
 class Form:
-    """How the cells of a column are written. `None` never reaches `show`: it is a dash."""
+    """How the cells of a column are written. A value of `None` is written as a dash and never reaches `show`."""
 
     align: ClassVar[str] = "left"  # or `right` or `center`
     stacks: ClassVar[str] = ""  # where a cell begins with this, print begins a line
 
     def show(self, value: Any) -> str:
-        """Text for people: terminal and Markdown."""
+        """The value as people read it, in a terminal and in Markdown."""
         return str(value)
 
     def fields(self, name: str) -> tuple[str, ...]:
-        """The names of the column's CSV columns."""
+        """The names of the CSV columns that the column called `name` becomes."""
         return (name,)
 
     def values(self, value: Any) -> tuple[Any, ...]:
-        """The values of the CSV columns, unscaled and unrounded."""
+        """The value for the CSV columns, unscaled and unrounded."""
         return (value,)
 
 
 @dataclass(frozen=True)
 class Words(Form):
-    """Words, as they are."""
+    """Cells of text, written unchanged."""
 
 
 @dataclass(frozen=True)
 class Called(Form):
-    """A cell with a name: people see its value in `names`, programs the name itself."""
+    """Cells of names: people read each name's value in `names`, programs the name itself."""
 
     names: Mapping[str, str]
 
@@ -102,7 +102,7 @@ class Called(Form):
 
 @dataclass(frozen=True)
 class Number(Form):
-    """A number with thousands separators; `scale` multiplies what people see (100 for per cent).
+    """Cells of numbers with thousands separators. `scale` multiplies what people read (100 for per cent).
 
     One below 1 has as many more decimals as it takes to show `significant` digits.
     """
@@ -115,13 +115,13 @@ class Number(Form):
     significant: int = 0
 
     def show(self, value: Any) -> str:
-        """Rounded; a value that rounds to zero has no minus."""
+        """The rounded number. One that rounds to zero has no minus."""
         decimals = self.places(value)
         rounded = round(float(value) * self.scale, decimals) + 0.0
         return format(rounded, f"{'+' if self.signed and rounded else ''},.{decimals}f").replace("-", "−")
 
     def places(self, value: float) -> int:
-        """Decimals that a value is shown with."""
+        """The number of decimals that this value is shown with."""
         size = abs(float(value) * self.scale)
         if not self.significant or not 0 < size < 1:
             return self.decimals
@@ -130,7 +130,7 @@ class Number(Form):
 
 @dataclass(frozen=True)
 class PValue(Number):
-    """A p-value with four decimals; one below the least of these is no zero."""
+    """Cells of p-values with four decimals. One too small for them is written as below the least, never as zero."""
 
     decimals: int = 4
 
@@ -140,13 +140,13 @@ class PValue(Number):
 
 @dataclass(frozen=True)
 class NumberWithInterval(Number):
-    """A cell of type IntervalCell: `61.2 [59.0, 63.4]`, the ends with as many decimals as the estimate."""
+    """Cells of an estimate with its interval: `61.2 [59.0, 63.4]`. The limits have as many decimals as the estimate."""
 
     decimals: int = 1
 
     @classmethod
     def of(cls, column: OutcomeColumn, signed: bool = False) -> NumberWithInterval:
-        """A metric as people read it: shares in per cent."""
+        """The form for a metric's column, in the unit that people read: shares in per cent."""
         return cls(1, 100.0, signed) if column.share else cls(column.decimals, column.scale, signed, column.significant)
 
     def show(self, value: IntervalCell) -> str:
@@ -164,7 +164,7 @@ class NumberWithInterval(Number):
 
 @dataclass(frozen=True)
 class Tick(Form):
-    """A cell of type bool: `●` or nothing, or the two words given; or a word that takes their place."""
+    """Cells of yes and no: `●` or nothing, or the two words given. A text in place of the value is written as it is."""
 
     align = "center"
 
@@ -181,7 +181,7 @@ class Tick(Form):
 
 @dataclass(frozen=True)
 class RankSet(Form):
-    """A cell of the lowest and the highest rank: `1–4`, or `3` where they are one."""
+    """Cells of the lowest and the highest possible rank: `1–4`, or `3` where they are one."""
 
     align = "center"
 
@@ -197,7 +197,8 @@ class RankSet(Form):
 
 @dataclass(frozen=True)
 class FrontMark(Form):
-    """A cell of whether a policy is on the Pareto front (`●`), and in what share of normal draws (None: not known).
+    """Cells that say whether a policy is on the Pareto front (`●`), and in what share of normal draws (None: not
+    known).
 
     A share that rounds to 0 % is not shown beside a policy that is not on it.
     """
@@ -218,7 +219,7 @@ class FrontMark(Form):
 
 @dataclass(frozen=True)
 class TableColumn:
-    """One column. `key` names it in CSV.
+    """One column of a table. `key` names it in CSV.
 
     On a narrow terminal the columns with the highest `drop` go first (0: never), and the `core` ones last, after
     everything that makes room without dropping them. On any, the cells of one that is `beneath` are written under the
@@ -263,7 +264,7 @@ class TableContent:
             object.__setattr__(self, name, value)
 
     def only(self, names: Sequence[str]) -> Self:
-        """The table with some columns alone, in the order given, after the first one of words.
+        """The table with only the columns called `names`, in that order, after the first column of words.
 
         Each goes by its heading or by its name in CSV; notes on other columns go with these, remarks stay. Raises
         ThinkbackError for a column that it lacks.
@@ -294,14 +295,14 @@ class TableContent:
         return replace(part, columns=tuple(columns))
 
     def _of(self, places: Sequence[int]) -> Self:
-        """The columns at these places, without the notes on others."""
+        """The table with only the columns at these places, and without the notes on others."""
         columns = tuple(self.columns[i] for i in places)
         rows = tuple(tuple(row[i] for i in places) for row in self.rows)
         above, below = (notes_on(notes, columns) for notes in (self.above, self.below))
         return replace(self, columns=columns, rows=rows, above=above, below=below)
 
     def texts(self) -> list[list[str]]:
-        """The cells for people, row by row."""
+        """The texts of the cells as people read them, row by row."""
         pairs = (zip(self.columns, row, strict=True) for row in self.rows)
         return [
             [DASH if value is None else printable(column.form.show(value)) for column, value in row] for row in pairs
@@ -311,7 +312,7 @@ class TableContent:
 def notes_on(
     notes: Sequence[str], columns: Sequence[TableColumn], empty: Sequence[TableColumn] = ()
 ) -> tuple[str, ...]:
-    """The notes without those that explain none of these columns, and no column left out as `empty`."""
+    """The notes that explain any of the columns, and those on columns left out as `empty`."""
     there, empty_names = ({column.key or column.name for column in some} for some in (columns, empty))
 
     def explains(note: str) -> bool:
@@ -331,7 +332,7 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def spark(counts: Sequence[float]) -> str:
-    """One character a count, as high as its share of the largest; a blank for zero: `▂█ ▁`."""
+    """A line of bars, one character a count, as high as its share of the largest; a blank for zero: `▂█ ▁`."""
     largest = max(counts, default=0)
     if largest <= 0:
         return " " * len(counts)
@@ -339,7 +340,7 @@ def spark(counts: Sequence[float]) -> str:
 
 
 def binned(pairs: Sequence[tuple[int, int]], bins: int = 12) -> list[tuple[str, int]]:
-    """(value, count) pairs -> (label, count) of at most `bins` ranges of equal width, empty ones included."""
+    """Groups (value, count) pairs into at most `bins` equal ranges: (label, count), empty ranges included."""
     if not pairs:
         return []
     low, high = min(value for value, _ in pairs), max(value for value, _ in pairs)

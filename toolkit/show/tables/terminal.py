@@ -26,7 +26,7 @@ Line = tuple[str, str]
 
 
 def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
-    """The table with its notes as text of at most `width` characters a line, where that is possible."""
+    """The table with its notes as text, with lines of at most `width` characters where that is possible."""
     from rich.console import Console, Group
     from rich.text import Text
 
@@ -55,7 +55,7 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
 
 @dataclass(frozen=True)
 class _Layout:
-    """The columns that are shown, with headings and texts, which may have several lines.
+    """The columns of a table that a terminal shows, with headings and texts that may have several lines.
 
     `name`: the place of the column of words that a row is called by, None where there is none. `headed`: that column
     and those before it have lines of their own, over the row's other cells.
@@ -69,23 +69,23 @@ class _Layout:
 
     @property
     def beside(self) -> range:
-        """Places of the columns that stand side by side."""
+        """The places of the columns that stand side by side on a line."""
         return range(self.name + 1 if self.headed and self.name is not None else 0, len(self.columns))
 
     @property
     def indent(self) -> int:
-        """Blanks before the first of these."""
+        """The number of blanks before the first of the columns that stand side by side."""
         return _GAP if self.headed else 0
 
     @cached_property
     def natural(self) -> tuple[int, ...]:
-        """Width that each column would take unfolded."""
+        """The width of each column without folding."""
         texts = zip(self.heads, *self.rows, strict=True)
         return tuple(max((len(line) for cell in column for line in cell.split("\n")), default=0) for column in texts)
 
     @cached_property
     def least(self) -> tuple[int, ...]:
-        """Width below which a column is unreadable: words fold, numbers do not."""
+        """The width below which each column is unreadable: words may be folded, numbers may not."""
         texts = zip(self.columns, self.natural, zip(self.heads, *self.rows, strict=True), strict=True)
         return tuple(
             min(width, max(_SQUEEZED, *map(_longest_part, cells))) if column.form.align == "left" else width
@@ -93,36 +93,36 @@ class _Layout:
         )
 
     def line(self, widths: Sequence[int]) -> int:
-        """The width of a line of columns with these widths."""
+        """The width of a line whose columns have these widths."""
         beside = [widths[i] for i in self.beside]
         return self.indent + sum(beside) + _GAP * max(0, len(beside) - 1)
 
     def widths(self, width: int) -> list[int]:
-        """What each column gets: what it needs, and the columns of words share what is left."""
+        """The width that each column gets of `width`: first what it needs, then columns of words share the rest."""
         widths = list(self.least)
         for i in self.beside:
             widths[i] += max(0, min(self.natural[i] - widths[i], width - self.line(widths)))
         return widths
 
     def without(self, i: int) -> _Layout:
-        """The layout without one column."""
+        """The layout without column `i`."""
         rows = tuple(row[:i] + row[i + 1 :] for row in self.rows)
         columns, heads = self.columns[:i] + self.columns[i + 1 :], self.heads[:i] + self.heads[i + 1 :]
         name = None if self.name is None else self.name - (i < self.name)
         return replace(self, columns=columns, heads=heads, rows=rows, name=name)
 
     def stacked(self) -> _Layout:
-        """The layout with intervals under their estimates, and headings on several lines."""
+        """The layout with each interval under its estimate, and headings on several lines."""
         rows = tuple(tuple(cell.replace(" [", "\n[") for cell in row) for row in self.rows)
         return replace(self.with_high_heads(), rows=rows)
 
     def with_high_heads(self) -> _Layout:
-        """The layout with headings on several lines, a word on each."""
+        """The layout with one word of a heading on each line."""
         return replace(self, heads=tuple(head.replace(" ", "\n") for head in self.heads))
 
 
 def _beneath(table: TableContent) -> _Layout:
-    """The table's texts; cells of columns marked `beneath` go under the first column of words."""
+    """The table's layout, with the cells of columns marked `beneath` under the first column of words."""
     under = [i for i, column in enumerate(table.columns) if column.beneath]
     places = [i for i, column in enumerate(table.columns) if not column.beneath]
     words = next((i for i in places if table.columns[i].form.align == "left"), None)
@@ -138,7 +138,7 @@ def _beneath(table: TableContent) -> _Layout:
 
 
 def _filled(layout: _Layout) -> tuple[_Layout, list[TableColumn]]:
-    """The layout without the columns that may be hidden and have no filled cell; and these columns."""
+    """The layout without the hideable columns that have no filled cell, and these columns."""
     empty = []
     for i in reversed(range(len(layout.columns))):
         if layout.columns[i].if_filled and layout.rows and all(row[i] in ("", DASH) for row in layout.rows):
@@ -165,7 +165,7 @@ def _fits(every: _Layout, width: int) -> Iterator[_Layout]:
 
 
 def _tries(every: _Layout) -> Iterator[tuple[_Layout, bool]]:
-    """Layouts, each with whether `core` columns may be dropped from it too, the gentlest first."""
+    """Yields layouts from the least changed on, each with whether `core` columns may be dropped from it too."""
     headed = replace(every.with_high_heads(), headed=True)
     if every.name is not None and any(column.core for column in every.columns):
         yield every.stacked(), False
@@ -204,13 +204,13 @@ def _lines(table: TableContent, layout: _Layout, width: int) -> Iterator[Line]:
 
 
 def _before(layout: _Layout, cells: Sequence[str]) -> str:
-    """The cells before a row's name, on its line."""
+    """The cells that stand before a row's name, on the same line."""
     pairs = [(cells[i], layout.natural[i], layout.columns[i].form.align) for i in range(layout.name or 0)]
     return "".join(_aligned(*pair) + " " * _GAP for pair in pairs)
 
 
 def _name_lines(layout: _Layout, row: Sequence[str], width: int) -> Iterator[str]:
-    """A row's name over its cells, with what belongs beneath it on the same line where there is room."""
+    """Yields the line of a row's name, with the text beneath it on the same line where there is room."""
     name, *rest = row[layout.name or 0].split("\n")
     start, indent = _before(layout, row), sum(width + _GAP for width in layout.natural[: layout.name])
     whole = "  ".join([name, *(line.strip() for line in rest)])
@@ -225,7 +225,7 @@ def _name_lines(layout: _Layout, row: Sequence[str], width: int) -> Iterator[str
 
 
 def _side_by_side(layout: _Layout, cells: Sequence[str], widths: Sequence[int], bottom: bool = False) -> Iterator[str]:
-    """The lines of cells beside each other, which begin on one line, or end on one where they are headings."""
+    """Yields the lines of cells beside each other. They start on one line, or with `bottom` (headings) end on one."""
     aligns = [column.form.align for column in layout.columns]
     columns = [folded(cells[i], widths[i]) if aligns[i] == "left" else cells[i].split("\n") for i in layout.beside]
     height = max(map(len, columns), default=0)
@@ -242,12 +242,12 @@ def _aligned(text: str, width: int, align: str) -> str:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """The lines of a text, each at most so wide; what goes on in the next line is indented as the line was."""
+    """Breaks a text into lines of at most `width` characters. Continued lines keep the indent of theirs."""
     return [part for line in text.split("\n") for part in _folded_line(line, width)]
 
 
 def _longest_part(text: str) -> int:
-    """The least width that breaks none of a text's parts, with the margins of their lines."""
+    """The smallest width that breaks no word of a text, with the margins of its lines."""
     lines = ((len(line) - len(line.lstrip()), _with_blanks(line)) for line in text.split("\n"))
     return max((margin + max((len(part) for part, _ in parts), default=0) for margin, parts in lines), default=0)
 
@@ -269,7 +269,7 @@ def _folded_line(line: str, width: int) -> Iterator[str]:
 
 
 def _with_blanks(text: str) -> Iterator[tuple[str, str]]:
-    """The parts that a text may be broken into, each with the blank after it, if any."""
+    """Yields the parts that a text may be broken into, each with the blank after it, if any."""
     for word in text.split(" "):
         *parts, last = [part for part in _PARTS.findall(word) if part] or [""]
         yield from ((part, "") for part in parts)

@@ -72,7 +72,7 @@ class GateSteps:
         return len(np.unique(self.unit)) == len(self.unit) and self.weight is None
 
     def known(self, metric: str) -> NDArray[np.bool_]:
-        """Whether each example (N,) has the metric before and after the gate lets it through (a ratio: both metrics)."""
+        """Whether each example (N,) has the metric before and after the gate lets it through; of a ratio, both."""
         if metric in self.among:
             top, of = self.among[metric]
             return self.known(top) & self.known(of)

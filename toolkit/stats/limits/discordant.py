@@ -85,7 +85,7 @@ def mid_p(first: ArrayLike, second: ArrayLike) -> Floats:
 
 
 def score_p(first: ArrayLike, second: ArrayLike) -> Floats:
-    """McNemar's score test without correction: two-sided p-value, 1 without discordant pairs. Counts may be fractions."""
+    """Two-sided p-value of McNemar's score test, uncorrected; 1 without discordant pairs. Counts may be fractions."""
     one, two = np.broadcast_arrays(np.asarray(first, np.float64), np.asarray(second, np.float64))
     z = np.abs(one - two) / np.sqrt(np.where(one + two > 0, one + two, 1.0))
     return both_tails(z)

@@ -160,7 +160,7 @@ class CostMoments:
         return Spread(self.second[at], self.third[at])
 
     def pairs(self, number: int, metric: int, policies: Ints, reference: int, means: Floats) -> PairMoments:
-        """Costs paired with those of reference `number`, the policy `reference`. `means` (policies,): all mean costs."""
+        """Costs paired with those of reference `number`, the policy `reference`. `means` (policies,) are all means."""
         ones = np.ones(len(policies))
         xx, yy = self.second[0, metric, policies], self.second[0, metric, reference] * ones
         xxx, yyy = self.third[0, metric, policies], self.third[0, metric, reference] * ones
