@@ -51,5 +51,5 @@ def test_the_plain_install_stays_without_models() -> None:
     [plain] = re.findall(r"^\$\(VENV\)/installed:.*\n((?:\t.*\n)+)", text, re.MULTILINE)
     assert re.search(r"-e (.*)$", plain, re.MULTILINE).group(1) == "'.[xgboost-cpu]'"
     assert "EXTRAS" not in plain
-    heavy = {"torch", "transformers", "tokenizers", "safetensors", "httpx", "math-verify"}
+    heavy = {"torch", "transformers", "tokenizers", "safetensors", "aiohttp", "math-verify"}
     assert heavy <= {re.split(r"[\[>]", one)[0] for one in requirements()}

@@ -19,11 +19,11 @@ PAUSE = 0.5
 class Advance(Protocol):
     """A function that advances a bar by `done` finished units."""
 
-    def __call__(self, done: float = 1) -> None:
-        """Count `done` more units."""
+    def __call__(self, done: float = 1, tokens: int = 0) -> None:
+        """Count `done` more units, and the tokens that were written for them."""
 
 
-def uncounted(done: float = 1) -> None:
+def uncounted(done: float = 1, tokens: int = 0) -> None:
     """Do nothing: an `Advance` for work without a bar."""
 
 
@@ -43,9 +43,11 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
     from rich.markup import escape
     from rich.text import Text
 
+    written = 0
+
     class Rate(parts.ProgressColumn):
         def render(self, task: parts.Task) -> Text:
-            return Text(f"{task.speed:,.1f} {unit}/s" if task.speed else "", style="cyan")
+            return Text(_rates(task.speed or 0.0, unit, written / (task.elapsed or 1.0)), style="cyan")
 
     console = Console(stderr=True)
     if console.is_jupyter:  # rich draws there with widgets alone, which few environments have
@@ -57,7 +59,9 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
     with parts.Progress(*columns, *times, console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task(escape(printable(title)), total=total)
 
-        def advance(done: float = 1) -> None:
+        def advance(done: float = 1, tokens: int = 0) -> None:
+            nonlocal written
+            written += tokens
             bar.advance(task, done)
 
         yield advance
@@ -79,17 +83,18 @@ def _notebook_bar(title: str, total: float, unit: str) -> Iterator[Advance]:
     from IPython.display import display
 
     lock, began = Lock(), monotonic()
-    finished, drawn, handle = 0.0, began, None
+    finished, drawn, handle, written = 0.0, began, None, 0
 
-    def advance(done: float = 1) -> None:
-        nonlocal finished, drawn, handle
+    def advance(done: float = 1, tokens: int = 0) -> None:
+        nonlocal finished, drawn, handle, written
         with lock:
             finished += done
+            written += tokens
             now = monotonic()
             if now - drawn < PAUSE:
                 return
             drawn = now
-            bar = _drawn(title, finished, total, unit, now - began)
+            bar = _drawn(title, finished, total, unit, now - began, written)
             if handle is None:
                 handle = display(bar, raw=True, display_id=True)
             else:
@@ -102,10 +107,15 @@ def _notebook_bar(title: str, total: float, unit: str) -> Iterator[Advance]:
             handle.update({"text/plain": "", "text/html": ""}, raw=True)
 
 
-def _drawn(title: str, finished: float, total: float, unit: str, seconds: float) -> dict[str, Any]:
-    """The HTML of a notebook's bar, with rate and time left."""
+def _rates(speed: float, unit: str, tokens: float) -> str:
+    """Units and tokens a second; those that are 0 are not known."""
+    return ", ".join(f"{rate:,.1f} {name}/s" for rate, name in ((speed, unit), (tokens, "tokens")) if rate)
+
+
+def _drawn(title: str, finished: float, total: float, unit: str, seconds: float, tokens: int = 0) -> dict[str, Any]:
+    """The HTML of a notebook's bar, with rates and time left."""
     left = f"{seconds * (total - finished) / finished:,.0f} s left" if finished else ""
-    rate = f"{finished / seconds:,.1f} {unit}/s"
+    rate = _rates(finished / seconds, unit, tokens / seconds)
     text = f"{title} {finished:,.0f}/{total:,.0f}, {rate}, {left}"
     bar = f'<progress max="{total:g}" value="{finished:g}"></progress>'
     return {"text/plain": text, "text/html": f"{bar} <small>{html.escape(text)}</small>"}

@@ -176,10 +176,10 @@ class _SignalRun:
         """A worker's rows for a block. Each requested trace advances the bar once, with or without a row."""
         counted = 0.0
 
-        def count(done: float = 1) -> None:
+        def count(done: float = 1, tokens: int = 0) -> None:
             nonlocal counted
             counted += done
-            advance(done)
+            advance(done, tokens)
 
         silent = block.silent(self.step.texts, self.step.whole_groups)
         rest = replace(block, wanted=block.wanted - silent.keys())

@@ -1,4 +1,8 @@
-"""The interface between the steps and an engine, which runs a model: calls go in, completions come out.
+"""The interface between a run and an engine, which runs a model: calls go in, completions come out.
+
+An engine takes calls while it works on others (`submit`), gives what is done (`completed`), and forgets a call that is
+no longer wanted (`cancel`). One that has `run` alone, and so works on the calls of a list, is given all that are due
+when it has done those before (`queued`).
 
 What comes back for one call is either its samples, one per seed and in their order, or a `CallFailure`. Four
 endings are kept apart, since they mean different things to a run that is resumed:
@@ -16,8 +20,11 @@ endings are kept apart, since they mean different things to a run that is resume
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from time import monotonic
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from toolkit.errors import InvalidError, ThinkbackError
@@ -102,11 +109,15 @@ class Completion:
     finish_reason: `length` when a limit was hit, `stop` when the model ended, or the engine's word.
     latency_s: seconds from sending to this sample's end. device_s: its share of the engine's busy seconds.
     max_tokens: the limit that held where the context left less room than the call's; None: the call's.
+    reasoning: a model's thoughts, which are no part of `text`; reasoning_tokens: how many of `completion_tokens`.
+    cached_tokens: prompt tokens that were not read again. tool_calls: the server's JSON. cost: as billed.
+    request: names the reply within the call, where several samples came in it. seeded: the sample's own seed was sent.
+    started_at: when it was sent, in seconds since 1970.
     """
 
     text: str
-    token_ids: tuple[int, ...] | None
-    token_logprobs: tuple[float, ...] | None
+    token_ids: Sequence[int] | None
+    token_logprobs: Sequence[float] | None
     sum_logprob: float | None
     prompt_tokens: int | None
     completion_tokens: int | None
@@ -115,8 +126,16 @@ class Completion:
     latency_s: float
     device_s: float | None
     max_tokens: int | None = None
-    token_entropies: tuple[float, ...] | None = None
-    token_ranks: tuple[int, ...] | None = None
+    token_entropies: Sequence[float] | None = None
+    token_ranks: Sequence[int] | None = None
+    reasoning: str | None = None
+    reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
+    tool_calls: str | None = None
+    cost: float | None = None
+    request: str | None = None
+    seeded: bool = True
+    started_at: float | None = None
 
 
 FAILED, TOO_LONG, EMPTY = "failed", "prompt too long", "prompt without tokens"
@@ -154,6 +173,85 @@ class Engine(Protocol):
         """Give back memory and connections; the engine is not used afterwards."""
 
 
+class CallQueue(ABC):
+    """What an engine is that takes calls while it works on others. `run` is written on it."""
+
+    @abstractmethod
+    def submit(self, call: Call) -> None:
+        """Take a call, whose key is that of no other that waits."""
+
+    @abstractmethod
+    def completed(self) -> Iterator[tuple[Call, Outcome]]:
+        """Wait until a call is done, then give all that are; nothing where none waits. What is given counts as done
+        when the next is asked for.
+
+        EngineError where no call can succeed, once all are given that were on their way.
+        """
+
+    @abstractmethod
+    def cancel(self, call: Call) -> None:
+        """Forget a call; it gets no answer. One that does not wait is passed over."""
+
+    def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+        """Each call with its samples or its failure, as they finish, in any order."""
+        waiting = {call.key: call for call in calls}
+        for call in calls:
+            self.submit(call)
+        try:
+            while waiting:
+                for call, outcome in self.completed():
+                    waiting.pop(call.key, None)
+                    yield call, outcome
+        finally:
+            for call in waiting.values():
+                self.cancel(call)
+
+
+class ListedCalls(CallQueue):
+    """The queue of an engine that has `run` alone: what was submitted while it worked is its next list."""
+
+    PATIENCE_S, MOST = 0.02, 64
+    """After so many seconds, or calls, what is done is looked at before the list goes on."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._due: dict[str, Call] = {}
+        self._cancelled: set[str] = set()
+        self._running: Iterator[tuple[Call, Outcome]] | None = None
+
+    def submit(self, call: Call) -> None:
+        self._due[call.key] = call
+        self._cancelled.discard(call.key)
+
+    def cancel(self, call: Call) -> None:
+        if self._due.pop(call.key, None) is None:
+            self._cancelled.add(call.key)
+
+    def completed(self) -> Iterator[tuple[Call, Outcome]]:
+        given, until = 0, 0.0
+        while not given or (given < self.MOST and monotonic() < until):
+            if self._running is None:
+                if not self._due:
+                    return
+                due, self._due = list(self._due.values()), {}
+                self._running = iter(self._engine.run(due))
+            pair = next(self._running, None)
+            if pair is None:
+                self._running = None
+                if given:
+                    return
+            elif pair[0].key not in self._cancelled:
+                until = until or monotonic() + self.PATIENCE_S
+                given += 1
+                yield pair
+
+
+def queued(engine: Any) -> CallQueue:
+    """The queue of an engine: itself, where it has `submit`."""
+    queue: CallQueue = engine if hasattr(engine, "submit") else ListedCalls(engine)
+    return queue
+
+
 def finish_word(reason: str | None) -> str | None:
     """The log's word for an engine's finish reason: `length` for every limit, `stop` for every natural end."""
     return None if reason is None else FINISH_WORDS.get(reason, reason)
@@ -180,18 +278,35 @@ def summed(completions: Sequence[Completion], name: str) -> Any:
     return None if None in parts else sum(parts)
 
 
+def packed(values: Sequence[float] | None, kind: str) -> array[Any] | None:
+    """Numbers as an array of 4 (`i`) or 8 bytes (`d`) each; None stays None."""
+    return None if values is None else array(kind, values)
+
+
 def writable(completion: Completion) -> Completion:
-    """A completion that a log can store: without half characters, where a server cut the text within one, and with null
-    for log-probabilities that are NaN or infinite.
+    """A completion that a log can store, in little memory: without half characters, where a server cut the text within
+    one, and with null for log-probabilities that are NaN or infinite.
     """
-    text = completion.text.encode("utf-8", "replace").decode("utf-8")
     every = completion.token_logprobs
     if every is not None and not all(map(math.isfinite, every)):
         every = None
     whole = completion.sum_logprob
     if whole is not None and not math.isfinite(whole):
         whole = None
-    return replace(completion, text=text, token_logprobs=every, sum_logprob=whole)
+    return replace(
+        completion,
+        text=_utf8(completion.text),
+        reasoning=None if completion.reasoning is None else _utf8(completion.reasoning),
+        token_ids=packed(completion.token_ids, "i"),
+        token_logprobs=packed(every, "d"),
+        token_entropies=packed(completion.token_entropies, "d"),
+        token_ranks=packed(completion.token_ranks, "i"),
+        sum_logprob=whole,
+    )
+
+
+def _utf8(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:
@@ -220,6 +335,21 @@ class EngineOptions:
     def seeds_are_shared(self) -> bool:
         """Whether samples of one call share a seed, so that their grouping changes the completions."""
         return False
+
+    @property
+    def slots(self) -> int:
+        """The number of calls that it works on at one time."""
+        return 1
+
+    @property
+    def prompt_billed_once(self) -> bool:
+        """Whether the samples of one request are billed one prompt."""
+        return False
+
+    @property
+    def billed_in(self) -> str | None:
+        """The currency of costs; None where it tells none."""
+        return None
 
     def samples_at_once(self, samples: int) -> int:
         """The number of samples in one call that the engine prefers, out of `samples` of one prompt."""

@@ -1,7 +1,8 @@
 """Any OpenAI-compatible server: Ollama, vLLM, llama.cpp, `transformers serve`, hosted ones.
 
 A text prompt goes to `BASE_URL/completions`, messages to `BASE_URL/chat/completions`. At most `concurrency` requests
-are on their way, and at most as many calls begun and not yet taken: that many a run that is killed can lose.
+are on their way, and at most as many calls begun and not yet taken: that many a run that is killed can lose. The
+requests themselves are those of exchange.py.
 
 What is asked again, with exponential backoff and jitter: 408, 409, 425, 429, 5xx, silence for `timeout_s`, a dropped
 connection, broken JSON, half an answer. `Retry-After` holds back all requests until then; a longer wait than
@@ -19,29 +20,21 @@ Seconds on the device are not known.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
-import queue
-import random
 import re
-import threading
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from generate.engines import replies
-from generate.engines.base import TOO_LONG, Call, CallFailure, Completion, EngineError, EngineOptions, Outcome
+from generate.engines.base import Call, CallQueue, EngineError, EngineOptions, Outcome
+from generate.engines.exchange import Exchange
 from generate.engines.weights import installed, load_tokens, versions
 from toolkit.errors import argument
+from toolkit.log.contract.manifest import PER_REQUEST
 from toolkit.settings import setting
-
-if TYPE_CHECKING:
-    import httpx
-
 
 SECRET_WORDS = re.compile(r"api.?key|authorization|secret|password|access.?token", re.IGNORECASE)
 
@@ -72,6 +65,9 @@ CALL_MEMBERS = frozenset({
 })  # fmt: skip
 
 
+EACH_SAMPLE = "sample"
+
+
 @dataclass(frozen=True)
 class _OpenAISettings(EngineOptions):
     """Settings of the engine `openai`.
@@ -84,7 +80,8 @@ class _OpenAISettings(EngineOptions):
     of its first sample only, so a sample then depends on its neighbours.
     max_tokens_name: `max_completion_tokens` where a server wants that name. send_seed: whether seeds are sent.
     tokenizer: folder or hub name of the model's tokenizer, for counts that the server does not give.
-    extra: further members of every request.
+    prompt_billed: whether the samples of a request are billed a prompt each (`sample`) or one together (`request`).
+    currency: of the costs that the server tells. extra: further members of every request.
     """
 
     base_url: str = setting(identity=False)
@@ -102,6 +99,8 @@ class _OpenAISettings(EngineOptions):
     max_tokens_name: str = setting("max_tokens")
     send_seed: bool = setting(True)
     tokenizer: str | None = setting(None)
+    prompt_billed: str = setting(EACH_SAMPLE, choices=(EACH_SAMPLE, PER_REQUEST))
+    currency: str = setting("USD")
     extra: Mapping[str, Any] = setting({})
 
     paths = ("tokenizer",)
@@ -116,6 +115,18 @@ class _OpenAISettings(EngineOptions):
         if self.key_variable is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.key_variable):
             raise EngineError("`key_variable` must be the name of a variable, and not the key itself", code="invalid")
         self.check_extra(self.extra, "`extra`")
+
+    @property
+    def slots(self) -> int:
+        return self.concurrency
+
+    @property
+    def prompt_billed_once(self) -> bool:
+        return self.prompt_billed == PER_REQUEST
+
+    @property
+    def billed_in(self) -> str:
+        return self.currency
 
     @property
     def seeds_are_shared(self) -> bool:
@@ -160,12 +171,6 @@ def _is_local(host: str) -> bool:
         return False
 
 
-def _backoff(settings: _OpenAISettings, attempt: int, drawn: float) -> float:
-    """Seconds before the attempt after number `attempt` (from 0), for a number `drawn` from [0, 1)."""
-    whole = min(settings.backoff_s * 2**attempt, settings.longest_wait_s)
-    return whole * (0.5 + 0.5 * drawn)
-
-
 def _key_of(settings: _OpenAISettings) -> str | None:
     """The key for a server's requests, None where none is wanted. EngineError where the variable holds none."""
     if settings.key_variable is None:
@@ -182,30 +187,7 @@ def _key_of(settings: _OpenAISettings) -> str | None:
     return key
 
 
-AGAIN = frozenset({408, 409, 425, 429})
-REFUSED = frozenset({400, 413, 422})
-STOPPING = {401: "refuses the key", 403: "forbids it", 404: "does not know this address or model"}
-PAYMENT = 402
-UNREADABLE = "unreadable reply"
-
-
-class _Again(Exception):
-    """An attempt failed in a way that may pass. wait_s: what `Retry-After` asks for."""
-
-    def __init__(self, reason: str, cause: str, wait_s: float | None = None) -> None:
-        super().__init__(reason)
-        self.reason, self.cause, self.wait_s = reason, cause, wait_s
-
-
-class _Rejected(Exception):
-    """The server refuses this call."""
-
-    def __init__(self, failure: CallFailure) -> None:
-        super().__init__(failure.reason)
-        self.failure = failure
-
-
-class OpenAIEngine:
+class OpenAIEngine(CallQueue):
     """A server behind the interface of `Engine`."""
 
     name = "openai"
@@ -213,8 +195,8 @@ class OpenAIEngine:
 
     @classmethod
     def opened(cls, settings: _OpenAISettings) -> OpenAIEngine:
-        """The engine; the key must be there, the server is first asked by `run`."""
-        installed("generate", "httpx")
+        """The engine; the key must be there, the server is first asked when a call is submitted."""
+        installed("generate", "aiohttp")
         engine = cls(settings, None if settings.tokenizer is None else load_tokens(settings.tokenizer))
         _key_of(settings)
         return engine
@@ -222,6 +204,8 @@ class OpenAIEngine:
     def __init__(self, settings: _OpenAISettings, counter: replies.Counter | None) -> None:
         self.settings, self.model = settings, settings.model
         self.counter = counter
+        self._exchange: Exchange | None = None
+        self._local = _is_local(urlsplit(settings.base_url).hostname or "")
         self._reported: set[str] = set()  # the models that answered, as the server names them
         self._versions: set[str] = set()  # its `system_fingerprint`s
 
@@ -236,7 +220,7 @@ class OpenAIEngine:
             "base_url": chosen.base_url,
             "reported_models": sorted(self._reported),
             "system_fingerprints": sorted(self._versions),
-            "versions": versions("httpx"),
+            "versions": versions("aiohttp"),
             "samples_per_request": chosen.samples_per_request,
             "send_seed": chosen.send_seed,
             "tokenizer": chosen.tokenizer,
@@ -244,15 +228,33 @@ class OpenAIEngine:
             "logprobs_of": "as the server gives them",
         }
 
+    def submit(self, call: Call) -> None:
+        if self._exchange is None:
+            self._exchange = Exchange(self, _key_of(self.settings), proxies=not self._local)
+        self._exchange.submit(call)
+
+    def completed(self) -> Iterator[tuple[Call, Outcome]]:
+        if self._exchange is not None:
+            try:
+                yield from self._exchange.completed()
+            except EngineError:
+                self.close()
+                raise
+
+    def cancel(self, call: Call) -> None:
+        if self._exchange is not None:
+            self._exchange.cancel(call)
+
     def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
         """Each call as its last request is answered. Requests are sent only as their answers are taken."""
-        if not calls:
-            return
-        exchange = _Exchange(self, calls, _key_of(self.settings))
-        yield from exchange.results()
+        yield from super().run(calls)
+        self.close()
 
     def close(self) -> None:
-        """Nothing stays open between runs."""
+        """Drop what is on its way, and the connections."""
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.close()
 
     def body(self, call: Call, samples: Sequence[int]) -> tuple[str, dict[str, Any]]:
         """Path and members of the request for these samples of a call."""
@@ -282,208 +284,3 @@ class OpenAIEngine:
         for key, seen in (("model", self._reported), ("system_fingerprint", self._versions)):
             if isinstance(payload.get(key), str):
                 seen.add(payload[key])
-
-
-class _Exchange:
-    """One `run`: an event loop in a thread of its own, whose answers the caller takes from a queue."""
-
-    def __init__(self, engine: OpenAIEngine, calls: Sequence[Call], key: str | None) -> None:
-        self.engine, self.calls, self._secret = engine, calls, key
-        self.settings = engine.settings
-        self.answers: queue.Queue[tuple[Call, Outcome] | BaseException | None] = queue.Queue()
-        self.loop = asyncio.new_event_loop()
-        self.slots = asyncio.Semaphore(self.settings.concurrency)  # calls begun and not yet taken
-        self.sending = asyncio.Semaphore(self.settings.concurrency)  # requests on their way
-        self.not_before = 0.0  # on the monotonic clock
-        self.fatal: EngineError | None = None
-        self.failures = 0  # calls in a row that failed for the moment
-
-    def results(self) -> Iterator[tuple[Call, Outcome]]:
-        """Results as they arrive. Leaving early drops the open requests."""
-        thread = threading.Thread(target=self._work, name="thinkback-openai", daemon=True)
-        thread.start()
-        try:
-            while (answer := self.answers.get()) is not None:
-                if isinstance(answer, BaseException):
-                    raise answer
-                yield answer
-                self._tell(self.slots.release)  # the caller has taken it: its place is free
-        finally:
-            self._tell(self._cancel)
-            thread.join()
-
-    def _tell(self, action: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
-            self.loop.call_soon_threadsafe(action)
-
-    def _cancel(self) -> None:
-        for task in asyncio.all_tasks(self.loop):
-            task.cancel()
-
-    def _work(self) -> None:
-        end: BaseException | None = None
-        try:
-            self.loop.run_until_complete(self._all())
-        except asyncio.CancelledError:
-            pass
-        except BaseException as error:  # handed to the caller's thread, which raises it
-            end = error
-        finally:
-            with contextlib.suppress(Exception):
-                self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-            self.loop.close()
-            self.answers.put(end)
-
-    async def _all(self) -> None:
-        import httpx
-
-        chosen = self.settings
-        headers = {} if self._secret is None else {"Authorization": f"Bearer {self._secret}"}
-        async with httpx.AsyncClient(
-            headers=headers,
-            timeout=httpx.Timeout(chosen.timeout_s, connect=chosen.connect_timeout_s, pool=None),
-            limits=httpx.Limits(max_connections=None),
-            follow_redirects=False,
-            trust_env=not _is_local(urlsplit(chosen.base_url).hostname or ""),
-        ) as client:
-            tasks: set[asyncio.Task[None]] = set()
-            for call in self.calls:
-                await self.slots.acquire()
-                if self.fatal is not None:
-                    break
-                task = asyncio.ensure_future(self._one(client, call))
-                tasks.add(task)
-                task.add_done_callback(tasks.discard)
-            if tasks:
-                await asyncio.gather(*tasks)
-        if self.fatal is not None:
-            raise self.fatal
-
-    async def _one(self, client: httpx.AsyncClient, call: Call) -> None:
-        """One call with all its requests; its answer goes to the queue unless the run has to stop."""
-        outcome: Outcome
-        try:
-            outcome = await self._whole(client, call)
-            self.failures = 0
-        except _Rejected as error:
-            outcome = error.failure
-            self.failures += outcome.retryable and not outcome.refused
-        except EngineError as error:
-            self.fatal = self.fatal or error
-            self.slots.release()
-            return
-        self.answers.put((call, outcome))
-        if self.failures >= self.settings.stop_after and isinstance(outcome, CallFailure):
-            self.fatal = self.fatal or EngineError(
-                f"{self.failures} calls in a row failed at {self.settings.base_url}; the last: {outcome.reason};"
-                " the same command continues",
-                code="server",
-            )
-
-    async def _whole(self, client: httpx.AsyncClient, call: Call) -> tuple[Completion, ...]:
-        """All samples of a call, its requests side by side; the gravest error of them is raised once all are over."""
-        groups = replies.requests_of(call, self.settings.samples_per_request)
-        requests = (self._patiently(client, call, samples) for samples in groups)
-        answers = await asyncio.gather(*requests, return_exceptions=True)
-        errors = [answer for answer in answers if isinstance(answer, BaseException)]
-        for error in sorted(errors, key=lambda error: isinstance(error, _Rejected)):
-            raise error
-        completions: dict[int, Completion] = {}
-        for samples, answer in zip(groups, answers, strict=True):
-            completions |= zip(samples, answer, strict=True)  # type: ignore[arg-type]
-        return tuple(completions[index] for index in range(len(call.seeds)))
-
-    async def _patiently(self, client: httpx.AsyncClient, call: Call, samples: Sequence[int]) -> list[Completion]:
-        """Ask until there is a whole answer or the retries are spent."""
-        chosen = self.settings
-        jitter = random.Random(f"{chosen.seed}:{call.key}:{samples[0]}")
-        for attempt in range(chosen.retries + 1):
-            while (wait := self.not_before - time.monotonic()) > 0:
-                await asyncio.sleep(wait)
-            if self.fatal is not None:
-                raise self.fatal
-            try:
-                async with self.sending:
-                    return await self._ask(client, call, samples)
-            except _Again as error:
-                last = error
-            if (last.wait_s or 0) > chosen.longest_wait_s:
-                break
-            if attempt < chosen.retries:
-                if last.wait_s:
-                    self.not_before = max(self.not_before, time.monotonic() + last.wait_s)
-                await asyncio.sleep(_backoff(chosen, attempt, jitter.random()))
-        tries = f"after {attempt + 1} attempts" if attempt else "at the first attempt"
-        advice = f", which asks to wait {last.wait_s:.0f} s" if last.wait_s else ""
-        raise _Rejected(CallFailure(f"{tries}: {last.reason}{advice}", retryable=True, cause=last.cause))
-
-    async def _ask(self, client: httpx.AsyncClient, call: Call, samples: Sequence[int]) -> list[Completion]:
-        """One attempt. Raises _Again, _Rejected or EngineError."""
-        import httpx
-
-        chosen = self.settings
-        path, body = self.engine.body(call, samples)
-        began = time.perf_counter()
-        try:
-            async with asyncio.timeout(chosen.timeout_s):
-                response = await client.post(chosen.base_url.rstrip("/") + path, json=body)
-        except (TimeoutError, httpx.TimeoutException):
-            raise _Again(f"no answer within {chosen.timeout_s:g} s", "no answer in time") from None
-        except httpx.HTTPError as error:
-            raise _Again(self._clean(f"{type(error).__name__}: {error}"), "no connection") from None
-        latency_s = time.perf_counter() - began
-        if response.status_code != 200:
-            self._judge(response, call)
-        try:
-            payload = response.json()
-            completions = replies.read_reply(payload, call, len(samples), self.engine.counter, latency_s)
-        except replies.HalfAnswer as error:
-            if isinstance(payload, Mapping) and payload.get("error"):
-                self._check_quota(payload, quotes=False)
-            raise _Again(self._clean(str(error)), UNREADABLE) from None
-        except (ValueError, TypeError, AttributeError, KeyError):
-            raise _Again("the answer is broken JSON", UNREADABLE) from None
-        self.engine.note(payload)
-        return completions
-
-    def _judge(self, response: httpx.Response, call: Call) -> None:
-        """Raise the error for a status other than 200."""
-        status = response.status_code
-        try:
-            payload = response.json()
-        except ValueError:
-            payload = response.text
-        reason = replies.error_text(payload)
-        reason = self._clean(f"{status} {response.reason_phrase}" + (f": {reason}" if reason else ""))
-        if status == PAYMENT:
-            raise self._spent(reason)
-        self._check_quota(payload, quotes=status in REFUSED)
-        if status in AGAIN or status >= 500:
-            wait = replies.retry_after(response.headers.get("retry-after"))
-            raise _Again(f"the server answers {reason}", str(status), wait)
-        if status in STOPPING and not call.proven:
-            raise EngineError(f"the server at {self.settings.base_url} {STOPPING[status]}: {reason}", code="server")
-        refused = status in REFUSED
-        if refused and replies.limit_too_large(reason) and not call.proven:
-            raise EngineError(
-                f"the server at {self.settings.base_url} takes no limit of {call.max_tokens} tokens for `{call.key}`:"
-                f" {reason}; lower `max_tokens`, or give the server a longer context",
-                code="limit",
-            )
-        too_long = refused and replies.prompt_too_long(reason)
-        cause = TOO_LONG if too_long else str(status)
-        raise _Rejected(CallFailure(f"the server refuses the call: {reason}", not too_long, refused, cause))
-
-    def _check_quota(self, payload: Any, quotes: bool) -> None:
-        """EngineError where an error says that the account's quota is spent: no call can be answered now."""
-        if replies.quota_spent(payload, quotes):
-            raise self._spent(replies.error_text(payload))
-
-    def _spent(self, reason: str) -> EngineError:
-        return EngineError(
-            f"the account's quota at {self.settings.base_url} is spent: {self._clean(reason)}", code="quota"
-        )
-
-    def _clean(self, text: str) -> str:
-        text = " ".join(text.split())
-        return text if self._secret is None else text.replace(self._secret, "[key]")

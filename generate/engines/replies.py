@@ -3,11 +3,16 @@
 `usage` counts a whole request. With several samples in one, a sample's completion tokens are the number of its
 log-probabilities (or token ids) where they add up to the reported sum. Otherwise the sum is divided in proportion to
 the counts of the tokenizer named in the settings, one added for the end of each sample that ended by itself, and marked
-estimated; without a sum those counts themselves stand, and without a tokenizer nothing does.
+estimated; without a sum those counts themselves stand, and without a tokenizer nothing does. What was billed is divided
+in proportion to these tokens.
+
+A reply is whole where it has a text, or where its server names a reason for having none: a filter, a tool call, a limit
+that hidden thoughts took. Thoughts are told apart under several names, or as parts of the content.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +22,7 @@ from email.utils import parsedate_to_datetime
 from itertools import groupby
 from typing import Any, Protocol
 
-from generate.engines.base import Call, Completion, Prompt, finish_word
+from generate.engines.base import Call, Completion, Prompt, finish_word, shares
 
 UNLIKELY = -9999.0  # what servers write for a log-probability too small to tell
 
@@ -32,8 +37,17 @@ _SPENT = re.compile(
 _LIMIT = re.compile(r"max_(?:completion_)?tokens\b.{0,40}too large", re.IGNORECASE)
 
 
+THINKING = ("thinking", "reasoning", "reasoning_content", "summary")
+"""Types of a content's parts that are thoughts, and the keys under which a part has its text, or further parts."""
+SPEAKING = ("text", "output_text", "refusal", "content")
+
+
 class HalfAnswer(ValueError):
     """An incomplete answer."""
+
+
+class UnknownPart(ValueError):
+    """A content with a part of a type that is not known."""
 
 
 class Counter(Protocol):
@@ -52,6 +66,8 @@ class _ReplyChoice:
     no number."""
 
     text: str
+    reasoning: str | None
+    tool_calls: str | None
     finish_reason: str | None
     token_ids: tuple[int, ...] | None
     logprobs: tuple[float, ...] | None
@@ -61,17 +77,24 @@ class _ReplyChoice:
 def read_reply(payload: Any, call: Call, samples: int, counter: Counter | None, latency_s: float) -> list[Completion]:
     """The samples of one request's answer, in the order of their `index`.
 
-    Raises HalfAnswer when there are fewer than `samples`, or one lacks its text. At the length limit a missing text is
-    an empty one: hidden reasoning took all tokens.
+    Raises HalfAnswer when there are fewer than `samples`, or one has neither a text nor a reason for having none, and
+    UnknownPart where a content has a part of an unknown type.
     """
     choices = _choices(payload, samples)
-    prompt_tokens, total = _usage(payload)
-    counts, estimated = _completion_counts(choices, total, counter)
+    usage = _usage(payload)
+    counts, estimated = _completion_counts(choices, usage.completion_tokens, counter)
+    prompt_tokens, alone = usage.prompt_tokens, len(choices) == 1
+    bills = [None] * len(choices) if usage.cost is None else shares(usage.cost, [count or 0 for count in counts])
     if prompt_tokens is None and counter is not None:
         prompt_tokens, estimated = len(counter.encode(call.prompt)), True
     return [
         Completion(
             text=choice.text,
+            reasoning=choice.reasoning,
+            reasoning_tokens=usage.reasoning_tokens if alone or not usage.reasoning_tokens else None,
+            cached_tokens=usage.cached_tokens,
+            tool_calls=choice.tool_calls,
+            cost=bill,
             token_ids=choice.token_ids,
             token_logprobs=choice.logprobs[-call.logprobs :] if call.logprobs and choice.logprobs is not None else None,
             sum_logprob=None if choice.logprobs is None else sum(choice.logprobs),
@@ -82,7 +105,7 @@ def read_reply(payload: Any, call: Call, samples: int, counter: Counter | None, 
             latency_s=latency_s,
             device_s=None,
         )
-        for choice, count in zip(choices, counts, strict=True)
+        for choice, count, bill in zip(choices, counts, bills, strict=True)
     ]
 
 
@@ -108,8 +131,11 @@ def _choice(row: Mapping[str, Any]) -> _ReplyChoice:
     ids = row.get("token_ids")
     counted_tokens = len(ids) if ids else len(logprobs) if logprobs is not None else None
     clean = logprobs is not None and all(value is not None and UNLIKELY < value < math.inf for value in logprobs)
+    content = _content(row)
     return _ReplyChoice(
-        text=_text(row),
+        text=content.text,
+        reasoning=content.reasoning,
+        tool_calls=content.tool_calls,
         finish_reason=finish_word(reason),
         token_ids=tuple(ids) if ids else None,
         logprobs=tuple(float(value) for value in logprobs) if clean and logprobs else None,  # type: ignore[arg-type]
@@ -117,23 +143,54 @@ def _choice(row: Mapping[str, Any]) -> _ReplyChoice:
     )
 
 
-def _text(row: Mapping[str, Any]) -> str:
-    """The text of a choice. A reasoning model's thoughts stand first, in `<think>` tags."""
-    ended = finish_word(row.get("finish_reason")) == "length"
+@dataclass(frozen=True)
+class _Content:
+    """What a sample says: its text, its thoughts, and the tools that it wants to have called, as JSON."""
+
+    text: str
+    reasoning: str | None = None
+    tool_calls: str | None = None
+
+
+def _content(row: Mapping[str, Any]) -> _Content:
+    """The content of a choice of either protocol."""
+    ended = row.get("finish_reason") is not None
     if "text" in row:
         if not isinstance(row["text"], str) and not (ended and row["text"] is None):
             raise HalfAnswer("a sample has no text")
-        return row["text"] or ""
+        return _Content(row["text"] or "")
     message = row.get("message")
     if not isinstance(message, Mapping):
         raise HalfAnswer("a sample has no message")
-    content = message.get("content") or message.get("refusal")
-    thoughts = message.get("reasoning") or message.get("reasoning_content")
-    if isinstance(thoughts, str):
-        return f"<think>{thoughts}</think>{content}" if content else f"<think>{thoughts}"
-    if content is None and message.get("content") is None and not ended:
+    text, thoughts = _parts(message.get("content"))
+    calls = message.get("tool_calls") or message.get("function_call")
+    if text is None and message.get("refusal") is None and not calls and not ended:
         raise HalfAnswer("a sample has no text")
-    return str(content or message.get("content") or "")
+    apart = (_parts(message.get(name))[0] for name in ("reasoning", "reasoning_content"))
+    return _Content(
+        text=text or str(message.get("refusal") or ""),
+        reasoning="".join(thoughts) or next(filter(None, apart), None),
+        tool_calls=json.dumps(calls, ensure_ascii=False) if calls else None,
+    )
+
+
+def _parts(content: Any) -> tuple[str | None, list[str]]:
+    """(text, thoughts) of a content, which may be a list of parts; None where there is none."""
+    if content is None or isinstance(content, str):
+        return content, []
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in content if isinstance(content, list) else [content]:
+        kind = part.get("type", "text") if isinstance(part, Mapping) else "text"
+        if kind not in (*THINKING, *SPEAKING):
+            raise UnknownPart(f"the content has a part of type `{kind}`, which is no text")
+        inner = part
+        if isinstance(part, Mapping):
+            inner = next((part[name] for name in (kind, *SPEAKING, *THINKING) if part.get(name) is not None), "")
+        text, more = _parts(inner)
+        (thoughts if kind in THINKING else texts).append(text or "")
+        thoughts += more
+    return "".join(texts), thoughts
 
 
 def _logprobs(value: Any) -> list[float | None] | None:
@@ -147,13 +204,38 @@ def _logprobs(value: Any) -> list[float | None] | None:
     return None
 
 
-def _usage(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """(prompt tokens, completion tokens of all samples) as reported; None where they are not."""
+@dataclass(frozen=True)
+class _Usage:
+    """What a server reports of a request; completion and reasoning tokens, and cost, of all its samples."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost: float | None = None
+
+
+def _usage(payload: Mapping[str, Any]) -> _Usage:
+    """What is reported; None where it is not."""
     usage = payload.get("usage")
     if not isinstance(usage, Mapping):
-        return None, None
-    counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"))
-    return tuple(count if isinstance(count, int) and count >= 0 else None for count in counts)  # type: ignore[return-value]
+        return _Usage()
+
+    def count(of: str, name: str) -> int | None:
+        part = usage.get(of) if of else usage
+        value = part.get(name) if isinstance(part, Mapping) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+    cached: int | None = count("prompt_tokens_details", "cached_tokens")
+    cost: Any = usage.get("cost")
+    priced = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < math.inf
+    return _Usage(
+        prompt_tokens=count("", "prompt_tokens"),
+        completion_tokens=count("", "completion_tokens"),
+        reasoning_tokens=count("completion_tokens_details", "reasoning_tokens"),
+        cached_tokens=count("", "prompt_cache_hit_tokens") if cached is None else cached,
+        cost=float(cost) if priced else None,
+    )
 
 
 def _completion_counts(

@@ -3,8 +3,9 @@
 A log is written in shards of whole blocks of examples, sealed at the end. Between two shards lie hundreds of calls,
 and some of them are no rows yet: an attempt may still need its finalizer. So what is durable is the call, not the row:
 a row of `LOG/.generate/journal.sqlite` for each answered sample; the log's rows are made of these and of the recipe
-alone, so that they do not depend on how often the run was interrupted. Shards of a few rows would be durable too, but
-cost several syncs and a Parquet footer each, and have no room for an attempt without its answer.
+alone, so that they do not depend on how often the run was interrupted, nor on the order in which answers came. Shards
+of a few rows would be durable too, but cost several syncs and a Parquet footer each, and have no room for an attempt
+without its answer.
 
 There is a table for each kind of event (events.py). An answer is committed to the write-ahead log when it comes, which
 a killed process survives. What a machine that loses power survives is what was synced: with the first answer that comes
@@ -20,13 +21,15 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from generate.journal.events import KINDS, Event, columns_of, event_of, row_of
-from toolkit.errors import DamagedError, ExistsError, ThinkbackError, WriteError
+from generate.engines.base import Completion
+from generate.journal.events import KINDS, Answered, Event, columns_of, event_of, row_of
+from toolkit.errors import DamagedError, ExistsError, MismatchError, ThinkbackError, WriteError
 
 FOLDER = ".generate"
 JOURNAL = "journal.sqlite"
@@ -39,6 +42,9 @@ into the tables."""
 SETTINGS = (f"page_size = {PAGE}", "locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = NORMAL",
             f"wal_autocheckpoint = {WAL_PAGES}")  # fmt: skip
 SAVED = "progress is saved: make room and run the same command again"
+
+OUTCOME = tuple(field.name for field in fields(Answered) if field.name != "completion")
+SILENT = Completion("", None, None, None, None, None, False, None, 0.0, None)
 
 Kind = TypeVar("Kind", bound=Event)
 
@@ -75,6 +81,12 @@ class Journal:
             self._db.execute("CREATE TABLE IF NOT EXISTS Kept (name PRIMARY KEY, value)")
             for kind in KINDS:
                 self._db.execute(f"CREATE TABLE IF NOT EXISTS {kind.__name__} ({', '.join(columns_of(kind))})")
+                there = [row[1] for row in self._db.execute(f"PRAGMA table_info({kind.__name__})")]
+                if there != list(columns_of(kind)):
+                    raise MismatchError(
+                        f"`{self.out}` was begun by another version: finish it with that one, or name another `out`"
+                    )
+            self._db.execute("CREATE INDEX IF NOT EXISTS ByExample ON Answered (about)")
             self._db.execute("COMMIT")
 
     def __enter__(self) -> Journal:
@@ -106,6 +118,20 @@ class Journal:
         with self._named():
             for row in self._db.execute(f"SELECT * FROM {kind.__name__} ORDER BY rowid"):
                 yield event_of(kind, row)  # type: ignore[arg-type, misc]
+
+    def answered(self, about: Sequence[str]) -> Iterator[Answered]:
+        """The answers of some examples, in the order in which they came."""
+        marks = ", ".join("?" * len(about))
+        with self._named():
+            for row in self._db.execute(f"SELECT * FROM Answered WHERE about IN ({marks}) ORDER BY rowid", about):
+                yield event_of(Answered, row)  # type: ignore[misc]
+
+    def outcomes(self) -> Iterator[Answered]:
+        """All answers without their completions: of an answered call `completion` is one of empty text."""
+        names = ", ".join(OUTCOME)
+        with self._named():
+            for *row, answered in self._db.execute(f"SELECT {names}, text IS NOT NULL FROM Answered ORDER BY rowid"):
+                yield Answered(**dict(zip(OUTCOME, row, strict=True)), completion=SILENT if answered else None)
 
     def empty(self) -> bool:
         """Whether the journal has no events."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import math
+from array import array
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any
 
 from generate.engines.base import Completion
 from toolkit.errors import InvalidError
 
+COMPLETION = "completion"
 _FIELDS = tuple(field.name for field in fields(Completion))
-_LISTS = ("token_ids", "token_logprobs", "token_entropies", "token_ranks")
+_LISTS = {"token_ids": "i", "token_ranks": "i", "token_logprobs": "d", "token_entropies": "d"}
+"""The lists of a completion, with the type of their numbers: int32 and float64."""
+_FLOATS = tuple(name for name, kind in _LISTS.items() if kind == "d")
+_FLAGS = ("tokens_estimated", "seeded")
 
 
 @dataclass(frozen=True)
@@ -84,35 +89,46 @@ KINDS: tuple[type[Event], ...] = (Answered, Skipped, Incomplete, Recounted, Unre
 
 
 def columns_of(kind: type[Event]) -> tuple[str, ...]:
-    """The columns of the table of a kind of event."""
-    return tuple(field.name for field in fields(kind))
+    """The columns of the table of a kind of event; a completion has a column for each of its fields."""
+    names = tuple(field.name for field in fields(kind) if field.name != COMPLETION)
+    return names + (_FIELDS if kind is Answered else ())
 
 
 def row_of(event: Event) -> tuple[Any, ...]:
-    """An event as a row of its table, a completion as JSON. ThinkbackError where a number in it is none."""
-    row = {name: getattr(event, name) for name in columns_of(type(event))}
-    reply = row.get("completion")
+    """An event as a row of its table, lists of numbers as bytes. ThinkbackError where a number in it is none."""
+    row = [getattr(event, field.name) for field in fields(event) if field.name != COMPLETION]
+    reply = getattr(event, COMPLETION, None)
     if reply is not None:
-        try:
-            values = {name: getattr(reply, name) for name in _FIELDS}
-            row["completion"] = json.dumps(values, ensure_ascii=False, allow_nan=False)
-        except ValueError:
-            raise InvalidError(
-                f"the engine gave a number that is NaN or infinite for `{row['about']}/{row['pool']}`"
-            ) from None
-    return tuple(row.values())
+        given = [getattr(reply, name) for name in _FIELDS]
+        numbers = [value for value in given if type(value) is float]
+        lists = [list(getattr(reply, name) or ()) for name in _FLOATS]
+        if not all(map(math.isfinite, chain(numbers, *lists))):
+            raise InvalidError(f"the engine gave a number that is NaN or infinite for `{row[0]}/{row[1]}`")
+        row += [_stored(name, value) for name, value in zip(_FIELDS, given, strict=True)]
+    elif isinstance(event, Answered):
+        row += [None] * len(_FIELDS)
+    return tuple(row)
 
 
 def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
     """The event of a row of its table."""
     given = dict(zip(columns_of(kind), row, strict=True))
-    if given.get("completion") is not None:
-        given["completion"] = _completion_of(json.loads(given["completion"]))
-    return kind(**given)
+    if kind is not Answered:
+        return kind(**given)
+    columns = {name: _read(name, given.pop(name)) for name in _FIELDS}
+    return Answered(**given, completion=None if columns["text"] is None else Completion(**columns))
 
 
-def _completion_of(text: Mapping[str, Any]) -> Completion:
-    """A completion as JSON kept it; journals of before kept no token ids, entropies and ranks."""
-    columns: dict[str, Any] = {name: text.get(name) for name in _FIELDS}
-    columns |= {name: None if columns[name] is None else tuple(columns[name]) for name in _LISTS}
-    return Completion(**columns)
+def _stored(name: str, value: Any) -> Any:
+    """A completion's value as SQLite has it."""
+    kind = _LISTS.get(name)
+    return value if kind is None or value is None else array(kind, value).tobytes()
+
+
+def _read(name: str, value: Any) -> Any:
+    """A completion's value from what SQLite has."""
+    if value is None:
+        return None
+    if name in _FLAGS:
+        return bool(value)
+    return array(_LISTS[name], value) if name in _LISTS else value

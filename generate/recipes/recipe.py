@@ -159,11 +159,14 @@ class DataSettings(Checked):
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """Which engine and model; `settings` are the engine's own and checked by it."""
+    """Which engine and model; `settings` are the engine's own and checked by it. `in_flight`: examples that are open at
+    one time.
+    """
 
     kind: str = setting(choices=ENGINES)
     model: str = setting()
     samples_per_call: int | None = setting(None, low=1, identity=False)
+    in_flight: int | None = setting(None, low=1, identity=False)
     settings: Mapping[str, Any] = setting({})
     options: EngineOptions = field(init=False, repr=False, compare=False)
 
@@ -177,6 +180,12 @@ class EngineSettings:
     def samples_at_once(self, samples: int) -> int:
         """The number of samples in one call, by the recipe, else by the engine."""
         return self.samples_per_call or self.options.samples_at_once(samples)
+
+    def open_examples(self, least: int) -> int:
+        """The number of examples that are open at one time: by the recipe, else two for each call that the engine works
+        on, and at least so many.
+        """
+        return self.in_flight or max(least, 2 * self.options.slots)
 
     @property
     def chat_template(self) -> str | None:
@@ -413,7 +422,7 @@ class Recipe(RecipePart):
         return flat | {f"prompts.{name}": template.digest for name, template in self.prompts.items()}
 
 
-_ENGINE = ("kind", "model", "samples_per_call")
+_ENGINE = ("kind", "model", "samples_per_call", "in_flight")
 
 
 def load_recipe(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe:

@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from generate.engines.base import Prompt
+from generate.engines.thoughts import with_thoughts
 from generate.passes.embedding import Embedder, MeanPooling, unit_rows
 from generate.recipes.prompting import Template, field_texts, text_of
 from generate.recipes.recipe import EvidenceSettings, FewShotSettings, PoolStep, Recipe
@@ -124,7 +125,7 @@ def _folded(text: str) -> str:
 
 
 EVIDENCE = "evidence"
-ATTEMPT_FIELDS = ("attempt", "answer", "prompt")
+ATTEMPT_FIELDS = ("attempt", "answer", "prompt", "reasoning")
 
 
 @dataclass(frozen=True)
@@ -223,22 +224,33 @@ def _check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
         recipe.prompts[recipe.finalizer.prompt].check([*known, "tail"])
 
 
-Attempt = Callable[[str, str, int], tuple[str, str | None] | None]
-"""(example, pool, index) -> the attempt's text and answer; None where there is none."""
+@dataclass(frozen=True)
+class Attempt:
+    """What later calls read of a trace: its text, its answer and its thoughts."""
+
+    text: str = ""
+    answer: str | None = None
+    reasoning: str | None = None
 
 
-def prompt_of(recipe: Recipe, step: PoolStep, example: Prepared, attempt: Attempt) -> Prompt | None:
-    """The prompt of a step for one example; None where the attempt that it revises is missing."""
+FindAttempt = Callable[[str, int], Attempt | None]
+"""(pool, index) -> the example's trace; None where there is none."""
+
+
+def prompt_of(recipe: Recipe, step: PoolStep, example: Prepared, find: FindAttempt) -> Prompt | None:
+    """The prompt of a step for one example; None where the attempt that it revises is missing. A step that goes on
+    where the attempt stops sees its thoughts, too.
+    """
     template = recipe.prompts[step.prompt]
     if step.of is None:
         return template.render(example.fields)
-    before = prompt_of(recipe, recipe.step_of(step.of), example, attempt)
-    revised = attempt(example.example_id, step.of, step.of_sample)
+    before = prompt_of(recipe, recipe.step_of(step.of), example, find)
+    revised = find(step.of, step.of_sample)
     if before is None or revised is None:
         return None
-    text, answer = revised
-    values = {**example.fields, "attempt": text, "answer": answer or "", "prompt": text_of(before)}
-    return template.render(values, before)
+    text = with_thoughts(revised.reasoning, revised.text) if step.joined else revised.text
+    values = {**example.fields, "attempt": text, "answer": revised.answer or "", "prompt": text_of(before)}
+    return template.render({**values, "reasoning": revised.reasoning or ""}, before)
 
 
 def finalizer_prompt(recipe: Recipe, example: Prepared, text: str) -> Prompt:

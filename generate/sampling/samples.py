@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from generate.engines.base import Call, Completion, Prompt, summed
-from generate.journal.dispatch import JournalCall
+from generate.engines.thoughts import split_thoughts
+from generate.journal.queue import JournalCall
 from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, FinalizerSettings, PoolStep, Recipe, seed_of
 from toolkit.answers import judge, normalise, read_answers
 from toolkit.log import collect, schema_of
@@ -21,7 +23,8 @@ SCHEMA: dict[str, Any] = {name: schema_of("traces")[name].dtype for name in (
     "trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "model", "temperature", "max_tokens",
     "text", "answer", "correct", "prompt_tokens", "completion_tokens", "tokens_estimated", "finish_reason",
     "finalizer_used", "latency_s", "device_s", "sum_logprob", "token_logprobs", "token_entropies",
-    "token_ranks", "completion_ids",
+    "token_ranks", "completion_ids", "reasoning", "reasoning_tokens", "cached_tokens", "tool_calls", "cost", "request",
+    "started_s", "arrived_s",
 )}  # fmt: skip
 SCHEMA |= {"seed": pl.Int64, "finalizer_text": pl.String, "finalizer_tokens": pl.Int32, "answer_read": pl.String}
 """The trace's columns: the contract's, then the sample's seed, the finalizer's text and tokens, and the answer before
@@ -29,10 +32,13 @@ equivalent ones of an example got one string."""
 
 TOKEN_LISTS = ("token_logprobs", "token_entropies", "token_ranks")
 """The columns with numbers of a sample's last tokens."""
-UNFINISHED = r"<think>(?:[^<]|<[^/]|</[^t]|</t[^h])*$"
-"""Pattern of a reasoning model's thoughts that its limit cut off; an answer is not read from them."""
-
-Sampled = Mapping[tuple[str, str, int], Completion]
+LISTS = {**dict.fromkeys(("token_logprobs", "token_entropies"), np.float32),
+         **dict.fromkeys(("token_ranks", "completion_ids"), np.int32)}  # fmt: skip
+"""The columns that are lists of numbers, with the type of these."""
+COSTS = (
+    "prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "cost", "latency_s", "device_s",
+)  # fmt: skip
+"""What an attempt and its finalizer cost together."""
 
 
 def trace_id(example_id: str, pool: str, index: int) -> str:
@@ -40,11 +46,11 @@ def trace_id(example_id: str, pool: str, index: int) -> str:
     return f"{example_id}/{pool}/{index}"
 
 
-def read(texts: Sequence[tuple[str, bool]], answers: AnswerSettings) -> list[str | None]:
+def read(texts: Sequence[tuple[str | None, bool]], answers: AnswerSettings) -> list[str | None]:
     """The normal form of the answer of each text, of which is known whether its limit cut it off; null where none can
-    be read. A text that is the answer as it stands is none when it was cut off."""
-    frame = pl.DataFrame(list(texts), schema={"text": pl.String, "cut": pl.Boolean}, orient="row")
-    frame = frame.with_columns(pl.col("text").str.replace(UNFINISHED, ""))
+    be read, as from thoughts. A text that is the answer as it stands is none when it was cut off."""
+    spoken = [(None if text is None else split_thoughts(text)[1], cut) for text, cut in texts]
+    frame = pl.DataFrame(spoken, schema={"text": pl.String, "cut": pl.Boolean}, orient="row")
     if answers.read:
         raw = read_answers(frame["text"], answers.read, answers.pattern, frame["cut"])
     else:
@@ -65,8 +71,10 @@ def trace_row(
     index: int,
     attempt: Completion,
     finalizer: Completion | None,
+    began: float | None = None,
 ) -> dict[str, Any]:
-    """A trace's row without its answer; costs hold the finalizer's tokens and seconds, the log-probability does not."""
+    """A trace's row without its answer; costs hold the finalizer's tokens and seconds, the log-probability does not.
+    began: when the first call of the example was sent, in seconds since 1970."""
     completions = [attempt] if finalizer is None else [attempt, finalizer]
     counts: list[Any] = [None] if finalizer is None else [finalizer.prompt_tokens, finalizer.completion_tokens]
     return {
@@ -80,20 +88,42 @@ def trace_row(
         "temperature": step.temperature.temperature(recipe.seed, example_id, step.pool, index),
         "max_tokens": step.max_tokens if attempt.max_tokens is None else attempt.max_tokens,
         "text": attempt.text,
-        "prompt_tokens": summed(completions, "prompt_tokens"),
-        "completion_tokens": summed(completions, "completion_tokens"),
+        **{name: summed(completions, name) for name in COSTS},
         "tokens_estimated": any(one.tokens_estimated for one in completions),
         "finish_reason": attempt.finish_reason,
         "finalizer_used": finalizer is not None,
-        "latency_s": summed(completions, "latency_s"),
-        "device_s": summed(completions, "device_s"),
         "sum_logprob": attempt.sum_logprob,
-        **{name: None if (values := getattr(attempt, name)) is None else list(values) for name in TOKEN_LISTS},
-        "completion_ids": None if attempt.token_ids is None else list(attempt.token_ids),
-        "seed": seed_of(recipe.seed, example_id, step.pool, index),
+        **{name: getattr(attempt, name) for name in (*TOKEN_LISTS, "reasoning", "tool_calls", "request")},
+        "completion_ids": attempt.token_ids,
+        "started_s": _moment(attempt.started_at, began),
+        "arrived_s": _moment(max(map(_ended_at, completions)), began),
+        "seed": seed_of(recipe.seed, example_id, step.pool, index) if attempt.seeded else None,
         "finalizer_text": None if finalizer is None else finalizer.text,
         "finalizer_tokens": None if None in counts else sum(counts),
     }
+
+
+def _ended_at(completion: Completion) -> float:
+    return (completion.started_at or 0.0) + completion.latency_s
+
+
+def _moment(at: float | None, began: float | None) -> float | None:
+    """Seconds after `began`, to the microsecond."""
+    return None if at is None or began is None else round(max(0.0, at - began), 6)
+
+
+def list_column(name: str, values: Sequence[Sequence[float] | None]) -> pl.Series:
+    """A column of lists of numbers, each of which may be an array or null."""
+    import pyarrow as pa
+
+    kind = LISTS[name]
+    if all(one is None for one in values):
+        return pl.Series(name, [None] * len(values), SCHEMA[name])
+    arrays = [np.zeros(0, kind) if one is None else np.asarray(one, kind) for one in values]
+    ends = np.cumsum([0, *map(len, arrays)])
+    missing = pa.array([one is None for one in values])
+    lists = pa.LargeListArray.from_arrays(pa.array(ends), pa.array(np.concatenate(arrays)), mask=missing)
+    return pl.Series(name, lists, SCHEMA[name])
 
 
 def judged(
@@ -105,7 +135,9 @@ def judged(
     is what was read; null where that is none, as a label outside the label space. Without a reference an example is
     not judged. `cache`: the file of such a judge's comparisons.
     """
-    frame = pl.DataFrame(list(rows), schema={n: t for n, t in SCHEMA.items() if n not in ("answer", "correct")})
+    apart = ("answer", "correct", *LISTS)
+    frame = pl.DataFrame(list(rows), schema={n: t for n, t in SCHEMA.items() if n not in apart})
+    frame = frame.with_columns(list_column(name, [row.get(name) for row in rows]) for name in LISTS)
     gold = examples.select("example_id", gold="gold") if "gold" in examples.columns else None
     if gold is None:
         gold = examples.select("example_id", gold=pl.lit(None, pl.String))

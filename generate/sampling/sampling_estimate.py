@@ -17,9 +17,9 @@ from generate.engines.base import Prompt
 from generate.journal.database import PAGE, WAL_PAGES
 from generate.recipes.prompting import PER_MESSAGE
 from generate.recipes.recipe import FinalizerSettings, PoolStep, Recipe
-from generate.sampling.context import Context, Prepared, finalizer_prompt, prompt_of
+from generate.sampling.context import Attempt, Context, Prepared, finalizer_prompt, prompt_of
 from generate.sampling.sampling_plan import SamplingPlan
-from generate.sampling.sampling_run import BLOCK
+from generate.sampling.sampling_run import examples_per_shard
 
 TOKEN_BYTES = 16
 """Bytes of text per token, as they come to lie on disk: three times those of most texts. No vocabulary is loaded here,
@@ -71,7 +71,7 @@ def examples_bytes(plan: SamplingPlan) -> int:
         more += recipe.evidence.top * 2 * CELL_BYTES
     if plan.pool is not None and recipe.few_shot is not None:
         more += recipe.few_shot.k * (CELL_BYTES + max((len(name.encode()) for name in plan.pool.ids), default=0))
-    files = 4 + 2 * -(-rows.height // BLOCK)
+    files = 4 + 2 * -(-rows.height // examples_per_shard(recipe))
     prompts = sum(len(template.text.encode()) for template in recipe.prompts.values())
     return 2 * text + rows.height * (more + CELL_BYTES * rows.width) + files * SHARD_BYTES + 2 * prompts + JOURNAL_BYTES
 
@@ -101,7 +101,7 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _Pool
 
 
 def _prompt_tokens(recipe: Recipe, step: PoolStep, example: Prepared) -> int:
-    prompt = prompt_of(recipe, step, example, lambda *_: ("", ""))
+    prompt = prompt_of(recipe, step, example, lambda *_: Attempt())
     return 0 if prompt is None else _bytes(prompt) + _written(recipe, step)
 
 

@@ -1,9 +1,10 @@
-"""Running a recipe into a log: block by block, step by step, resumable at any moment.
+"""Running a recipe into a log: on one queue of calls, resumable at any moment.
 
-The examples of a shard are taken in blocks. Each step asks its calls of a whole block, so that an engine has enough to
-batch; each answered call goes to the journal at once (generate.journal). When a block is through all steps its rows are
-made and appended as shards, and when all blocks are there the log is sealed. A run that is killed and started again
-reads the journal, asks what is missing, and makes the same rows.
+Some examples are open at one time, and each call is asked as soon as what it reads is there (example_calls.py); each
+answered call goes to the journal at once (generate.journal). When examples are through all steps their rows are made of
+the journal and appended as shards, in the order of the recipe's data, and when all are there the log is sealed. So
+memory holds what is open alone, and a run that is killed and started again reads the journal, asks what is missing, and
+makes the same rows.
 
 What ends a run early: an engine that can't work at all (EngineError), `PATIENCE` failures in a row that another
 attempt may cure, as many equal refusals before a pool has its first answer, a full disk, an interruption. Progress is
@@ -14,27 +15,32 @@ sealed without its traces, and names it. So it is with what fails for the moment
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from generate.engines.base import FAILED, Call, CallFailure, Completion, Engine, EngineError, Outcome
+from generate.engines.base import FAILED, Call, CallFailure, Engine, EngineError, Outcome
 from generate.engines.weights import versions_here
 from generate.journal.database import BEGUN, FOLDER, Journal, difference
-from generate.journal.dispatch import Dispatch, JournalCall
 from generate.journal.events import Answered
+from generate.journal.queue import Queue, Settled, tokens_of
 from generate.passes.embedding import Embedder
 from generate.recipes.recipe import PoolStep, Recipe
 from generate.sampling import samples
-from generate.sampling.context import EVIDENCE, Context, Prepared, finalizer_prompt, prompt_of
+from generate.sampling.context import EVIDENCE, Context, Prepared
+from generate.sampling.example_calls import Arrival, ExampleCalls, OpenExample, answering
 from generate.sampling.samples import FINALIZER
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns, plan_again
 from toolkit.errors import ExistsError, IncompleteError, MismatchError, ThinkbackError, argument
 from toolkit.log import LEFT_OUT, Log, LogError, LogWriter, collect, open_log
+from toolkit.log.contract.manifest import PER_REQUEST, PROMPT_BILLED
 from toolkit.progress import Advance, uncounted
 from toolkit.settings import flatten
 
@@ -167,7 +173,13 @@ def _pool(recipe: Recipe, step: PoolStep, engine: Mapping[str, Any], seconds: Ma
     return pool
 
 
-BLOCK = 256
+MOST_EXAMPLES, MOST_TRACES = 256, 1024
+"""Of a shard as it is written: so many examples, or traces where these are many, since their rows are in memory."""
+PREPARED = 32
+"""Examples that are prepared together, since an encoder likes batches."""
+LEAST_OPEN = 256
+NOTED_S = 1.0
+"""Seconds between two records of what a server says of itself."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +199,7 @@ def generate(
     open_engine: Callable[[Recipe], Engine] | None = None,
     *,
     embedder: Embedder | None = None,
-    block: int = BLOCK,
+    block: int | None = None,
     started: Callable[[int], Advance] | None = None,
     with_failures: bool = False,
     allow_keys: Collection[str] = (),
@@ -195,10 +207,10 @@ def generate(
     """Run a plan into the log `out`, or go on with it; the engine, by default the recipe's, is opened when the first
     call is due.
 
-    `block` is how many examples go through the steps together; the rows do not depend on it. `started` is told how
-    many traces the journal held already, and gives a function to count more with. `with_failures` seals the log without
-    the calls that fail now, whatever the reason: no later run asks them again. `allow_keys`: variables of the
-    environment whose key may go to whatever server the recipe names.
+    `block` is how many examples are written together, by default 256, or as many as have 1,024 traces; the rows do not
+    depend on it. `started` is told how many traces the journal held already, and gives a function to count more with.
+    `with_failures` seals the log without the calls that fail now, whatever the reason: no later run asks them again.
+    `allow_keys`: variables of the environment whose key may go to whatever server the recipe names.
     ThinkbackError when the log in `out` is complete or of another recipe, and for all that ends a run early.
     """
     _check_out(plan.identity, out)
@@ -207,21 +219,26 @@ def generate(
     with Journal(writer.path) as journal:
         _check_begun(plan.identity, journal, plan.origin)
         opens = open_engine or (lambda one: one.engine.opened(one, allow_keys))
-        run = _Run(plan, writer, journal, context, opens, _ModelsSeen(journal))
+        run = _Run(
+            plan, writer, journal, context, opens, _ModelsSeen(journal), block or examples_per_shard(plan.recipe)
+        )
         try:
             run.recall()
-            run.advance = started(run.known()) if started is not None else uncounted
-            for rows in plan.examples.iter_slices(block):
-                run.block(rows)
+            run.advance = started(run.samples) if started is not None else uncounted
+            run.work()
             if with_failures:
-                run.give_up()
-            for rows in run.unfinished().iter_slices(block):  # what waited for an answer of its pool, or was given up
-                run.block(rows)
+                run.take(run.queue.give_up())
+                run.work()
             return run.seal()
         except (EngineError, LogError) as error:
             raise run.with_progress(error) from None
         finally:
             run.close()
+
+
+def examples_per_shard(recipe: Recipe) -> int:
+    """The number of examples that are written together."""
+    return max(1, min(MOST_EXAMPLES, MOST_TRACES // sum(step.samples for step in recipe.steps)))
 
 
 @dataclass
@@ -232,162 +249,162 @@ class _Run:
     context: Context
     open_engine: Callable[[Recipe], Engine]
     models: _ModelsSeen
+    block: int
     advance: Advance = uncounted
     engine: Engine | None = None
-    done: dict[tuple[str, str, int], Completion] = field(default_factory=dict)
+    samples: int = 0
+    """Samples that are answered, without finalizers."""
     failed: dict[tuple[str, str, int], tuple[str, str]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    counted: dict[str, int] = field(default_factory=dict)
-    written: dict[str, frozenset[str]] = field(default_factory=dict)
-    finished: frozenset[str] = frozenset()
+    begun: set[str] = field(default_factory=set)
+    """Examples with an answer of an earlier run."""
+    written: dict[str, set[str]] = field(default_factory=dict)
+    finished: set[str] = field(default_factory=set)
+    opened: dict[str, OpenExample] = field(default_factory=dict)
+    stuck: set[str] = field(default_factory=set)
+    """Open examples of which nothing is on its way, since calls failed that another run may cure."""
+    columns: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Further columns of the examples that are not written yet."""
+    noted_at: float = 0.0
 
     def __post_init__(self) -> None:
-        self.dispatch = Dispatch(self.journal, f"`{self.writer.path}`")
+        self.queue = Queue(self.journal, f"`{self.writer.path}`", self.open)
+        self.steps = ExampleCalls(self.plan.recipe)
+        self.upcoming = self.prepared()
+        self.shards = self.plan.examples.iter_slices(self.block)
+        self.shard = next(self.shards, None)
 
     def recall(self) -> None:
-        """Read the earlier answers, and the examples that are done: with all their rows, or without any trace."""
+        """Read which calls were answered, and the examples that are done: with all their rows, or without any trace."""
         log = self.writer.log()
         for table in ("examples", "traces"):
             ids = collect(log.scan(table, ["example_id"]))["example_id"].unique() if log.has(table) else ()
-            self.written[table] = frozenset(ids)
-        for answered in self.journal.events(Answered):
-            self.note(answered)
-        begun = {example_id for example_id, _, _ in self.done}
-        self.finished = self.written["examples"] & (self.written["traces"] | (self.written["examples"] - begun))
+            self.written[table] = set(ids)
+        for outcome in self.journal.outcomes():
+            self.note(outcome)
+            self.queue.note(outcome)
+            if outcome.completion is not None:
+                self.begun.add(outcome.about)
+        silent = self.written["examples"] - self.begun
+        self.finished = self.written["examples"] & (self.written["traces"] | silent)
+        self.begun |= {about for about, _, _ in self.failed}
 
     def note(self, event: Answered) -> None:
-        """Record an answered sample. Completions of written rows are dropped from memory."""
+        """Count an answered sample."""
         self.seconds[event.pool] = self.seconds.get(event.pool, 0.0) + event.elapsed_s
-        self.counted[event.pool] = self.counted.get(event.pool, 0) + 1
-        self.dispatch.note(event)
+        self.samples += not event.pool.endswith(samples.FINALIZER)
         if event.completion is None:
             self.failed[event.about, event.pool, event.sample] = event.failure or "", event.cause or FAILED
-        elif not all(event.about in ids for ids in self.written.values()):
-            self.done[event.about, event.pool, event.sample] = event.completion
 
-    def known(self) -> int:
-        """The number of samples answered before, without finalizers."""
-        return sum(count for pool, count in self.counted.items() if not pool.endswith(samples.FINALIZER))
+    def work(self) -> None:
+        """Take every example through the steps that can be answered."""
+        self.fill()
+        while self.queue.waiting:
+            self.take(self.queue.completed())
+            self.fill()
+        self.write()
 
-    def block(self, rows: pl.DataFrame) -> None:
-        """Take a block of examples through all steps and write the rows of those whose calls are all settled."""
-        rows = rows.filter(~pl.col("example_id").is_in(list(self.finished)))
-        if not rows.height:
-            return
-        prepared = self.context.prepare(rows)
-        if self.context.opened is not None:
-            self.models.record(EMBEDDING, self.context.opened)
-        for step in self.plan.recipe.steps:
-            self.step(step, prepared)
-        unsettled = self.dispatch.open()
-        rows = rows.filter(~pl.col("example_id").is_in(list(unsettled)))
-        if rows.height:
-            self.write(rows, [one for one in prepared if one.example_id not in unsettled])
+    def prepared(self) -> Iterator[Prepared]:
+        """The examples that are not done, prepared as they come to be opened."""
+        left = self.plan.examples.filter(~pl.col("example_id").is_in(list(self.finished)))
+        for rows in left.iter_slices(PREPARED):
+            yield from self.context.prepare(rows)
+            if self.context.opened is not None:
+                self.models.record(EMBEDDING, self.context.opened)
 
-    def step(self, step: PoolStep, prepared: Sequence[Prepared]) -> None:
-        """Run the missing calls of a step for a block, then the finalizers of its unreadable texts."""
-        recipe = self.plan.recipe
-        per_call = recipe.engine.samples_at_once(step.samples)
-        calls: list[JournalCall] = []
-        for example in prepared:
-            missing = [i for i in range(step.samples) if not self.has(example.example_id, step.pool, i)]
-            prompt = prompt_of(recipe, step, example, self.attempt) if missing else None
-            if prompt is not None:
-                calls += samples.ask_samples(step, recipe.seed, example.example_id, prompt, missing, per_call)
-        self.ask(calls)
-        if recipe.finalizer is None or not step.finalize:
-            return
-        ready = [(e, i) for e in prepared for i in range(step.samples) if (e.example_id, step.pool, i) in self.done]
-        texts = [self.whole(step, example.example_id, index) for example, index in ready]
-        calls = []
-        for (example, index), (text, _), answer in zip(ready, texts, samples.read(texts, recipe.answers), strict=True):
-            name = example.example_id
-            unread = not samples.readable(answer, recipe.answers)
-            if unread and not self.has(name, step.pool + samples.FINALIZER, index):
-                prompt = finalizer_prompt(recipe, example, text)
-                calls.append(samples.ask_finalizer(recipe.finalizer, recipe.seed, name, step.pool, prompt, index))
-        self.ask(calls)
+    def fill(self) -> None:
+        """Open examples until as many are on their way as the engine has use for."""
+        most = self.plan.recipe.engine.open_examples(LEAST_OPEN)
+        while (room := most - len(self.opened) + len(self.stuck)) > 0:
+            ready = list(islice(self.upcoming, min(room, PREPARED)))
+            if not ready:
+                return
+            examples = [OpenExample(one) for one in ready]
+            self.columns |= {one.example_id: one.columns for one in ready}
+            by_name = {one.name: one for one in examples}
+            for event in self.journal.answered([name for name in by_name if name in self.begun]):
+                by_name[event.about].known[event.pool, event.sample] = event
+            self.opened |= by_name
+            self.queue.ask(self.steps.first(examples))
+            self.leave(examples)
 
-    def ask(self, calls: Sequence[JournalCall]) -> None:
-        """Run calls; each answer is in the journal before it is counted."""
-        if not calls:
-            return
-        engine = self.opened()
-        for one, answered in self.dispatch.answers(engine, calls):
-            for sample in answered:
-                self.note(sample)
-            if not one.pool.endswith(samples.FINALIZER):
-                self.advance(len(answered))
-        self.models.record(ENGINE, engine)
+    def take(self, settled: Sequence[Settled]) -> None:
+        """Ask what follows from answers, and write what is done."""
+        arrivals: list[Arrival] = []
+        concerned = [self.opened[call.about] for call, _ in settled]
+        for example, (call, answered) in zip(concerned, settled, strict=True):
+            if not answered:
+                example.stuck[call.call.key] = len(call.samples)
+                continue
+            example.stuck.pop(call.call.key, None)
+            example.missing -= len(answered)
+            for event in answered:
+                self.note(event)
+                arrivals.append((example, event))
+            if not call.pool.endswith(samples.FINALIZER):
+                self.advance(len(answered), tokens_of(answered))
+        self.queue.ask(self.steps.following(arrivals))
+        self.leave(concerned)
+        if self.engine is not None and time.monotonic() - self.noted_at > NOTED_S:
+            self.noted_at = time.monotonic()
+            self.models.record(ENGINE, self.engine)
 
-    def unfinished(self) -> pl.DataFrame:
-        """The examples without rows whose calls are all final."""
-        return self.plan.examples.filter(~pl.col("example_id").is_in([*self.finished, *self.dispatch.open()]))
+    def leave(self, examples: Sequence[OpenExample]) -> None:
+        """Forget the examples that are done; their rows are made of the journal."""
+        done = {one.name for one in examples if not one.missing}
+        self.stuck.difference_update(one.name for one in examples)
+        self.stuck.update(one.name for one in examples if one.missing and one.idle)
+        for name in done:
+            self.opened.pop(name, None)
+        self.finished |= done
+        if done:
+            self.write()
 
-    def give_up(self) -> None:
-        """Make the failures of this run final."""
-        for _, answered in self.dispatch.give_up():
-            for sample in answered:
-                self.note(sample)
+    def write(self) -> None:
+        """Append the shards that are whole, in the order of the examples."""
+        while self.shard is not None and self.finished.issuperset(self.shard["example_id"]):
+            rows, self.shard = self.shard, next(self.shards, None)
+            for table, make in (("examples", self.example_rows), ("traces", self.trace_rows)):
+                new = rows.filter(~pl.col("example_id").is_in(list(self.written[table])))
+                frame = make(new) if new.height else new
+                if frame.height:
+                    self.writer.append(table, frame)
+                self.written[table].update(new["example_id"])
+            for name in rows["example_id"]:
+                self.columns.pop(name, None)
 
-    def has(self, example_id: str, pool: str, index: int) -> bool:
-        """Whether a call was answered, if only by a failure of its own."""
-        return (example_id, pool, index) in self.done or (example_id, pool, index) in self.failed
+    def example_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows of examples with what was chosen for their prompts."""
+        leave = (EVIDENCE,) if self.plan.recipe.evidence is not None else ()
+        listed = [{"example_id": name, **self.columns[name]} for name in rows["example_id"]]
+        more = pl.DataFrame(listed, infer_schema_length=None)
+        return contract_columns(rows, leave).join(more, on="example_id", how="left")
 
-    def attempt(self, example_id: str, pool: str, index: int) -> tuple[str, str | None] | None:
-        """The text of a trace, and its answer: the finalizer's where one was asked."""
-        completion = self.done.get((example_id, pool, index))
-        if completion is None:
-            return None
-        recipe = self.plan.recipe
-        answer = samples.read([self.answering(recipe.step_of(pool), example_id, index)], recipe.answers)[0]
-        return completion.text, answer if samples.readable(answer, recipe.answers) else None
-
-    def whole(self, step: PoolStep, example_id: str, index: int) -> tuple[str, bool]:
-        """A trace's text, after the attempt's where the step goes on from there, and whether its limit cut it off."""
-        completion = self.done[example_id, step.pool, index]
-        before = self.done[example_id, step.of, step.of_sample].text if step.joined and step.of is not None else ""
-        return before + completion.text, completion.finish_reason == "length"
-
-    def answering(self, step: PoolStep, example_id: str, index: int) -> tuple[str, bool]:
-        """The text that a trace's answer is read from, the finalizer's where one was asked, else the whole; and
-        whether its limit cut it off."""
-        finalizer = self.done.get((example_id, step.pool + samples.FINALIZER, index))
-        if finalizer is None:
-            return self.whole(step, example_id, index)
-        return finalizer.text, finalizer.finish_reason == "length"
-
-    def write(self, rows: pl.DataFrame, prepared: Sequence[Prepared]) -> None:
-        """Append a block's rows as shards: what is there already stays."""
-        recipe = self.plan.recipe
-        more = pl.DataFrame([{"example_id": p.example_id, **p.columns} for p in prepared], infer_schema_length=None)
-        chosen = recipe.evidence is not None
-        examples = contract_columns(rows, (EVIDENCE,) if chosen else ()).join(more, on="example_id", how="left")
-        traces = self.traces(rows, prepared)
-        for table, frame in (("examples", examples), ("traces", traces)):
-            new = frame.filter(~pl.col("example_id").is_in(list(self.written[table])))
-            if new.height:
-                self.writer.append(table, new)
-        ids = set(rows["example_id"])
-        self.finished |= ids
-        self.done = {key: value for key, value in self.done.items() if key[0] not in ids}
-
-    def traces(self, rows: pl.DataFrame, prepared: Sequence[Prepared]) -> pl.DataFrame:
-        """The traces of a block in the order of steps, examples and samples, numbered without the missing ones."""
+    def trace_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The traces of examples in the order of steps, examples and samples, numbered without the missing ones."""
         recipe, trace_rows, texts = self.plan.recipe, [], []
-        model = self.model()
+        model, ids = self.model(), rows["example_id"].to_list()
+        events = list(self.journal.answered(ids))
+        done = {(one.about, one.pool, one.sample): one.completion for one in events if one.completion is not None}
+        began: dict[str, float] = {}
+        for (name, _, _), completion in done.items():
+            if completion.started_at is not None:
+                began[name] = min(began.get(name, completion.started_at), completion.started_at)
         for step in recipe.steps:
-            for example in prepared:
+            for name in ids:
                 place = 0
                 for index in range(step.samples):
-                    attempt = self.done.get((example.example_id, step.pool, index))
+                    attempt = done.get((name, step.pool, index))
                     if attempt is None:
                         continue
-                    finalizer = self.done.get((example.example_id, step.pool + samples.FINALIZER, index))
-                    row = samples.trace_row(recipe, step, model, example.example_id, index, attempt, finalizer)
+                    finalizer = done.get((name, step.pool + samples.FINALIZER, index))
+                    row = samples.trace_row(recipe, step, model, name, index, attempt, finalizer, began.get(name))
                     trace_rows.append({**row, "sample_index": place})
                     place += 1
-                    texts.append(self.answering(step, example.example_id, index))
+                    parent = done[name, step.of, step.of_sample] if step.joined and step.of is not None else None
+                    texts.append(answering(attempt, parent) if finalizer is None else answering(finalizer))
+        if not trace_rows:
+            return rows.clear()
         answers = samples.read(texts, recipe.answers)
         for row, answer in zip(trace_rows, answers, strict=True):
             row["answer_read"] = answer
@@ -398,7 +415,7 @@ class _Run:
         """The file of the judge's comparisons."""
         return self.journal.folder / "equivalence.sqlite"
 
-    def opened(self) -> Engine:
+    def open(self) -> Engine:
         """The engine, opened when it is first needed."""
         if self.engine is None:
             self.engine = self.open_engine(self.plan.recipe)
@@ -408,12 +425,12 @@ class _Run:
     def model(self) -> str:
         """The value of the log's column `model`, also without opening the engine again."""
         if ENGINE not in self.models.known:
-            self.opened()
+            self.open()
         return str(self.models.known[ENGINE]["model"])
 
     def seal(self) -> Generated:
         """Write the manifest, when nothing is missing that another run could add."""
-        self.dispatch.check()
+        self.queue.check()
         if not self.writer.log().has("traces"):
             (example_id, pool, index), (reason, _) = min(self.failed.items())
             raise IncompleteError(
@@ -421,26 +438,38 @@ class _Run:
                 f" permanently, the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another `out`"
             )
         self.model()  # known by now, except where a run of an older version began
+        if self.engine is not None:
+            self.models.record(ENGINE, self.engine)
         failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), (reason, _) in sorted(self.failed.items()))
         plan, left_out = self.plan, Counter(cause for _, cause in self.failed.values())
         source = _source_of(plan.recipe, plan.identity, self.models.known, self.context, self.seconds, failures)
         source |= {LEFT_OUT: dict(sorted(left_out.items()))} if left_out else {}
-        judging = samples.judging(self.writer.log().scan("traces"), self.plan.recipe.answers, self.cache)
-        source |= {"counts": list(self.plan.notes), "judging": None if judging is None else asdict(judging)}
-        self.writer.seal(name=self.plan.recipe.name, license=self.plan.recipe.license, source=source)
+        traces, options = self.writer.log().scan("traces"), plan.recipe.engine.options
+        judging = samples.judging(traces, plan.recipe.answers, self.cache)
+        source |= {"counts": list(plan.notes), "judging": None if judging is None else asdict(judging)}
+        details: dict[str, Any] = {"license": plan.recipe.license, "source": source}
+        if options.prompt_billed_once:
+            details["pools"] = {step.pool: {PROMPT_BILLED: PER_REQUEST} for step in plan.recipe.steps}
+        if collect(traces.select(pl.col("cost").is_not_null().any())).item():
+            details["currency"] = options.billed_in
+        self.writer.seal(name=plan.recipe.name, **details)
         self.journal.remove()
         return Generated(open_log(self.writer.path), failures, judging)
 
     def with_progress(self, error: ThinkbackError) -> ThinkbackError:
         """The error that ended a run, which says that progress is saved, where there is some, and to run again where
         that can help: not where rows are unfit, but where an engine or the disk failed."""
-        if not self.known():
+        if not self.queue.recorded:
             return error
         helps = isinstance(error, EngineError) or isinstance(error.__context__, OSError)
         return error.about("", f"; progress is saved{': run the same command again' if helps else ''}")
 
     def close(self) -> None:
+        """Let go of the engine, which forgets what is on its way."""
+        self.queue.cancel()
         if self.engine is not None:
+            with suppress(ThinkbackError, OSError):  # what ended the run is said already
+                self.models.record(ENGINE, self.engine)
             self.engine.close()
 
 

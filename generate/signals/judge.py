@@ -10,14 +10,14 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any, ClassVar
 
 import polars as pl
 
 from generate.engines.base import FAILED, Call, Completion, Engine, Prompt, summed
-from generate.journal.dispatch import Dispatch, JournalCall
 from generate.journal.events import Answered
+from generate.journal.queue import JournalCall, Queue, tokens_of
 from generate.recipes.prompting import Template
 from generate.recipes.recipe import seed_of
 from generate.signals.signal import BlockRows, Cost, UnreadableError, VerifierSignal, Work, Worker, Workload, score_rows
@@ -59,7 +59,7 @@ class _PromptedWorker(Worker):
         super().__init__(step, work)
         self.template = work.additions.prompts[step.prompt]
         check_fields(self.template, work.log, step.fields)
-        self.dispatch = Dispatch(work.journal, f"`{step.name}`")
+        self.queue = Queue(work.journal, f"`{step.name}`", self._opened)
         self.engine: Engine | None = None
         self.answers: dict[str, dict[int, Completion]] = {}
         self.failed: dict[str, tuple[str, str]] = {}
@@ -69,7 +69,7 @@ class _PromptedWorker(Worker):
 
     def _note(self, event: Answered) -> None:
         """Note an answered call."""
-        self.dispatch.note(event)
+        self.queue.note(event)
         if event.completion is None:
             self.failed[event.about] = event.failure or "", event.cause or FAILED
         else:
@@ -83,14 +83,28 @@ class _PromptedWorker(Worker):
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """Ask about a block's traces; the rows of those whose judgement could be read."""
         questions = list(self.step.questions(block.rows))
-        alone = 0 if self.read else MAX_UNREADABLE
-        parts = [self._judge(block, part, advance) for part in (questions[:alone], questions[alone:]) if part]
-        return BlockRows(
-            pl.concat([score_rows([]), *(part.rows for part in parts)]),
-            unreadable=tuple(chain.from_iterable(part.unreadable for part in parts)),
-            lost_tokens=sum(part.lost_tokens for part in parts),
-            refused=tuple(chain.from_iterable(part.refused for part in parts)),
-        )
+        self._ask(block, questions, advance)
+        if self.work.with_failures:
+            for _, answered in self.queue.give_up():
+                for sample in answered:
+                    self._note(sample)
+        self.queue.check()
+        rows: list[dict[str, Any]] = []
+        refused: list[tuple[str, str, str]] = []
+        unreadable: list[tuple[str, ...]] = []
+        tokens = 0
+        for question in questions:
+            given = list(self.answers.pop(question.key, {}).values())
+            verdict = self._verdict(question, given)
+            if verdict is not None:
+                rows += self._rows(question, verdict, given)
+                continue
+            tokens += sum((one.prompt_tokens or 0) + (one.completion_tokens or 0) for one in given)
+            if question.key in self.failed:
+                refused += [(row["trace_id"], *self.failed[question.key]) for row in question.rows]
+            else:
+                unreadable.append(tuple(row["trace_id"] for row in question.rows))
+        return BlockRows(score_rows(rows), unreadable=tuple(unreadable), lost_tokens=tokens, refused=tuple(refused))
 
     def finish(self, rows: int, unreadable: int) -> Mapping[str, Any]:
         """The record, which knows more of a server now. UnreadableError where no judgement can be read."""
@@ -100,43 +114,56 @@ class _PromptedWorker(Worker):
         return self.describe()
 
     def close(self) -> None:
+        self.queue.cancel()
         if self.engine is not None:
             self.engine.close()
 
-    def _judge(self, block: TraceBlock, questions: Sequence[_Question], advance: Advance) -> BlockRows:
-        """Ask questions until each is readable or has no further attempt."""
-        sizes = {question.key: len(question.rows) for question in questions}
-        advance(sum(size for key, size in sizes.items() if key in self.answers or key in self.failed))
-        for number in range(TRIES):
-            due = [question for question in questions if self._due(question, number)]
-            self._ask([self._call(block, question, number) for question in due], sizes, advance)
-        if self.work.with_failures:
-            for _, answered in self.dispatch.give_up():
-                for sample in answered:
-                    self._note(sample)
-        self.dispatch.check()
-        rows: list[dict[str, Any]] = []
-        refused: list[tuple[str, str, str]] = []
-        unreadable: list[tuple[str, ...]] = []
-        tokens = 0
-        for question in questions:
-            given = list(self.answers.pop(question.key, {}).values())
-            numbers = (self.step.read_number(one.text, question) for one in given)
-            verdict = next((number for number in numbers if number is not None), None)
-            if verdict is not None:
-                self.read += 1
-                rows += self._rows(question, verdict, given)
-                continue
-            tokens += sum((one.prompt_tokens or 0) + (one.completion_tokens or 0) for one in given)
-            if question.key in self.failed:
-                refused += [(row["trace_id"], *self.failed[question.key]) for row in question.rows]
-            else:
-                self.unread += 1
-                self.said = self.said or given[0].text
-                unreadable.append(tuple(row["trace_id"] for row in question.rows))
-        if not self.read and self.unread >= MAX_UNREADABLE:
-            raise self._hopeless()
-        return BlockRows(score_rows(rows), unreadable=tuple(unreadable), lost_tokens=tokens, refused=tuple(refused))
+    def _ask(self, block: TraceBlock, questions: Sequence[_Question], advance: Advance) -> None:
+        """Ask until each question is readable or has no further attempt: no more than `MAX_UNREADABLE` before one is.
+        With the first answer to a question its traces are counted, as many as it is about.
+        """
+        by_key = {question.key: question for question in questions}
+        left = iter(questions)
+        for begun, question in enumerate(left, start=1):
+            if question.key in self.answers or question.key in self.failed:
+                advance(len(question.rows))
+            self._go_on(block, question)
+            while not self.read and begun >= MAX_UNREADABLE and self.queue.waiting:
+                self._take(block, by_key, advance)
+        while self.queue.waiting:
+            self._take(block, by_key, advance)
+
+    def _take(self, block: TraceBlock, by_key: Mapping[str, _Question], advance: Advance) -> None:
+        """Record some answers, and ask again what they leave open."""
+        for one, answered in self.queue.completed():
+            for sample in answered:
+                self._note(sample)
+            if answered and one.about in by_key:
+                if one.samples == (0,):
+                    advance(len(by_key[one.about].rows), tokens_of(answered))
+                self._go_on(block, by_key[one.about])
+
+    def _go_on(self, block: TraceBlock, question: _Question) -> None:
+        """Ask a question for the first time, or once more; or count it as read or unreadable. UnreadableError where all
+        are, and they are many.
+        """
+        given = self.answers.get(question.key, {})
+        if question.key in self.failed:
+            return
+        if self._verdict(question, list(given.values())) is not None:
+            self.read += 1
+        elif len(given) < TRIES:
+            self.queue.ask([self._call(block, question, len(given))])
+        else:
+            self.unread += 1
+            self.said = self.said or given[0].text
+            if not self.read and self.unread >= MAX_UNREADABLE:
+                raise self._hopeless()
+
+    def _verdict(self, question: _Question, given: Sequence[Completion]) -> float | None:
+        """The first number that can be read of some answers; None where there is none."""
+        numbers = (self.step.read_number(one.text, question) for one in given)
+        return next((number for number in numbers if number is not None), None)
 
     def _hopeless(self) -> UnreadableError:
         first = f", the first says {self.said[:60]!r}" if self.said else ""
@@ -150,13 +177,6 @@ class _PromptedWorker(Worker):
             self.engine = self.work.open_engine(self.work.additions)
         return self.engine
 
-    def _due(self, question: _Question, number: int) -> bool:
-        """Whether a question is to be asked for the time `number`: not answered yet, and not readable before."""
-        given = self.answers.get(question.key, {})
-        if question.key in self.failed or number in given:
-            return False
-        return all(i in given and self.step.read_number(given[i].text, question) is None for i in range(number))
-
     def _call(self, block: TraceBlock, question: _Question, number: int) -> JournalCall:
         step = self.step
         call = Call(
@@ -168,16 +188,6 @@ class _PromptedWorker(Worker):
             stop=step.stop,
         )
         return JournalCall(call, question.key, "", (number,))
-
-    def _ask(self, calls: Sequence[JournalCall], sizes: Mapping[str, int], advance: Advance) -> None:
-        """Run calls; with the first answer to a question its traces are counted, as many as it is about."""
-        if not calls:
-            return
-        for one, answered in self.dispatch.answers(self._opened(), calls):
-            for sample in answered:
-                self._note(sample)
-            if one.samples == (0,):
-                advance(sizes[one.about])
 
     def _rows(self, question: _Question, number: float, answer: Sequence[Completion]) -> list[dict[str, Any]]:
         """The row of each trace: the costs stand on that of the lowest sample, the others' are 0."""

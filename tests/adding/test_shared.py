@@ -19,6 +19,7 @@ from tests.adding.test_adding import CHANCE, ENGINE, JUDGE, run, scores
 from tests.errors import refuses
 from tests.logs import make_log, make_rows, write_recipe
 from toolkit.log import ADDING, merge_logs
+from toolkit.progress import Advance
 
 
 class Killed(Exception):
@@ -41,10 +42,10 @@ def add_chance(folder: Path, text: str, dies_after: int | None = None, **options
     """Add in small blocks; the process dies after so many of them."""
     recipe = write_recipe(folder, text, "chance.toml")
 
-    def started(_: int) -> Callable[[float], None]:
+    def started(_: int) -> Advance:
         blocks: list[float] = []
 
-        def advance(done: float) -> None:
+        def advance(done: float = 1, tokens: int = 0) -> None:
             if dies_after is not None and len(blocks) == dies_after:
                 raise Killed
             blocks.append(done)
@@ -296,9 +297,9 @@ def test_progress_counts_every_trace_once(tmp_path: Path) -> None:
     plan = make_add_plan(load_additions(run_of_both), tmp_path / "log")
     counted: list[float] = []
 
-    def started(known: int) -> Callable[[float], None]:
+    def started(known: int) -> Advance:
         counted.append(known)
-        return counted.append
+        return lambda done=1, tokens=0: counted.append(done)
 
     rule = Judge(lambda call: '{"best": 2}' if "best:" in call.prompt else in_json(call))
     add(plan, lambda _: rule, started=started)

@@ -37,6 +37,7 @@ from replay.sampling.prefix import STATISTICS
 from toolkit.answers import JUDGES, KINDS, WAYS, normalise
 from toolkit.columns import COLUMNS
 from toolkit.log import SCHEMAS
+from toolkit.log.contract.schema import LARGE_TEXTS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TYPES = {"String": "string", "Boolean": "bool"}
@@ -62,7 +63,7 @@ def first_cells(text: str) -> list[str]:
 
 
 def written_type(name: str, dtype: pl.DataType, nullable: bool, nullable_items: bool) -> str:
-    if name == "text":
+    if name in LARGE_TEXTS:
         kind = "large_string"
     elif isinstance(dtype, pl.List):
         inner = str(dtype.inner)
@@ -233,6 +234,6 @@ def test_every_data_set_recipe_and_engine_setting_is_described() -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_setting_of_an_engine_is_described(engine: str) -> None:
-    pytest.importorskip("httpx")
+    pytest.importorskip("aiohttp")
     names = {field.name for field in fields(settings_of(engine))} - {"model"}
     assert set(first_cells(section("recipes.md", f"`{engine}`"))) == names

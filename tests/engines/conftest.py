@@ -26,7 +26,7 @@ def server() -> Iterator[Server]:
         yield running
 
 
-NEEDED = ("torch", "transformers", "tokenizers", "safetensors", "httpx")
+NEEDED = ("torch", "transformers", "tokenizers", "safetensors", "aiohttp")
 MISSING = [name for name in NEEDED if find_spec(name) is None]
 
 

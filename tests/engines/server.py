@@ -41,6 +41,7 @@ class Server:
         self.sentinel: float | None = None  # what stands for the last log-probability
         self.too_long = "This model's maximum context length is 96 tokens, you sent 120"
         self.reasoning: str | None = None
+        self.parts: list[dict[str, Any]] | None = None  # what stands in place of a chat's text
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.times: list[float] = []
@@ -89,7 +90,8 @@ class Server:
             made["finish_reason"] = "length"
         if not chat:
             return made | ({} if word == "no-text" else {"text": None if word == "hidden" else text})
-        message = {"role": "assistant", "content": None if word in ("no-text", "hidden") else text}
+        content = None if word in ("no-text", "hidden") else self.parts or text
+        message: dict[str, Any] = {"role": "assistant", "content": content}
         return made | {"message": message | ({"reasoning_content": self.reasoning} if self.reasoning else {})}
 
     def _handler(server: Server) -> type[BaseHTTPRequestHandler]:

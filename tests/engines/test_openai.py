@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from generate.engines import Call, CallFailure, Completion, EngineError, Message, open_engine
-from generate.engines.openai import _backoff, _OpenAISettings
-from generate.engines.replies import HalfAnswer, _divide, read_reply, retry_after
+from generate.engines.exchange import backoff
+from generate.engines.openai import _OpenAISettings
+from generate.engines.replies import HalfAnswer, UnknownPart, _divide, read_reply, retry_after
 from tests.engines.server import Server, sample_text
 from tests.errors import refuses, says
 
@@ -124,8 +125,8 @@ def test_backoff_doubles_between_half_and_whole(server: Server) -> None:
     for gap, least in zip(gaps, (0.1, 0.2, 0.4), strict=True):
         assert gap >= least
     settings = _OpenAISettings(base_url="http://127.0.0.1/v1", model="m", backoff_s=0.2, longest_wait_s=1.5)
-    assert [_backoff(settings, attempt, 0.0) for attempt in range(5)] == pytest.approx([0.1, 0.2, 0.4, 0.75, 0.75])
-    most = [_backoff(settings, attempt, 0.999) for attempt in range(5)]
+    assert [backoff(settings, attempt, 0.0) for attempt in range(5)] == pytest.approx([0.1, 0.2, 0.4, 0.75, 0.75])
+    most = [backoff(settings, attempt, 0.999) for attempt in range(5)]
     assert most == pytest.approx([0.2, 0.4, 0.8, 1.5, 1.5], rel=1e-3)
 
 
@@ -284,20 +285,92 @@ def test_a_logprob_that_is_not_told_makes_the_sum_null(server: Server, told: flo
     assert text.token_logprobs is None
 
 
-def test_thoughts_are_kept_under_both_names() -> None:
-    def read(message: dict[str, Any], reason: str = "max_tokens") -> Completion:
-        payload = {"choices": [{"index": 0, "message": message, "finish_reason": reason}]}
-        [made] = read_reply(payload, call(), 1, None, 1.0)
-        return made
+def read(message: dict[str, Any], reason: str | None = "max_tokens", **more: Any) -> Completion:
+    payload = {"choices": [{"index": 0, "message": message, "finish_reason": reason}], **more}
+    [made] = read_reply(payload, call(), 1, None, 1.0)
+    return made
 
-    assert read({"content": "4", "reasoning": "2+2"}).text == "<think>2+2</think>4"
-    assert read({"content": "4", "reasoning_content": "2+2"}).text == "<think>2+2</think>4"
-    assert read({"content": None, "reasoning": "2+"}).text == "<think>2+"
-    assert read({"content": None, "reasoning": "2+"}).finish_reason == "length"
-    assert read({"content": ""}).text == ""
+
+def test_thoughts_are_apart_from_the_text_under_every_name() -> None:
+    for message in ({"content": "4", "reasoning": "2+2"}, {"content": "4", "reasoning_content": "2+2"}):
+        made = read(message)
+        assert (made.text, made.reasoning) == ("4", "2+2")
+    made = read({"content": None, "reasoning": "2+"})
+    assert (made.text, made.reasoning, made.finish_reason) == ("", "2+", "length")
+    assert read({"content": ""}).reasoning is None
     assert read({"content": None}).text == "", "hidden reasoning took all of the limit"
+
+
+def test_parts_of_a_content_are_joined_and_unknown_ones_named() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "2 and 2"}]}
+    parts = [thinking, {"type": "text", "text": "It is "}, {"type": "text", "text": "4."}]
+    made = read({"content": parts}, "stop")
+    assert (made.text, made.reasoning) == ("It is 4.", "2 and 2")
+    made = read({"content": [{"type": "thinking", "thinking": "plain"}, {"type": "text", "text": "4"}]}, "stop")
+    assert (made.text, made.reasoning) == ("4", "plain")
+    with pytest.raises(UnknownPart, match="`image_url`"):
+        read({"content": [{"type": "image_url", "image_url": {"url": "x"}}]}, "stop")
+
+
+def test_an_unknown_part_is_named_and_not_paid_again(server: Server) -> None:
+    server.parts = [{"type": "audio", "audio": "x"}]
+    outcome = only(engine(server), call(prompt=(Message("user", "two plus two"),)))
+    assert isinstance(outcome, CallFailure)
+    assert outcome.retryable
+    assert "`audio`" in outcome.reason
+    assert len(server.requests) == 1
+
+
+def test_a_reason_for_no_text_is_an_answer_and_none_is_half_of_one() -> None:
+    calls = [{"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}]
+    made = read({"content": None, "tool_calls": calls}, "tool_calls")
+    assert (made.text, made.finish_reason, json.loads(made.tool_calls or "")) == ("", "tool_calls", calls)
+    for reason in ("content_filter", "stop", "recitation"):
+        assert (read({"content": None}, reason).text, read({"content": None}, reason).tool_calls) == ("", None)
     with pytest.raises(HalfAnswer):
-        read({"content": None}, "stop")
+        read({"content": None}, None)
+
+
+def test_what_was_billed_cached_and_thought_is_read() -> None:
+    usage = {
+        "prompt_tokens": 30, "completion_tokens": 12, "prompt_tokens_details": {"cached_tokens": 16},
+        "completion_tokens_details": {"reasoning_tokens": 9}, "cost": 0.25,
+    }  # fmt: skip
+    made = read({"content": "4"}, "stop", usage=usage)
+    assert (made.prompt_tokens, made.cached_tokens, made.reasoning_tokens, made.cost) == (30, 16, 9, 0.25)
+    payload = {
+        "choices": [
+            {"index": i, "message": {"content": "4"}, "finish_reason": "stop", "token_ids": ids}
+            for i, ids in enumerate(([1] * 4, [1] * 8))
+        ],
+        "usage": usage,
+    }
+    both = read_reply(payload, call(n=2), 2, None, 1.0)
+    assert [one.completion_tokens for one in both] == [4, 8]
+    assert [one.cost for one in both] == pytest.approx([0.25 / 3, 0.5 / 3]), "shares of what the request was billed"
+    assert [one.reasoning_tokens for one in both] == [None, None], "known for the sum alone"
+    assert [one.cached_tokens for one in both] == [16, 16]
+    assert read({"content": "4"}, "stop", usage={"cost": float("nan")}).cost is None
+
+
+def test_samples_of_one_request_say_so_and_which_seed_was_sent(server: Server) -> None:
+    outcome = only(engine(server, samples_per_request=2), call(n=3))
+    assert [one.request for one in outcome] == ["0", "0", None]
+    assert [one.seeded for one in outcome] == [True, False, True]
+    [text] = only(engine(server, send_seed=False), call())
+    assert (text.seeded, text.request) == (False, None)
+
+
+def test_a_call_that_is_cancelled_has_no_answer_and_frees_its_place(server: Server) -> None:
+    made, calls = engine(server, concurrency=1), [call(str(i), f"q {i}") for i in range(3)]
+    server.delay_s = 0.2
+    for one in calls:
+        made.submit(one)
+    made.cancel(calls[0])
+    made.cancel(calls[1])
+    assert [one.key for one, _ in made.completed()] == ["2"]
+    assert list(made.completed()) == []
+    made.close()
 
 
 def test_sums_are_divided_whole() -> None:

@@ -323,7 +323,7 @@ def test_wrong_settings_are_one_line(settings: dict[str, Any], refusal: tuple[st
 
 
 def test_importing_the_engines_is_light() -> None:
-    heavy = ("torch", "transformers", "httpx")
+    heavy = ("torch", "transformers", "aiohttp")
     code = f"import sys, generate, generate.engines; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

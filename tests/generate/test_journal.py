@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import subprocess
 import sys
+from array import array
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +18,10 @@ from tests.errors import refuses
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = Completion(
-    text="a\0b \u2028 ü\n", token_ids=(7, 0), token_logprobs=(-0.1, -1e-30), sum_logprob=-0.1, prompt_tokens=3,
-    completion_tokens=None, tokens_estimated=True, finish_reason="stop", latency_s=0.1 + 0.2, device_s=None,
-    max_tokens=7,
+    text="a\0b \u2028 ü\n", token_ids=array("i", (7, 0)), token_logprobs=array("d", (-0.1, -1e-30)), sum_logprob=-0.1,
+    prompt_tokens=3, completion_tokens=None, tokens_estimated=True, finish_reason="stop", latency_s=0.1 + 0.2,
+    device_s=None, max_tokens=7, reasoning="so\0", tool_calls="[]", cost=0.25, request="e/votes/0", seeded=False,
+    started_at=1e9,
 )  # fmt: skip
 EVENTS: list[Event] = [
     Answered("e/1", "votes", 2, None, 1 / 3, PLAIN),
@@ -50,6 +54,24 @@ def test_what_is_kept_is_read_back_as_it_was(tmp_path: Path) -> None:
         assert journal.saved("else") == {}
         journal.remove()
     assert not (tmp_path / FOLDER).exists()
+
+
+def test_the_answers_of_some_examples_are_read_alone(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append(EVENTS)
+        assert list(journal.answered(["ü", "x"])) == [EVENTS[2]]
+        assert [(one.about, one.sample, one.completion is None) for one in journal.outcomes()] == [
+            ("e/1", 2, False), ("e/1", 0, False), ("ü", 1, True),
+        ]  # fmt: skip
+
+
+def test_a_journal_of_another_version_is_named(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append(EVENTS)
+    with closing(sqlite3.connect(tmp_path / FOLDER / JOURNAL)) as database:
+        database.execute("ALTER TABLE Answered DROP COLUMN reasoning")
+    with refuses("mismatch", "`out`"):
+        Journal(tmp_path)
 
 
 def test_a_half_written_commit_is_dropped(tmp_path: Path) -> None:

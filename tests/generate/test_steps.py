@@ -187,13 +187,14 @@ def test_an_answer_that_the_limit_cut_off_is_not_read() -> None:
     assert read([("yes", True), ("yes", False)], AnswerSettings()) == [None, "yes"]
 
 
-def test_a_guess_in_thoughts_that_were_cut_off_is_no_answer() -> None:
+def test_a_guess_in_thoughts_is_no_answer_finished_or_not() -> None:
     boxed = AnswerSettings(kind="number", read=("boxed",))
     texts = [
         ("<think>It may be \\boxed{4}, but", True), ("<think>\\boxed{4}?</think>It is \\boxed{5}.", False),
         ("<think>a < b, so \\boxed{4}</think>", True), ("\\boxed{3} <think>or \\boxed{4}", True),
     ]  # fmt: skip
-    assert read(texts, boxed) == [None, "5", "4", "3"]
+    assert read(texts, boxed) == [None, "5", None, "3"]
+    assert read([("so \\boxed{4}</think>It is \\boxed{5}.", False), (None, False)], boxed) == ["5", None]
 
 
 def test_equivalent_answers_take_the_string_of_the_earliest() -> None:

@@ -21,7 +21,7 @@ def fit(recipe: str, on: Path, out: Path, settings: list[str] | None = None, for
     with progress(f"training {read.name}", 1, "rows") as advance:
         # the number of rows is known once they are read, so the bar counts in shares of one
         def started(total: int) -> Advance:
-            return lambda done=1: advance(done / total)
+            return lambda done=1, tokens=0: advance(done / total, tokens)
 
         done = fit_classifier(log, read, out, say=console.say, started=started, force=force)
     best = done.epochs[done.best - 1]

@@ -142,6 +142,9 @@ def _traces() -> Iterator[_ValueRule]:
     more = ~pl.col("tokens_estimated").fill_null(False) & (ids.len().cast(pl.Int64) > pl.col("completion_tokens"))
     yield _ValueRule("completion_ids", "length", more, _more_ids, ("completion_tokens",))
     yield from _token_lists()
+    before = pl.col("arrived_s") < pl.col("started_s")
+    message = "{arrived_s} is before {started_s}, when the call was sent: both count from the example's first call"
+    yield _ValueRule("arrived_s", "falls", before, message, ("started_s",))
     unfit = answer.is_null() | pl.col("correct").is_null() | opaque.fill_null(False)
     message = "the trace is contested, which takes a readable answer and a verdict: write false or null"
     yield _ValueRule("contested", "contested-without-verdict", pl.col("contested") & unfit, message)

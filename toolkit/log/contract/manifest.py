@@ -23,7 +23,9 @@ EXPLORING = (
 BY_RELEVANCE = "relevance"
 SEES = ("claims", "verdicts")
 """What extractor and revisor of a pool of checks were shown."""
-_KNOWN = {"format", "version", "name", "created", "license", "simulated", "source", "pools", "tables"}
+PROMPT_BILLED, PER_REQUEST = "prompt_billed", "request"
+"""The setting of a pool whose samples of one request were billed one prompt, and its value."""
+_KNOWN = {"format", "version", "name", "created", "license", "simulated", "source", "pools", "currency", "tables"}
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Manifest:
     simulated: bool = False
     source: Any = None
     pools: Mapping[str, Any] = field(default_factory=dict)
+    currency: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def pools_without_prefix(self) -> frozenset[str]:
@@ -63,6 +66,7 @@ class Manifest:
         content: dict[str, Any] = {"format": FORMAT, "version": VERSION, "name": self.name}
         content["created"] = self.created
         optional = {"license": self.license, "simulated": self.simulated or None, "source": self.source}
+        optional |= {"currency": self.currency}
         content |= {key: value for key, value in optional.items() if value is not None}
         if self.pools:
             content["pools"] = dict(self.pools)
@@ -121,6 +125,7 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
         simulated=_value(content, "simulated", bool, "true or false", where) or False,
         source=content.get("source"),
         pools=_pools(content, where),
+        currency=_value(content, "currency", str, "text", where),
         extra={key: value for key, value in content.items() if key not in _KNOWN},
     )
 
@@ -129,13 +134,14 @@ def join_manifests(manifests: Sequence[Manifest], name: str) -> Manifest:
     """One manifest for several logs: licence and pool entries on which all agree, and `prefix: false` where any log has
     it.
 
-    LogError where they differ in how a pool explored or in what its extractor saw: its rows are then of two pools.
+    LogError where they differ in how a pool explored, in what its extractor saw or in how it was billed, for its rows
+    are then of two pools; and where they have two currencies.
     """
     pools: dict[str, dict[str, object]] = {}
     for manifest in manifests:
         for pool, settings in manifest.pools.items():
             before = pools.setdefault(pool, {})
-            for key in ("explore", "sees"):
+            for key in ("explore", "sees", PROMPT_BILLED):
                 if None not in (values := [one.get(key) for one in (before, settings)]) and values[0] != values[1]:
                     raise LogError(
                         f"`pools.{pool}.{key}` is {quote(values[0])} in one log and {quote(values[1])} in another: give"
@@ -144,6 +150,13 @@ def join_manifests(manifests: Sequence[Manifest], name: str) -> Manifest:
                     )
             whole = {"prefix": False} if False in (before.get("prefix"), settings.get("prefix")) else {}
             pools[pool] = {**settings, **before, **whole}
+    currencies = sorted({manifest.currency for manifest in manifests if manifest.currency})
+    if len(currencies) > 1:
+        raise LogError(
+            f"`currency` is {quote(currencies[0])} in one log and {quote(currencies[1])} in another: convert the"
+            " column `cost` of one of them",
+            code="mismatch",
+        )
     licences = sorted({manifest.license for manifest in manifests if manifest.license})
     return Manifest(
         name=name,
@@ -153,6 +166,7 @@ def join_manifests(manifests: Sequence[Manifest], name: str) -> Manifest:
         simulated=any(manifest.simulated for manifest in manifests),
         source={"joined": [{"name": m.name, "created": m.created, "source": m.source} for m in manifests]},
         pools=pools,
+        currency=next(iter(currencies), None),
     )
 
 
@@ -186,7 +200,8 @@ def _pools(content: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _check_pool(settings: Mapping[str, Any], place: str) -> None:
-    """What a manifest says of how a pool of rounds explored, and of what a pool of checks was shown."""
+    """What a manifest says of how a pool of rounds explored, what a pool of checks was shown, and how prompts were
+    billed."""
     explore, sees = settings.get("explore"), settings.get("sees")
     if isinstance(explore, dict):
         for key in explore:
@@ -197,6 +212,9 @@ def _check_pool(settings: Mapping[str, Any], place: str) -> None:
         raise LogError(f"{place}explore` is {quote(explore)}: write `{BY_RELEVANCE}`, or {keys}", code="format")
     if sees not in (None, *SEES):
         raise LogError(f"{place}sees` is {quote(sees)}: write one of {listed(SEES)}", code="format")
+    billed = settings.get(PROMPT_BILLED)
+    if billed not in (None, PER_REQUEST):
+        raise LogError(f"{place}{PROMPT_BILLED}` is {quote(billed)}: write `{PER_REQUEST}`", code="format")
 
 
 def _entries(table: str, listed: Any, where: str) -> tuple[ShardEntry, ...]:

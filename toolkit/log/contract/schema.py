@@ -72,7 +72,9 @@ SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
         "example_id:str pool:str action:str sample_index:i32 model:str",
         "parent_id:str reads:i32 position:i32 documents:[str] temperature:f32 max_tokens:i32 text:str answer:str "
         f"answer_cluster:str correct:bool credit:f32 opaque:bool contested:bool {_TOKENS} tokens_estimated:bool "
-        f"finish_reason:str finalizer_used:bool {_SECONDS} sum_logprob:f32 {_TOKEN_LISTS} completion_ids:[i32]",
+        f"finish_reason:str finalizer_used:bool {_SECONDS} sum_logprob:f32 {_TOKEN_LISTS} completion_ids:[i32] "
+        "reasoning:str reasoning_tokens:i32 cached_tokens:i32 tool_calls:str cost:f64 request:str started_s:f64 "
+        "arrived_s:f64",
     ),
     "verifications": (
         *_columns({"trace_id": STR, "verifier": STR}, "example_id:str", ""),
@@ -97,6 +99,9 @@ SCHEMAS: dict[str, tuple[LogColumn, ...]] = {
     ),
 }
 
+LARGE_TEXTS = ("text", "reasoning")
+"""Columns that are written as Arrow's `large_string`."""
+
 CALL_COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
 """What a call costs. At least one of these is logged of a verification that failed, which has no score."""
 
@@ -110,7 +115,8 @@ HIDDEN = "hidden_states"
 COUNTS = frozenset({
     "length", "gold_position", "human_position", "reads", "sample_index", "position", "max_tokens", "prompt_tokens",
     "completion_tokens", "candidates", "fold", "hop", "round", "contradictions", "calls", "claim",
-    "unit", "unit_words", "unit_entities", "queries", "latency_s", "device_s",
+    "unit", "unit_words", "unit_entities", "queries", "latency_s", "device_s", "reasoning_tokens", "cached_tokens",
+    "cost", "started_s", "arrived_s",
 })  # fmt: skip
 
 

@@ -332,7 +332,7 @@ def _details(logs: list[Log], name: str) -> dict[str, object]:
         for log, m in zip(logs, manifests, strict=True)
     ]
     extra = {key: value for m in reversed(manifests) for key, value in m.extra.items()}
-    shared = {"license": joined.license, "simulated": joined.simulated, "pools": joined.pools}
+    shared = {name: getattr(joined, name) for name in ("license", "simulated", "pools", "currency")}
     return {**extra, **shared, "name": name, "source": {"merged": merged}}
 
 

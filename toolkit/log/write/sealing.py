@@ -21,14 +21,14 @@ from toolkit.log.write.locking import locked
 from toolkit.log.write.shard_files import ROW_GROUP_BYTES, beside, remove_parts, replace_shard
 from toolkit.log.write.typed_rows import sort_rows
 
-_DETAILS = {"license", "simulated", "source", "pools", "created"}
+_DETAILS = {"license", "simulated", "source", "pools", "currency", "created"}
 
 
 def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: Any) -> Log:
     """Seal a local log that has no manifest: list its shards with rows and hashes.
 
-    `details` are the manifest's further keys: `license`, `simulated`, `source`, `pools` or any other. A shard
-    that another tool wrote with other types, or not sorted by example_id, is rewritten under its name.
+    `details` are the manifest's further keys: `license`, `simulated`, `source`, `pools`, `currency` or any other. A
+    shard that another tool wrote with other types, or not sorted by example_id, is rewritten under its name.
     Another process that seals or adds to it is waited for. LogError, and no manifest, when the rows break the contract.
     """
     folder = local_path(path)

@@ -13,7 +13,7 @@ import polars as pl
 
 from toolkit.files import sync, umask
 from toolkit.log.contract.problems import LogError
-from toolkit.log.contract.schema import schema_of
+from toolkit.log.contract.schema import LARGE_TEXTS, schema_of
 from toolkit.log.read.locating import is_shard
 
 LEVELS = range(1, 23)
@@ -165,11 +165,11 @@ def _row_groups(arrow: Any) -> Iterator[Any]:
 def _arrow_type(dtype: Any, name: str = "") -> Any | None:
     """The Arrow type that we write for a polars type; None where the type's own Arrow form will do.
 
-    Strings are Arrow's `string` and lists its `list`, but `text` is a `large_string`, as the contract says.
+    Strings are Arrow's `string` and lists its `list`, but texts of a model are a `large_string`, as the contract says.
     """
     import pyarrow as pa
 
-    if name == "text":
+    if name in LARGE_TEXTS:
         return pa.large_string()
     if isinstance(dtype, pl.List):
         inner = _arrow_type(dtype.inner)

@@ -1,0 +1,227 @@
+"""The queue of a run: calls go to the engine as they are asked, and come back in any order, each in the journal before
+it is handed on. What another run may cure is counted.
+
+A failure is final, and recorded, where an engine knows that its call can't be answered, and where a server refuses the
+request after it has answered another one of the pool. Refusals that come before wait for that: they may be the recipe's
+fault. Everything else is asked again by the next run, unless it is given up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from generate.engines.base import (
+    Call,
+    CallFailure,
+    CallQueue,
+    Completion,
+    Engine,
+    EngineError,
+    Outcome,
+    queued,
+    writable,
+)
+from generate.engines.thoughts import split_thoughts, within_thoughts
+from generate.journal.database import Journal
+from generate.journal.events import Answered
+from toolkit.errors import IncompleteError, ThinkbackError, argument
+
+PATIENCE = 20
+"""Calls in a row that may fail before a run ends: the server is down, or the limit of an account is reached. As many
+equal refusals end it where none of the pool was answered: the recipe is at fault, or the server's settings."""
+AGAIN = "the same command continues"
+
+
+@dataclass(frozen=True)
+class JournalCall:
+    """A call with its purpose: samples of an example in a pool, or an attempt at a verifier's question."""
+
+    call: Call
+    about: str
+    pool: str
+    samples: tuple[int, ...]
+
+
+Settled = tuple[JournalCall, list[Answered]]
+"""A call with its samples, once they are in the journal; with none where it failed and another run may cure it."""
+
+
+class Queue:
+    """The calls of a run. `what` is how errors name what is incomplete without them; `opened` gives the engine when the
+    first call is asked.
+    """
+
+    def __init__(self, journal: Journal, what: str, opened: Callable[[], Engine]):
+        self.journal, self.what, self._opened = journal, what, opened
+        self.waiting: dict[str, JournalCall] = {}
+        """The calls on their way, by key."""
+        self.proven: set[str] = set()
+        """The pools with an answered call."""
+        self.failed: list[tuple[JournalCall, CallFailure]] = []
+        """The failed calls that another run may repeat, with refusals that wait for an answer of their pool."""
+        self.recorded = 0
+        """Samples in the journal."""
+        self.in_a_row = 0
+        self._engine: CallQueue | None = None
+        self._last = 0.0  # when the answer before came, on the monotonic clock
+
+    def note(self, event: Answered) -> None:
+        """Take note of an earlier answer."""
+        self.recorded += 1
+        if event.completion is not None:
+            self.proven.add(event.pool)
+
+    def ask(self, calls: Iterable[JournalCall]) -> None:
+        """Give calls to the engine."""
+        for one in calls:
+            if self._engine is None:
+                self._engine = queued(self._opened())
+            if not self.waiting:
+                self._last = time.monotonic()
+            self.waiting[one.call.key] = one
+            self._engine.submit(replace(one.call, proven=True) if one.pool in self.proven else one.call)
+
+    def completed(self) -> list[Settled]:
+        """Wait for answers, and record them; none where no call is on its way.
+
+        ThinkbackError at `PATIENCE` failures in a row that another run may cure, at as many equal refusals, and where
+        the engine stops, gives no answer, or one to what it was not asked.
+        """
+        if self._engine is None or not self.waiting:
+            return []
+        settled: list[Settled] = []
+        try:
+            for call, outcome in self._answers(self._engine):
+                settled += self._settle(call, outcome)
+        finally:
+            self.journal.sync()
+        if not settled:
+            raise EngineError(f"the engine gave no answer to `{self._first()}`; {AGAIN}", code="server")
+        return settled
+
+    def cancel(self) -> None:
+        """Let the engine forget what is on its way."""
+        for one in self.waiting.values():
+            if self._engine is not None:
+                self._engine.cancel(one.call)
+        self.waiting.clear()
+
+    def give_up(self) -> list[Settled]:
+        """Let all failures be final."""
+        settled = list(self._finalise([True] * len(self.failed)))
+        self.journal.sync()
+        return settled
+
+    def check(self) -> None:
+        """ThinkbackError where calls failed that another run may cure."""
+        if self.failed:
+            raise self._incomplete(f"{len(self.failed):,} calls failed")
+
+    def _answers(self, engine: CallQueue) -> Iterator[tuple[Call, Outcome]]:
+        """What the engine has done. EngineError where it stops, whatever it raises."""
+        answers = engine.completed()
+        while True:
+            try:
+                pair = next(answers, None)
+            except ThinkbackError:
+                raise
+            except Exception as error:  # an engine of a user's raises whatever it likes
+                what = " ".join(f"{type(error).__name__}: {error}".split())
+                raise EngineError(f"the engine stopped at `{self._first()}`: {what}; {AGAIN}", code="server") from error
+            if pair is None:
+                return
+            yield pair
+
+    def _first(self) -> str:
+        return next(iter(self.waiting))
+
+    def _settle(self, call: Call, outcome: Outcome) -> Iterator[Settled]:
+        """Record the answer of a call, and what it lets be final."""
+        one = self.waiting.pop(call.key, None)
+        if one is None:
+            raise EngineError(
+                f"the engine answered `{call.key}`, which is not asked, or no longer; {AGAIN}", code="mismatch"
+            )
+        if isinstance(outcome, CallFailure):
+            if not self._final(one, outcome):
+                yield one, []
+                return
+        elif len(outcome) != len(one.samples):
+            raise EngineError(
+                f"the engine gave {len(outcome)} of {len(one.samples)} samples for `{call.key}`; {AGAIN}",
+                code="mismatch",
+            )
+        self.in_a_row, now = 0, time.monotonic()
+        elapsed, self._last = now - self._last, now
+        yield one, self._record(one, outcome, elapsed)
+        if not isinstance(outcome, CallFailure) and one.pool not in self.proven:
+            self.proven.add(one.pool)
+            yield from self._finalise([f.refused and held.pool == one.pool for held, f in self.failed])
+
+    def _final(self, call: JournalCall, failure: CallFailure) -> bool:
+        """Whether a failure is final; else it is counted."""
+        if call.pool in self.proven if failure.refused else not failure.retryable:
+            return True
+        self.failed.append((call, failure))
+        if not failure.refused:
+            self.in_a_row += 1
+            if self.in_a_row >= PATIENCE:
+                raise self._incomplete(f"{PATIENCE} calls in a row failed")
+            return False
+        alike = sum(held.pool == call.pool and other.cause == failure.cause for held, other in self.failed)
+        if alike >= PATIENCE:
+            raise self._incomplete(f"{PATIENCE} calls were refused alike before one was answered")
+        return False
+
+    def _finalise(self, final: Sequence[bool]) -> Iterator[Settled]:
+        """Record the failures that are marked as final."""
+        marked = list(zip(self.failed, final, strict=True))
+        self.failed = [one for one, settled in marked if not settled]
+        for (one, failure), settled in marked:
+            if settled:
+                yield one, self._record(one, failure, 0.0)
+
+    def _record(self, call: JournalCall, outcome: Outcome, elapsed_s: float) -> list[Answered]:
+        """The samples of a call, once they are in the journal."""
+        seconds = [elapsed_s] + [0.0] * (len(call.samples) - 1)
+        if isinstance(outcome, CallFailure):
+            completions: list[Completion | None] = [None] * len(call.samples)
+            reason, cause = outcome.reason, outcome.cause
+        else:
+            completions, reason, cause = [*_completions(call, outcome)], None, None
+        answered = [
+            Answered(call.about, call.pool, sample, reason, spent, completion, cause)
+            for sample, spent, completion in zip(call.samples, seconds, completions, strict=True)
+        ]
+        self.journal.append(answered)
+        self.recorded += len(answered)
+        return answered
+
+    def _incomplete(self, how: str) -> ThinkbackError:
+        one, failure = self.failed[-1]
+        return IncompleteError(
+            f"{self.what} is not complete: {how}, the last is `{one.call.key}`: {failure.reason}; progress is saved:"
+            f" run the same command again, or seal without what fails: {argument('with_failures')}"
+        )
+
+
+def _completions(call: JournalCall, outcome: Sequence[Completion]) -> Iterator[Completion]:
+    """Completions as a log has them: thoughts apart from the text, with the moment when they were sent, and the reply
+    that several came in under the name of its first sample.
+    """
+    inside, now, replies = within_thoughts(call.call.prompt), time.time(), dict[str, int]()
+    for sample, one in zip(call.samples, outcome, strict=True):
+        thoughts, text = (one.reasoning, one.text) if one.reasoning is not None else split_thoughts(one.text, inside)
+        first = None if one.request is None else replies.setdefault(one.request, sample)
+        yield replace(
+            writable(replace(one, reasoning=thoughts, text=text)),
+            request=None if first is None else f"{call.about}/{call.pool}/{first}",
+            started_at=now - one.latency_s if one.started_at is None else one.started_at,
+        )
+
+
+def tokens_of(answered: Sequence[Answered]) -> int:
+    """The tokens that were written for some samples, as far as they are known."""
+    return sum(one.completion.completion_tokens or 0 for one in answered if one.completion is not None)
