@@ -138,6 +138,10 @@ def replay(
     _import(sources, out, force, write, "examples", "traces")
 
 
+FURTHER = ("rounds", "checks")
+"""Tables of which a line is said only where there are rows."""
+
+
 def _import(
     inputs: Sequence[str], out: Path, force: bool, write: Callable[[Path], ImportReport | RecoveryReport], *written: str
 ) -> None:
@@ -152,5 +156,6 @@ def _import(
         hoist(folder / "log")
     for note in report.lines():
         console.say(note)
-    rows = (counted(getattr(report, name), name.removesuffix("s")) for name in written)
-    console.say(f"wrote {out}: {', '.join(rows)}")
+    rows = {name: getattr(report, name) for name in written}
+    rows |= {name: count for name in FURTHER if (count := getattr(report, name, 0))}
+    console.say(f"wrote {out}: {', '.join(counted(count, name.removesuffix('s')) for name, count in rows.items())}")

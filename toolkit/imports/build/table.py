@@ -13,11 +13,18 @@ import polars as pl
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, InvalidError, RequiredError, UnsuitableError, counted
 from toolkit.files import check_replaceable, replacing
-from toolkit.imports.build.examples import ImportedExamples, make_examples
+from toolkit.imports.build.examples import make_examples
 from toolkit.imports.build.judgements import judge_traces, marks_of_mapping, only_verdicts, with_answers
 from toolkit.imports.build.parts import PreparedSources, SourceParts, source_parts
 from toolkit.imports.build.readings import Readings, check_readings
-from toolkit.imports.build.traces import behind_gaps, feature_rows, index_traces, trace_columns, verifier_rows
+from toolkit.imports.build.traces import (
+    behind_gaps,
+    feature_rows,
+    further_rows,
+    index_traces,
+    trace_columns,
+    verifier_rows,
+)
 from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, read_mapping
 from toolkit.imports.map.opening import counted_from_zero, is_constant
@@ -85,6 +92,8 @@ class ImportReport:
     traces: int
     verifications: int
     features: int
+    rounds: int
+    checks: int
     null_answers: int  # traces without an answer
     opaque_answers: int  # traces with a verdict in place of an answer
     judgements_changed: int  # traces whose verdict is not the source's any more
@@ -99,6 +108,7 @@ class ImportReport:
     def _repr_html_(self) -> str:
         rows = [counted(self.examples, "example"), counted(self.traces, "trace")]
         rows.append(counted(self.verifications, "verification"))
+        rows += [counted(count, name) for name, count in (("round", self.rounds), ("check", self.checks)) if count]
         return bullets(f"{self.name}: {', '.join(rows)}", self.lines())
 
     def lines(self) -> tuple[str, ...]:
@@ -140,7 +150,7 @@ def import_table(
                 shards |= {f"{table}/{path.name}": (number, block) for block, path in enumerate(written)}
         if source.several is not None:
             counts["ids_split"] = source.several.len()  # each once, in however many parts its questions are
-        if not counts["traces"]:
+        if not any(counts[name] for name in ("traces", *plan.rows)):
             raise EmptyError(f"mapping `{plan.file}`: no row of the source becomes a trace; check `where`")
         files = [{"file": file, "sha256": digest} for file, digest in source.files]
         address = {"from": plan.source} if plan.source else {}
@@ -158,11 +168,14 @@ def import_table(
 
 @dataclass(frozen=True)
 class _Part:
-    """The result for one part of the source: tables of the log, traces with their source rows, and counts."""
+    """The result for a part of the rows: tables of the log, traces with their source rows, the source row of each row
+    of further tables, and counts.
+    """
 
     rows: SourceRows
     tables: dict[str, pl.DataFrame]
     traces: pl.DataFrame
+    places: Mapping[str, pl.Series]
     counts: Mapping[str, int]
 
 
@@ -170,15 +183,21 @@ def _part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) 
     """Builds the tables of the log from part `number` of the source, which has all rows of its examples."""
     rows = source.part(number)
     examples = make_examples(rows, plan, source.several)
-    places = pl.int_range(rows.frame.height, eager=True)
-    marked = replace(rows, frame=rows.frame.with_columns(places.alias(ROW), examples.ids.alias(EXAMPLE)))
-    solved = index_traces(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
-    judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
-    tables = _tables(rows, plan, examples, judged.frame, source.count == 1)
-    counts = {**examples.counts, **solved.counts, **judged.counts, "behind_gaps": behind_gaps(judged.frame)}
+    numbers = pl.int_range(rows.frame.height, eager=True)
+    marked = replace(rows, frame=rows.frame.with_columns(numbers.alias(ROW), examples.ids.alias(EXAMPLE)))
+    further = {name: further_rows(marked, name, tables) for name, tables in plan.rows.items()}
+    places = {name: frame["row"] for name, frame in further.items()}
+    tables = {"examples": examples.table, **{name: frame.drop("row") for name, frame in further.items()}}
+    counts, traces = dict(examples.counts), pl.DataFrame()
+    if plan.traces:
+        solved = index_traces(marked, plan, [trace_columns(marked, plan, group) for group in range(len(plan.traces))])
+        judged = judge_traces(marked, plan, with_answers(solved.frame, plan), examples.table, rejudge)
+        traces = judged.frame
+        tables |= _tables(rows, plan, traces, source.count == 1)
+        counts |= {**solved.counts, **judged.counts, "behind_gaps": behind_gaps(traces)}
+        counts["veiled"] = counts["opaque_answers"] - counts["undecided"]
     counts |= {name: table.height for name, table in tables.items()}
-    counts["veiled"] = counts["opaque_answers"] - counts["undecided"]
-    return _Part(marked, {name: table for name, table in tables.items() if table.height}, judged.frame, counts)
+    return _Part(marked, {name: table for name, table in tables.items() if table.height}, traces, places, counts)
 
 
 def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
@@ -198,7 +217,7 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
         )
     if not {"gold", "golds"} & set(plan.examples.columns):
         raise RequiredError(f"mapping `{plan.file}`: rejudging needs `examples.gold`")
-    if all(only_verdicts(table, plan) for table in plan.traces):
+    if plan.traces and all(only_verdicts(table, plan) for table in plan.traces):
         raise UnsuitableError(
             f"mapping `{plan.file}`: the source has verdicts and no answers, so nothing can be rejudged"
         )
@@ -213,22 +232,25 @@ def _place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callabl
     table, source_part = fault.file.partition("/")[0], part(number)
     blocks = sorted_blocks(source_part.tables[table].with_row_index("__made"), table, ROWS_PER_SHARD)
     rows = next(rows for place, rows in enumerate(blocks) if place == block)
-    faulty = source_part.tables[table][int(rows["__made"][fault.row])]
+    at = int(rows["__made"][fault.row])
     key = "example_id" if table == "examples" else "trace_id"
-    row = source_part.traces.filter(pl.col(key) == faulty[key][0])["row"].min()
+    if table in source_part.places:
+        row = source_part.places[table][at]
+    elif source_part.traces.width:
+        row = source_part.traces.filter(pl.col(key) == source_part.tables[table][at, key])["row"].min()
+    else:
+        row = source_part.rows.frame.filter(pl.col(EXAMPLE) == source_part.tables[table][at, key])[ROW].min()
     place = source_part.rows.place(int(row)) if isinstance(row, int) else "in the source"
     return f"`{table}.{fault.column}` {place}: {fault.message}"
 
 
-def _tables(
-    rows: SourceRows, plan: ImportMapping, examples: ImportedExamples, frame: pl.DataFrame, alone: bool
-) -> dict[str, pl.DataFrame]:
-    """The log's tables from mapped rows, without verifications or features if those have no rows. `alone`: the source
-    has no other parts.
+def _tables(rows: SourceRows, plan: ImportMapping, frame: pl.DataFrame, alone: bool) -> dict[str, pl.DataFrame]:
+    """The log's traces, and what hangs on them: verifications or features without rows are left out. `alone`: no other
+    rows come.
     """
     working = [name for name in WORKING if name in frame.columns]
     contract = schema_of("traces")
-    tables = {"examples": examples.table, "traces": frame.drop(working).rename(lambda name: name.removeprefix(EXTRA))}
+    tables = {"traces": frame.drop(working).rename(lambda name: name.removeprefix(EXTRA))}
     drop = [
         name for name in tables["traces"].columns
         if name in contract and contract[name].nullable and tables["traces"][name].null_count() == frame.height

@@ -6,7 +6,7 @@ mapping's `[traces]` tables); further columns have EXTRA before their names unti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -14,7 +14,7 @@ import polars as pl
 
 from toolkit.errors import counted
 from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows, verdicts
-from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, TraceTable, Values
+from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, RowTable, TraceTable, Values
 from toolkit.imports.map.opening import by_row_order
 from toolkit.log.contract.schema import CALL_COSTS
 
@@ -267,3 +267,17 @@ def feature_rows(rows: SourceRows, table: TraceTable, traces: pl.DataFrame) -> p
         key = f"features.{name}"
         series.append(rows.finite(key, rows.typed(key, value, pl.Float64())).alias(name))
     return pl.DataFrame(series).filter(~pl.all_horizontal(pl.col(list(table.features)).is_null()))
+
+
+def further_rows(rows: SourceRows, table: str, maps: Sequence[RowTable]) -> pl.DataFrame:
+    """The rows of a further table of the log (`rounds`, `checks`), with `row`, the source row of each."""
+    parts = []
+    for one in maps:
+        some = rows.where(f"{table}.where", one.where)
+        series = [some.frame[ROW].alias("row"), some.frame[EXAMPLE].alias("example_id")]
+        series += [some.column(table, name, value) for name, value in one.columns.items()]
+        for name, value in one.extra.items():
+            key = f"{table}.extra.{name}"
+            series.append(some.finite(key, some.compute(key, value)).alias(name))
+        parts.append(pl.DataFrame(series))
+    return pl.concat(parts, how="diagonal_relaxed")

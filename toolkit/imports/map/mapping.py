@@ -8,7 +8,7 @@ file's name), `source_path` (below the folder that all files share) and `source_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ from toolkit.imports.files import file_names
 from toolkit.imports.files.paths import is_path
 from toolkit.imports.rows.json_files import WHOLE
 from toolkit.log import schema_of
+from toolkit.log.contract.manifest import SEES
+from toolkit.log.contract.schema import SCHEMAS
 from toolkit.settings import check, from_table, setting
 
 MAPS = Path(__file__).parents[1] / "maps"
@@ -54,7 +56,7 @@ def _values(table: Any, place: str, known: Iterable[str] = (), needed: Iterable[
         raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")
     for key in table if known else ():
         if key not in known:
-            further = f" (further columns go under `[{place}.extra]`)" if place in ("examples", "traces") else ""
+            further = f" (further columns go under `[{place}.extra]`)" if place in SCHEMAS else ""
             raise UnknownError(f"unknown key `{key}` in `[{place}]`; {suggest(key, known)}{further}")
     for key in needed:
         if key not in table:
@@ -85,10 +87,16 @@ class _ExampleTable:
 
 
 @dataclass(frozen=True)
-class TraceTable(_ExampleTable):
-    """One `[traces]` table of a mapping: which rows it takes, its columns, parents, verifiers and features."""
+class RowTable(_ExampleTable):
+    """One `[rounds]` or `[checks]` table: which rows, and which columns."""
 
     where: Value | None
+
+
+@dataclass(frozen=True)
+class TraceTable(RowTable):
+    """One `[traces]` table: which rows, which columns, their parent, verifiers and features."""
+
     parent: Values
     verifiers: tuple[Values, ...]
     features: Values
@@ -109,15 +117,31 @@ def _examples(table: Any, place: str) -> _ExampleTable:
 
 
 def _traces(tables: Any, place: str) -> tuple[TraceTable, ...]:
-    if not tables:
-        raise RequiredError("`[traces]` is missing: map the columns of traces in it")
     return tuple(_trace_table(table, place) for table in (tables if isinstance(tables, list) else [tables]))
+
+
+def _rows(tables: Any, place: str) -> tuple[RowTable, ...]:
+    """The tables of `rounds` or `checks`, whichever `place` is."""
+    return tuple(_row_table(table, place) for table in (tables if isinstance(tables, list) else [tables]))
+
+
+def _row_table(given: Any, place: str) -> RowTable:
+    schema = {name: column for name, column in schema_of(place).items() if name != "example_id"}
+    needed = [name for name, column in schema.items() if not column.nullable]
+    columns = _columns(_without(given, ("where",)), place, (*schema, "where", "extra"), needed)
+    return RowTable(**columns, where=_value(given["where"], f"{place}.where") if "where" in given else None)
+
+
+def _without(given: Any, keys: Collection[str]) -> Any:
+    """A table without some keys; what is no table as it is."""
+    return {key: value for key, value in given.items() if key not in keys} if isinstance(given, dict) else given
 
 
 def _trace_table(given: Any, place: str) -> TraceTable:
     subtables = ("where", "parent", "verifiers", "features")
-    table = {key: value for key, value in given.items() if key not in subtables} if isinstance(given, dict) else given
-    columns = _columns(table, place, (*_TRACES, "extra", *subtables), ("pool", "sample_index", "model"))
+    columns = _columns(
+        _without(given, subtables), place, (*_TRACES, "extra", *subtables), ("pool", "sample_index", "model")
+    )
     if "parent" in given and "parent_id" in given:
         raise ConflictError("`traces.parent` and `traces.parent_id` say the same: keep one")
     if "parent_id" in given and "trace_id" not in given:
@@ -239,6 +263,8 @@ def _records(value: Any, place: str) -> str:
 @dataclass(frozen=True)
 class _PoolSettings:
     prefix: bool = setting(True)
+    explore: str | Mapping[str, Any] | None = setting(None, read=lambda given, place: given)
+    sees: str | None = setting(None, choices=SEES)
 
 
 def _pools(value: Any, place: str) -> Mapping[str, Any]:
@@ -264,13 +290,20 @@ class ImportMapping:
     finish_reasons: Mapping[str, str] = setting({})
     pools: Mapping[str, Any] = setting({}, read=_pools)
     examples: _ExampleTable = setting(read=_examples)
-    traces: tuple[TraceTable, ...] = setting(read=_traces)
+    traces: tuple[TraceTable, ...] = setting((), read=_traces)
+    rounds: tuple[RowTable, ...] = setting((), read=_rows)
+    checks: tuple[RowTable, ...] = setting((), read=_rows)
     answers: AnswerRules = setting(AnswerRules(), read=lambda given, place: from_table(AnswerRules, given, place))
     verifiers: tuple[Values, ...] = setting((), read=_verifiers)
     features: Values = setting({}, read=_features)
     format: Mapping[str, Any] = setting({})
     """Which files a known tool writes that it is for; see `toolkit.imports.formats`."""
     file: str = setting("", key=False)
+
+    @property
+    def rows(self) -> Mapping[str, tuple[RowTable, ...]]:
+        """The tables of further rows than traces, by their name in the log."""
+        return {name: tables for name in ("rounds", "checks") if (tables := getattr(self, name))}
 
 
 def overrule(top: dict[str, Any], given: str) -> None:
@@ -314,7 +347,9 @@ def read_mapping(mapping: str | Path, settings: Sequence[str] = ()) -> ImportMap
     for one in settings:
         overrule(given, one)
     with errors_begin(f"{named}: "):
-        keys = from_table(ImportMapping, {"name": path.stem, "examples": {}, "traces": [], **given})
+        keys = from_table(ImportMapping, {"name": path.stem, "examples": {}, **given})
+        if not keys.traces and not keys.rows:
+            raise RequiredError("`[traces]` is missing: map the columns of traces in it (or `[rounds]`, `[checks]`)")
     traces = [
         replace(table, verifiers=(*keys.verifiers, *table.verifiers), features={**keys.features, **table.features})
         for table in keys.traces

@@ -147,10 +147,14 @@ def every_value(plan: ImportMapping) -> Iterator[Value]:
 
 
 def text_columns(plan: ImportMapping) -> frozenset[str]:
-    """The source columns that become text columns of the log. Numbers in them keep their spelling."""
-    maps = [plan.examples.columns, *(table.columns for table in plan.traces), *(table.parent for table in plan.traces)]
-    contract = {**schema_of("verifications"), **schema_of("traces"), **schema_of("examples")}
-    values = [value for table in maps for name, value in table.items() if holds(contract[name].dtype, pl.String)]
+    """The source's columns that become text columns of the log: their numbers keep their spelling."""
+    maps = [("examples", plan.examples.columns), *(("traces", table.columns) for table in plan.traces)]
+    maps += [("traces", table.parent) for table in plan.traces]
+    maps += [(name, table.columns) for name, tables in plan.rows.items() for table in tables]
+    contract = {table: schema_of(table) for table in ("examples", "traces", *plan.rows)}
+    values = [
+        value for of, table in maps for name, value in table.items() if holds(contract[of][name].dtype, pl.String)
+    ]
     values += [verifier["verifier"] for table in plan.traces for verifier in table.verifiers]
     names = roots(values)
     return frozenset(names) | {name.removesuffix("_right") for name in names}
@@ -163,10 +167,13 @@ def needed_columns(plan: ImportMapping, columns: Collection[str]) -> list[str]:
 
 
 def _of_rows(plan: ImportMapping) -> Iterator[Value]:
-    for table in (plan.examples, *plan.traces):
+    rows = [table for tables in plan.rows.values() for table in tables]
+    for table in (plan.examples, *plan.traces, *rows):
         yield from (*table.columns.values(), *table.extra.values())
+    for selected in (*plan.traces, *rows):
+        yield selected.where or ""
     for traces in plan.traces:
-        yield from (traces.where or "", *traces.parent.values(), *traces.features.values())
+        yield from (*traces.parent.values(), *traces.features.values())
         yield from (value for verifier in traces.verifiers for value in verifier.values())
 
 
