@@ -26,12 +26,13 @@ class OutcomeColumn:
 
     How they are read:
     `share`: means lie in 0 to 1. `rate`: of examples with 0 and 1 only; few of either get a score interval.
-    `quality`: policies can be ranked by it, most first unless it is a `cost`. `cost`: less is better, and reductions
-    are reported; one null takes a policy's mean away, which would be over other examples. `ranks`: a cost that breaks
-    ties and spans the Pareto front where none is asked for. `stands_for`: a column in whose place it ranks and is shown
-    where no policy has a value of that. `filled_by`: what would fill it where it is null. `needs`: a column of its base
-    without which a policy has no such mean. `sparse`: a policy without any value has no row. `judges`: an example on
-    which no policy has a value of any such column is unjudged.
+    `shared`: two policies are compared over the examples on which both have a value, where else each has the mean
+    of its own. `quality`: policies can be ranked by it, most first unless it is a `cost`. `cost`: less is better,
+    and reductions are reported; one null takes a policy's mean away, which would be over other examples. `ranks`: a
+    cost that breaks ties and spans the Pareto front where none is asked for. `stands_for`: a column in whose place
+    it ranks and is shown where no policy has a value of that. `filled_by`: what would fill it where it is null.
+    `needs`: a column of its base without which a policy has no such mean. `sparse`: a policy without any value has
+    no row. `judges`: an example on which no policy has a value of any such column is unjudged.
 
     How a ranked table shows them (shares in per cent):
     `header`: the heading, empty where they have no column; `decimals` of the number times `scale`, and more where it
@@ -51,6 +52,7 @@ class OutcomeColumn:
     always: bool = True
     share: bool = False
     rate: bool = False
+    shared: bool = False
     quality: bool = False
     cost: bool = False
     ranks: bool = False
@@ -162,10 +164,14 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _share("expected_win", quality=True, always=False, header="expected wins", place=9),
     OutcomeColumn("position", unit="words", always=False, header="position", decimals=1, place=9),
     _share("position_share", always=False, header="text seen", place=9),
-    _share("deviation", always=False, header="Δ of the text", place=9),
+    _share("deviation", shared=True, always=False, header="Δ of the text", place=9),
     MEDIAN_DEVIATION,
-    *(_share(f"{kind}_{share}", rate=True, always=False) for share in (20, 40) for kind in ("within", "by")),
-    _share("premature", rate=True, always=False),
+    *(
+        _share(f"{kind}_{share}", rate=True, shared=True, always=False)
+        for share in (20, 40)
+        for kind in ("within", "by")
+    ),
+    _share("premature", rate=True, shared=True, always=False),
     OutcomeColumn("claims_right", unit="claims", always=False),
     OutcomeColumn("claims_judged", unit="claims", always=False),
     _share("claim_accuracy", computed="ratio", ratio=("claims_right", "claims_judged"), always=False,

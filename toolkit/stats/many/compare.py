@@ -17,11 +17,12 @@ from toolkit.stats.bootstrap.pairs import Pairs, count_pairs, same_calls
 from toolkit.stats.bootstrap.sample import WholeSample, read_sample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, resampled_values
 from toolkit.stats.many.ranks import NO_RANKS, RankedPolicies, ranks_of
+from toolkit.stats.many.shared_differences import share_differences
 from toolkit.stats.many.simultaneous import Standing
 from toolkit.stats.many.summary_notes import notes_of
 from toolkit.stats.metrics.outcomes import Blocks, Store
 from toolkit.stats.metrics.resamples import Settings
-from toolkit.stats.metrics.spill import Floats
+from toolkit.stats.metrics.spill import Floats, Ints
 
 SUMMARY_SCHEMA = {
     "policy": pl.String, "metric": pl.String, "estimate": pl.Float64, "low": pl.Float64, "high": pl.Float64,
@@ -99,6 +100,7 @@ def summarise(
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader]), *_numbers(policies, also)]))
     pairs, same = count_pairs(sample, references), same_calls(sample, references)
     results = choose_intervals(sample, references, pairs, settings)
+    numbers = share_differences(sample, references, results, settings)
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:
         standing = Standing(among, leader, base[0] if base else None)
@@ -106,7 +108,7 @@ def summarise(
         ranks = ranks_of(sample, request, results, pairs, settings)
     return Summary(
         _summary(sample, results),
-        _comparisons(sample, references, results, pairs, same),
+        _comparisons(sample, references, results, pairs, same, numbers),
         metric,
         None if leader is None else policies[leader],
         sample.units.examples,
@@ -139,7 +141,8 @@ def differences(
         )
         pairs = count_pairs(of_group, some)
         results = choose_intervals(of_group, some, pairs, settings)
-        frames.append(_comparisons(of_group, some, results, pairs, same_calls(sample, some)))
+        numbers = share_differences(of_group, some, results, settings)
+        frames.append(_comparisons(of_group, some, results, pairs, same_calls(sample, some), numbers))
     return pl.concat(frames)
 
 
@@ -209,9 +212,12 @@ def _summary(sample: WholeSample, results: SeriesResults) -> pl.DataFrame:
 
 
 def _comparisons(
-    sample: WholeSample, references: Sequence[int], results: SeriesResults, pairs: Pairs, same: NDArray[np.bool_]
-) -> pl.DataFrame:
-    """The table `comparisons`: a row for each policy, reference and metric. Differences come first, then reductions."""
+    sample: WholeSample, references: Sequence[int], results: SeriesResults, pairs: Pairs, same: NDArray[np.bool_],
+    numbers: Ints,
+) -> pl.DataFrame:  # fmt: skip
+    """Policy after policy, reference after reference; differences, then reductions, metric after metric. `numbers`: of
+    how many examples each is, (references, metrics, policies).
+    """
     size = len(sample.policies)
     against = np.array(references, np.int64)
     both = sample.rows.T[:, None, :] & sample.rows.T[against][None]  # (policies, references, metrics)
@@ -234,7 +240,7 @@ def _comparisons(
         "low": column(results.low),
         "high": column(results.high),
         "p_value": column(results.p_value),
-        "n": pl.Series(np.minimum(sample.counts[m, p], sample.counts[m, against[r]])),
+        "n": pl.Series(numbers[r, m, p]),
         "method": _methods(np.where(missing, 0, results.method[series])),
         "exact_p": _numbers_or_null(
             np.where(reduced | np.isnan(results.p_value[series]), np.nan, pairs.exact_p[r, m, p])

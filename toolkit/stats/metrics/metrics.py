@@ -24,9 +24,11 @@ SECONDS_PER_HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """One number of each example, which metrics add up. `policy` and `label` are indices, -1 where it has none.
+    """One number of an example. `policy` and `label` are indices, -1 where it has none; of pairs `label` is the other
+    policy.
 
-    Kinds: `sum` the value, 0 where null; `has` 1 where there is a value; `size` 1 for every example; `judged` 1 where
+    Kinds: `sum` the value, 0 where null; `has` 1 where there is a value; of pairs `shared` and `both`, the same where
+    the other policy has a value, too; `size` 1 for every example; `judged` 1 where
     any policy has a value in one of the columns that `key` names, apart by spaces; `used` 1 where the policy's F1
     counts the example; `tp`, `pred`, `support` the share of a label predicted where it is gold, predicted at all, and
     gold, over these; `gold` the label's gold over those judged for any policy.
@@ -62,6 +64,10 @@ def _predicted(chunk: Chunk, policies: Ints, label: int, where: np.ndarray) -> F
 ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
     "sum": lambda chunk, key, label, who: np.nan_to_num(chunk.values(key, who)),
     "has": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who)),
+    "shared": lambda chunk, key, label, who: np.where(
+        np.isnan(chunk.values(key, np.array([label]))), 0.0, np.nan_to_num(chunk.values(key, who))
+    ),
+    "both": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who) + chunk.values(key, np.array([label]))),
     "size": lambda chunk, key, label, who: np.ones((1, len(chunk))),
     "judged": lambda chunk, key, label, who: _judged(chunk, key.split())[None],
     "used": lambda chunk, key, label, who: _used(chunk, who),
