@@ -273,9 +273,8 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         means_pool = self.over_orders and not stop.cuts and select.exact_mean_of(self.max_traces) and self.width == 1
         if self.expected and not (means_best or means_pool):
             yield (
-                "`expected` needs the order `generation` with `first`, `majority`, `best` or, of up to three traces, "
-                "`weighted`, no stop and no `width`, "
-                'or `order = "random"` with `best` and a budget of verifications; others take `orders = 20`'
+                "`expected` needs the order `generation` with `first`, `majority`, `best` or `weighted`, no stop and "
+                'no `width`, or `order = "random"` with `best` and a budget of verifications; others take `orders = 20`'
             )
         if self.expected and self.orders is not None:
             yield "`expected` is already exact over all orders; leave out `orders`"

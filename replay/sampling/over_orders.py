@@ -77,9 +77,9 @@ class DrawnTraces:
     def by_sum(self) -> np.ndarray:
         """Probability (E, T) that a weighted vote takes each trace: the first of the answer with the highest sum.
 
-        It goes over all sets of traces that may be drawn. Of answers that tie the one whose verified trace comes first
-        wins, which is more often the one with more of them; or the smallest, where answers are ranked. Where an answer
-        wins, each of its drawn traces is as likely to come first.
+        It goes over all sets of traces that may be drawn, which is one where all are. Of answers that tie the one whose
+        verified trace comes first wins, which is more often the one with more of them; or the smallest, where answers
+        are ranked. Where an answer wins, each of its drawn traces is as likely to come first.
         """
         chance = np.zeros(self.code.shape)
         sizes, of_size = np.unique(np.column_stack([self.size, self.drawn]), axis=0, return_inverse=True)
@@ -88,7 +88,7 @@ class DrawnTraces:
                 continue
             rows = np.flatnonzero(of_size.reshape(-1) == number)
             chosen = np.array(list(combinations(range(size), drawn)), np.int64)
-            for some in np.array_split(rows, max(1, -(-len(rows) * chosen.size // CELLS))):
+            for some in np.array_split(rows, max(1, -(-len(rows) * chosen.size * drawn // CELLS))):
                 shares = self._shares_of_sums(some, chosen) / len(chosen)
                 flat = np.broadcast_to(chosen, shares.shape).reshape(len(some), -1)
                 np.add.at(chance, (some[:, None], flat), shares.reshape(len(some), -1))

@@ -51,19 +51,20 @@ class Select(Rule, key="select", noun="select", says="choice"):
         return next(name for name in METHODS if hasattr(self.implementation, name))
 
     over_sets: ClassVar[int | None] = None
-    """The most traces drawn for which `over_orders` works, because it goes over all sets of them; None: any number."""
+    """The most traces of which `over_orders` goes over all sets, but for the one set of all; None: of any number."""
 
     def exact_mean_of(self, drawn: int | None = None) -> bool:
-        """Whether the select has an exact mean over all orders when `drawn` traces are drawn, or any number."""
-        enough = self.over_sets is None or (drawn is not None and drawn <= self.over_sets)
-        return self.over_orders is not None and enough
+        """Whether it may have an exact mean over all orders, of so many drawn traces or of any number."""
+        return self.over_orders is not None and (self.over_sets is None or drawn is not None)
 
     def check_sets(self, drawn: int, size: int) -> None:
-        """Raise LimitError where there are too many sets of `drawn` traces of an example's `size`."""
-        if self.over_sets is not None and comb(size, drawn) > MOST_SETS:
+        """Raise LimitError where it would go over too many, or too large, sets of so many of an example's traces."""
+        if self.over_sets is None or drawn >= size:
+            return
+        if drawn > self.over_sets or comb(size, drawn) > MOST_SETS:
             raise LimitError(
-                f"`expected` of `{self}` goes over all sets of {drawn} of an example's {size:,} traces, at most "
-                f"{MOST_SETS:,}: use `orders`"
+                f"`expected` of `{self}` goes over all sets of {drawn} of an example's {size:,} traces: it takes up to "
+                f"{self.over_sets} of them with at most {MOST_SETS:,} sets, or all; others take `orders = 20`"
             )
 
     @property

@@ -178,7 +178,7 @@ def test_any_of_k_is_pass_at_k_and_pays_the_mean(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "keys",
     [
-        {"select": "weighted", "verifier": "v"},
+        {"select": "weighted", "verifier": "v", "width": 2},
         {"select": "majority", "width": 2},
         {"select": "majority", "orders": 3},
         {"select": "majority", "stop": replay.Window(size=2)},
@@ -189,14 +189,15 @@ def test_what_has_no_exact_mean_is_refused(keys: dict[str, Any]) -> None:
         Sample(name="vote", max_traces=4, expected=True, **keys)
 
 
-@pytest.mark.parametrize("drawn", [1, 2, 3])
+@pytest.mark.parametrize("drawn", [1, 2, 3, 6])
 @pytest.mark.parametrize("seed", range(4))
-def test_weighted_votes_of_up_to_three_are_those_of_all_orders(drawn: int, seed: int) -> None:
+def test_weighted_votes_of_up_to_three_and_of_all_are_those_of_all_orders(drawn: int, seed: int) -> None:
     """Beside a loop over every order: nulls, traces without a score, negative scores, ties of a pair with one."""
     rng, traces = np.random.default_rng(seed), 6
     size = rng.integers(0, traces + 1, 40)
     code = np.where(np.arange(traces) < size[:, None], rng.integers(-1, 3, (40, traces)), -1)
-    score = rng.choice([-0.5, 0.1, 0.2, 0.25, 0.3, 0.5], code.shape)
+    some = [-0.5, 0.1, 0.2, 0.25, 0.3, 0.5] if drawn < traces else [-0.5, 0.125, 0.25, 0.375, 0.5]  # exact in any order
+    score = rng.choice(some, code.shape)
     verified = (code >= 0) & (rng.random(code.shape) < 0.85)
     drawn_of = np.minimum(size, drawn)
     chance = DrawnTraces(code, verified, np.where(verified, score, np.nan), size, drawn_of).by_sum()
@@ -214,11 +215,24 @@ def test_weighted_votes_of_up_to_three_are_those_of_all_orders(drawn: int, seed:
         np.testing.assert_allclose(shares, answers, atol=1e-12)
 
 
-def test_weighted_votes_over_too_many_sets_are_refused(tmp_path: Path) -> None:
-    vote = Sample(name="vote", pool="n110", max_traces=3, select="weighted", verifier="strong", expected=True)
+@pytest.mark.parametrize("drawn", [3, 4, 109])
+def test_weighted_votes_over_too_many_sets_are_refused(tmp_path: Path, drawn: int) -> None:
+    vote = Sample(name="vote", pool="n110", max_traces=drawn, select="weighted", verifier="strong", expected=True)
     made = simulate(tmp_path / "log", examples=2, traces=110, labels=2, seed=1, name="log")
     with refuses("limit", "`expected`", "110", "200,000"):
         replay.run(made, vote, resamples=5)
+
+
+def test_a_weighted_vote_of_the_whole_pool_is_that_of_many_orders(tmp_path: Path) -> None:
+    """Only ties hang on the order: the mean over 400 is within a few hundredths of each example, and costs agree."""
+    vote = Sample(name="exact", pool="n8", max_traces=8, select="weighted", verifier="strong", expected=True)
+    many = vote.filled(name="many", orders=400, expected=False)
+    made = simulate(tmp_path / "log", examples=60, traces=8, labels=3, seed=3, name="log")
+    outcomes = replay.run(made, [vote, many], resamples=5).outcomes.collect().sort("example_id")
+    one, two = (outcomes.filter(pl.col("policy") == name) for name in ("exact", "many"))
+    assert (one["correct"] - two["correct"]).abs().max() <= 0.1
+    for cost in ("total_tokens", "verifications", "latency_s"):
+        np.testing.assert_allclose(one[cost], two[cost], rtol=1e-9)
 
 
 def test_an_oracle_of_k_needs_both_keys_and_one_pool() -> None:
