@@ -47,8 +47,12 @@ def user_rules(rules: GivenRules) -> dict[str, type]:
         raise FormatError(f"{path} is not a Python file; write rules into a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up by name
-    with user_code(str(path), "does not load"):
-        spec.loader.exec_module(module)
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a folder that is read stays as it was
+    try:
+        with user_code(str(path), "does not load"):
+            spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = writes
     mine = [item for _, item in inspect.getmembers(module, inspect.isclass) if item.__module__ == module.__name__]
     by_name = {item.__name__: cast(type, item) for item in mine if _is_rule(item)}
     for item in mine:
@@ -56,7 +60,7 @@ def user_rules(rules: GivenRules) -> dict[str, type]:
             shape = STOP_SHAPE if hasattr(item, STOP_METHODS[0]) else SELECT_SHAPE
             raise RuleError(f"{path}: `{item.__name__}` is not a frozen dataclass: {shape}")
     if not by_name:
-        raise RuleError(f"{path}has no stopping rule and no select: {STOP_SHAPE}; {SELECT_SHAPE}")
+        raise RuleError(f"{path} has no stopping rule and no select: {STOP_SHAPE}; {SELECT_SHAPE}")
     return by_name
 
 

@@ -10,13 +10,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 60.0
-"""Seconds after which a command on logs of some hundred rows counts as hung."""
+"""Seconds of a processor after which a command on logs of some hundred rows counts as hung."""
+BUSY = 10
+"""Times as many seconds count as hung where others keep the processors, or it waits for ever."""
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class Commands:
         self._requests += 1
         worker.stdin.write(json.dumps(request).encode() + b"\n")  # type: ignore[union-attr]
         worker.stdin.flush()  # type: ignore[union-attr]
-        if not select.select([worker.stdout], [], [], limit_s)[0]:
+        if _hangs(worker.pid, limit_s, lambda left_s: bool(select.select([worker.stdout], [], [], left_s)[0])):
             self._end()
             return Ran(told, -signal.SIGKILL, *self._said(), time.monotonic() - begun, hung=True)
         line = worker.stdout.readline()  # type: ignore[union-attr]
@@ -130,12 +134,33 @@ class Commands:
 
 def ended(running: subprocess.Popen[bytes], words: tuple[str, ...], begun: float, limit_s: float = LIMIT_S) -> Ran:
     """How a process ended, after so many seconds at most."""
-    hung = False
-    try:
-        said = running.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        hung = True
+    said: list[bytes] = []
+
+    def ends(left_s: float) -> bool:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            said[:] = running.communicate(timeout=left_s)
+        return bool(said)
+
+    if hung := _hangs(running.pid, limit_s, ends):
         running.kill()
-        said = running.communicate()
+        said[:] = running.communicate()
     out, err = (text.decode("utf-8", "replace") for text in said)
     return Ran(words, running.returncode, out, err, time.monotonic() - begun, hung)
+
+
+def _hangs(process: int, limit_s: float, ends: Callable[[float], bool]) -> bool:
+    """Whether a process takes longer than it may. `ends` waits for so many seconds at most, and says if it ended."""
+    used, begun = _processor_s(process), time.monotonic()
+    while not ends(limit_s / 4):
+        if _processor_s(process) - used >= limit_s or time.monotonic() - begun >= BUSY * limit_s:
+            return True
+    return False
+
+
+def _processor_s(process: int) -> float:
+    """Seconds of a processor that a process took."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it ended
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICKS

@@ -7,13 +7,14 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.fuzz.campaign import Campaign, Case, table
-from tests.fuzz.commands import ROOT, Commands, Ran
+from tests.fuzz.commands import ROOT, Commands, Ran, ended
 from tests.fuzz.damage import damaged, damaged_json
 from tests.fuzz.damaged_toml import damaged_toml
 from tests.fuzz.documents import documents
@@ -52,6 +53,18 @@ def ran(code: int, err: str = "", hung: bool = False) -> Ran:
 )
 def test_endings_that_are_faults(one: Ran, said: str) -> None:
     assert said in "; ".join(faults(one))
+
+
+@pytest.mark.parametrize(
+    ("program", "hung"), [("while True: pass", True), ("import time; time.sleep(60)", True), ("print(1)", False)]
+)
+def test_what_uses_the_processor_or_waits_for_ever_hangs(program: str, hung: bool) -> None:
+    """At most 0.2 s of a processor, and ten times as much where it gets none."""
+    limit, begun = 0.2, time.monotonic()
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-I", "-c", program], **pipes) as running:  # type: ignore[call-overload]
+        done = ended(running, ("x",), begun, limit)
+    assert (done.hung, done.code == 0) == (hung, not hung)
 
 
 def test_endings_that_are_none() -> None:

@@ -111,6 +111,13 @@ def test_what_is_not_logged_is_no_value(tmp_path: Path) -> None:
     assert any(note.code == "no_ratio" and "right/kt" in note.text for note in result.notes)
 
 
+def test_ratios_of_other_kinds_of_policies_are_no_gap(made: Log) -> None:
+    """Rewarded rounds and claims of checks: metrics of every run, which these policies never had."""
+    result = replay.run(made, POLICIES, resamples=20)
+    assert not [note for note in result.notes if note.code == "no_ratio"]
+    assert not {"rewarded_share", "claim_accuracy"} & set(result.summary["metric"])
+
+
 def test_never_right_is_divided_by_nothing(tmp_path: Path) -> None:
     written = log(tmp_path, {"n3": POOL}, dict.fromkeys(GOLDS, "C"))
     result = replay.run(written, POLICIES, metrics=[TOKENS_PER_RIGHT], resamples=20)

@@ -492,6 +492,32 @@ def test_candidates_are_not_worse_than_the_best_and_cheaper_gains_stand_beside()
     assert "`always` (250 tokens), `long` (300 tokens)" in found.sentences[1]
 
 
+def test_one_candidate_is_named_as_the_most_accurate_and_several_as_undecided() -> None:
+    """Of 400 a dear vote is right on 392 and all others on at most 262; with a second one on 390 nothing is decided."""
+    others = {"long": right_on(260, 300.0)}, {}, {"always": right_on(262, 250.0)}
+    votes = {"vote@16": right_on(392, 1_600.0)}
+    base, settings = ("base", right_on(200, 100.0)), Settings(resamples=500)
+    alone = weigh(base, *others, votes=votes, settings=settings)
+    assert (alone.verdict, alone.candidates) == (CHANGE, ("vote@16",))
+    quotes(alone.meaning, "`vote@16`")
+    several = weigh(base, *others, votes={**votes, "vote@8": right_on(390, 800.0)}, settings=settings)
+    assert (several.verdict, several.candidates) == (CHANGE, ("vote@8", "vote@16"))
+    assert "`" not in several.meaning
+
+
+def test_a_vote_that_is_shown_to_lose_is_said_to() -> None:
+    """Votes on 180 and on 258 of 400 for no more than an action that is right on 262; of equal ones nothing is said."""
+    found = weigh(
+        ("base", right_on(100, 50.0)), {}, {}, {"cheap": right_on(262, 150.0), "dear": right_on(262, 250.0)},
+        votes={"vote@1": right_on(180, 100.0), "vote@3": right_on(262, 200.0)}, settings=Settings(resamples=500),
+    )  # fmt: skip
+    loses, same = (one.sentence for one in found.evidence if one.verdict == VOTE)
+    assert limits(loses)[1] < 0
+    assert "less accurate" in loses
+    assert "less accurate" not in same
+    assert "by itself" in loses  # the p-value: the limits hold for both
+
+
 def test_the_cheapest_to_serve_is_shown_to_be_within_the_margin_of_the_best() -> None:
     """Of 400 a vote of 8 loses two answers to a vote of 16; 3 points take 154 examples, one point 461."""
     votes = {"vote@8": right_on(330, 800.0), "vote@16": right_on(332, 1_600.0)}

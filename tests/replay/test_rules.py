@@ -1,3 +1,4 @@
+import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,6 +10,14 @@ from replay import Sample
 from tests.errors import refuses
 from tests.logs import log
 
+POLICY_OF_NONE = """
+[[policy]]
+name = "own"
+kind = "sample"
+pool = "n3"
+max_traces = 3
+select = "first"
+"""
 POOL = {f"e{i}": [("A", 0.1), ("A", 0.95), ("B", 0.3), ("A", 0.2)] for i in range(3)}
 GOLDS = dict.fromkeys(POOL, "A")
 
@@ -111,6 +120,15 @@ def test_rules_given_as_classes_are_checked_too():
     text = '[[policy]]\nname = "own"\nkind = "sample"\nmax_traces = 4\nselect = "majority"\n'
     with refuses("invalid", "`holds(self, seen)`", "`chooses(self, seen)`"):
         replay.load_policies(text, rules=[int])
+
+
+def test_a_file_of_rules_leaves_nothing_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    (tmp_path / "none.py").write_text("value = 1\n")
+    with refuses("rule", "none.py"):
+        replay.load_policies(POLICY_OF_NONE, tmp_path / "none.py")
+    assert [path.name for path in tmp_path.iterdir()] == ["none.py"]
+    assert not sys.dont_write_bytecode
 
 
 def test_rules_come_from_a_file_by_name(tmp_path):

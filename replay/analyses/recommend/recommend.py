@@ -60,16 +60,13 @@ EQUAL_VOTES = (
     "Each intervention is compared with the largest vote for no more tokens, chosen before its accuracy is seen. "
     "One sample is a vote of 1."
 )
-_WHICH_UNDECIDED = (
-    "Change what is served: other policies are shown to be more accurate than the base attempt. Which of them to serve "
-    "is undecided."
-)
+_CHANGED = "Change what is served: other policies are shown to be more accurate than the base attempt."
 _NO_REASON = (
     "Undecided: nothing is shown to be more accurate than the base attempt, nor an action to flip more than it fixes. "
     "So these examples are no reason to change what is served."
 )
-MEANINGS = {CHANGE: _WHICH_UNDECIDED, UNDECIDED: _NO_REASON}
-"""What a verdict that names no policy means to those who serve."""
+NAMELESS = (CHANGE, UNDECIDED)
+"""Verdicts that name no policy."""
 UNSHOWN = "flips are not shown to exceed its fixes"
 HALVED = 1 / 3
 """Share of the examples that only one of two policies flips, for the one that flips half as often."""
@@ -77,10 +74,11 @@ HALVED = 1 / 3
 
 @dataclass(frozen=True)
 class _Difference(PairedInterval):
-    """Difference with its variance, and the level of its limits."""
+    """Difference with its variance, the level of its limits, and whether they hold for others at once."""
 
     variance: DifferenceVariance = field(kw_only=True)
     level: float = field(kw_only=True)
+    joint: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -127,6 +125,7 @@ class _PairedEvidence:
             _Difference(
                 **vars(paired_interval(first, second, cluster=cluster, settings=settings, strata=strata)),
                 variance=difference_variance(first - second, cluster=units, strata=strata), level=level,
+                joint=not alone and len(columns) > 1,
             )
             for first, second in pairs
         ]  # fmt: skip
@@ -285,7 +284,8 @@ class _PairedEvidence:
                 sentence += f"; against `{longest[0]}` {_points(intervals[-1], exact=True)}"
                 finding += " than both" if decides else " than the first alone"
                 needed = _all_of([needed, self.needed_to_claim(intervals[-1], above=True)])
-            finding = finding if beats else "it is not shown to be more accurate"
+            below = gained.high is not None and gained.high < 0 and self.certain(gained)
+            finding = finding if beats else "it is less accurate" if below else "it is not shown to be more accurate"
             sentence += f": {finding}{_together(len(pairs))}."
             beaten |= {name} if beats else set()
             evidence.append(_ComparisonEvidence(VOTE, rival, sentence, decides, needed if name == best else None))
@@ -436,9 +436,12 @@ def _all_of(needs: Sequence[NeededQuestions | None]) -> NeededQuestions | None:
     return max(known, key=lambda one: one.number) if len(known) == len(needs) else None
 
 
-def _points(interval: PairedInterval, exact: bool = False) -> str:
-    """A difference of shares in points, with its interval and p-value, and the exact one where a claim rests on few."""
-    p_value = "" if interval.p_value is None else f"p {interval.p_value:.4f}"
+def _points(interval: _Difference, exact: bool = False) -> str:
+    """A difference of shares in points, with its interval and p-value, and the exact one where a claim rests on few.
+
+    A p-value is of this difference by itself, which is said where the limits hold for others, too.
+    """
+    p_value = "" if interval.p_value is None else f"p {interval.p_value:.4f}" + " by itself" * interval.joint
     if exact and p_value and interval.exact_p is not None and (interval.gained or 0) + (interval.lost or 0) < FEW_PAIRS:
         p_value += f", exact {interval.exact_p:.4f}"
     return _interval_text(interval, 100.0, 2) + " points" + (f" ({p_value})" if p_value else "")
@@ -476,6 +479,17 @@ class Recommendation:
     candidates: tuple[str, ...] = ()
     within: str | None = None
     simulated: bool = field(default=False, compare=False)
+
+    @property
+    def meaning(self) -> str:
+        """What a verdict that names no policy means to those who serve; empty where it names one."""
+        if self.verdict == UNDECIDED:
+            return _NO_REASON
+        if self.verdict != CHANGE:
+            return ""
+        if len(self.candidates) > 1:
+            return f"{_CHANGED} Which of them to serve is undecided."
+        return f"{_CHANGED} `{self.candidates[0]}` is shown to be the most accurate of them."
 
     def _repr_html_(self) -> str:
         return marked(self.simulated) + bullets(self.verdict, self.sentences)
@@ -588,7 +602,7 @@ def weigh(
         *(() if budgets else (NO_BUDGET,)),
     )  # fmt: skip
     verdict = next((one for one in order if by_verdict[one]), UNDECIDED)
-    if verdict not in MEANINGS:
+    if verdict not in NAMELESS:
         reasons = [e.sentence for e in by_verdict[verdict]]
         reasons += [e.sentence for e in voted] if verdict in (TUNE, INTERVENE) else []
         reasons += [e.sentence for e in by_verdict[DISABLE]] if verdict != DISABLE else []
@@ -602,7 +616,8 @@ def weigh(
     sentences = [*level_with, *lines, *unjudged]
     sentences += judge.too_few(len(base[1]["correct"])) if budgets or selective else ()
     n = len(base[1]["correct"])
-    do = ("example does" if n == 1 else "examples do") + " not decide" + (" which" if candidates else "")
+    do = ("example does" if n == 1 else "examples do") + " not decide" + " which" * (len(candidates) > 1)
+    do += " whether fewer tokens do as well" * (len(candidates) == 1)
     if needed is not None:
         sentences.append(
             f"{n:,} {do}; if the differences stay as they are, {needed.words} would, with "

@@ -129,8 +129,7 @@ def check_ranking(
 def with_unvalued(summary: Summary, columns: Sequence[OutcomeColumn]) -> Summary:
     """A summary in which ratios of what no policy has have rows without a value, and a note that says so."""
     there = set(summary.summary["metric"].unique())
-    ratios = (column for column in columns if column.computed == "ratio" and column.always)
-    lacking = [column for column in ratios if column.metric not in there]
+    lacking = [one for one in columns if one.computed == "ratio" and one.always and one.metric not in there]
     if not lacking:
         return summary
     names = [str(column.metric) for column in lacking]

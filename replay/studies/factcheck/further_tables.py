@@ -211,7 +211,8 @@ ORDERS = (
     Sheet[Study](
         "budget_smallest", "Smallest budget within 0.5 points of best-of-N", ("Candidate pool", "Order", "Metric"),
         (numbers("Smallest k", "k", 0), numbers("Best-of-N, %", "best")), smallest,
-        ("a dash: no budget reaches it, or it or a lower one cannot be replayed", _unserved), group="budgets",
+        ("by estimates alone; differences with limits are in `budget_pairs`",
+         "a dash: no budget reaches it, or it or a lower one cannot be replayed", _unserved), group="budgets",
     ),
 )  # fmt: skip
 """Tables of fixed budgets, for every order."""

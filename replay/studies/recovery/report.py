@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from replay.analyses.recommend.recommend import MEANINGS
 from replay.analyses.recommend.repair_examples import EXAMPLES_NOTE, example_files
 from replay.data.prices import Prices, load_prices
 from replay.gatefit.data import ON, TUNE, check_rows, refuse_seen
@@ -32,8 +31,8 @@ from toolkit.stats import Settings, check_margin
 def _verdict_lines(study: DatasetStudy) -> Iterator[str]:
     """Lines beside a verdict, and its sentences."""
     yield from (f"CAVEAT: {one}." for one in study.caveats())
-    if study.recommendation.verdict in MEANINGS:
-        yield MEANINGS[study.recommendation.verdict]
+    if meaning := study.recommendation.meaning:
+        yield meaning
     yield from study.recommendation.sentences
 
 
