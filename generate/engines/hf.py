@@ -1,7 +1,8 @@
 """transformers on this machine's CPU or GPU: batched by length, seeds per sample, exact counts and seconds.
 
-Samples of all calls are sorted by limit and prompt length and cut into batches of at most `batch_size` samples and
-`batch_tokens` places (samples × longest prompt and limit, which bounds the cache). A batch's prefill seconds are shared
+The samples that are due are sorted by limit and prompt length and cut into batches of at most `batch_size` samples and
+`batch_tokens` places (samples × longest prompt and limit, which bounds the cache); the largest is decoded, and what was
+asked meanwhile is sorted among the others. A batch's prefill seconds are shared
 by prompt tokens, its decoding seconds by completion tokens, so that `device_s` adds up to `busy_s`. `latency_s` runs
 from the start of the sample's batch to the sample's own end.
 
@@ -10,12 +11,14 @@ Of the model's generation settings only the end tokens are used: the call says e
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from generate.engines import base, weights
 from generate.engines.decoding import DecodedBatch, NotANumber, SampleRow, WrittenSample, decode_batch
+from generate.engines.thoughts import split_thoughts
 from toolkit.settings import setting
 
 
@@ -43,12 +46,16 @@ class _TransformersSettings(base.EngineOptions):
 
     paths = ("chat_template",)
 
+    @property
+    def slots(self) -> int:
+        return self.batch_size
+
 
 @dataclass(frozen=True)
 class _Sample:
     """One sample of one call: where it belongs and how it is decoded."""
 
-    call: int
+    key: str
     index: int
     row: SampleRow
 
@@ -57,7 +64,15 @@ class _Sample:
         return len(self.row.prompt) + self.row.limit
 
 
-class TransformersEngine:
+@dataclass(frozen=True)
+class _Waiting:
+    """A call with those of its samples that are decoded, by their place."""
+
+    call: base.Call
+    done: dict[int, base.Completion]
+
+
+class TransformersEngine(base.CallQueue):
     """A loaded model behind the interface of `Engine`. busy_s: seconds the model has computed so far."""
 
     name = "transformers"
@@ -81,6 +96,9 @@ class TransformersEngine:
         self.busy_s = 0.0
         self._files, self._tokens, self._network = files, tokens, model
         self.context = files.context(settings.context)
+        self._due: list[_Sample] = []
+        self._calls: dict[str, _Waiting] = {}
+        self._unfit: list[tuple[base.Call, base.CallFailure]] = []
         self._ends = frozenset(end for end in {tokens.end} | files.end_tokens() if end is not None)
 
     def describe(self) -> dict[str, object]:
@@ -103,26 +121,48 @@ class TransformersEngine:
             "logprobs_of": "the model's distribution before temperature and top-p",
         }
 
-    def run(self, calls: Sequence[base.Call]) -> Iterator[tuple[base.Call, base.Outcome]]:
-        """Each call when its last sample is done; calls that cannot be made come first."""
-        samples: list[_Sample] = []
-        for number, call in enumerate(calls):
-            outcome = self._samples(number, call)
-            if isinstance(outcome, base.CallFailure):
-                yield call, outcome
-            else:
-                samples.extend(outcome)
-        waiting: dict[int, dict[int, base.Completion]] = {}
-        for group in _batches(samples, self.settings.batch_size, self.settings.batch_tokens):
-            batch = self._decode(group)
-            reading = base.shares(batch.prefill_s, [len(sample.row.prompt) for sample in group])
-            writing = base.shares(batch.decode_s, [len(written.ids) for written in batch.written])
-            for sample, written, r, w in zip(group, batch.written, reading, writing, strict=True):
-                call, done = calls[sample.call], waiting.setdefault(sample.call, {})
-                done[sample.index] = self._completion(call, sample.row, written, r + w)
-                if len(done) == len(call.seeds):
-                    yield call, tuple(done[index] for index in range(len(call.seeds)))
-                    del waiting[sample.call]
+    def submit(self, call: base.Call) -> None:
+        outcome = self._samples(call)
+        if isinstance(outcome, base.CallFailure):
+            self._unfit.append((call, outcome))
+        else:
+            self._calls[call.key] = _Waiting(call, {})
+            self._due += outcome
+
+    def cancel(self, call: base.Call) -> None:
+        if self._calls.pop(call.key, None) is not None:
+            self._due = [sample for sample in self._due if sample.key != call.key]
+        self._unfit = [pair for pair in self._unfit if pair[0].key != call.key]
+
+    def completed(self) -> Iterator[tuple[base.Call, base.Outcome]]:
+        """Calls that cannot be made come first. Else a batch is decoded: the largest of those that the samples due make,
+        sorted by length."""
+        while self._unfit or self._due:
+            if self._unfit:
+                unfit, self._unfit = self._unfit, []
+                yield from unfit
+                return
+            group = max(_batches(self._due, self.settings.batch_size, self.settings.batch_tokens), key=len)
+            decoded = {id(sample) for sample in group}
+            self._due = [sample for sample in self._due if id(sample) not in decoded]
+            done = [self._calls.pop(key) for key in self._completions(group)]
+            yield from ((one.call, tuple(one.done[i] for i in range(len(one.call.seeds)))) for one in done)
+            if done:
+                return
+
+    def _completions(self, group: Sequence[_Sample]) -> list[str]:
+        """Decode a batch; the keys of the calls that are done with it."""
+        started_at, keys = time.time(), []
+        batch = self._decode(group)
+        reading = base.shares(batch.prefill_s, [len(sample.row.prompt) for sample in group])
+        writing = base.shares(batch.decode_s, [len(written.ids) for written in batch.written])
+        for sample, written, r, w in zip(group, batch.written, reading, writing, strict=True):
+            waiting = self._calls[sample.key]
+            one = self._completion(waiting.call, sample.row, written, r + w)
+            waiting.done[sample.index] = replace(one, started_at=started_at)
+            if len(waiting.done) == len(waiting.call.seeds):
+                keys.append(sample.key)
+        return keys
 
     def close(self) -> None:
         """Free the model's memory."""
@@ -133,7 +173,7 @@ class TransformersEngine:
         if on_gpu:
             torch.cuda.empty_cache()
 
-    def _samples(self, number: int, call: base.Call) -> list[_Sample] | base.CallFailure:
+    def _samples(self, call: base.Call) -> list[_Sample] | base.CallFailure:
         prompt = tuple(self._tokens.encode(call.prompt))
         if not prompt:
             return base.CallFailure("the prompt has no tokens", retryable=False, cause=base.EMPTY)
@@ -144,7 +184,7 @@ class TransformersEngine:
             limit = min(limit, self.context - len(prompt))
         return [
             _Sample(
-                number, index, SampleRow(prompt, seed, temperature, call.top_p, limit, call.stop, call.logprobs > 0)
+                call.key, index, SampleRow(prompt, seed, temperature, call.top_p, limit, call.stop, call.logprobs > 0)
             )
             for index, (seed, temperature) in enumerate(zip(call.seeds, call.temperatures, strict=True))
         ]
@@ -173,8 +213,10 @@ class TransformersEngine:
         text = self._tokens.decode(written.ids[:-1] if written.ended == "eos" else written.ids)
         if written.ended == "stop":
             text = base.cut_at_stop(text, row.stop)
+        thoughts, text = split_thoughts(text, self._tokens.within_thoughts(row.prompt))
         return base.Completion(
             text=text,
+            reasoning=thoughts,
             token_ids=written.ids,
             token_logprobs=written.logprobs[-call.logprobs :] if call.logprobs else None,
             token_entropies=written.entropies[-call.logprobs :] if call.logprobs else None,
@@ -191,10 +233,10 @@ class TransformersEngine:
 
 
 def _batches(samples: Sequence[_Sample], size: int, tokens: int) -> Iterator[list[_Sample]]:
-    """Samples of like length together, those of one call side by side; at least one sample in a batch."""
+    """Samples of like length together, in the order in which they were asked; at least one sample in a batch."""
     group: list[_Sample] = []
     widest = 0
-    for sample in sorted(samples, key=lambda s: (s.row.limit, len(s.row.prompt), s.call, s.index)):
+    for sample in sorted(samples, key=lambda s: (s.row.limit, len(s.row.prompt))):
         width = max(widest, sample.size)
         if group and (len(group) == size or (len(group) + 1) * width > tokens):
             yield group

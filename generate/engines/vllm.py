@@ -1,9 +1,10 @@
 """vLLM in this process: the offline engine, one request per sample, each with its own seed.
 
 Prompts are made into tokens here, with the same tokenizer and chat template as in the engine `transformers`, so both
-are sent the same ids. Samples go out `batch_size` at a time, and vLLM schedules them within; the seconds of such a
-batch are shared by prompt and completion tokens, so that `device_s` adds up to `busy_s`. `latency_s` is what vLLM
-measured for the request, or the batch's seconds where it measured nothing.
+are sent the same ids. vLLM takes samples while it decodes others, and has at most `batch_size` inside; it schedules
+them within. The seconds from one of its steps to the next are shared by the samples inside, each of which gets a token
+of it, so that `device_s` adds up to `busy_s`. `latency_s` is what vLLM measured for the request, or the seconds that it
+was inside.
 
 vLLM seeds each request by itself, yet its arithmetic depends on what else is in the batch: samples are not promised
 to be the same when calls are grouped differently. Log-probabilities are vLLM's `raw_logprobs`: before temperature and
@@ -13,11 +14,14 @@ top-p. vLLM pins its own packages, so it wants an environment of its own.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from generate.engines import base
+from generate.engines.thoughts import split_thoughts
 from generate.engines.weights import FETCH, ModelFiles, Tokens, find_model, first_line, installed, load_tokens, versions
 from toolkit.settings import setting
 
@@ -28,7 +32,7 @@ class _VllmSettings(base.EngineOptions):
 
     model, revision, download, chat_template, template_options: as in the engine `transformers`.
     dtype: vLLM's word (`auto`, `float32`, `bfloat16`, `float16`). context: `max_model_len`; None: the model's own.
-    batch_size: samples handed to vLLM at a time. seed: of the engine; samples have their own.
+    batch_size: samples that vLLM has at one time. seed: of the engine; samples have their own.
     enforce_eager: no compilation, for short runs. gpu_memory_utilization, tensor_parallel_size: as vLLM has them; None
     leaves vLLM's own.
     """
@@ -48,8 +52,38 @@ class _VllmSettings(base.EngineOptions):
 
     paths = ("chat_template",)
 
+    @property
+    def slots(self) -> int:
+        return self.batch_size
 
-class VllmEngine:
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A call, its prompt as ids, and those of its samples that are done, by their place."""
+
+    call: base.Call
+    prompt: list[int]
+    done: dict[int, base.Completion]
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """A sample that vLLM has: of which call, since when (by two clocks), and the seconds that each sample inside had
+    been charged by then.
+    """
+
+    key: str
+    index: int
+    entered: float
+    started_at: float
+    level: float
+
+
+def _stopped(key: str, error: Exception) -> base.EngineError:
+    return base.EngineError(f"vLLM stopped at `{key}`: {first_line(error)}; the same command continues", code="server")
+
+
+class VllmEngine(base.CallQueue):
     """A running vLLM behind the interface of `Engine`. busy_s: seconds it has computed so far."""
 
     name = "vllm"
@@ -95,6 +129,12 @@ class VllmEngine:
         self.busy_s = 0.0
         self._files, self._tokens, self._llm = files, tokens, llm
         self.context = int(llm.llm_engine.model_config.max_model_len)
+        self._due: deque[tuple[str, int]] = deque()
+        self._calls: dict[str, _Waiting] = {}
+        self._inside: dict[str, _Inside] = {}
+        self._unfit: list[tuple[base.Call, base.CallFailure]] = []
+        self._numbers = count()
+        self._since = self._level = 0.0
         self._ends = sorted(end for end in {tokens.end} | files.end_tokens() if end is not None)
 
     def describe(self) -> dict[str, object]:
@@ -119,26 +159,80 @@ class VllmEngine:
         list(self.run([base.Call("warm-up", "1", (0, 0), (0.0, 1.0), 2, top_p=0.9)]))
         self.busy_s = 0.0
 
-    def run(self, calls: Sequence[base.Call]) -> Iterator[tuple[base.Call, base.Outcome]]:
-        """Each call when its last sample is done; calls that cannot be made come first."""
-        prompts: dict[int, list[int]] = {}
-        for number, call in enumerate(calls):
-            ids = self._tokens.encode(call.prompt)
-            if not ids:
-                yield call, base.CallFailure("the prompt has no tokens", retryable=False, cause=base.EMPTY)
-            elif len(ids) >= self.context:
-                yield call, base.too_long(len(ids), self.context)
-            else:
-                prompts[number] = ids
-        samples = [(number, index) for number in prompts for index in range(len(calls[number].seeds))]
-        waiting: dict[int, list[base.Completion]] = {}
-        for start in range(0, len(samples), self.settings.batch_size):
-            group = samples[start : start + self.settings.batch_size]
-            for (number, _), completion in zip(group, self._batch(calls, prompts, group), strict=True):
-                done = waiting.setdefault(number, [])
-                done.append(completion)
-                if len(done) == len(calls[number].seeds):
-                    yield calls[number], tuple(waiting.pop(number))
+    def submit(self, call: base.Call) -> None:
+        ids = self._tokens.encode(call.prompt)
+        if not ids:
+            failure = base.CallFailure("the prompt has no tokens", retryable=False, cause=base.EMPTY)
+            self._unfit.append((call, failure))
+        elif len(ids) >= self.context:
+            self._unfit.append((call, base.too_long(len(ids), self.context)))
+        else:
+            self._calls[call.key] = _Waiting(call, ids, {})
+            self._due.extend((call.key, index) for index in range(len(call.seeds)))
+            self._feed()
+
+    def cancel(self, call: base.Call) -> None:
+        self._unfit = [pair for pair in self._unfit if pair[0].key != call.key]
+        if self._calls.pop(call.key, None) is not None:
+            self._due = deque(sample for sample in self._due if sample[0] != call.key)
+            inside = [name for name, one in self._inside.items() if one.key == call.key]
+            self._llm.llm_engine.abort_request(inside)
+            for name in inside:
+                del self._inside[name]
+
+    def completed(self) -> Iterator[tuple[base.Call, base.Outcome]]:
+        """Calls that cannot be made come first. Else vLLM takes steps until a call's last sample is done."""
+        while self._unfit or self._calls:
+            if self._unfit:
+                unfit, self._unfit = self._unfit, []
+                yield from unfit
+                return
+            self._feed()
+            done = [self._calls.pop(key) for key in self._step()]
+            self._feed()  # vLLM goes on while these are looked at
+            yield from ((one.call, tuple(one.done[i] for i in range(len(one.call.seeds)))) for one in done)
+            if done:
+                return
+
+    def _feed(self) -> None:
+        """Hand samples to vLLM while it has room for them."""
+        from vllm import SamplingParams
+
+        while self._due and len(self._inside) < self.settings.batch_size:
+            key, index = self._due.popleft()
+            waiting, name = self._calls[key], str(next(self._numbers))
+            params = self._params(SamplingParams, waiting.call, index, waiting.prompt)
+            now = time.perf_counter()
+            if not self._inside:
+                self._since = now
+            try:
+                self._llm.llm_engine.add_request(name, {"prompt_token_ids": waiting.prompt}, params)
+            except Exception as error:
+                raise _stopped(key, error) from None
+            self._inside[name] = _Inside(key, index, now, time.time(), self._level)
+
+    def _step(self) -> list[str]:
+        """Let vLLM take a step; the keys of the calls that are done with it. The seconds since the step before are
+        shared by the samples that were inside."""
+        try:
+            outputs = self._llm.llm_engine.step()
+        except Exception as error:  # a dead engine, or memory: vLLM wraps both in its own
+            raise _stopped(next(iter(self._calls)), error) from None
+        now = time.perf_counter()
+        if self._inside:
+            self.busy_s += now - self._since
+            self._level += (now - self._since) / len(self._inside)
+        self._since, keys = now, []
+        for output in outputs:
+            one = self._inside.pop(output.request_id, None) if output.finished else None
+            if one is not None:
+                waiting = self._calls[one.key]
+                seconds, share = now - one.entered, self._level - one.level
+                completion = self._completion(waiting.call, output, share, seconds)
+                waiting.done[one.index] = replace(completion, started_at=one.started_at)
+                if len(waiting.done) == len(waiting.call.seeds):
+                    keys.append(one.key)
+        return keys
 
     def close(self) -> None:
         """Stop vLLM's process."""
@@ -147,27 +241,9 @@ class VllmEngine:
         if core is not None:
             core.shutdown()
 
-    def _batch(
-        self, calls: Sequence[base.Call], prompts: Mapping[int, list[int]], group: Sequence[tuple[int, int]]
-    ) -> list[base.Completion]:
-        from vllm import SamplingParams
-
-        params = [self._params(SamplingParams, calls[number], index, prompts[number]) for number, index in group]
-        inputs = [{"prompt_token_ids": prompts[number]} for number, _ in group]
-        began = time.perf_counter()
-        try:
-            outputs = self._llm.generate(inputs, params, use_tqdm=False)
-        except Exception as error:  # a dead engine, or memory: vLLM wraps both in its own
-            raise base.EngineError(
-                f"vLLM stopped: {first_line(error)}; the same command continues", code="server"
-            ) from None
-        busy = time.perf_counter() - began
-        self.busy_s += busy
-        tokens = [len(o.prompt_token_ids) + len(o.outputs[0].token_ids) for o in outputs]
-        parts = zip(group, outputs, base.shares(busy, tokens), strict=True)
-        return [self._completion(calls[number], output, part, busy) for (number, _), output, part in parts]
-
     def _params(self, kind: Any, call: base.Call, index: int, prompt: Sequence[int]) -> Any:
+        from vllm.sampling_params import RequestOutputKind
+
         return kind(
             n=1,
             seed=call.seeds[index] % 2**63,
@@ -177,18 +253,23 @@ class VllmEngine:
             stop=list(call.stop) or None,
             stop_token_ids=self._ends,
             logprobs=0,
+            output_kind=RequestOutputKind.FINAL_ONLY,
             skip_special_tokens=True,
         )
 
-    def _completion(self, call: base.Call, output: Any, device_s: float, busy_s: float) -> base.Completion:
+    def _completion(self, call: base.Call, output: Any, device_s: float, inside_s: float) -> base.Completion:
         written = output.outputs[0]
         ids = tuple(written.token_ids)
         logprobs = [float(entry[token].logprob) for token, entry in zip(ids, written.logprobs, strict=True)]
         finish = base.finish_word(written.finish_reason)
         by_token = finish == "stop" and bool(ids) and ids[-1] in self._ends
         text = self._tokens.decode(ids[:-1] if by_token else ids)
+        text = text if by_token else base.cut_at_stop(text, call.stop)
+        thoughts, text = split_thoughts(text, self._tokens.within_thoughts(output.prompt_token_ids))
         return base.Completion(
-            text=text if by_token else base.cut_at_stop(text, call.stop),
+            text=text,
+            reasoning=thoughts,
+            cached_tokens=output.num_cached_tokens,
             token_ids=ids,
             token_logprobs=tuple(logprobs[-call.logprobs :]) if call.logprobs else None,
             sum_logprob=sum(logprobs),
@@ -196,7 +277,7 @@ class VllmEngine:
             completion_tokens=len(ids),
             tokens_estimated=False,
             finish_reason=finish,
-            latency_s=min(_latency(output.metrics) or busy_s, busy_s),
+            latency_s=min(_latency(output.metrics) or inside_s, inside_s),
             device_s=device_s,
             max_tokens=room if (room := self.context - len(output.prompt_token_ids)) < call.max_tokens else None,
         )
@@ -204,7 +285,7 @@ class VllmEngine:
 
 def _latency(metrics: Any) -> float | None:
     """Seconds from arrival to the last token, where vLLM kept them; of the clocks of two processes, so that it may
-    exceed the batch's seconds by what a message between them takes."""
+    exceed the seconds inside by what a message between them takes."""
     last, latency = getattr(metrics, "last_token_ts", 0), getattr(metrics, "first_token_latency", 0)
     first = getattr(metrics, "first_token_ts", 0)
     return float(latency + last - first) if metrics is not None and latency and last >= first > 0 else None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from generate.engines.base import EngineError, Prompt
+from generate.engines.thoughts import within_thoughts
 from toolkit.documents import at_home, read_text
 from toolkit.errors import errors_begin
 from toolkit.models import numbers, read_model
@@ -188,6 +189,10 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__
 
 
+OPENING = 16
+"""The last tokens of a prompt, among which thoughts may begin."""
+
+
 @dataclass(frozen=True)
 class Tokens:
     """A model's tokenizer: prompts to ids, ids to text.
@@ -238,6 +243,10 @@ class Tokens:
     def count(self, text: str) -> int:
         """Tokens of a text alone, without special tokens."""
         return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def within_thoughts(self, ids: Sequence[int]) -> bool:
+        """Whether a prompt, as ids, ends with the beginning of thoughts, as some chat templates write it."""
+        return within_thoughts(str(self.tokenizer.decode(list(ids[-OPENING:]))))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of generated ids, special tokens left out, spaces as they are."""

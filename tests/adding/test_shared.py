@@ -22,7 +22,7 @@ from toolkit.log import ADDING, merge_logs
 from toolkit.progress import Advance
 
 
-class Killed(Exception):
+class Killed(BaseException):
     """The process is gone."""
 
 

@@ -21,10 +21,11 @@ from generate.journal.database import FOLDER, JOURNAL
 from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
-from tests.generate.toy import HttpEngine, Server, write_recipe
+from tests.generate.toy import CHAINED, HttpEngine, Server, write_recipe
 from toolkit.log import collect, open_log
 
 KILLS = 50
+SECONDS = ("latency_s", "device_s", "started_s", "arrived_s")
 EXAMPLES = 60
 CHILD = Path(__file__).with_name("toy_run.py")
 ROOT = CHILD.parents[2]
@@ -53,12 +54,12 @@ def acknowledged(out: Path) -> set[str]:
 
 def rows(out: Path, table: str) -> pl.DataFrame:
     log = open_log(out)
-    return collect(log.scan(table, list(log.columns(table)))).drop("latency_s", "device_s", strict=False)
+    return collect(log.scan(table, list(log.columns(table)))).drop(SECONDS, strict=False)
 
 
 @pytest.mark.slow
 def test_killed_fifty_times_and_resumed(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, EXAMPLES)
+    recipe = write_recipe(tmp_path, EXAMPLES, CHAINED)
     out, rng, kills = tmp_path / "killed", random.Random(50), 0
     with Server(delay_s=0.004, refused="s007") as server:
         waiting = start(recipe, out, server.url)
@@ -96,6 +97,6 @@ def test_killed_fifty_times_and_resumed(tmp_path: Path) -> None:
     for table in ("examples", "traces"):
         killed = rows(out, table).sort(pl.all())
         assert killed.equals(rows(whole, table).sort(pl.all()))
-    assert rows(whole, "traces").height == (EXAMPLES - 1) * 6  # one example's calls fail for good
+    assert rows(whole, "traces").height == (EXAMPLES - 1) * 7  # one example's calls fail for good
     assert set(server.asked[:before]) == set(calls)
     assert before - len(calls) <= KILLS * 4, "only what was in flight at a kill is asked again"

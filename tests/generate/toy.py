@@ -9,13 +9,15 @@ import contextlib
 import hashlib
 import json
 import os
+import random
 import re
 import threading
 import time
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from generate.engines.base import Call, CallFailure, Completion, Outcome
+from generate.engines.base import Call, CallFailure, CallQueue, Completion, Outcome
 
 RECIPE = """
 name = "sums"
@@ -64,6 +66,20 @@ max_tokens = 32
 URL = 'base_url = "http://127.0.0.1:9/v1"\n'
 LOCAL = RECIPE.replace(URL, "")
 """The recipe without a server's address, for engines in this process."""
+CHAINED = (
+    RECIPE
+    + """joined = true
+[[revise]]
+pool = "third"
+action = "critique_repair"
+of = "again"
+of_sample = 1
+prompt = "again.txt"
+temperature = 0.9
+max_tokens = 32
+"""
+)
+"""Three steps after one another, of which the second goes on where the first stops."""
 PROMPTS = {
     "ask.txt": "Sum: {{question}}\n",
     "again.txt": "{{prompt}}\n{{attempt}}\nThat may be wrong ({{answer}}). Sum again: {{question}}\n",
@@ -133,21 +149,73 @@ def answers(call: Call) -> tuple[Completion, ...]:
     return tuple(reply(text, seed, temperature, call.logprobs) for seed, temperature in pairs)
 
 
-class HttpEngine:
-    """The rule, asked over HTTP by four threads."""
+class ShuffledEngine(CallQueue):
+    """The rule, as a queue that answers in an order of its own. `at`: called with each request, and with each answer
+    that was taken.
+    """
+
+    name, model = "rule", "rule"
+
+    def __init__(self, seed: int = 0, at: Callable[[str, Call], None] = lambda *_: None):
+        self.rng, self.at = random.Random(seed), at
+        self.waiting: list[Call] = []
+        self.calls: list[Call] = []
+        self.most = 0
+
+    def describe(self) -> dict[str, object]:
+        return {"device": "cpu"}
+
+    def submit(self, call: Call) -> None:
+        self.waiting.append(call)
+        self.calls.append(call)
+        self.most = max(self.most, len({one.key.partition("/")[0] for one in self.waiting}))
+        self.at("asked", call)
+
+    def completed(self) -> Iterator[tuple[Call, Outcome]]:
+        for _ in range(self.rng.randrange(1, 4)):
+            if self.waiting:
+                call = self.waiting.pop(self.rng.randrange(len(self.waiting)))
+                yield call, answers(call)
+                self.at("answered", call)
+
+    def cancel(self, call: Call) -> None:
+        self.waiting = [one for one in self.waiting if one.key != call.key]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class HttpEngine(CallQueue):
+    """The rule, asked over HTTP by four threads; what they asked has a place until its answer was taken."""
 
     name, model = "rule over http", "rule"
 
     def __init__(self, url: str):
         self.url = url
+        self.pool = ThreadPoolExecutor(4)
+        self.pending: list[Call] = []
+        self.futures: set[Future[tuple[Call, Outcome]]] = set()
 
     def describe(self) -> dict[str, object]:
         return {"url": self.url}
 
-    def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
-        with ThreadPoolExecutor(4) as pool:
-            for done in as_completed([pool.submit(self._ask, call) for call in calls]):
-                yield done.result()
+    def submit(self, call: Call) -> None:
+        self.pending.append(call)
+        self._fill()
+
+    def completed(self) -> Iterator[tuple[Call, Outcome]]:
+        self._fill()
+        done = wait(self.futures, return_when=FIRST_COMPLETED).done if self.futures else set()
+        for one in done:
+            yield one.result()
+            self.futures.discard(one)
+
+    def cancel(self, call: Call) -> None:
+        self.pending = [one for one in self.pending if one.key != call.key]
+
+    def _fill(self) -> None:
+        while self.pending and len(self.futures) < 4:
+            self.futures.add(self.pool.submit(self._ask, self.pending.pop(0)))
 
     def _ask(self, call: Call) -> tuple[Call, Outcome]:
         asked = urllib.request.Request(self.url, json.dumps(asdict(call)).encode(), {"Asker": str(os.getpid())})
@@ -161,11 +229,12 @@ class HttpEngine:
         return call, tuple(Completion(**row) for row in rows)
 
     def close(self) -> None:
-        """Nothing is held."""
+        self.pool.shutdown(cancel_futures=True)
 
 
 class Server:
-    """Serves the rule on a local port after a little while, and refuses for good what is of the example `refused`.
+    """Serves the rule on a local port after a little while, which is another for each call, so that answers come in
+    another order than calls; and refuses for good what is of the example `refused`.
 
     `asked`: the keys of all calls; `askers`: who sent them.
 
@@ -184,7 +253,7 @@ class Server:
                 with outer.lock:
                     outer.askers.append(int(self.headers["Asker"]))
                     outer.asked.append(given["key"])
-                time.sleep(delay_s)
+                time.sleep(delay_s * (zlib.crc32(given["key"].encode()) % 4))
                 if given["key"].partition("/")[0] == refused:
                     with contextlib.suppress(OSError):
                         self.send_error(400, "the prompt is too long")
