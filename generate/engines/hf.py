@@ -135,8 +135,9 @@ class TransformersEngine(base.CallQueue):
         self._unfit = [pair for pair in self._unfit if pair[0].key != call.key]
 
     def completed(self) -> Iterator[tuple[base.Call, base.Outcome]]:
-        """Calls that cannot be made come first. Else a batch is decoded: the largest of those that the samples due make,
-        sorted by length."""
+        """Calls that cannot be made come first. Else a batch is decoded: the largest of those that the samples that are
+        due make, sorted by length.
+        """
         while self._unfit or self._due:
             if self._unfit:
                 unfit, self._unfit = self._unfit, []

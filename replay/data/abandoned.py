@@ -52,6 +52,7 @@ def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedP
         },
         signals=dict.fromkeys(pool.signals, unseen),
         features=dict.fromkeys(pool.features, unseen),
+        shared=None,
         opaque=None,
         contested=None,
     )

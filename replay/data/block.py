@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.needs import Action
+from replay.data.replies import SharedCosts
 from replay.sampling.orders import example_hashes
 from replay.sampling.unscored import Unscored
 
@@ -67,6 +68,7 @@ class LoggedPool:
     contested: np.ndarray | None = None  # (E, T) traces whose equal answers are judged differently; None: there is none
     code_as: Mapping[str, np.ndarray] = field(default_factory=dict)  # `code` of columns in place of answers: (E, T)
     word_as: Mapping[str, np.ndarray] = field(default_factory=dict)  # `word` of the same: (E, T)
+    shared: SharedCosts | None = None  # what traces of one reply pay once; None: every trace came alone
     struck: int | None = None  # sample index of the trace that is left out; those behind it have one less
 
     @cached_property

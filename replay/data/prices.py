@@ -12,6 +12,7 @@ import polars as pl
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.documents import parse_toml, read_text
 from toolkit.errors import InvalidError, RequiredError, errors_begin
+from toolkit.log import Log, collect
 from toolkit.settings import check, from_table, setting
 
 PRICE = "price"
@@ -42,9 +43,15 @@ class Prices:
     currency: str = ""
     source: str = ""
     date: str = ""
+    logged: bool = False
+    """Whether money is what the log says that was billed."""
 
     def expr(self, name: str) -> pl.Expr:
-        """The price of each call, by its tokens and the model or verifier in column `name`; null if unpriced."""
+        """Price of a call, from its tokens and the model or verifier in column `name` (unpriced: null); as billed where
+        that is logged, which it is of traces alone."""
+        if self.logged:
+            spent = pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens") > 0)
+            return pl.col("cost") if name == "model" else pl.when(spent).then(float("nan")).otherwise(0.0)
         prompts, completions = ({k: v[side] for k, v in self.per_million.items()} for side in (0, 1))
         prompt = pl.col(name).replace_strict(prompts, default=None, return_dtype=pl.Float64)
         completion = pl.col(name).replace_strict(completions, default=None, return_dtype=pl.Float64)
@@ -81,7 +88,16 @@ def prices_from(table: object) -> Prices | None:
             given = {"prompt": entry, "completion": entry} if both else entry
             one = from_table(_TokenPrice, given, f"prices.{name}")
             entries[name] = (one.prompt, one.completion)
-    return Prices(entries, **words)
+    return Prices(entries, words.get("currency", ""), words.get("source", ""), words.get("date", ""))
+
+
+def logged_prices(log: Log) -> Prices | None:
+    """What the traces of a log were billed, in place of prices; None where that is not logged of all of them."""
+    if log.manifest is None or not log.has("traces") or "cost" not in log.columns("traces"):
+        return None
+    if collect(log.scan("traces", ["cost"]).select(pl.col("cost").is_null().any()), log).item():
+        return None
+    return Prices({}, currency=log.manifest.currency or "", source="the log's column `cost`", logged=True)
 
 
 def columns_with(prices: Prices | None) -> tuple[OutcomeColumn, ...]:

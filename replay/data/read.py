@@ -12,8 +12,10 @@ from replay.data.abandoned import cut_pool
 from replay.data.block import SCORE_COSTS, TRACE_COSTS, LogBlock, LoggedPool, Scores, TableRows
 from replay.data.needs import Needs
 from replay.data.prices import Prices
+from replay.data.replies import SharedCosts
 from toolkit.errors import InvalidError, MismatchError, RequiredError
 from toolkit.log import Log, collect
+from toolkit.log.contract.manifest import PER_REQUEST, PROMPT_BILLED
 from toolkit.log.contract.schema import keys_of
 
 OUTSIDE = "answer outside"
@@ -51,8 +53,9 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
         traces = _numbered(traces, words, _votes_as(name), f"word as {name}", f"code as {name}")
     scores = _read_scores(log, traces, within, request)
     whole = log.pools_without_prefix()
+    billed = billed_by_request(log)
     pools = {
-        name: _pool(name, len(examples), traces.filter(pl.col("slice") == name), scores, request, name in whole)
+        name: _pool(name, len(examples), traces.filter(pl.col("slice") == name), scores, request, name in whole, billed)
         for name in sorted(request.needs.pools | set(request.needs.slices.values()))
     }
     if request.measure is not None:
@@ -140,6 +143,8 @@ def _read_traces(
         "opaque",
         "contested",
         "reads",
+        "request",
+        *(["cost"] if request.prices and request.prices.logged else []),
         *([request.measure] if request.measure else []),
     ]
     columns += sorted(request.needs.answers_as)
@@ -259,7 +264,13 @@ def _lacks(cost: str) -> str:
 
 
 def _pool(
-    name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: BlockRequest, whole: bool
+    name: str,
+    examples: int,
+    traces: pl.DataFrame,
+    scores: pl.DataFrame,
+    request: BlockRequest,
+    whole: bool,
+    billed: frozenset[str],
 ) -> LoggedPool:
     """One slice of traces as arrays by example and sample index (E, T)."""
     if request.prices:
@@ -294,14 +305,43 @@ def _pool(
         trace_ids=_spread(traces, "trace_id", shape, None, object) if request.identified else None,
         opaque=_marked(traces, "opaque", shape),
         contested=_marked(traces, "contested", shape),
+        shared=_shared(traces, shape, request, billed),
         code_as={one: _spread(traces, f"code as {one}", shape, -1, np.int32) for one in request.needs.answers_as},
         word_as={one: _spread(traces, f"word as {one}", shape, -1, np.int32) for one in request.needs.answers_as},
     )
 
 
+def billed_by_request(log: Log) -> frozenset[str]:
+    """The pools whose prompts were billed once for the samples of one request."""
+    manifest = log.manifest
+    if manifest is None:
+        return frozenset()
+    return frozenset(name for name in manifest.pools if manifest.pool_setting(name, PROMPT_BILLED) == PER_REQUEST)
+
+
+def _shared(
+    traces: pl.DataFrame, shape: tuple[int, int], request: BlockRequest, billed: frozenset[str]
+) -> SharedCosts | None:
+    """What traces of one reply share; None where each came alone. `billed`: pools whose prompts were billed once."""
+    if traces["request"].is_null().all():
+        return None
+    first = pl.col("s").min().over("e", "request")
+    alone = pl.col("request").is_null()
+    prompt = pl.when(pl.col("pool").is_in(list(billed))).then("prompt_tokens").otherwise(0.0)
+    rows = traces.with_columns(reply=pl.when(alone).then("s").otherwise(first), shared_prompt=prompt)
+    costs = {"latency_s": _spread(rows, "latency_s", shape), "prompt_tokens": _spread(rows, "shared_prompt", shape)}
+    if request.prices and not request.prices.logged:
+        of_prompt = rows.with_columns(prompt_tokens="shared_prompt", completion_tokens=pl.lit(0.0))
+        rows = of_prompt.with_columns(request.prices.expr("model").alias("shared_price"))
+        costs["price"] = _spread(rows, "shared_price", shape)
+    reply = np.broadcast_to(np.arange(shape[1]), shape).copy()
+    reply[rows["e"].to_numpy(), rows["s"].to_numpy()] = rows["reply"].to_numpy()
+    return SharedCosts(reply, costs)
+
+
 def _price_of(traces: pl.DataFrame, tokens: int, pool: LoggedPool, request: BlockRequest) -> np.ndarray | None:
-    """The price (E, T) of each trace's prompt and its first `tokens` tokens; None where no prices are given."""
-    if request.prices is None:
+    """Price (E, T) of the prompts and so many tokens of the traces of a pool; None without prices."""
+    if request.prices is None or request.prices.logged:
         return None
     cut = traces.with_columns(completion_tokens=pl.lit(float(tokens)))
     return _spread(cut.with_columns(request.prices.expr("model").alias("price")), "price", pool.code.shape)
@@ -335,6 +375,8 @@ def _spread(
 
 
 def _all_priced(frame: pl.DataFrame, column: str, prices: Prices) -> None:
+    if prices.logged:
+        return
     unpriced: Sequence[str] = sorted(set(frame[column].unique().to_list()) - set(prices.per_million))
     if unpriced:
         raise RequiredError(f"{column} `{unpriced[0]}` has no price; add it to `[prices]` (0 is a price)")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replay.data.block import LogBlock, LoggedPool
-from replay.engine.costs import AT, COSTS, CallKey, RowCalls, elapsed, weighed
+from replay.engine.costs import AT, COSTS, GENERATED, CallKey, RowCalls, elapsed, weighed
 from replay.engine.outcome import Against, Outcome
 
 
@@ -256,7 +256,11 @@ def _extra_tokens(block: LogBlock, calls: Calls, known: Calls) -> np.ndarray:
     """Expected tokens (E,) of the `calls` that are not `known`."""
     tokens = np.zeros(len(block.examples))
     for key, paid in calls.items():
-        tokens += weighed(_probability_new(key, paid, known), key.tokens(block)).sum(axis=1)
+        new, shared = _probability_new(key, paid, known), key.shared(block)
+        tokens += weighed(new, key.tokens(block)).sum(axis=1)
+        if shared is not None:
+            repeats = shared.repeats(new, known[key].probability if key in known else None)
+            tokens -= weighed(repeats, shared.costs["prompt_tokens"]).sum(axis=1)
     return tokens
 
 
@@ -285,8 +289,14 @@ def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.nda
             continue
         for column, values in key.costs(block, new):
             costs[:, column] += values
+        shared, apart = key.shared(block), new
+        if shared is not None:
+            repeats = shared.repeats(new, known[key].probability if key in known else None)
+            apart = new - repeats
+            for cost, part in shared.costs.items():
+                costs[:, AT[GENERATED.get(cost, cost)]] -= weighed(repeats, part).sum(axis=1)
         if (waits := key.waits(block)) is not None:
-            seconds = weighed(new, waits)
+            seconds = weighed(apart, waits)
             if segment.side_by_side:
                 waited = waited + seconds
             else:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replay.data.block import LogBlock
+from replay.data.block import LogBlock, LoggedPool
+from replay.data.replies import SharedCosts
 
 COSTS = (
     "traces", "valid_traces", "finalizers", "truncated", "prompt_tokens", "completion_tokens",
@@ -60,6 +61,19 @@ def elapsed(seconds: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
     return done
 
 
+def surplus_over_orders(pool: LoggedPool, drawn: np.ndarray) -> np.ndarray | float:
+    """Costs (E, C) of drawing so many (E,) traces of a pool in any order, beyond their share of the whole pool's; 0
+    where no two traces share a reply.
+    """
+    if pool.shared is None:
+        return 0.0
+    costs = np.zeros((len(pool.size), len(COSTS)))
+    for name, more in pool.shared.surplus(pool.there, drawn).items():
+        for column in {GENERATED.get(name, name), name}:
+            costs[:, AT[column]] += more
+    return costs
+
+
 def weighed(probability: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values times the probability that they are paid; one that is not logged counts only if it can be paid."""
     return np.where(probability > 0, probability * values, 0.0)
@@ -89,6 +103,10 @@ class CallKey(ABC):
     def tokens(self, block: LogBlock) -> np.ndarray:
         """Tokens of each call (E, T), NaN where they are not logged."""
 
+    def shared(self, block: LogBlock) -> SharedCosts | None:
+        """What calls of one reply pay once; None where each pays for itself."""
+        return None
+
     def waits(self, block: LogBlock) -> np.ndarray | None:
         """Seconds of each call (E, T), where calls may run side by side; None where `costs` counts the seconds."""
         return None
@@ -108,6 +126,9 @@ class TraceCalls(CallKey):
     def tokens(self, block: LogBlock) -> np.ndarray:
         costs = block.pools[self.slice].costs
         return costs["prompt_tokens"] + costs["completion_tokens"]
+
+    def shared(self, block: LogBlock) -> SharedCosts | None:
+        return block.pools[self.slice].shared
 
     def waits(self, block: LogBlock) -> np.ndarray:
         return block.pools[self.slice].costs["latency_s"]

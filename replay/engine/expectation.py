@@ -9,7 +9,7 @@ import numpy as np
 from replay.data.block import LoggedPool, judged_unless_null
 from replay.engine import outcome as ends
 from replay.engine.calls import CallSegment, Draw, with_draw
-from replay.engine.costs import AT, CallKey, ScoreCalls, TraceCalls
+from replay.engine.costs import AT, CallKey, ScoreCalls, TraceCalls, surplus_over_orders
 from replay.engine.cuts import Cut, abandoned_traces, listwise_called, why_partial
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory, listwise_costs
@@ -63,7 +63,7 @@ def mean_over_orders(trajectory: Trajectory, select: Select, how: Cut, reasons: 
     example, size = np.arange(len(pool.size)), np.maximum(pool.size, 1)
     called = listwise_called(trajectory, how)
     costs = trajectory.costs[example, trajectory.steps.limit] * traces.drawn[:, None] / size[:, None]
-    costs += listwise_costs(trajectory) * called[:, None]
+    costs += listwise_costs(trajectory) * called[:, None] + surplus_over_orders(pool, traces.drawn)
     reason = why_partial(trajectory, how, trajectory.steps.limit, called)
     outcome = outcome_of_chances(pool, chance, nothing, costs, reason, reasons)
     ending = np.where(pool.size < how.cap, ends.EXHAUSTED, ends.CAP).astype(np.int8)

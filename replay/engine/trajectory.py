@@ -380,9 +380,14 @@ def _generation_costs(pool: LoggedPool, place: np.ndarray, valid: np.ndarray, en
     costs, flat = np.zeros((*place.shape, len(COSTS))), _flat(place, pool.code.shape[1])
     costs[..., AT["traces"]] = np.arange(1, place.shape[1] + 1)
     costs[..., AT["valid_traces"]] = np.cumsum(valid, axis=1)
-    for name, values in pool.costs.items():
-        costs[..., AT[GENERATED.get(name, name)]] = np.cumsum(values.take(flat), axis=1)
-    costs[..., AT["latency_s"]] = elapsed(pool.costs["latency_s"].take(flat), ends)
+    paid = {name: values.take(flat) for name, values in pool.costs.items()}
+    if pool.shared is not None:
+        again = pool.shared.again(place)
+        for name, part in pool.shared.costs.items():
+            paid[name] = np.where(again, paid[name] - part.take(flat), paid[name])
+    for name, values in paid.items():
+        costs[..., AT[GENERATED.get(name, name)]] = np.cumsum(values, axis=1)
+    costs[..., AT["latency_s"]] = elapsed(paid["latency_s"], ends)
     return costs
 
 

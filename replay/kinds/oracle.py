@@ -24,7 +24,7 @@ from replay.engine.calls import (
     one_trace,
     with_draw,
 )
-from replay.engine.costs import COSTS, TraceCalls
+from replay.engine.costs import COSTS, TraceCalls, surplus_over_orders
 from replay.engine.expectation import outcome_of_chances
 from replay.engine.mixing import Columns, choose, gain, mixture, needs_both
 from replay.engine.outcome import Outcome
@@ -113,7 +113,7 @@ class _AnyRight(_OracleRule, single=True):
             reason = np.where(lacks & (reason == 0), number + 1, reason).astype(np.int16)
             count = np.where(name in names, pool.size, needed)
             paid[name] = np.arange(pool.code.shape[1]) < count[:, None]
-            costs += _paid(pool.code, pool.costs, paid[name], count)
+            costs += _paid(pool, paid[name], count)
         pools = [block.pools[name] for name in names]
         slice_number = np.repeat(np.arange(len(pools)), [pool.code.shape[1] for pool in pools])
         sample = np.concatenate([np.arange(pool.code.shape[1]) for pool in pools])
@@ -293,10 +293,14 @@ def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str
     return needed
 
 
-def _paid(code: np.ndarray, values: Mapping[str, np.ndarray], on: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Costs (E, C) of each example's first `count` traces, which are `on` (E, T), one after the other."""
-    total = {name: np.where(on, column, 0.0).sum(axis=1) for name, column in values.items()}
-    total |= {"traces": count, "valid_traces": (on & (code >= 0)).sum(axis=1)}
+def _paid(pool: LoggedPool, on: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Costs (E, C) of each example's first `count` traces of a pool, which are `on` (E, T), one after the other."""
+    total = {name: np.where(on, column, 0.0).sum(axis=1) for name, column in pool.costs.items()}
+    if pool.shared is not None:
+        repeats = pool.shared.repeats(on.astype(float)) > 0
+        for name, part in pool.shared.costs.items():
+            total[name] = total[name] - np.where(repeats, part, 0.0).sum(axis=1)
+    total |= {"traces": count, "valid_traces": (on & (pool.code >= 0)).sum(axis=1)}
     total["generation_s"] = total["latency_s"]
     return np.stack([np.broadcast_to(total.get(name, 0.0), count.shape) for name in COSTS], axis=1)
 
@@ -480,7 +484,8 @@ def _chances_to_be_best(pool: LoggedPool, drawn: int) -> np.ndarray:
 def _any_over_orders(pool: LoggedPool, drawn: int) -> PolicyPath:
     """The best of so many traces of a pool, over all orders: 1 - C(N - r, k) / C(N, k) where r are right."""
     chosen, count, size = _chances_to_be_best(pool, drawn), np.minimum(pool.size, drawn), np.maximum(pool.size, 1)
-    costs = _paid(pool.code, pool.costs, pool.there, pool.size) * count[:, None] / size[:, None]
+    costs = _paid(pool, pool.there, pool.size) * count[:, None] / size[:, None]
+    costs += surplus_over_orders(pool, count)
     whole = pool.whole & ((pool.behind_gap > 0) | (pool.size > drawn))
     reason = np.where(whole, 2, np.where(pool.size < drawn, 1, 0)).astype(np.int16)
     reasons = ("served", f"`{pool.name}` has fewer than {counted(drawn, 'trace')}", f"`{pool.name}` is replayed whole")

@@ -50,7 +50,7 @@ def go(recipe: Path, out: Path, engine: Any, **options: Any) -> Log:
 
 @pytest.fixture
 def chained(tmp_path: Path) -> Path:
-    return write_recipe(tmp_path, 3, CHAINED)
+    return write_recipe(tmp_path, 2, CHAINED)
 
 
 def test_rows_and_their_order_do_not_depend_on_the_order_of_answers(chained: Path, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_judge_killed_at_every_request_adds_the_same(chained: Path, tmp_path: 
     moments = Moments(log, tmp_path / "copies", set(), [])
     plan = make_add_plan(load_additions(recipe), log)
     whole = add(plan, lambda _: Scores(1, moments)).log
-    assert len(moments.taken) > 2 * 21
+    assert len(moments.taken) > 2 * 14
     for copy, answered, _ in moments.taken[::3]:
         again = Scores(2)
         done = add(make_add_plan(load_additions(recipe), copy), lambda _, again=again: again).log

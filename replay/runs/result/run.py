@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from replay.data.contents import Contents, opened
-from replay.data.prices import GivenPrices, columns_with, load_prices
+from replay.data.prices import GivenPrices, columns_with, load_prices, logged_prices
 from replay.policies.base import Policy, columns_of
 from replay.policies.suite import suite
 from replay.policies.toml import GivenPolicies, load_policies
@@ -104,6 +104,7 @@ def run(
     file, metrics = load_policies(policies, rules), user_metrics(metrics)
     priced = file.prices if prices is None else load_prices(prices)
     log, contents = opened(log)
+    priced = priced or logged_prices(log)
     suite_notes = tuple(of_suite(file.left_out, file.where if where is None else None))
     if where is None:
         where, by = file.where, by or file.by

@@ -1,0 +1,68 @@
+"""What samples of one reply share: its seconds, and its prompt's tokens where it was billed once. A policy that draws
+some of them pays that with the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+
+@dataclass(frozen=True)
+class SharedCosts:
+    """The replies of a pool (E, T): the sample index of the first trace of the same reply, or the trace's own where it
+    came alone. costs: by name, the part of each trace's cost (E, T) that is paid once for its reply.
+    """
+
+    reply: np.ndarray
+    costs: Mapping[str, np.ndarray]
+
+    def again(self, place: np.ndarray) -> np.ndarray:
+        """Steps (E, S) of a walk whose trace, the sample index `place` (E, S), came in the reply of an earlier one."""
+        replies = np.take_along_axis(self.reply, place, axis=1)
+        order = np.argsort(replies, axis=1, kind="stable")
+        ranked = np.take_along_axis(replies, order, axis=1)
+        same = np.zeros(place.shape, dtype=bool)
+        same[:, 1:] = ranked[:, 1:] == ranked[:, :-1]
+        out = np.zeros_like(same)
+        np.put_along_axis(out, order, same, axis=1)
+        return out
+
+    def repeats(self, paid: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+        """Probability (E, T) that a trace is paid, and another of its reply before it; of traces that are paid with a
+        probability (E, T), where others are `known` to be paid already with another.
+        """
+        example, none = np.arange(len(paid)), np.ones((len(paid), int(self.reply.max(initial=0)) + 1))
+        if known is not None:
+            for t in range(paid.shape[1]):
+                none[example, self.reply[:, t]] *= 1 - known[:, t]
+        out = np.zeros_like(paid)
+        for t in range(paid.shape[1]):
+            before = none[example, self.reply[:, t]]
+            out[:, t] = paid[:, t] * (1 - before)
+            none[example, self.reply[:, t]] = before * (1 - paid[:, t])
+        return out
+
+    def surplus(self, there: np.ndarray, drawn: np.ndarray) -> dict[str, np.ndarray]:
+        """By cost (E,): what the mean over all orders of the first `drawn` (E,) traces of those `there` (E, T) costs
+        more than their share of the whole pool, each reply paid once. Of a reply with g of N traces some are among the
+        first k with probability 1 - C(N - g, k) / C(N, k).
+        """
+        size = there.sum(axis=1)
+        first = there & (self.repeats(there.astype(float)) == 0)
+        members = (there[:, None, :] & (self.reply[:, None, :] == self.reply[:, :, None])).sum(axis=2)  # (E, T)
+        left, k = size[:, None] - members, drawn[:, None]
+        with np.errstate(invalid="ignore"):
+            missed = np.exp(_log_choose(left, k) - _log_choose(size[:, None], k))
+        chance = 1 - np.where(left < k, 0.0, missed)
+        more = np.where(first, chance - k / np.maximum(size[:, None], 1), 0.0)
+        return {name: np.where(first, more * part, 0.0).sum(axis=1) for name, part in self.costs.items()}
+
+
+def _log_choose(n: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """Logarithm of C(n, k), for 0 <= k <= n."""
+    value: np.ndarray = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
+    return value
