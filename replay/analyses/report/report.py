@@ -52,9 +52,11 @@ from toolkit.show import (
 )
 from toolkit.show.document import Document, PlacedFigure, PlacedTable, Section, as_latex, as_markdown
 from toolkit.show.drawing.style import save_figure
+from toolkit.show.ranking.one_column import one_column
 from toolkit.show.ranking.ranking import UNLIKE, cell_of
 from toolkit.show.ranking.results import best_policy, cheapest_within, percent, takeaway
 from toolkit.show.tables.html import bullets, paragraph
+from toolkit.show.tables.latex import COLUMN
 from toolkit.stats.curves.arrays import Interval
 from toolkit.stats.curves.roc import auc_intervals
 from toolkit.stats.limits.planning import POWER, difference_variance
@@ -495,7 +497,7 @@ class LogReport:
         html = "".join(map(paragraph, self.lead)) + "".join(
             bullets(section.heading, section.sentences) for section in self.sections
         )
-        return html + "".join(short.html() for _, short, _ in self._tables()) + self._front()
+        return html + "".join(short.html() for _, short, *_ in self._tables()) + self._front()
 
     def _front(self) -> str:
         """The front as a picture that a page holds; empty where there is none."""
@@ -508,7 +510,7 @@ class LogReport:
 
     def document(self) -> Document:
         """The findings, the tables and the figures as one document."""
-        tables = tuple(PlacedTable(f"{TABLES}/{name}", short) for name, short, _ in self._tables())
+        tables = tuple(PlacedTable(f"{TABLES}/{name}", short) for name, short, *_ in self._tables())
         simulated = " (simulated log)" * self.result.simulated
         placed = (
             PlacedFigure(f"{FIGURE_FILES}/{name}", f"{_first_upper(FIGURES[name].shows)}{simulated}")
@@ -516,16 +518,16 @@ class LogReport:
         )
         return Document(f"Report on {self.result.log_name}", self.lead, self.sections, tables, tuple(placed))
 
-    def _tables(self) -> Iterator[tuple[str, Table, str]]:
-        """Tables by name: as the report shows them, and whole as CSV."""
+    def _tables(self) -> Iterator[tuple[str, Table, str, RankedInput | None]]:
+        """Tables by name: as the report shows them, and whole as CSV; what ranks policies, where the table does."""
         results = ranked_input(self.result)
         tables = {"policies": results}
         tables |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
         for name, one in tables.items():
             short = _short(ranked_table(one), one, one_attempt(self.result.policies, one.baseline))
-            yield name, short, whole_csv(one)
+            yield name, short, whole_csv(one), one
         if self.room is not None:
-            yield "headroom", self.room.table(ROWS), self.room.table().csv()
+            yield "headroom", self.room.table(ROWS), self.room.table().csv(), None
 
     @checks_arguments()
     def save(self, directory: str | Path, *, width: str | float = WIDTH, force: bool = False) -> None:
@@ -538,9 +540,10 @@ class LogReport:
             for name in FOLDERS:
                 (folder / name).mkdir()
             marks = {"simulated": "true"} if self.result.simulated else {}
-            for name, short, whole in self._tables():
+            for name, short, whole, results in self._tables():
+                printed = short if results is None or size > COLUMN else one_column(results, short)
                 (folder / TABLES / f"{name}.md").write_text(short.markdown(), encoding="utf-8")
-                (folder / TABLES / f"{name}.tex").write_text(short.latex(f"tab:{name}", size), encoding="utf-8")
+                (folder / TABLES / f"{name}.tex").write_text(printed.latex(f"tab:{name}", size), encoding="utf-8")
                 (folder / TABLES / f"{name}.csv").write_text(whole, encoding="utf-8")
             described = "\n".join(table.markdown() for table in self.description.as_tables())
             (folder / TABLES / "log.md").write_text(described, encoding="utf-8")

@@ -232,11 +232,11 @@ class SampleSums:
         size, traces = logged.size, logged.code.shape[1]
         moved = np.zeros((2, len(places), traces, len(size)))
         for index in range(traces):
-            there = (index < size) & judged
-            if there.any():
-                values = halves.values(replace(block, pools={**block.pools, pool: logged.without(index)}))
-                self.lacking[places] |= (np.isnan(values[0] + values[1]) & there).any(axis=1)
-                moved[:, :, index] = np.nan_to_num(values)
+            there, able = (index < size) & judged, np.flatnonzero(~self.lacking[places])
+            if there.any() and len(able):
+                values = halves.some(able).values(replace(block, pools={**block.pools, pool: logged.without(index)}))
+                self.lacking[places[able]] |= (np.isnan(values[0] + values[1]) & there).any(axis=1)
+                moved[:, able, index] = np.nan_to_num(values)
         there, count = np.arange(traces)[:, None] < size, np.maximum(size, 1)
         moved -= np.where(there, moved, 0.0).sum(axis=2, keepdims=True) / count
         moved *= there * np.sqrt((count - 1) / count)
@@ -245,7 +245,7 @@ class SampleSums:
     def alone(self, number: int, short: str) -> tuple[float | None, float | None, int]:
         """The accuracy of one policy, its standard error, and how many questions vary between samples."""
         estimate = float(self.value[number] / self.weight) if self.weight else None
-        varied = int(self.varied[number, number])
+        varied = 0 if short else int(self.varied[number, number])
         error = None if short else self._error(self.covariance[number, number], varied)
         return estimate, error, varied
 

@@ -22,7 +22,9 @@ from toolkit.show.figures.forest import PolicyDifference, forest_figure
 from toolkit.show.figures.gap_bars import PolicyGap, gap_figure
 from toolkit.show.figures.gate_curves import GateCurve, gates_figure
 from toolkit.show.figures.stopping import StoppingTimes, stopping_figure
+from toolkit.show.ranking.one_column import abbreviated
 from toolkit.show.ranking.ranking import PolicyRow, short_names
+from toolkit.show.tables.latex import COLUMN
 from toolkit.stats import summarise
 from toolkit.stats.many.compare import ACCURACY
 from toolkit.stats.metrics.outcomes import side_by_side
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-ROWS, PANELS = 24, 12
-"""The most rows and panels of a figure when no policies are named."""
+ROWS, BARS, PANELS = 24, 12, 12
+"""The most rows and panels of a figure where no policies are named."""
 RATE, SEEN = "intervention_rate", "position_share"
 
 
@@ -122,19 +124,27 @@ def fitting(
     remarks: Sequence[str] = (),
     left_out: int = 0,
     what: tuple[str, str] = ("more policy", "more policies"),
+    called: Mapping[str, str] | None = None,
     **look: Any,
 ) -> Callable[..., Figure]:
     """A function that draws as many rows as a page has room for, the first ones, and always those in `must`.
 
-    Below stand `remarks` and how many rows are in the CSV alone, the `left_out` among them.
+    Below stand `remarks` and how many rows are in the CSV alone, the `left_out` among them. Rows that are `called` as
+    policies have their short names in one column.
     """
 
     def draw(*, width: float, title: str) -> Figure:
+        texts = called if called is not None and width <= COLUMN else {}
+        short = {texts[name]: text for name, text in abbreviated(texts).items()}
+        named = look | {"baseline": short.get(look["baseline"], look["baseline"])} if "baseline" in look else look
+
         def some(count: int) -> Figure:
             first = sorted(range(len(rows)), key=lambda number: rows[number].name not in must)[:count]
             more = left_out + len(rows) - len(first)
             note = "; ".join([*remarks, *([f"{counted(more, *what)} in the CSV"] if more else [])])
-            return figure([rows[number] for number in sorted(first)], note=note, title=title, width=width, **look)
+            chosen = [rows[number] for number in sorted(first)]
+            chosen = [replace(row, name=short.get(row.name, row.name)) for row in chosen] if short else chosen
+            return figure(chosen, note=note, title=title, width=width, **named)
 
         return on_a_page(some, len(rows))
 
@@ -194,7 +204,7 @@ def forest_data(request: FigureRequest) -> FigureData:
         "simulated": result.simulated,
     }
     must = {called[one] for one in (baseline, result.leader) if one in called}
-    return FigureData(frame, fitting(forest_figure, points, must, remarks, left_out, **look))
+    return FigureData(frame, fitting(forest_figure, points, must, remarks, left_out, called=called, **look))
 
 
 def _times(value: float | None, scale: float) -> float | None:
@@ -244,7 +254,7 @@ def headroom_data(request: FigureRequest) -> FigureData:
         raise UnsuitableError(f"the result was saved without the parts of the gap, which the figure shows: {how}")
     measures = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
     right = dict(room.accuracy.select("policy", "estimate").iter_rows())
-    rows, left_out = _figure_rows(request, ROWS)
+    rows, left_out = _figure_rows(request, BARS)
     called = _called(result)
     bars = []
     for row in rows:
@@ -272,7 +282,8 @@ def headroom_data(request: FigureRequest) -> FigureData:
     limits = [f"in brackets {100 * room.level:g} % limits"] if room.baseline is not None else []
     must = {called[one] for one in (room.baseline, room.oracle, result.leader) if one in called}
     accuracy = room.accuracy.rename({"metric": "measure"}).select(room.frame.columns)
-    draw = fitting(gap_figure, bars, must, [*end_notes, *limits], left_out, simulated=result.simulated)
+    remarks = [*end_notes, *limits]
+    draw = fitting(gap_figure, bars, must, remarks, left_out, called=called, simulated=result.simulated)
     return FigureData(pl.concat([accuracy, room.frame]), draw)
 
 

@@ -220,9 +220,10 @@ class Result(Findings):
         """
         for name in policies:
             self._require_policy(name)
-        frame = self._same_questions
         if policies and self.source is not None:
             frame = same_questions(self._source(), [one for one in self.source.policies if one.name in policies])
+        else:
+            frame = self._same_questions
         called = short_names([policy_row(policy) for policy in self.policies])
         return SameQuestions(frame, self.summariser.settings.level, self.log_name, self.simulated, called)
 

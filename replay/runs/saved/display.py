@@ -29,7 +29,9 @@ from toolkit.show import (
     write_latex,
 )
 from toolkit.show.figures.figure import FrontierPoint
+from toolkit.show.ranking.one_column import one_column
 from toolkit.show.ranking.ranking import short_names
+from toolkit.show.tables.latex import COLUMN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,11 +152,14 @@ def write_display(
     printed = chosen(ranked, columns, on_paper)
     (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
     (folder / "table.csv").write_text(whole_csv(ranked, columns), encoding="utf-8")
+    printed = printed if columns or width > COLUMN else one_column(ranked, printed)
     write_latex(folder / "table.tex", {"policies": printed}, width)
     if groups:
         tables = [chosen(group, columns, RowLimits(ROWS, rest="summary_by.parquet")) for group in groups]
         (folder / "table_by.md").write_text("\n".join(one.markdown() for one in tables), encoding="utf-8")
         named = {f"policies-{number}": chosen(one, columns, on_paper) for number, one in enumerate(groups, 1)}
+        if not columns and width <= COLUMN:
+            named = {name: one_column(one, table) for one, (name, table) in zip(groups, named.items(), strict=True)}
         write_latex(folder / "table_by.tex", named, width)
     figure = frontier_figure(ranked, title, width)
     if figure is not None:

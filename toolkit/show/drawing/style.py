@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -124,8 +124,23 @@ def save_figure(figure: Figure, path: str | Path | BinaryIO, ending: str = "") -
     suffix = ending or Path(str(path)).suffix
     if suffix not in _METADATA:
         raise InvalidError(f"a figure is written as `.pdf`, `.svg` or `.png`, not as `{Path(str(path)).name}`")
-    with style():
+    with style(), _glyphs_alone() if suffix == ".pdf" else nullcontext():
         figure.savefig(path, format=suffix[1:], dpi=DPI, metadata=_METADATA[suffix], **_PACKED.get(suffix, {}))
+
+
+@contextmanager
+def _glyphs_alone() -> Iterator[None]:
+    """PDF embeds glyphs by their numbers, so it needs no rules that join or move letters, which are slow to cut."""
+    from fontTools.subset import Options
+
+    tables = getattr(Options, "_drop_tables_default", [])
+    rules = [name for name in ("GSUB", "GPOS", "GDEF") if name not in tables]
+    tables += rules
+    try:
+        yield
+    finally:
+        for name in rules:
+            tables.remove(name)
 
 
 def percent_limits(low: float, high: float) -> tuple[float, float]:

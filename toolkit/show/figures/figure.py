@@ -54,6 +54,11 @@ class FrontierPoint:
         return not self.swept or self.chosen or self.baseline or self.on_front
 
     @property
+    def named(self) -> bool:
+        """Whether its name is written: of the front, the baseline and diagnostics."""
+        return self.on_front or self.baseline or self.diagnostic
+
+    @property
     def place(self) -> tuple[float, float]:
         """The point's position in the figure: cost, and accuracy in per cent."""
         return self.cost, 100 * self.accuracy
@@ -83,8 +88,8 @@ def frontier(
     """Draws the cost–accuracy plane: every policy, its intervals, and the Pareto front, `width` inches wide.
 
     The front is a staircase, the best accuracy that a budget buys, through the points that none beats. Settings of a
-    sweep are joined by a line; those on the front and the chosen one are named. Diagnostics, which see gold, are
-    hollow and never on the front. The axes show the region where the policies are; to what lies far from it an arrow at
+    sweep are joined by a line. The front, the baseline and diagnostics are named, the rest is grey. Diagnostics, which
+    see gold, are hollow and never on the front. The axes show the region where the policies are; to what lies far from it an arrow at
     the edge points, with its number. `simulated` is said in the figure itself. No label covers a point, a line or
     another label. The front is named first, then the baseline, what lies beyond an edge, and others; on a narrow page
     where names have no room all are letters, with a key below the axes. A name that finds no room, or is not tried, is
@@ -108,7 +113,7 @@ def frontier(
         arrange(figure, body, title, simulated, handle=1.8)
         room = axes.get_window_extent()
         size = (72 / figure.dpi * room.width, 72 / figure.dpi * room.height)
-        arrows = arrow_places({p.name: p.place for p in points if p.labelled}, seen, size)
+        arrows = arrow_places({p.name: p.place for p in points if p.named}, seen, size)
         labels = _labels(points, seen, arrows, width)
         most = max(round(3 + 1.3 * room.width * room.height / figure.dpi**2), sum(not one.modest for one in labels))
         scene = _scene(axes, points, inside, corners, paths, arrows)
@@ -128,7 +133,7 @@ def frontier(
                 towards = seen.beyond(*p.place)
                 draw_arrow(axes, *arrows[p.name], towards, LAYERS[_layer(p)].color)
         noted(figure, _key(placed), most=24)
-        outside = sum(bool(seen.beyond(*p.place)) for p in points if not p.labelled)
+        outside = sum(bool(seen.beyond(*p.place)) for p in points if not p.named)
         outside += len(without & {*arrows})
         lines = _notes(points, barred, level, len(arrows), outside)
         left = len(without)
@@ -337,10 +342,10 @@ def _labels(
     """
     gains = _gains(points, seen)
     room, edges = (1.7, 6) if width >= ROOMY else (1.15, 3)
-    set_apart = [p for p in points if p.labelled and (p.diagnostic or seen.beyond(*p.place))]
+    set_apart = [p for p in points if p.named and (p.diagnostic or seen.beyond(*p.place))]
     first = {p.name for p in sorted(set_apart, key=lambda p: -p.accuracy)[:edges]}
     labels = []
-    for p in (p for p in points if p.labelled):
+    for p in (p for p in points if p.named):
         x, y = arrows.get(p.name, p.place)
         far = seen.beyond(*p.place)
         number = f"{p.cost:,.4g}" if far in ("←", "→") else f"{100 * p.accuracy:.1f}"

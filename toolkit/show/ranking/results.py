@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,10 @@ from toolkit.errors import counted
 from toolkit.notes import Severity
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.figures.figure import FrontierPoint, frontier
+from toolkit.show.ranking.one_column import abbreviated
 from toolkit.show.ranking.ranking import ON_WEIGHTS, PolicyRow, Ranked, RankedInput, rank, reasons, short_names
 from toolkit.show.tables.html import SIMULATED
+from toolkit.show.tables.latex import COLUMN
 from toolkit.show.tables.table import Table
 from toolkit.show.tables.table_content import (
     Called,
@@ -85,7 +87,7 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None, als
             *below,
             *_explanations(results, ranked, columns),
             *_text(results, Severity.NOTE, columns),
-            *filter(None, [takeaway(results)]),
+            *(ColumnNote(text, paper="") for text in filter(None, [takeaway(results)])),
         ),
         strong=frozenset(i for i, row in enumerate(rows) if row.leads),
         faint=frozenset(i for i, row in enumerate(rows) if row.policy.diagnostic),
@@ -131,8 +133,12 @@ def frontier_figure(results: RankedInput, title: str = "", width: float = WIDTH,
     """Draws quality against cost; None where `no_frontier` gives a reason against it."""
     if no_frontier(results):
         return None
+    points = frontier_points(results)
+    if width <= COLUMN:
+        names = abbreviated({point.name: point.name for point in points})
+        points = tuple(replace(point, name=names[point.name]) for point in points)
     return frontier(
-        frontier_points(results),
+        points,
         title=title,
         cost=results.cost.on_axis,
         accuracy=results.quality.label,

@@ -34,6 +34,7 @@ _COMMANDS = {
     "ε": (r"$\epsilon$", 406), "λ": (r"$\lambda$", 584), "μ": (r"$\mu$", 603), "π": (r"$\pi$", 606),
     "ρ": (r"$\rho$", 517), "σ": (r"$\sigma$", 607), "τ": (r"$\tau$", 550), "φ": (r"$\phi$", 596),
     "θ": (r"$\theta$", 470),
+    **{sign: (rf"\textsuperscript{{{number}}}", 400) for number, sign in enumerate("¹²³⁴", 1)},
 }  # fmt: skip
 _WIDTHS = {sign: width for width, signs in _SIGNS.items() for sign in signs}
 _WIDTHS |= {sign: width for sign, (_, width) in _COMMANDS.items()}
