@@ -20,6 +20,8 @@ from typing import Annotated, Any
 
 import typer
 
+from thinkback.completing import completion
+
 TABLE = Path(__file__).with_name("arguments.toml")
 ROOT = Path(__file__).resolve().parents[1]
 EVERY = "every"
@@ -36,7 +38,8 @@ class Described:
     help: in the terminal; manual: in docs/cli.md, where it says more; unless_given: what stands there for the default.
     file: names an existing file; repeat: may be given several times; negative: turns off what is on; choices: the words
     that it takes; label: a name that LaTeX refers by. value: the default where the library's is None; default: the
-    default as it is shown. unnamed: what is wrong with it where no name is given.
+    default as it is shown. unnamed: what is wrong with it where no name is given. completes: the names that a shell
+    completes in its place, by `completing.KINDS`.
     """
 
     help: str
@@ -56,6 +59,7 @@ class Described:
     manual: str = ""
     unless_given: str = ""
     unnamed: str = ""
+    completes: str = ""
 
 
 @functools.cache
@@ -154,6 +158,8 @@ def _parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Para
         more |= {"exists": True, "dir_okay": False}
     if description.label:
         more["callback"] = _label
+    if description.completes:
+        more["autocompletion"] = completion(description.completes)
     if description.min is not None or description.max is not None:
         more |= {"min": description.min, "max": description.max}
     flag = description.flag or "--" + name.replace("_", "-")

@@ -1,10 +1,12 @@
 """Every command and every option says what it is for, and the command is light until it works."""
 
+import json
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import typer
@@ -139,3 +141,31 @@ def test_an_option_takes_several_numbers_of_its_kind() -> None:
     assert numbers(int, "layers", "1,2") == (1, 2)
     with refuses("invalid", "`levels`", "`high`"):
         numbers(float, "levels", "high")
+
+
+@pytest.mark.parametrize(
+    ("line", "some"),
+    [
+        ("figure page ", {"frontier", "headroom", "gates"}),
+        ("figure page forest --baseline maj", {"majority@2"}),
+        ("compare page one", {"'one sample (mean)'"}),
+        ("replay mylog --policies p.toml --baseline s", {"stop"}),
+        ("report mylog --metric macro", {"macro_f1"}),
+        ("tune mylog --cost com", {"'completion tokens'"}),
+        ("figure nowhere forest --baseline ", set()),
+    ],
+)
+def test_a_shell_completes_policies_metrics_costs_and_figures(
+    thinkback: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, some: set[str]
+) -> None:
+    (tmp_path / "page" / "result").mkdir(parents=True)
+    policies = [{"name": name, "sweep": name} for name in ("one sample (mean)", "majority@2")]
+    (tmp_path / "page" / "result" / "run.json").write_text(json.dumps({"policies": policies}), encoding="utf-8")
+    (tmp_path / "p.toml").write_text('[[policy]]\nname = "stop"\n[[policy]]\nname = "vote"\n', encoding="utf-8")
+    words = f"thinkback {line}"
+    for name, value in {"_THINKBACK_COMPLETE": "complete_bash", "COMP_WORDS": words}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.rstrip().split()) + line.endswith(" ")))
+    completed = set(thinkback().stdout.split("\n")) - {""}
+    assert some <= completed if some else not completed
+    assert all(name.lstrip("'").startswith(line.rpartition(" ")[2]) for name in completed)

@@ -50,8 +50,8 @@ def metrics() -> tuple[dict[str, float], dict[tuple[str, str], float]]:
 def wide(cell: str, size: int) -> float:
     """Points of a cell of a LaTeX table."""
     letters, kerns = metrics()
-    raised = re.findall(r"\\textsuperscript\{([a-z]+)\}", cell)
-    cell = re.sub(r"\\textsuperscript\{[a-z]+\}", "", cell)
+    raised = re.findall(r"\\textsuperscript\{([a-z\d]+)\}", cell)
+    cell = re.sub(r"\\textsuperscript\{[a-z\d]+\}", "", cell)
     total = 0.75 * sum(letters[sign] for mark in raised for sign in mark)
     for name in re.findall(r"\\([a-zA-Z]+)", cell):
         total += SYMBOLS[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from toolkit.show.drawing.lettering import BOUND, folded, words, wrapped
 from toolkit.show.drawing.page import WIDTH, arrange, noted
 from toolkit.show.drawing.region import SIZE, View, arrow_places, draw_arrow, view
 from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, PURPLE, SKY, SMALL, TEXT, calm, drawing, percent_limits
+from toolkit.show.tables.latex import COLUMN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,11 +55,6 @@ class FrontierPoint:
         return not self.swept or self.chosen or self.baseline or self.on_front
 
     @property
-    def named(self) -> bool:
-        """Whether its name is written: of the front, the baseline and diagnostics."""
-        return self.on_front or self.baseline or self.diagnostic
-
-    @property
     def place(self) -> tuple[float, float]:
         """The point's position in the figure: cost, and accuracy in per cent."""
         return self.cost, 100 * self.accuracy
@@ -88,8 +84,9 @@ def frontier(
     """Draws the cost–accuracy plane: every policy, its intervals, and the Pareto front, `width` inches wide.
 
     The front is a staircase, the best accuracy that a budget buys, through the points that none beats. Settings of a
-    sweep are joined by a line. The front, the baseline and diagnostics are named, the rest is grey. Diagnostics, which
-    see gold, are hollow and never on the front. The axes show the region where the policies are; to what lies far from it an arrow at
+    sweep are joined by a line; those on the front and the chosen one are named. In one column of a paper the front, the
+    baseline and diagnostics alone are named, and the rest is grey. Diagnostics, which see gold, are hollow and never on
+    the front. The axes show the region where the policies are; to what lies far from it an arrow at
     the edge points, with its number. `simulated` is said in the figure itself. No label covers a point, a line or
     another label. The front is named first, then the baseline, what lies beyond an edge, and others; on a narrow page
     where names have no room all are letters, with a key below the axes. A name that finds no room, or is not tried, is
@@ -101,7 +98,7 @@ def frontier(
     body = min(0.74 * width, 0.45 * width + 1.15)
     with drawing(width, body) as figure:
         axes = figure.add_subplot()
-        seen = _scales(axes, points, width)
+        seen, names = _scales(axes, points, width), _names(points, width)
         corners = _draw_front(axes, points)
         paths = _draw_sweeps(axes, points)
         barred = _barred(points)
@@ -113,8 +110,8 @@ def frontier(
         arrange(figure, body, title, simulated, handle=1.8)
         room = axes.get_window_extent()
         size = (72 / figure.dpi * room.width, 72 / figure.dpi * room.height)
-        arrows = arrow_places({p.name: p.place for p in points if p.named}, seen, size)
-        labels = _labels(points, seen, arrows, width)
+        arrows = arrow_places({p.name: p.place for p in points if p.name in names}, seen, size)
+        labels = _labels(points, names, seen, arrows, width)
         most = max(round(3 + 1.3 * room.width * room.height / figure.dpi**2), sum(not one.modest for one in labels))
         scene = _scene(axes, points, inside, corners, paths, arrows)
         placed = place_labels(figure, axes, labels, scene, most)
@@ -125,7 +122,7 @@ def frontier(
             placed = place_labels(figure, axes, first, scene, most)
         if (placed.letters or any(not label.modest for label in placed.omitted)) and width < ROOMY:
             placed.remove()
-            lettered = _labels(points, seen, arrows, width, letters=True)
+            lettered = _labels(points, names, seen, arrows, width, letters=True)
             placed = place_labels(figure, axes, lettered, scene, max(most, len(ascii_lowercase)))  # letters need little
         without = {label.name for label in placed.omitted}
         for p in points:
@@ -133,7 +130,7 @@ def frontier(
                 towards = seen.beyond(*p.place)
                 draw_arrow(axes, *arrows[p.name], towards, LAYERS[_layer(p)].color)
         noted(figure, _key(placed), most=24)
-        outside = sum(bool(seen.beyond(*p.place)) for p in points if not p.named)
+        outside = sum(bool(seen.beyond(*p.place)) for p in points if p.name not in names)
         outside += len(without & {*arrows})
         lines = _notes(points, barred, level, len(arrows), outside)
         left = len(without)
@@ -327,8 +324,15 @@ def _draw_points(axes: Axes, points: Sequence[FrontierPoint], seen: View) -> Non
         )
 
 
+def _names(points: Sequence[FrontierPoint], width: float) -> set[str]:
+    """The names that should be written: in one column those of the front, the baseline and diagnostics, if any."""
+    few = {p.name for p in points if p.on_front or p.baseline or p.diagnostic}
+    return few if few and width <= COLUMN else {p.name for p in points if p.labelled}
+
+
 def _labels(
     points: Sequence[FrontierPoint],
+    names: Collection[str],
     seen: View,
     arrows: Mapping[Hashable, tuple[float, float]],
     width: float,
@@ -342,10 +346,10 @@ def _labels(
     """
     gains = _gains(points, seen)
     room, edges = (1.7, 6) if width >= ROOMY else (1.15, 3)
-    set_apart = [p for p in points if p.named and (p.diagnostic or seen.beyond(*p.place))]
+    set_apart = [p for p in points if p.name in names and (p.diagnostic or seen.beyond(*p.place))]
     first = {p.name for p in sorted(set_apart, key=lambda p: -p.accuracy)[:edges]}
     labels = []
-    for p in (p for p in points if p.named):
+    for p in (p for p in points if p.name in names):
         x, y = arrows.get(p.name, p.place)
         far = seen.beyond(*p.place)
         number = f"{p.cost:,.4g}" if far in ("←", "→") else f"{100 * p.accuracy:.1f}"

@@ -51,7 +51,9 @@ def one_column(results: RankedInput, table: Table) -> Table:
 
     level, how = f"{100 * results.level:g} %", "over clusters" if results.clustered else "paired by example"
     weighed = ", weighed" if any(note.code in ON_WEIGHTS for note in results.notes) else ""
-    headings = {results.metric: raised(f"{results.n:,} examples{weighed}; {level} intervals, {how}.")}
+    rows, every = len(narrow.rows), len(results.policies)
+    of = f", {rows} of {every} policies" if rows < every else ""
+    headings = {results.metric: raised(f"{results.n:,} examples{weighed}{of}; {level} intervals, {how}.")}
     if "difference" in keys:
         to = f"To {names[str(results.baseline)]}"
         headings["difference"] = raised(f"{to}; intervals hold for all policies at once.")
@@ -65,14 +67,14 @@ def one_column(results: RankedInput, table: Table) -> Table:
 
     called = {name: text + gold * bool(diagnostic[name]) for name, text in names.items()}
     columns = tuple(
-        replace(column, name=column.name + headings.get(column.key, ""), form=Called(called) if not place else column.form)
+        replace(
+            column, name=column.name + headings.get(column.key, ""), form=Called(called) if not place else column.form
+        )
         for place, column in enumerate(narrow.columns)
         if not column.beneath
     )
-    left_out = len(results.policies) - len(narrow.rows)
     return replace(
         narrow,
-        title=f"{narrow.title}: {len(narrow.rows)} of {len(results.policies)}" if left_out else narrow.title,
         columns=columns,
         rows=tuple(tuple(map(cell, row[: len(columns)])) for row in narrow.rows),
         below=tuple(ColumnNote(f"{sign} {text}") for sign, text in zip(RAISED, notes, strict=False)),

@@ -1,0 +1,68 @@
+"""What a shell completes in the place of an argument: names of policies, metrics, costs and figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+MOST_BYTES = 2**24
+"""Of a file that is read for the names in it."""
+
+
+def completion(kind: str) -> Callable[[typer.Context, str], list[str]]:
+    """What typer asks for the words that may stand in the place of an argument: names of one of KINDS."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        try:
+            names = [name for name in dict.fromkeys(KINDS[kind](ctx.params)) if name.startswith(incomplete)]
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):  # a line that is not whole yet
+            return []
+        bash = os.environ.get("_THINKBACK_COMPLETE", "").endswith("bash")  # other shells quote by themselves
+        return [shlex.quote(name) for name in names] if bash else names
+
+    return complete
+
+
+def _policies(given: Mapping[str, Any]) -> Iterator[str]:
+    """Policies of the result or of the policy file that stands on the line, sweeps by their name, too."""
+    if (result := given.get("result")) is not None:
+        places = (Path(result) / "run.json", Path(result) / "result" / "run.json")
+        for one in json.loads(_read(next(filter(Path.is_file, places))))["policies"]:
+            yield from (one["name"], one["sweep"])
+    elif isinstance(file := given.get("policies"), str | Path):
+        yield from (one["name"] for one in tomllib.loads(_read(Path(file)))["policy"])
+
+
+def _read(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES).decode()
+
+
+def _metrics(_: Mapping[str, Any]) -> Iterator[str]:
+    from toolkit.columns import with_columns
+
+    yield from (str(one.metric) for one in with_columns() if one.metric and not one.family and not one.cost)
+
+
+def _costs(_: Mapping[str, Any]) -> Iterator[str]:
+    from toolkit.columns import costs_called, with_columns
+
+    yield from costs_called(with_columns())
+
+
+def _figures(_: Mapping[str, Any]) -> Iterator[str]:
+    from replay.runs.figures.figures import FIGURES
+
+    yield from FIGURES
+
+
+KINDS: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
+    "policies": _policies, "metrics": _metrics, "costs": _costs, "figures": _figures,
+}  # fmt: skip
