@@ -161,9 +161,7 @@ def _scored(facts: Facts) -> Iterator[Table]:
 
 
 def _guessed(facts: Facts) -> Iterator[Table]:
-    """Policies that answer an unfolding question: with the last guess, or the first that is sure enough, once
-    or twice.
-    """
+    """Policies that answer an unfolding question: by the last guess, or by the first one, or second, that is sure."""
     for pool in facts.pools:
         if pool.positioned:
             last = {"kind": "sample", "pool": pool.name, "select": "last"}

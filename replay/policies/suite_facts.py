@@ -1,6 +1,4 @@
-"""What the standard suite reads of a log: how many traces and rounds pools have, who scored them, which signals there
-are.
-"""
+"""What the standard suite reads of a log: how many traces and rounds pools have, their scores and signals."""
 
 from __future__ import annotations
 
@@ -123,9 +121,7 @@ class Facts:
     priced: bool = False
 
     def voting(self, fewest: int) -> list[Pool]:
-        """The pools with at least `fewest` traces whose answers can be put to the vote, which guesses with a position
-        cannot.
-        """
+        """The pools of at least `fewest` traces whose answers can be voted on; guesses with a position cannot."""
         return [pool for pool in self.pools if pool.size >= fewest and not (pool.opaque or pool.positioned)]
 
     def called(self, pool: Pool, what: str) -> str:
@@ -136,9 +132,7 @@ class Facts:
         return what if alone else f"{pool.name}: {what}"
 
     def dearer(self, second: Pool, traces: int, first: Pool) -> bool:
-        """Whether `traces` traces of the pool `second` may cost more than one of `first`; tokens of other models always
-        may.
-        """
+        """Whether `traces` traces of pool `second` may cost more than one of `first`; other models' always may."""
         known = first.paid is not None and second.paid is not None and (self.priced or first.models == second.models)
         return not known or traces * (second.paid or 0.0) > (first.paid or 0.0)
 
@@ -344,7 +338,7 @@ def _guesses(
 
 
 def _levels(log: Log, rows: pl.LazyFrame, column: str) -> tuple[float, ...]:
-    """The values of a column below which the shares `LEVELS` of its rows lie, each value once; empty without any."""
+    """The values of a column below which the shares `LEVELS` of its rows lie, each once; empty without any."""
     named = [pl.col(column).quantile(share, "higher").alias(f"{share}") for share in LEVELS]
     values = collect(rows.select(named), log).row(0)
     return tuple(dict.fromkeys(float(f"{value:.{DIGITS}g}") for value in values if value is not None))
@@ -377,9 +371,7 @@ def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, li
 
 
 def _doubts(log: Log, contents: Contents, traces: pl.LazyFrame) -> tuple[dict[str, list[_DoubtSignal]], list[str]]:
-    """Pool -> the verifiers whose scores of first traces differ, if every such answer has one; a line for each other
-    verifier.
-    """
+    """Pool -> the verifiers with a score of every first answer, if scores differ; a line for each other one."""
     valid = pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque))
     first = traces.filter((pl.col("sample_index") == 0) & valid).select("trace_id", "pool")
     scores = log.scan("verifications", ["trace_id", "verifier", "score"]).drop_nulls("score")
@@ -401,9 +393,7 @@ def _doubts(log: Log, contents: Contents, traces: pl.LazyFrame) -> tuple[dict[st
 def _writers(
     log: Log, traces: pl.LazyFrame, prices: Prices | None
 ) -> tuple[dict[str, frozenset[str]], dict[str, float]]:
-    """Pool -> the models that wrote it; pool -> the mean cost of a trace if known, in money with prices, else in
-    tokens.
-    """
+    """Pool -> the models that wrote it; pool -> the mean cost of a trace if known: money, without prices tokens."""
     there = traces.collect_schema().names()
     read, written = (pl.col(name) if name in there else pl.lit(None, pl.Int64) for name in OF_TRACES[-2:])
     cost = pl.coalesce(read + written, written).cast(pl.Float64) if prices is None else prices.expr("model")

@@ -158,7 +158,7 @@ def _plain(value: Any) -> Any:
 
 
 def _expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, Any], ...], int]]:
-    """The policies that a table with lists stands for: each as a table without lists, its keys and values, and their
+    """The policies that a table with lists stands for, each as a table without lists, its keys and values, and their
     number.
 
     The name of each gets `[key=value, ...]` in the order written, inner keys with dots. Raises when a sweep makes more

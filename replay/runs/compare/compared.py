@@ -235,9 +235,7 @@ class ComparedPolicies:
             yield f"{self.left_out:,} examples that only one of the results has are left out."
 
     def _noted(self, metrics: Iterable[str]) -> list[str]:
-        """Notes on the whole table, and on sums of seconds if it has any; notes on intervals of single values are left
-        out.
-        """
+        """Notes on the whole, and on sums of seconds if it shows any; without those on intervals of single values."""
         names = set(metrics)
         return [
             str(note)

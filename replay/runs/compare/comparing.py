@@ -93,9 +93,7 @@ class _Whole:
 
     @classmethod
     def of(cls, sides: Sequence[_Side], metric: str) -> _Whole:
-        """The policies of the sides. Raises ThinkbackError if the sides share no example, or differ in its gold
-        answer.
-        """
+        """The policies of the sides. Raises ThinkbackError if they share no example, or differ in its gold."""
         ids = sides[0].findings.examples["example_id"]
         for side in sides[1:]:
             ids = ids.filter(ids.is_in(side.findings.examples["example_id"].implode()))

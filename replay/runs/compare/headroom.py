@@ -149,8 +149,7 @@ def _gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
 
 
 def _gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarray:
-    """The parts of a path's gap (3, E): generation, stopping and selection; `names`: slices that its answer may come
-    from.
+    """The parts of a path's gap (3, E): generation, stopping, selection; `names`: slices that its answer may be in.
 
     NaN where the example is unjudged. What it pays by chance is weighed: a mean over orders has the mean of the parts.
     """
@@ -168,8 +167,7 @@ def _gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarr
 
 
 def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: np.ndarray) -> np.ndarray:
-    """Whether each part (parts,) of the gap may differ from 0 on some of the examples `on` (E,), given what the path
-    pays.
+    """Whether each part (parts,) of the gap may differ from 0 on any example in `on` (E,), by what a path pays.
 
     Nothing is stopped too early where every trace is paid for, and nothing is chosen wrongly of one trace alone.
     """

@@ -68,8 +68,8 @@ class OtherSamples:
 @dataclass(frozen=True, eq=False)
 class SameQuestions:
     """Standard errors of accuracies and differences over other samples of the same questions. `frame`: policy, other
-    (null: of the policy alone, else of its difference to the other), estimate, error, varied (how many questions vary
-    between samples), unknown (why there is no error).
+    (null: of the policy alone), estimate, error, varied (how many questions vary between samples), unknown (why there
+    is no error).
 
     `frame`: policy, other (null: of the policy alone, else of its difference to the other), estimate, error, varied (of
     how many questions the samples make a difference), unknown (why there is no error).
@@ -117,9 +117,7 @@ class SameQuestions:
         return f"{OTHER_SAMPLES}: {'; '.join(phrases)}."
 
     def table(self, baseline: str | None = None, limit: int | None = None) -> Table:
-        """The table of accuracies, the best first, with differences to a `baseline` if given; at most `limit`
-        policies.
-        """
+        """Accuracies, the best first, with differences to a `baseline` if there is one; at most `limit` policies."""
         alone = self.frame.filter(pl.col("other").is_null()).sort(
             "estimate", descending=True, nulls_last=True, maintain_order=True
         )
@@ -225,8 +223,8 @@ class SampleSums:
     def _left_out(
         self, block: LogBlock, pool: str, halves: _Halves, places: Ints, judged: np.ndarray
     ) -> tuple[Floats, Floats]:
-        """How each policy's correctness changes when one trace is left out, times √((N − 1)/N), for each half of its
-        orders: (policies, traces, examples) each.
+        """How leaving out one trace changes correctness, times √((N − 1)/N), for both halves of orders: (policies,
+        traces, examples) each.
         """
         logged = block.pools[pool]
         size, traces = logged.size, logged.code.shape[1]

@@ -57,18 +57,14 @@ class FigureRequest:
 
 @dataclass(frozen=True, eq=False)
 class FigureData:
-    """The data of a figure. `frame`: its numbers, with those that have no room in it; `draw(width=, title=)`
-    draws it.
-    """
+    """A figure's data. `frame`: its numbers, those without room in it, too; `draw(width=, title=)` draws it."""
 
     frame: pl.DataFrame
     draw: Callable[..., Figure]
 
 
 def frontier_data(request: FigureRequest) -> FigureData:
-    """The policies, all or those named, each with the ranking metric and a cost. ThinkbackError without any, or without
-    a front.
-    """
+    """Every policy, or those named, with the ranking metric and a cost. ThinkbackError without any, or a front."""
     whole = ranked_input(request.result, cost=request.cost)
     results, note = whole, ""
     if request.policies:
@@ -232,9 +228,7 @@ def _apart_by_p(result: Findings) -> set[str]:
 def _to_another(
     result: Findings, baseline: str, column: OutcomeColumn, pairs: pl.DataFrame
 ) -> Iterator[tuple[str, Limits]]:
-    """Limits of each policy's difference to a policy, from all pairs; a policy in no pair, such as a diagnostic, has
-    none.
-    """
+    """Limits of differences to a policy, from all pairs; a policy in no pair, such as a diagnostic, has none."""
     values = dict(result.summary.filter(metric=column.metric).select("policy", "estimate").iter_rows())
     limits = {name: (gain, low, high) for name, gain, low, high in pairs.select("policy", *LIMITS).iter_rows()}
     if values.get(baseline) is None:
@@ -288,9 +282,7 @@ def headroom_data(request: FigureRequest) -> FigureData:
 
 
 def stopping_data(request: FigureRequest) -> FigureData:
-    """How many traces each policy paid on each example; if none is named, of the policies that stop at several
-    numbers.
-    """
+    """How many traces each policy paid on each example; by default of policies that stop at several numbers."""
     result = request.result
     whole = pl.col("traces").round().cast(pl.Int64)
     counts = collect(

@@ -1,4 +1,4 @@
-"""Saved results as one page, drawn from them alone: the page, and beside it the files of its texts.
+"""Saved results as one page for a browser, drawn from the results alone, with files of their texts beside it.
 
 It shows what each policy answered on the examples, and the traces in order where the result holds them. Of many
 examples some are drawn by stratum: the group of `by`, and whether all, some or none of the policies are right. Texts
@@ -35,11 +35,11 @@ from toolkit.show.dashboard.page import (
 )
 
 LARGEST = 1_950_000
-"""Bytes of a page without its texts."""
+"""The most bytes of a page without its texts."""
 MOST_ANSWERS = 3
-"""Answers of a mean over several orders that the page names."""
+"""The most answers that the page names of a mean over several orders."""
 ROOM = 40_000
-"""Bytes of its own scripts and charts, about."""
+"""About how many bytes the page's own scripts and charts take."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class _PageResult:
 def write_dashboard(
     results: Sequence[Findings], out: str | Path, *, texts: bool = True, examples: int = ON_PAGE, force: bool = False
 ) -> list[Path]:
-    """Write the page of some saved results, loaded, and beside it a folder of their texts where they hold any.
+    """Write the page of some loaded results, with a folder of their texts beside it where they hold any.
 
     Of each at most so many `examples` are shown, fewer where the page would grow beyond two megabytes. The paths are
     given back. Raises ThinkbackError where something is in the way, or what draws charts is not installed.
@@ -101,7 +101,7 @@ def _folder(result: Findings) -> SavedFolder:
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Names of results on the page: their folders, with as many parents as make them distinct."""
+    """Names of results on the page: their folders, with as many parent folders as make them distinct."""
     for depth in range(1, 6):
         names = ["/".join(path.parts[-depth:]) for path in paths]
         if len(set(names)) == len(names):
@@ -110,7 +110,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _fitting(result: Findings, folder: SavedFolder, data: Json, most: int, room: int, texts: bool) -> _PageResult:
-    """The examples that the page has room for."""
+    """The examples of a result for which the page has room."""
     names = [one["name"] for one in data["policies"]]
     while True:
         examples = _examples_of(result, folder, names, most, texts)
@@ -121,22 +121,22 @@ def _fitting(result: Findings, folder: SavedFolder, data: Json, most: int, room:
 
 
 CELLS = 120_000
-"""Outcomes, and traces, that a page has room for."""
+"""The most outcomes, and the most traces, that a page has room for."""
 TEXTS = 150_000
-"""Bytes of texts in a file, where an example alone has no more."""
+"""The most bytes of texts in a file, unless one example alone has more."""
 HELD = 30_000_000
-"""Bytes of texts that are read at once, where a file alone has no more."""
+"""The most bytes of texts read at once, unless one file alone has more."""
 FEWEST = 20
-"""Examples that are shown in any case, however many policies there are."""
+"""How many examples are shown at least, however many policies there are."""
 EXCERPT = 120
-"""Characters of a question, and of an answer, that lists show."""
+"""How many characters of a question, and of an answer, lists show."""
 COSTS = ("total_tokens", "completion_tokens", "operations")
 ENDINGS = ("rule", "cap", "exhausted", "empty")
 
 
 @dataclass(frozen=True, eq=False)
 class _PageExamples:
-    """`data`: for the page; `files`: of each example the number of the file with its texts, none without texts.
+    """The examples on a page. `data`: what it shows of them; `files`: of each example the file with its texts, if any.
 
     `sizes`: the bytes of each file's texts.
     """
@@ -148,7 +148,7 @@ class _PageExamples:
     sizes: tuple[int, ...]
 
     def texts(self) -> Iterator[tuple[int, dict[int, Json]]]:
-        """File after file its number and, by the examples' numbers, `{question, traces: {slice: {sample: text}}}`."""
+        """Each file's number with, by the examples' numbers, `{question, traces: {slice: {sample: text}}}`."""
         if not self.files:
             return
         scan = pl.scan_parquet(self.folder.file(f"{TRACES}.parquet")).select("example_id", "slice", "sample", "text")
@@ -176,7 +176,7 @@ class _PageExamples:
 
 
 def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Ranges of files, each with as many as memory is to hold."""
+    """Ranges of files, each with as many as memory may hold."""
     begin, held = 0, 0
     for file, size in enumerate(sizes):
         if file > begin and held + size > HELD:
@@ -189,7 +189,7 @@ def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _examples_of(
     result: Findings, folder: SavedFolder, names: Sequence[str], most: int, with_texts: bool
 ) -> _PageExamples:
-    """The examples of a result, at most so many, and fewer where there are many policies or traces.
+    """At most `most` examples of a result, fewer where there are many policies or traces.
 
     `names`: the policies as they are ranked.
     """
@@ -219,7 +219,7 @@ def _examples_of(
 
 
 def _files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The file of each example's texts, some after one another as far as a file has room, and the size of each file."""
+    """The file that holds each example's texts, filled one after the other, and the size of each file."""
     scan = pl.scan_parquet(folder.file(f"{TRACES}.parquet"))
     sizes = dict(collect(scan.group_by("example_id").agg(pl.col("text").str.len_bytes().sum())).iter_rows())
     if not any(sizes.values()):
@@ -236,20 +236,20 @@ def _files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[
 
 
 def _grouping(result: Findings) -> list[str]:
-    """Columns to choose examples by: those of groups, and the data set where there are several."""
+    """Columns by which a reader can choose examples: those of groups, and the data set if there are several."""
     several = result.examples["dataset"].n_unique() > 1
     return list(dict.fromkeys([*result.by, *(["dataset"] if several else [])]))
 
 
 class _Words:
-    """Distinct answers, by number."""
+    """A numbering of distinct answers."""
 
     def __init__(self) -> None:
         self.words: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def number(self, word: str | None) -> int:
-        """−1 for none."""
+        """The number of an answer; −1 for none."""
         if word is None:
             return -1
         if word not in self._numbers:
@@ -259,7 +259,7 @@ class _Words:
 
 
 def _drawn(result: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFrame, list[tuple[str, int, int]]]:
-    """The examples to show, in their order, and of each stratum its name, its size and how many are shown."""
+    """The examples to show, in their order, and the name, the size and the examples shown of each stratum."""
     frame = result.examples.select("example_id", "gold", *_grouping(result)).with_row_index("place")
     if len(frame) <= most:
         return frame, []
@@ -288,7 +288,7 @@ def _drawn(result: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFra
 
 
 def _shares(sizes: Sequence[int], most: int) -> list[int]:
-    """Number of examples of each stratum: in proportion to its size, and one at least while there is room."""
+    """How many examples of each stratum are shown: in proportion to its size, at least one while there is room."""
     whole = sum(sizes)
     shares = [min(size, max(1, most * size // whole)) for size in sizes]
     remainder = most - sum(shares)
@@ -313,7 +313,7 @@ def _questions(frame: pl.DataFrame, folder: SavedFolder) -> list[str | None] | N
 def _outcomes(
     result: Findings, folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words
 ) -> Json:  # fmt: skip
-    """Policy after policy, example after example: answer, correctness, ending, traces, and what it cost."""
+    """The outcomes of the examples, policy by policy: answer, correctness, ending, traces and costs."""
     file = folder.file(OUTCOMES)
     schema = pl.read_parquet_schema(file)
     scan = pl.scan_parquet(file).filter(pl.col("example_id").is_in(frame["example_id"].implode()))
@@ -338,7 +338,7 @@ def _outcomes(
 
 
 def _shares_of_answers() -> pl.Expr:
-    """What a mean over several orders answers: "5 in 93 %, 7 in 7 %", at most three; null of a single answer."""
+    """The answers of a mean over several orders: "5 in 93 %, 7 in 7 %", at most three; null for a single answer."""
     share = (100 * pl.element().struct.field("share")).round(0, mode="half_away_from_zero").cast(pl.Int64)
     answer = pl.element().struct.field("answer").fill_null("no answer")
     of_each = pl.col("answers").list.eval(pl.format("{} in {} %", answer, share))
@@ -347,7 +347,7 @@ def _shares_of_answers() -> pl.Expr:
 
 
 def _paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words) -> Json:
-    """Paid traces, their orders and the stops of each policy: columns of numbers."""
+    """The paid traces, their orders and where each policy stopped, as columns of numbers."""
     order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
 
     def mine(name: str) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""What a dashboard shows of a saved result but for single examples: plain data, ready for JSON.
+"""What a dashboard shows of a saved result beside single examples: plain data, ready for JSON.
 
 Policies are numbered as the ranked table has them, the best first.
 """
@@ -27,17 +27,17 @@ from toolkit.show.ranking.results import no_frontier, takeaway
 from toolkit.show.tables.table_content import DASH, TableColumn
 
 BEST = 3
-"""Policies of which a line says what other samples would show."""
+"""How many of the best policies have a line on what other samples would show."""
 BASELINES, DIFFERENCES = 24, 3_000
-"""Policies that others can be compared with on a page, and the most differences that it has room for."""
+"""How many policies others can be compared with on a page, and the most differences that it has room for."""
 DIGITS = 7
-"""Significant digits of numbers on the page."""
+"""How many significant digits numbers on the page have."""
 
 Json = dict[str, Any]
 
 
 def described(result: Findings, folder: SavedFolder, name: str) -> Json:
-    """A result as a page shows it; `name` is what the page calls it. Parts that it was saved without are null."""
+    """A result as data for a page that calls it `name`; parts that it was saved without are null."""
     results = ranked_input(result)
     rows = rank(results)
     table = ranked_table(results) if rows else None
@@ -71,7 +71,9 @@ def described(result: Findings, folder: SavedFolder, name: str) -> Json:
 
 
 def _other_samples(result: Findings, folder: SavedFolder) -> Iterator[str]:
-    """What other samples of the same questions would show of the best policies of which that is saved."""
+    """Lines on what other samples of the same questions would show of the best policies, if the result has
+    saved that.
+    """
     if folder.has(SAME_QUESTIONS):
         frame = pl.read_parquet(folder.file(SAME_QUESTIONS))
         same = SameQuestions(frame, result.summariser.settings.level, result.log_name, result.simulated, {})
@@ -82,19 +84,19 @@ def _other_samples(result: Findings, folder: SavedFolder) -> Iterator[str]:
 
 
 def number_of(value: Any) -> float | int | None:
-    """A number as JSON has it, in so many digits as are shown; None for what is none."""
+    """A number for JSON, rounded to the digits shown; None where it is NaN or infinite."""
     if value is None or isinstance(value, bool | int):
         return value
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
 
 def numbers(values: pl.Series) -> list[float | None]:
-    """The numbers of a column."""
+    """The numbers of a column, rounded for JSON."""
     return [number_of(value) for value in values]
 
 
 def basis(result: Findings) -> str:
-    """Basis of the numbers, in a few sentences."""
+    """A few sentences on what the numbers of a result are based on."""
     settings, provenance = result.summariser.settings, result.provenance
     policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
     where = f" where {provenance['where']}" if provenance.get("where") else ""
@@ -107,7 +109,7 @@ def basis(result: Findings) -> str:
 
 
 def _in_plain_text(sentence: str) -> str:
-    """A sentence without the signs that set names apart in a terminal."""
+    """A sentence without the marks that set off names in a terminal."""
     return printable(sentence.replace("`", ""))
 
 
@@ -116,7 +118,7 @@ def _in_plain_texts(notes: Iterable[object], but: str | None) -> Iterator[str]:
 
 
 def _metrics(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
-    """The metrics of which some policy has a value: how they are written, and each policy's value with its limits."""
+    """The metrics that some policy has a value of: their number format, and each policy's value with limits."""
     place = {row.policy.name: number for number, row in enumerate(rows)}
     summary = results.summary.filter(pl.col("policy").is_in(list(place)))
     for (metric,), frame in summary.partition_by("metric", as_dict=True, maintain_order=True).items():
@@ -131,7 +133,7 @@ def _metrics(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
 
 
 def _form_of(column: OutcomeColumn) -> Json:
-    """Number format of a metric."""
+    """The number format of a metric."""
     return {
         "label": printable(column.heading),
         "axis": printable(column.on_axis if column.cost and not column.share else column.heading),
@@ -145,11 +147,11 @@ def _form_of(column: OutcomeColumn) -> Json:
 
 
 LEAST_FIRST = ("place", "rank", "p_adjusted", "flip_rate")
-"""Columns of numbers of which the least is the best, beside the costs."""
+"""Columns of numbers, beside the costs, in which the lowest is the best."""
 
 
 def _table(table: Table, results: RankedInput) -> Json:
-    """The ranked table: cells as people read them, what they are sorted by, and whether most comes first."""
+    """The ranked table for a page: cells as people read them, the values to sort by, and which end comes first."""
     indices = [i for i, column in enumerate(table.columns) if _is_filled(column, [row[i] for row in table.rows])]
     least = {*LEAST_FIRST, *(str(one.metric) for one in results.columns if one.cost)}
     least |= {"corrected", "difference"} if results.quality.cost else set()
@@ -169,7 +171,7 @@ def _is_filled(column: TableColumn, cells: Sequence[Any]) -> bool:
 
 
 def _sorted_by(column: TableColumn, cell: Any) -> float | int | str | None:
-    """A cell's first value in full precision: a number, or a text."""
+    """The value that sorts a cell: its first number in full precision, or its text."""
     if cell is None:
         return None
     value = column.form.values(cell)[0]
@@ -197,7 +199,7 @@ def _policies(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int
 
 
 def _pairs(result: Findings, results: RankedInput, rows: Sequence[Ranked], number: Mapping[str, int]) -> Json:
-    """Differences of all policies to each of some baselines, policy minus baseline, by baseline.
+    """The differences of all policies to each of some baselines, policy minus baseline, by baseline.
 
     To the run's own baseline their limits hold for all such differences, to any other for all pairs of policies.
     """
@@ -224,7 +226,7 @@ def _pairs(result: Findings, results: RankedInput, rows: Sequence[Ranked], numbe
 
 
 def _baselines(rows: Sequence[Ranked], first: Sequence[int], usual: Sequence[int], most: int) -> list[int]:
-    """Places of at most `most` baselines: the first, then policies that are no setting of a sweep, then settings.
+    """Places of at most `most` baselines: `first`, then policies that are in no sweep, then settings of sweeps.
 
     Of either those that there is no room for are spread over the ranking, so that they are not all like the leader.
     """
@@ -245,7 +247,7 @@ PairColumns = dict[int, list[Json | None]]
 def _tell_all_pairs(
     differences: PairColumns, result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]
 ) -> None:
-    """Adds limits that hold for all pairs, and fixes and flips, where the policies are few enough to be compared."""
+    """Add limits that hold for all pairs, and fixes and flips, if the policies are few enough for all pairs."""
     try:
         pairs = compare(result, None, None, None, None).pairs
     except ThinkbackError:  # too many to be compared at once: the run's own baseline has limits of its own
@@ -257,7 +259,7 @@ def _tell_all_pairs(
 
 
 def _add_baseline_limits(entries: Sequence[Json | None], rows: Sequence[Ranked], level: float) -> None:
-    """Adds the limits that hold for all differences to the run's own baseline."""
+    """Add the limits that hold for all differences to the run's own baseline."""
     for entry, row in zip(entries, rows, strict=True):
         if entry is not None and row.difference is not None:
             entry |= {
@@ -270,7 +272,7 @@ def _add_baseline_limits(entries: Sequence[Json | None], rows: Sequence[Ranked],
 
 
 def _sweeps(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:
-    """Every sweep with its keys and their values: for each setting the place of its value of each key, and its policy.
+    """Every sweep with its keys and their values; for each setting the place of each value, and the policy.
 
     A gate with every threshold has the means of all of them; those that are no policies have no limits.
     """
@@ -311,7 +313,7 @@ def _all_thresholds(sweep: str, members: Sequence[Any], rows: pl.DataFrame, numb
 
 
 def _ordered(values: Sequence[Any]) -> list[Any]:
-    """The distinct values, in order where they are numbers."""
+    """The distinct values, sorted where they are numbers."""
     distinct = list(dict.fromkeys(values))
     plain = all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct)
     return sorted(distinct) if plain else distinct
@@ -322,7 +324,7 @@ def _value_text(value: Any) -> str:
 
 
 def _headroom(result: Findings, folder: SavedFolder, number: Mapping[str, int]) -> Json | None:
-    """Share of the headroom that policies capture; None where no policy sees gold."""
+    """The share of the headroom that each policy reaches; None where no policy sees gold."""
     gaps = pl.read_parquet(folder.file(GAPS)) if folder.has(GAPS) else None
     try:
         room = headroom(result, gaps)

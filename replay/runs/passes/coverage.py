@@ -1,4 +1,4 @@
-"""Which examples a run compares its policies on, which policies it drops first, and the sentences about that."""
+"""Coverage: the examples on which a run compares its policies, the policies that it drops first, and notes on both."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from toolkit.notes import Note, note, warning
 from toolkit.show.ranking.ranking import UNLIKE_CALLS, UNLIKE_TOKENS
 
 MIN_COVERED = (9, 10)
-"""A policy stays when it can serve at least this share of the examples that some policy can serve."""
+"""The share of the examples covered by any policy that a policy must cover to stay."""
 REASONS = 3
-"""Reasons that are named at most why a policy is dropped."""
+"""The most reasons that are named for why a policy is dropped."""
 
 
 @dataclass
 class _BaselineSet:
-    """Effect on the baseline's number of leaving out examples because of other policies.
+    """How the baseline's number changes because other policies leave out examples.
 
-    `lost`: by policy the examples that the baseline covers and it does not. `on_covered`, `on_shared`: judged
-    examples that the baseline covers, and that all cover, with the sum of its correctness on them.
+    `lost`: by policy the examples that the baseline covers and it does not. `on_covered`, `on_shared`: judged examples
+    that the baseline covers, and that all cover, with the sum of its correctness on them.
     """
 
     name: str
@@ -43,7 +43,9 @@ class _BaselineSet:
     on_shared: tuple[int, float] = (0, 0.0)
 
     def add(self, names: Sequence[str], complete: np.ndarray, correct: np.ndarray) -> None:
-        """A block: which policies serve which examples (P, E), and the baseline's correctness (E,), NaN unjudged."""
+        """Add a block: which policies cover which examples (P, E), and the baseline's correctness (E,), NaN
+        unjudged.
+        """
         covered, keep = complete[names.index(self.name)], complete.all(axis=0)
         for name, count in zip(names, (covered & ~complete).sum(axis=1), strict=True):
             if count:
@@ -55,14 +57,16 @@ class _BaselineSet:
         )
 
     def accuracies(self) -> tuple[float, float] | None:
-        """Accuracies on the examples that the baseline covers, and that all cover; None where they are unknown."""
+        """The baseline's accuracy on the examples that it covers, and on those that all policies cover; None if
+        unknown.
+        """
         (n, total), (shared_n, shared_total) = self.on_covered, self.on_shared
         return (total / n, shared_total / shared_n) if self.judged and n and shared_n else None
 
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """The examples that some policies cover, and the remarks on them.
+    """The examples that all of some policies cover, what is left out, and the remarks on them.
 
     `keep` (N,): the examples that all serve; `excluded` maps the id of each other one to the first reason. `counts`,
     `why`: how many examples each policy serves, and why not the others. `by_some`: examples that some policy serves.
@@ -101,11 +105,11 @@ class Coverage:
 
     @property
     def order_s_per_example(self) -> dict[str, float]:
-        """Seconds that replay spent on each policy's surrogate, walked to its end, per example and random order."""
+        """Seconds that each policy's surrogate took, walked to its end, for each example and random order."""
         return {name: total / max(self.replayed, 1) for name, total in self.order_s.items()}
 
     def require_examples(self, address: str) -> Coverage:
-        """Itself, or an error when no example is left."""
+        """The coverage itself. Raises where no example is left."""
         if not self.shared:
             reasons = Counter(self.excluded.values()).most_common(1)
             why = f"; for most of them, {reasons[0][0]}" if reasons else ""
@@ -116,7 +120,7 @@ class Coverage:
         return self
 
     def notes(self, examples: int) -> Iterator[Note]:
-        """Notes on what was left out, the warning about bias first, and the remarks of policies."""
+        """Notes on what was left out, the warning about bias first; then the remarks of policies."""
         yield from _note_left_out(self.excluded, examples)
         yield from _note_without_answers(self.valid, self.actions)
         yield from _note_outside_labels(self.outside)
@@ -136,7 +140,7 @@ class Coverage:
 
 
 def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, baseline: str | None = None) -> Coverage:
-    """Coverage of some policies in the result of a pass; `needs` is what they read of a log."""
+    """The coverage of some policies in the result of a pass; `needs` is what they read of a log."""
     policies, everyone = reported.policies, np.arange(len(reported.policies))
     masks, excluded = list[np.ndarray](), dict[str, str]()
     names = [policy.name for policy in policies]
@@ -185,7 +189,7 @@ def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, basel
 def _tallies(
     pass_result: PassResult, slices_read: Set[str], numbers: Mapping[int, str], masks: Sequence[np.ndarray]
 ) -> dict[str, Any]:
-    """Tallies of the blocks beside outcomes, of the slices in `slices_read` and of some policies (`numbers`: names)."""
+    """The counts of all blocks beside outcomes, for the slices in `slices_read` and for some policies."""
     valid, outside, actions = Counter[str](), Counter[str](), dict[str, Action]()
     remarks, order_s = dict[RemarkKind, Counter[str]](), dict[str, float]()
     behind_gaps, free = 0, dict[str, frozenset[str]]()
@@ -222,7 +226,7 @@ def _tallies(
 
 
 def undercovered(coverage: Coverage) -> dict[str, str]:
-    """Policies that serve less than nine tenths of the examples that some policy serves, with the reason."""
+    """The policies that cover less than nine tenths of the examples covered by any, each with the reason."""
     share, of = MIN_COVERED
     dropped = {}
     for policy in coverage.policies:
@@ -235,20 +239,20 @@ def undercovered(coverage: Coverage) -> dict[str, str]:
 
 
 def _counted(why: Counter[str]) -> str:
-    """The most frequent reasons, each with its number of examples."""
+    """The most frequent reasons, each with its number of examples, in words."""
     ranked = sorted(why.items(), key=lambda item: (-item[1], item[0]))
     reasons = [f"{counted(count, 'example')}: {reason}" for reason, count in ranked[:REASONS]]
     return "; ".join([*reasons, "…"] if len(ranked) > REASONS else reasons)
 
 
 CALLS = {"calls", "operations", "traces"}
-"""Units of costs that count calls, whatever each costs."""
+"""Units of costs that count calls, however much each call costs."""
 MOST_MISSING = 2
-"""Policies left out of the suite that a note names with the reason."""
+"""How many policies left out of the suite a note names with the reason."""
 MAX_NAMED = 5
-"""Answers outside the label space that are named."""
+"""How many answers outside the label space a note names."""
 WARN_EXCLUDED = 0.01
-"""A run that leaves out more than this share of its examples says so above its table."""
+"""The share of left-out examples above which a warning stands above the table."""
 LEFT_OUT, FREE, DROPPED, CALLS_FAILED = "left_out", "free_verifications", "dropped", "calls_failed"
 """Codes of the notes that say how many examples are left out and why, which verifiers count as free, which policies
 are dropped, and which calls failed when the log was made."""
@@ -272,7 +276,7 @@ def of_suite(missing: Sequence[str], where: str | None) -> Iterator[Note]:
 
 
 def _note_left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:
-    """The warning that leaving out so many may bias every number."""
+    """The warning that every number may be biased, because so many examples are left out."""
     if excluded and len(excluded) > WARN_EXCLUDED * of:
         share, verb = len(excluded) / of, "is" if len(excluded) == 1 else "are"
         yield warning(
@@ -284,7 +288,7 @@ def _note_left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:
 
 
 def calls_failed(calls: Counter[str]) -> Iterator[Note]:
-    """The calls that failed for good when the log was made, by cause."""
+    """A note on the calls that failed for good when the log was made, by cause."""
     if calls:
         causes = sorted(calls.items(), key=lambda one: (-one[1], one[0]))
         text = ", ".join(f"{cause}: {count:,}" for cause, count in causes)
@@ -296,7 +300,7 @@ def calls_failed(calls: Counter[str]) -> Iterator[Note]:
 
 
 def _note_without_answers(valid: Mapping[str, int], actions: Mapping[str, Action]) -> Iterator[Note]:
-    """Pools, and revisions, that have traces and no valid answer; revisions by their widest name."""
+    """A note on pools, and on revisions, that have traces but no valid answer."""
     empty = {name for name, count in valid.items() if not count}
     for name in sorted(empty):
         what = f"trace of `{name}`"
@@ -312,7 +316,7 @@ def _note_without_answers(valid: Mapping[str, int], actions: Mapping[str, Action
 
 
 def _note_outside_labels(outside: Counter[str]) -> Iterator[Note]:
-    """Answers outside the label space."""
+    """A note on answers outside the label space."""
     if outside:
         most_first = sorted(outside, key=lambda answer: (-outside[answer], answer))
         yield note(
@@ -323,7 +327,7 @@ def _note_outside_labels(outside: Counter[str]) -> Iterator[Note]:
 
 
 def _note_undercovered(excluded: Mapping[str, str], policies: Mapping[str, str]) -> Iterator[Note]:
-    """The three most frequent reasons why examples are left out, and the policies that the log cannot serve."""
+    """Notes on the most frequent reasons why examples are left out, and on policies that the log cannot cover."""
     for reason, count in Counter(excluded.values()).most_common(3):
         yield note(LEFT_OUT, f"left out: {counted(count, 'example')} ({reason})")
     for name, why in policies.items():
@@ -333,7 +337,7 @@ def _note_undercovered(excluded: Mapping[str, str], policies: Mapping[str, str])
 def _note_baseline(
     name: str, shared_n: int, covered: int, lost: Mapping[str, int], accuracies: tuple[float, float] | None
 ) -> Iterator[Note]:
-    """Note that the baseline's number is over fewer examples than it covers, because of other policies."""
+    """A note that the baseline's number is over fewer examples than it covers, because of other policies."""
     if not lost:
         return
     most_first = sorted(lost, key=lambda policy: (-lost[policy], policy))
@@ -372,7 +376,7 @@ def unlike_tokens(models: Collection[str], cost: OutcomeColumn) -> Iterator[Note
 
 
 def _note_unscored(unscored: Mapping[tuple[str, str, Unscored], Mapping[str, int]]) -> Iterator[Note]:
-    """Valid traces without a score that policies take in another way than as a reason to leave examples out."""
+    """Notes on valid traces without a score, where policies do not leave out the example for them."""
     for (pool, verifier, way), policies in sorted(unscored.items(), key=lambda one: (*one[0][:2], one[0][2].name)):
         traces = counted(max(policies.values()), "valid trace")  # of several policies the caps are nested
         lowest = "" if way.fill is None else f" ({way.fill:g})"
@@ -387,7 +391,7 @@ def _note_unscored(unscored: Mapping[tuple[str, str, Unscored], Mapping[str, int
 def _note_underestimated(
     verifiers: Mapping[str, frozenset[str]], policies: Mapping[str, int], traces: int
 ) -> Iterator[Note]:
-    """Verifiers of which calls count as free, policies that looked cheaper than they are, traces that do not count."""
+    """Notes on verifiers whose calls count as free, on policies that so look too cheap, and on traces left out."""
     verifier_names = sorted(
         name for name, lacking in verifiers.items() if lacking & {"verification_tokens", "latency_s"}
     )

@@ -1,4 +1,4 @@
-"""One pass over a log, and which policies it serves on which examples: all that a result is read from."""
+"""One pass over a log, and which examples each policy covers in it: everything that a result is read from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from toolkit.errors import EmptyError, LeakageError, UnsuitableError
 
 @dataclass(frozen=True, eq=False)
 class Covered:
-    """The policies that a log serves, on which examples, with what outcomes; `sweeps`: those with every threshold."""
+    """The policies that stay in a run, with the examples and outcomes; `sweeps`: those with every threshold."""
 
     coverage: Coverage
     outcomes: CoveredOutcomes
@@ -31,12 +31,12 @@ class Covered:
 
     @property
     def policies(self) -> tuple[Policy, ...]:
-        """The policies, a threshold each."""
+        """The policies, each with one threshold."""
         return self.outcomes.reported.policies
 
     @property
     def acting(self) -> dict[str, np.ndarray]:
-        """Masks (N,) of the compared examples on which a policy acts, of policies that rank all examples."""
+        """Masks (N,) of the compared examples on which ranking policies act, by policy."""
         reported, keep = self.outcomes.reported, self.coverage.keep
         return {
             policy.name: acts.on(0, len(keep))[keep]
@@ -46,7 +46,7 @@ class Covered:
 
 
 def replay_covered(plan: ReplayPlan, policies: Sequence[Policy], strict: bool, baseline: str | None = None) -> Covered:
-    """Replay policies (resolved), drop those that too few examples can serve, and decide who acts on which example.
+    """Replay policies (resolved), drop those that cover too few examples, and decide where ranking policies act.
 
     `baseline`: a policy of which it is told what the examples left out do to its number.
     """
@@ -77,7 +77,7 @@ def _pass_over_log(plan: ReplayPlan, policies: Sequence[Policy]) -> PassResult:
 
 
 def _expanded(pass_result: PassResult, plan: ReplayPlan) -> tuple[Reported, tuple[Sweep, ...]]:
-    """The policies with up to 200 thresholds in the place of every one."""
+    """The policies, each with every threshold replaced by up to 200 with one, and the sweeps of these."""
     versions, policies, places = pass_result.versions, list[Policy](), list[np.ndarray]()
     acting: dict[int, tuple[Acting | None, Acting | None]] = {}
     sweeps = []
@@ -100,7 +100,7 @@ def _expanded(pass_result: PassResult, plan: ReplayPlan) -> tuple[Reported, tupl
 
 
 def _remaining(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan, strict: bool) -> Reported:
-    """The policies that are not dropped. Raises where none may be, or one is compared with a dropped one."""
+    """The policies that are not dropped. Raises where none may be dropped, or one is compared with a dropped one."""
     if strict:
         name, why = next(iter(dropped.items()))
         more = f" (and {len(dropped) - 1} more policies)" if len(dropped) > 1 else ""
@@ -119,7 +119,7 @@ def _remaining(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan,
 
 
 def _decided(pass_result: PassResult, reported: Reported, keep: np.ndarray) -> Reported:
-    """Add the compared examples on which policies act that rank all of them."""
+    """The policies with the compared examples on which ranking policies act."""
     rankings = pass_result.versions.rankings
     if not rankings:
         return reported
@@ -134,7 +134,9 @@ def _decided(pass_result: PassResult, reported: Reported, keep: np.ndarray) -> R
 
 
 def _acting(record: PassResult, name: str, share: float, keep: np.ndarray) -> Acting:
-    """floor(r n + 0.5) of the n examples kept, by gain; ties: fewer action tokens, then example_id."""
+    """The examples on which a ranking policy acts: floor(r n + 0.5) of n by gain; ties: fewer tokens, then
+    example_id.
+    """
     gained, tokens = (np.concatenate([block.gains[name][i] for block in record.blocks])[keep] for i in (0, 1))
     ids = np.array([str(one).encode() for one in record.ids.filter(keep)], dtype=object)
     place = np.argsort(np.argsort(ids))
@@ -148,7 +150,7 @@ CHECKED_EXAMPLES = 256
 
 
 def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
-    """Check every stopping rule and select that is not built in, on the first examples of a run.
+    """Check on the first examples of a run that no user's stopping rule or select looks ahead.
 
     Raises ThinkbackError when one decides differently once later steps, or other examples, are cut off.
     """
@@ -173,7 +175,7 @@ def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
 
 
 def _looks_ahead(rule: Rule, seen: Prefix) -> int | None:
-    """First step after which what the rule says depends on what comes later (None: nowhere).
+    """The first step at which a rule's value depends on later steps; None: at none.
 
     Cutting off catches a rule that waits for the best score, and one that knows how many traces are stored.
     """
@@ -186,7 +188,7 @@ def _looks_ahead(rule: Rule, seen: Prefix) -> int | None:
 
 
 def _depends_on_other_examples(rule: Rule, seen: Prefix) -> bool:
-    """Whether what the rule says of an example depends on which other examples there are."""
+    """Whether a rule's value on an example depends on which other examples there are."""
     whole = rule.decide(seen)
     examples = len(whole)
     parts = [slice(0, None, 2), slice(1, None, 2), *(slice(e, e + 1) for e in range(min(examples, 8)))]

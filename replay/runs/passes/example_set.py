@@ -1,4 +1,4 @@
-"""The examples of a run: which they are, their groups, and what they are resampled with."""
+"""The examples of a run: which they are, their groups, strata and resampling units."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class ExampleSet:
     weights: Mapping[str, float] | None = None
 
     def of(self, ids: pl.Series) -> ExampleSet:
-        """The same of some of the examples."""
+        """The set of the examples with these ids alone."""
         return replace(self, frame=self.frame.filter(pl.col("example_id").is_in(ids.implode())))
 
     def gold_codes(self, examples: pl.DataFrame) -> np.ndarray | None:
-        """Gold of each example as an index into the labels, -1 where it has none."""
+        """The gold of each example as an index into the labels, -1 where it has none."""
         if self.labels is None:
             return None
         return examples.select(label_codes("gold", self.labels)).to_series().fill_null(-1).to_numpy()
@@ -58,12 +58,12 @@ def stratum_names(examples: pl.DataFrame, column: str) -> pl.Series:
 
 
 def label_codes(column: str, labels: Sequence[str]) -> pl.Expr:
-    """A column of answers as indices into the labels, null for any other."""
+    """A column of answers as indices into the labels, null for other answers."""
     return pl.col(column).replace_strict(list(labels), range(len(labels)), default=None, return_dtype=pl.Int64)
 
 
 def resampling_units(examples: pl.DataFrame) -> pl.Series:
-    """Name of what each example is resampled with: its cluster, else itself. The two kinds never share a name."""
+    """The name of what each example is resampled with: its cluster, else itself; the two never share a name."""
     alone = pl.lit("e") + pl.col("example_id")
     return examples.select(pl.coalesce(pl.lit("c") + pl.col("cluster"), alone)).to_series()
 
@@ -73,7 +73,7 @@ Group = tuple[tuple[object, ...], tuple[str | None, ...], pl.Series]
 
 
 def groups_of(examples: pl.DataFrame, by: Sequence[str]) -> Iterator[Group]:
-    """The groups of examples by some columns, in the order of their values' texts; none without columns."""
+    """The groups of examples by some columns, sorted by their values' texts; none without columns."""
     if not by:
         return
     for values, frame in sorted(examples.group_by(*by), key=lambda group: tuple(map(str, group[0]))):
@@ -82,7 +82,7 @@ def groups_of(examples: pl.DataFrame, by: Sequence[str]) -> Iterator[Group]:
 
 
 def _of_texts(examples: pl.DataFrame) -> pl.DataFrame:
-    """Examples of which `gold_error` says what they are, with the gold and the labels of texts where they have none."""
+    """The examples, with gold and labels as texts; where `gold_error` stands, it says what they are."""
     if "gold_error" not in examples.columns or examples["labels"].null_count() < len(examples):
         return examples
     supported, refuted = TEXT_LABELS
@@ -98,7 +98,7 @@ def select_examples(
     by: Sequence[str] = (),
     columns: Iterable[str] = (),
 ) -> ExampleSet:
-    """The examples of a run, and the labels that are gold of any, which F1 is about.
+    """The examples of a run and the labels that are gold of any, which F1 needs.
 
     `by` are the columns that make groups, `columns` others that are read. There are no labels where one of the `pools`
     that are read has verdicts without answers.

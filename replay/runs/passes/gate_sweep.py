@@ -1,7 +1,7 @@
-"""All thresholds of a gate at once: every distinct value of its signal, never and always included.
+"""All thresholds of a gate at once: every distinct value of its signal, and `never` and `always`.
 
-Both branches of each example are evaluated once. Examples are sorted by the signal, and every number at every
-threshold is a cumulative sum; intervals and the band of the whole curve are taken at up to 200 of the thresholds.
+Both branches of each example are evaluated once. Examples are sorted by the signal, and every number at every threshold
+is a cumulative sum; intervals and the band of the whole curve are taken at up to 200 of the thresholds.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from toolkit.stats.curves.bands import GateSteps, MetricBand, bands, means
 from toolkit.stats.metrics.strata import Strata
 
 MOST_POINTS = 200
-"""Thresholds with intervals, evenly spread over those that there are; never and always among them."""
+"""The most thresholds with intervals, evenly spread; never and always are among them."""
 COMPARED = ("correct", *(column.name for column in COLUMNS if column.needs))
-"""Columns that say how good it is to intervene: correct, fix, flip, intervened."""
+"""Columns that say what intervening does: correct, fix, flip, intervened."""
 BANDED = (*COMPARED, "total_tokens")
 AMONG, ACTED = "flips_among", "acted"
-"""Flips among the examples acted on, over the share that is: equation 19 of Dip, Zhou and Zhang."""
+"""The metric of flips among the examples acted on, divided by the share acted on: equation 19 of Dip, Zhou and
+Zhang.
+"""
 CURVE = (*COMPARED, "action_tokens", "total_tokens", "calls", "latency_s")
 SWEPT = frozenset((*CURVE, *BANDED))
 """Columns that the tables of a sweep need."""
@@ -36,10 +38,10 @@ SWEPT = frozenset((*CURVE, *BANDED))
 
 @dataclass(frozen=True, eq=False)
 class Branches:
-    """Both branches of a `when` on the examples that it can serve whatever its threshold, in example_id order.
+    """Both branches of a `when` on the examples that it covers at every threshold, in example_id order.
 
-    `signal` (N,): NaN where it fires whatever the threshold, because the base has no answer and no signal.
-    `unfired`, `fired`: columns of outcomes (N,) where the gate does not fire and where it does.
+    `signal` (N,): NaN where it fires whatever the threshold, because the base has no answer and no signal. `unfired`,
+    `fired`: columns of outcomes (N,) where the gate does not fire and where it does.
     """
 
     ids: pl.Series
@@ -53,11 +55,11 @@ class Branches:
 
     @property
     def strata(self) -> Strata | None:
-        """Those of the examples, where it is known which there are."""
+        """The strata of the examples; None where it is not known which examples there are."""
         return None if self.examples is None else self.examples.units(self.examples.frame)[1]
 
     def among(self, ids: pl.Series) -> Branches:
-        """The branches on some of the examples."""
+        """The branches on the examples with these ids."""
         mask = self.ids.is_in(ids.implode()).to_numpy()
         return replace(
             self, ids=self.ids.filter(pl.Series(mask)), unit=unit_numbers(self.unit[mask]), signal=self.signal[mask],
@@ -72,7 +74,7 @@ class Branches:
         return on | np.isnan(self.signal)
 
     def thresholds(self) -> np.ndarray:
-        """Every distinct threshold, from never to always: `inf` is beyond every value."""
+        """Every distinct threshold, from never to always; `inf` lies beyond every value."""
         values = np.unique(self.signal[~np.isnan(self.signal)])
         return np.append(values, np.inf) if self.below else np.append(values, np.inf)[::-1]
 
@@ -89,7 +91,7 @@ class Branches:
         return np.unique(np.append(np.inf, values[::-1])[acted])[::-1]
 
     def steps(self, thresholds: np.ndarray, columns: Iterable[str]) -> GateSteps:
-        """The examples by the first of the thresholds (from never to always) that lets them through."""
+        """The examples by the first of the thresholds, from never to always, at which the gate fires."""
         forced = np.isnan(self.signal)
         if self.below:  # fires where signal < threshold
             group = np.searchsorted(thresholds, self.signal, side="right")
@@ -110,7 +112,7 @@ class Branches:
 
 @dataclass(frozen=True, eq=False)
 class BranchBlock:
-    """Both branches on a block, and the signal on all of its examples (E,); the rest is of those that both serve."""
+    """Both branches of a `when` on a block: the signal on all examples (E,), the rest on those that both cover."""
 
     ids: pl.Series
     every_signal: np.ndarray
@@ -133,7 +135,7 @@ def branch_block(on: Evaluator, gate: SweptGate, columns: Collection[str] | None
 
 
 def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: ExampleSet) -> Branches:
-    """The blocks together; `examples` are all of them. Raises ThinkbackError where none has both branches."""
+    """The branches of all blocks together. Raises ThinkbackError where no example has both."""
     ids = pl.concat([part.ids for part in parts])
     if ids.is_empty():
         raise gate.policy.refuse("no example of the log has what both of its branches need")
@@ -151,7 +153,7 @@ def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: Examp
 
 
 def gather(plan: ReplayPlan, gate: SweptGate) -> Branches:
-    """Evaluate both branches of a `when` (resolved) on the examples of a plan."""
+    """Replay both branches of a `when` (resolved) on the examples of a plan."""
     pair = gate.never_and_always()
     log_blocks = blocks(plan, pair[:1])
     return join_branches([branch_block(Evaluator(block, pair), gate) for block in log_blocks], gate, plan.examples)
@@ -169,12 +171,12 @@ def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
 
 
 def chosen_points(count: int, most: int = MOST_POINTS) -> np.ndarray:
-    """Places of at most `most` of `count` thresholds, evenly spread, the first and the last among them."""
+    """Places of at most `most` of `count` thresholds, evenly spread, with the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
 def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | None = None) -> pl.DataFrame:
-    """Estimate, pointwise limits and the limits of the whole curve at some thresholds, one row a metric.
+    """Estimates at some thresholds, with pointwise limits and limits for the whole curve, one row a metric.
 
     `thresholds` run from never to always; by default they are up to 200 of all. Columns: threshold, metric, estimate,
     low, high, band_low, band_high, n (examples that the metric is known of). The metric `flips_among` is the flip rate
@@ -200,7 +202,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
 
 
 def _never(metric_bands: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
-    """Bands in which the rates of the first threshold, never, are exactly 0: there are no interventions."""
+    """Bands whose rates at the first threshold, never, are exactly 0: there is no intervention."""
     acts = metric_bands["intervened"].estimate
     never = (np.arange(len(acts)) == 0) & (acts == 0)
     result = dict(metric_bands)
@@ -216,7 +218,7 @@ def _never(metric_bands: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
 
 
 def _among(steps: GateSteps) -> GateSteps:
-    """The steps with the flips among the examples acted on, those of them that are judged."""
+    """The steps with the flips among the examples acted on, of those that are judged."""
     if "flip" not in steps.base:
         return steps
     unjudged = np.isnan(steps.base["flip"]) | np.isnan(steps.fired["flip"])
@@ -228,7 +230,7 @@ def _among(steps: GateSteps) -> GateSteps:
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """A policy with several thresholds: both branches, and those of their thresholds that are compared.
+    """A policy with several thresholds: both of its branches, and the thresholds that are compared.
 
     `size`: how many there are to choose from.
     """
@@ -240,7 +242,7 @@ class Sweep:
 
     @classmethod
     def of(cls, gate: SweptGate, branches: Branches) -> Sweep:
-        """Sweep of thresholds at equal shares of the examples, or of up to 200 evenly spread ones."""
+        """The sweep of a gate's thresholds: at equal shares of the examples, or up to 200 evenly spread ones."""
         if gate.shares is not None:
             thresholds = branches.at_shares(gate.shares)
             return cls(gate, branches, thresholds, len(thresholds))
@@ -248,7 +250,7 @@ class Sweep:
         return cls(gate, branches, every[chosen_points(len(every))], len(every))
 
     def policies(self) -> Iterator[Policy]:
-        """The policy at each of the thresholds."""
+        """The policies with one of the thresholds each."""
         policy, size = self.gate.policy, self.size
         key = "below" if self.gate.falling else "at_least"
         for threshold in self.thresholds:
@@ -256,7 +258,7 @@ class Sweep:
             yield replace(self.gate.at(threshold), name=name, sweep=policy.name, sweep_size=size, swept=setting)
 
     def tables(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Tables of all thresholds on the examples that a run compares, those not `excluded`.
+        """The tables of all thresholds on the examples that a run compares, those not `excluded`.
 
         The curve has a row per (policy, threshold), with the examples (`n`) and those of them that are judged
         (`judged`); the bands per (policy, threshold, metric), with the examples that the metric is known of.
@@ -271,7 +273,7 @@ class Sweep:
 def sweep_tables(
     sweeps: Iterable[Sweep], excluded: Collection[str], settings: Settings
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
-    """The tables of several; None without any."""
+    """The tables of several sweeps together; None without any."""
     tables = [sweep.tables(excluded, settings) for sweep in sweeps]
     if not tables:
         return None, None

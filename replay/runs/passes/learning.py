@@ -1,4 +1,4 @@
-"""What comes before anything is replayed: which policies and examples there are, and what policies learn."""
+"""The steps before a replay: which policies and examples there are, and what policies learn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def resolved(
     log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str] = (),
     columns: Sequence[str] = (),
 ) -> tuple[tuple[Policy, ...], ExampleSet, tuple[Note, ...]]:  # fmt: skip
-    """The policies with the log's names; the examples, with further `columns`; notes about what was seen in fitting.
+    """The policies with the log's names; the examples, with further `columns`; notes on what was seen in fitting.
 
     ThinkbackError for what the log cannot serve.
     """
@@ -50,7 +50,7 @@ def resolved(
 
 
 def _readers(policies: Sequence[Policy], contents: Contents) -> dict[str, list[str]]:
-    """Verifiers with the policies that read them."""
+    """Verifier -> the names of the policies that read it."""
     readers: dict[str, list[str]] = {}
     for policy in policies:
         for verifier in sorted({name for _, name in policy.needs(contents).scores}):
@@ -61,7 +61,7 @@ def _readers(policies: Sequence[Policy], contents: Contents) -> dict[str, list[s
 def fit_policies(
     log: Log, contents: Contents, policies: Sequence[P], reported: pl.Series, measure: str | None = None
 ) -> tuple[P, ...]:
-    """The policies (resolved) with what all their parts learn fitted; the same settings share one fit.
+    """The policies (resolved) with everything fitted that they or parts learn; equal settings share one fit.
 
     `measure` judges traces in place of `correct`. Raises where a development split overlaps `reported`, or the rows of
     `conformal` those that its scores were fitted on.
@@ -73,7 +73,7 @@ def fit_policies(
 
 
 class _Fitter:
-    """Fits each setting once, on the rows where its condition holds."""
+    """Fits each setting once, on the examples where its condition holds."""
 
     def __init__(self, log: Log, contents: Contents, reported: pl.Series, measure: str | None) -> None:
         self.log, self.contents, self.reported, self.measure = log, contents, reported, measure
@@ -83,7 +83,7 @@ class _Fitter:
     def fit(
         self, policy: Policy, settings: Learned, same: tuple[Hashable, ...], fit: Callable[[LogBlock, Any], Any]
     ) -> Any:
-        """`settings` with what `fit` found, once for policies that share `same`."""
+        """The `settings` after `fit`, computed once for all policies that share the key `same`."""
         key = (settings.key, settings, *same)
         if key not in self._fitted:
             with errors_of(policy.name):
@@ -91,7 +91,7 @@ class _Fitter:
         return self._fitted[key]
 
     def check_apart(self, policy: Policy) -> None:
-        """Raise where thresholds of what a policy learns would be set on examples that it learns from."""
+        """Raise where a policy would set thresholds on examples that it learns a score from."""
         for settings in (learn for learn in policy.learns if learn.calibrates):
             for learnt in (learn for learn in policy.learns if not learn.calibrates):
                 with errors_of(policy.name):
@@ -108,5 +108,5 @@ class _Fitter:
 
 
 def learnt_on(policy: Policy) -> list[tuple[str, str]]:
-    """(setting, condition) of all rows that a policy or a part of it learns from."""
+    """(setting, condition) of all examples that a policy or a part of it learns from."""
     return [(f"{settings.key}.on", settings.on) for part in nested(policy) for settings in part.learns]

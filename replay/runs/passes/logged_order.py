@@ -1,4 +1,4 @@
-"""How much of a difference between two policies is the luck of the order in which the traces were logged."""
+"""How much of a difference between two policies is luck of the order in which the traces were logged."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from toolkit.stats.limits.planning import POWER, RANGE, DifferenceVariance, diff
 
 MOST_NAMED = 3
 MOST_COMPARED, FEWEST_COMPARED = 1000, 20
-"""Examples on which the logged order of a run is compared with all orders, at most and at least."""
+"""The most and the fewest examples on which the logged order of a run is compared with all orders."""
 MOST_DESCRIBED = 10_000
-"""Examples of a log, of more so many drawn by a seed."""
+"""The most examples of a log that are used; of more, a seed draws so many."""
 MOST_POLICIES = 20
-"""Policies of which that is done, the first of a run."""
+"""The most policies compared this way, the first of a run."""
 LEAST_TIMES = 1.1
-"""Least factor by which intervals are narrower where a note says so."""
+"""The least factor by which intervals get narrower for a note to say so."""
 FEWEST_TRACES = 4
 
 
 @dataclass(frozen=True)
 class _Narrower:
-    """Variances, by policy, of differences to the policy `first` in the logged order and over all orders."""
+    """Variances, by policy, of the difference to the policy `first`: in the logged order, and over all orders."""
 
     first: str = ""
     variances: dict[str, tuple[DifferenceVariance, DifferenceVariance]] = field(default_factory=dict)
 
     @property
     def times(self) -> dict[str, float]:
-        """Factors, by policy, by which their intervals are narrower over all orders."""
+        """Policy -> the factor by which its interval is narrower over all orders."""
         return {name: sqrt(one.value / over.value) for name, (one, over) in self.variances.items()}
 
     def __bool__(self) -> bool:
@@ -57,7 +57,7 @@ class _Narrower:
 def _narrower(
     log: Log, contents: Contents, policies: Sequence[Policy], examples: pl.DataFrame, baseline: str | None
 ) -> _Narrower:
-    """Variances of differences between policies as they are, and between their exact means."""
+    """Variances of the differences between policies as they are, and between their means over all orders."""
     in_order = ((policy.name, one) for policy in policies if (one := policy.over_all_orders()) is not None)
     exact = dict(itertools.islice(in_order, MOST_POLICIES))
     some = examples.gather_every(max(len(examples) // MOST_COMPARED, 1)).head(MOST_COMPARED)
@@ -83,7 +83,9 @@ def _narrower(
 def order_notes(
     log: Log, contents: Contents, policies: Sequence[Policy], examples: pl.DataFrame, baseline: str | None
 ) -> Iterator[Note]:
-    """Notes on policies that are means over orders; of those that keep the logged one, what all orders would gain."""
+    """Notes on policies that are means over orders; and, for those in the logged order, on what all orders
+    would gain.
+    """
     by_orders: dict[str, list[str]] = {}
     for policy in policies:
         if policy.mean_over:
@@ -102,8 +104,8 @@ def order_notes(
 
 
 def gains_of_orders(log: AnyLog) -> Iterator[Note]:
-    """Notes on the gain of exact means over all orders, by pool: for the vote of a half against that of a quarter; and
-    on the difference between the two, or between any two policies, that so many questions show.
+    """Notes on the gain of exact means over all orders, by pool, for the vote of a half of its traces against that of a
+    quarter; and on the smallest difference, between these or any two policies, that so many questions show.
     """
     log, contents = opened(log)
     examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster"]), log).sort("example_id")
@@ -159,7 +161,7 @@ def _in_one_and_over_all_orders(
 
 
 def detectable_points(variance: DifferenceVariance, questions: float, level: float = 0.95) -> str | None:
-    """The difference that so many questions show, with its range, in words; None where there is none."""
+    """The smallest difference that so many questions show, with its range, in words; None where there is none."""
     difference = variance.detectable(questions, level=level)
     if difference is None:
         return None
@@ -177,7 +179,7 @@ TENTH = 0.1
 
 
 def any_detectable(questions: int) -> str:
-    """Sentence on the difference that so many questions show between any two policies; empty where there is none."""
+    """A sentence on the smallest difference between any two policies that so many questions show; empty without."""
     difference = DifferenceVariance(TENTH, 0.0, questions, questions, questions).detectable(questions)
     if difference is None:
         return ""

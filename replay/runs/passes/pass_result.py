@@ -1,4 +1,4 @@
-"""What a pass over a log gathers: all that a result is read from, whoever is compared with whom.
+"""The result of a pass over a log: everything that results are read from, whichever policies are compared.
 
 Blocks of passes merge: those of several passes, wherever they ran, are those of one. Outcomes are kept compact, in
 memory up to a size, then in a temporary file.
@@ -35,8 +35,8 @@ answer that it predicts (null where there is none, or where the outcome is a mea
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Outcomes that are means over several rows: the share of a `word` (−1: null) on an `example` in a `version`, each
-    (N,).
+    """Outcomes that are means over several rows: the share of each `word` (−1: null), by `example` and `version`, (N,)
+    each.
     """
 
     version: Ints
@@ -68,7 +68,7 @@ class _Tally:
 
 @dataclass(frozen=True, eq=False)
 class PassBlock:
-    """Some examples: the outcome of every version, (V, E) a column, and what else is told of them.
+    """The result of a pass on a block: the outcomes of every version, (V, E) a column, and counts beside them.
 
     `vocabulary`: answers by word; `reasons`: by the numbers of `reason`; `branches`: of policies with every threshold;
     `gains`: how much (E,), and at how many tokens (E,), policies that rank all examples gain.
@@ -90,7 +90,7 @@ class PassBlock:
 
 @dataclass
 class PassResult:
-    """All blocks of a pass, in example_id order; `numbers`: numeric columns of outcomes."""
+    """The result of a pass, all blocks in example_id order; `numbers`: numeric columns of outcomes."""
 
     versions: Versions
     numbers: tuple[str, ...]
@@ -132,7 +132,7 @@ class PassResult:
         )  # fmt: skip
 
     def merge(self, other: PassResult) -> PassResult:
-        """The blocks of both. Raises ThinkbackError unless they are of the same policies, and of examples in order."""
+        """The blocks of both results. Raises ThinkbackError unless policies are equal and examples in order."""
         policies, other_policies = (
             [(policy.cache_key, acting) for policy, acting in one.versions.every] for one in (self, other)
         )
@@ -177,7 +177,7 @@ def _null(values: np.ndarray, null: int) -> Floats:
 
 
 def _shares(outcomes: Sequence[Outcome]) -> Shares | None:
-    """The shares of those that are means over two or more rows, version after version; None without any."""
+    """The shares of the versions that are means over two or more rows; None without any."""
     parts = []
     for number, outcome in enumerate(outcomes):
         if (outcome.rows > 1).any():
@@ -192,7 +192,7 @@ def _shares(outcomes: Sequence[Outcome]) -> Shares | None:
 
 
 def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> _Tally:
-    """Counts of a block beside its outcomes."""
+    """The counts of a block beside its outcomes."""
     remarks: dict[int, Counter[tuple[RemarkKind, str]]] = {}
     lacking: dict[tuple[int, str, str], bytes] = {}
     interned: dict[bytes, bytes] = {}
@@ -237,7 +237,7 @@ def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> 
 
 
 def _free(may: Payable, block: LogBlock) -> Iterator[tuple[str, bytes]]:
-    """(cost, examples as bits): where a verification that may be paid lacks this cost."""
+    """Costs that a verification may lack though a policy may pay it, each with the examples as bits."""
     scores = block.pools[may.slice].scores[may.verifier]
     imputed = _without_score(may, block).any(axis=1) & may.unscored.fills
     for cost in SCORE_COSTS:
@@ -248,5 +248,5 @@ def _free(may: Payable, block: LogBlock) -> Iterator[tuple[str, bytes]]:
 
 
 def _without_score(may: Payable, block: LogBlock) -> np.ndarray:
-    """The valid traces without a score among those that may be verified: bool (E, T)."""
+    """Mask (E, T) of the valid traces that a policy may verify and that have no score."""
     return may.traces & block.pools[may.slice].lacking(may.verifier)

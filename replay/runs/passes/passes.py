@@ -1,4 +1,4 @@
-"""Passes over the log: its examples block by block, as policies need them, and the numeric columns of what it gives."""
+"""Passes over a log: its examples block by block, as policies need them, and the numeric columns of outcomes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from toolkit.log import Log
 from toolkit.progress import progress
 
 BLOCK_CELLS = 2**19
-"""Cells (examples x traces) read at once: bounds memory, changes no result."""
+"""How many cells (examples x traces) are read at once; it limits memory and changes no result."""
 EXAMPLES_AT_ONCE = 2048
 ROW_CELLS = 8
-"""Cells of a row of a further table, which holds lists."""
+"""How many cells a row of a further table counts for, since it holds lists."""
 
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """The plan that all passes over the log share."""
+    """What all passes over a log share: the log, what it has, the examples and how they are read."""
 
     log: Log
     contents: Contents
@@ -43,13 +43,13 @@ class ReplayPlan:
     block_examples: int | None
 
     def among(self, ids: pl.Series) -> ReplayPlan:
-        """The plan over some of its examples, by their ids."""
+        """The plan for the examples with these ids."""
         frame = self.examples.frame.filter(pl.col("example_id").is_in(ids.implode()))
         return replace(self, examples=replace(self.examples, frame=frame))
 
 
 def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = False) -> Iterator[LogBlock]:
-    """Chunks of examples, read in blocks of whole chunks that hold at most about BLOCK_CELLS cells.
+    """The examples in chunks, which are read in blocks of whole chunks with at most about BLOCK_CELLS cells.
 
     `identified`: with the ids of traces.
     """
@@ -73,7 +73,7 @@ def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = Fals
 
 @dataclass(frozen=True)
 class PathPart:
-    """The path of the policy of a `number` on the examples of a block where it counts: `on` (E,) bool."""
+    """The path of policy `number` on a block, and the examples `on` (E,) on which it counts."""
 
     number: int
     path: PolicyPath
@@ -83,7 +83,7 @@ class PathPart:
 def paths(
     plan: ReplayPlan, policies: Sequence[Policy], acting: Mapping[str, np.ndarray], identified: bool = False
 ) -> Iterator[tuple[LogBlock, slice, list[PathPart]]]:
-    """Block after block, which examples of all it holds, and the paths of all policies on it.
+    """Block after block with the places of its examples among all, and the paths of all policies on it.
 
     `acting`: of policies that rank all examples those on which they act (N,), where they have another path.
     """
@@ -104,8 +104,9 @@ def evaluators(
     log: Log, contents: Contents, policies: Sequence[Policy], examples: pl.DataFrame, title: str, *,
     needs: Needs | None = None, first: Mapping[str, int] | None = None,
 ) -> Iterator[Evaluator]:  # fmt: skip
-    """Policies (resolved) on block after block of examples. `needs`: what is read beside theirs. `first`: of these
-    pools the first so many traces alone.
+    """An evaluator of policies (resolved) for block after block of examples.
+
+    `needs`: what is read beside the policies' needs. `first`: pool -> how many of its first traces alone are read.
     """
     request = BlockRequest(needs_of(policies, contents) | (needs or Needs()))
     with progress(title, len(examples), "examples") as advance:
@@ -116,8 +117,8 @@ def evaluators(
 
 
 def threshold_curves(plan: ReplayPlan, policies: Sequence[Policy]) -> pl.DataFrame | None:
-    """Means at every threshold of the policies (resolved) that answer while a text unfolds, those that differ in the
-    threshold alone as one: policy, then the columns of `threshold_curve`. None where there is no such policy.
+    """The mean at every threshold of policies (resolved) that answer while a text unfolds: policy, then the columns of
+    `threshold_curve`; None without such a policy. Policies that differ in the threshold alone are one.
     """
     first: dict[Hashable, Policy] = {}
     for policy in policies:
@@ -133,19 +134,19 @@ def threshold_curves(plan: ReplayPlan, policies: Sequence[Policy]) -> pl.DataFra
 
 
 def first_traces(block: LogBlock, first: Mapping[str, int]) -> LogBlock:
-    """The block with the first so many traces alone of some pools."""
+    """The block in which some pools have only their first traces, as many as `first` says."""
     fewer = {name: block.pools[name].first(count) for name, count in first.items()}
     return replace(block, pools={**block.pools, **fewer})
 
 
 def correctness(on: Evaluator) -> np.ndarray:
-    """Correctness of every policy (P, E), NaN where the log cannot serve it."""
+    """The correctness of every policy (P, E), NaN where the example is not covered."""
     outcomes = [on.outcome(policy) for policy in on.policies]
     return np.stack([np.where(outcome.reason == COVERED, outcome.correct, np.nan) for outcome in outcomes])
 
 
 def _widest(contents: Contents, policies: Sequence[Policy]) -> int:
-    """Cells per example that the policies read at most: traces, and rows of further tables."""
+    """How many cells an example has at most that the policies read: traces, and rows of further tables."""
     needs = needs_of(policies, contents)
     traces = sum(contents.sizes.get(pool, 1) for pool in needs.pools)
     rows = sum(contents.rows(table)[pool] for table, pool in {(table, pool) for table, pool, _ in needs.tables})
@@ -153,19 +154,19 @@ def _widest(contents: Contents, policies: Sequence[Policy]) -> int:
 
 
 def chunk_size(policies: int, traces: int) -> int:
-    """Examples per chunk: few enough that one chunk of all policies, and one walk over it, stay small in memory."""
+    """How many examples a chunk has: few enough that one chunk of all policies, and a walk over it, fit in memory."""
     return int(np.clip(min(2**20 // max(policies, 1), 2**17 // max(traces, 1)), 64, 8192))
 
 
 def number_columns(policies: Sequence[Policy], priced: bool) -> tuple[str, ...]:
-    """Numeric columns of the outcomes of some policies: those of every run, and those that a policy adds."""
+    """The numeric columns of outcomes of some policies: those of every run, and those that a policy adds."""
     extra = columns_of(policies)
     added, table = {column.name for column in extra} | ({"price"} if priced else set()), with_columns(extra)
     return tuple(c.name for c in table if not (c.computed or c.family) and (c.always or c.name in added))
 
 
 def outcome_values(outcome: Outcome, keep: np.ndarray | slice = slice(None)) -> dict[str, np.ndarray]:
-    """Numeric columns of one policy on some examples, by default on all; NaN for null."""
+    """The numeric columns of one policy's outcome on some examples, by default on all; NaN for null."""
     values = by_name(outcome.costs[keep]) | {name: column[keep] for name, column in outcome.measured.items()}
     values["intervened"] = np.zeros(len(outcome.correct[keep]))
     against = outcome.against

@@ -1,4 +1,4 @@
-"""Whether what policies read is reported on what it has seen: refused of a gate file, unless asked for by name."""
+"""The reuse of gates on examples that they have seen: refused for a gate file, unless asked for by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_NAMED = 3
 
 
 def question_hashes(examples: pl.DataFrame, log: str) -> list[str]:
-    """Identity of each question, whatever log it stands in; without a text, its id within the log of this digest.
+    """A hash of each question, equal in every log; without a text, of its id within the log of this digest.
 
     `examples` has example_id and question. Ids alone tell nothing across logs: every import numbers from 1.
     """
@@ -26,7 +26,7 @@ def question_hashes(examples: pl.DataFrame, log: str) -> list[str]:
 
 
 def seen_by(gates: Iterable[GateFile], examples: pl.DataFrame, log: str) -> Iterator[tuple[GateFile, list[str]]]:
-    """The gates that were fitted or tuned on some of the examples, of the log of this digest, with the ids of these."""
+    """The gates that were fitted or tuned on some of the examples, each with the ids of these."""
     gates = tuple(gates)
     ids = examples["example_id"].to_list() if gates else []
     hashes = question_hashes(examples, log) if gates else []
@@ -38,7 +38,7 @@ def seen_by(gates: Iterable[GateFile], examples: pl.DataFrame, log: str) -> Iter
 
 
 def overlap(examples: pl.DataFrame, gate: GateFile, log: str) -> list[str]:
-    """Ids of the examples, of the log of this digest, that a gate was fitted or tuned on."""
+    """Ids of the examples that a gate was fitted or tuned on; `log`: the digest of the log."""
     return next((ids for _, ids in seen_by([gate], examples, log)), [])
 
 
@@ -48,7 +48,7 @@ def first_ids(ids: Iterable[str]) -> str:
 
 
 def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
-    """Gate files that policies read, and whether reuse is allowed wherever one is read."""
+    """Gate file -> whether its reuse is allowed by every policy that reads it."""
     files: dict[GateFile, bool] = {}
     for policy in policies:
         for part in nested(policy):
@@ -58,7 +58,7 @@ def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
 
 
 def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) -> tuple[Note, ...]:
-    """A warning for every gate file that is reported, as asked, on what it has seen.
+    """A warning for each gate file that is reported, with leave, on examples that it has seen.
 
     Raises ThinkbackError where that was not asked for.
     """
@@ -77,7 +77,7 @@ def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) 
 
 
 def training_rows(policies: Sequence[str], split: pl.Series) -> Iterator[Note]:
-    """Note that `policies` that verify are reported on examples outside the test split, too."""
+    """A note that policies that verify are reported on examples outside the test split, too."""
     if has_test(split):
         others = int((~split.eq_missing("test")).sum())
         yield note(
@@ -90,8 +90,8 @@ def training_rows(policies: Sequence[str], split: pl.Series) -> Iterator[Note]:
 
 
 def out_of_fold(readers: Mapping[str, Sequence[str]], folds: pl.DataFrame, examples: pl.Series) -> Iterator[Note]:
-    """Note that a verifier was fitted on some of the examples; `readers`: verifiers with the policies that read them;
-    `folds`: verifier and example_id of scores that are out of fold.
+    """Notes that a verifier was fitted on some of the examples; `readers`: verifier -> the policies that read it;
+    `folds`: verifier and example_id of the scores that are out of fold.
     """
     inside = folds.filter(pl.col("example_id").is_in(examples.implode())).unique(["verifier", "example_id"])
     for verifier, policies in sorted(readers.items()):

@@ -1,4 +1,4 @@
-"""The outcomes of a result: those of its policies on the examples that it compares, read from what was gathered.
+"""The outcomes of a result: those of its policies on the examples that it compares, read from the result of a pass.
 
 As a table there is one row per (policy, example), in chunks of examples: within a chunk all policies in their order,
 and under each all its examples by id. A chunk is a row group. The statistics read the same piece by piece, so memory
@@ -40,7 +40,7 @@ KEYS: dict[str, pl.DataType | type[pl.DataType]] = {
 
 @dataclass(frozen=True, eq=False)
 class _CoveredChunk:
-    """Some examples of a block, under the policies that are reported."""
+    """Some examples of a block, for the policies that are reported."""
 
     block: PassBlock
     reported: Reported
@@ -68,7 +68,7 @@ class _CoveredChunk:
 
     @cached_property
     def _words(self) -> list[int]:
-        """The block's word for each label, −1 where nobody predicts it."""
+        """The block's number for each label's text; −1 for a label that nobody predicts."""
         known = {word: number for number, word in enumerate(self.block.vocabulary)}
         return [known.get(label, -1) for label in self.labels or ()]
 
@@ -96,7 +96,7 @@ class _CoveredChunk:
 
 @dataclass(frozen=True, eq=False)
 class CoveredOutcomes:
-    """`keep` (N,): the examples, of all that were gathered, that every policy serves."""
+    """The outcomes of the covered examples; `keep` (N,): which examples of the pass every policy covers."""
 
     pass_result: PassResult
     reported: Reported
@@ -108,7 +108,7 @@ class CoveredOutcomes:
         return self.examples.labels
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
-        """Store of the outcomes of the examples in `ids`, or of all, for the statistics."""
+        """The outcomes of the examples with these ids, or of all, in the form that the statistics read."""
         chosen = self.keep
         if ids is not None:
             chosen = chosen & self.examples.frame["example_id"].is_in(ids.implode()).to_numpy()
@@ -130,7 +130,7 @@ class CoveredOutcomes:
         return pl.Schema(KEYS | dict.fromkeys(self.pass_result.numbers, pl.Float64))
 
     def frames(self, columns: list[str] | None = None, policy: str | None = None) -> Iterator[pl.DataFrame]:
-        """The table, chunk by chunk: some columns, and one policy or all."""
+        """The table of outcomes, chunk by chunk: some columns, for one policy or all."""
         wanted = list(self.schema) if columns is None else columns
         names = pl.Series([one.name for one in self.reported.policies], dtype=pl.String)
         chosen = np.arange(len(names)) if policy is None else np.flatnonzero((names == policy).to_numpy())
@@ -161,13 +161,13 @@ class CoveredOutcomes:
 
 
 def words_of(numbers: Floats, words: pl.Series) -> pl.Series:
-    """Words by numbers, null where there is none."""
+    """The words with some numbers; null for a number below 0."""
     flat = pl.Series(numbers.ravel(), nan_to_null=True).cast(pl.Int64)
     return words.gather(flat) if len(words) else pl.Series([None] * len(flat), dtype=pl.String)
 
 
 def _answers(chunk: _CoveredChunk, policies: Ints) -> pl.Series:
-    """The answers with their shares of means over several rows, null of single rows."""
+    """The answers of means over several rows, each with its shares; null for policies of one row."""
     shares, rows = chunk.block.shares, len(policies) * chunk.size
     entries = [] if shares is None else list(_entries(chunk, shares, policies))
     if shares is None or not entries:
@@ -191,7 +191,7 @@ def _null_words(words: Ints) -> Floats:
 
 
 def _entries(chunk: _CoveredChunk, shares: Shares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """(row of the table, entry of the shares), policy by policy."""
+    """(row of the table, place among the shares) for each entry of the shares, policy by policy."""
     place = np.full(len(chunk.block), -1)
     place[chunk.chosen] = np.arange(chunk.size)
     for number, policy in enumerate(policies.tolist()):
@@ -205,7 +205,7 @@ def _entries(chunk: _CoveredChunk, shares: Shares, policies: Ints) -> Iterator[t
 
 
 class FrameWriter:
-    """Writes frames of one schema; the file has its name once it is whole, and none where writing it failed."""
+    """Writes frames of one schema to a file, which gets its name once it is whole, and is removed if writing fails."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._part = path, path.with_suffix(".part")

@@ -1,4 +1,4 @@
-"""Strata of a run's examples: by which column these are drawn, and how the parts are weighed, from what was asked."""
+"""The strata of a run's examples: the column that makes them, and their weights, from what the user asks for."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DATASET, NONE, EQUAL = "dataset", "none", "equal"
 FORM = "`equal`, or weights by name, such as `algebra=2,claims=1`"
 
 Weights = str | Mapping[str, float]
-"""Weights of strata relative to each other, by name; `equal`; or a text such as `algebra=2,claims=1`."""
+"""Weights of strata relative to each other: by name, `equal`, or a text such as `algebra=2,claims=1`."""
 
 
 def strata_column(contents: Contents, strata: str | None, weigh: Weights | None, by: Sequence[str]) -> str | None:
-    """The column whose values are strata: by default `dataset`, where groups are made by it or strata are weighed.
+    """The column whose values are strata: by default `dataset`, where it makes groups or strata are weighted.
 
     Raises ThinkbackError where there is no such column, or weights are given and no strata.
     """
@@ -36,7 +36,7 @@ def strata_column(contents: Contents, strata: str | None, weigh: Weights | None,
 def with_strata(
     examples: ExampleSet, column: str | None, weigh: Weights | None, wanted: bool
 ) -> tuple[ExampleSet, tuple[Note, ...]]:
-    """The examples with their strata, and a note where these have none for clusters lie in several, or are but one.
+    """The examples with their strata, and a note where there are none: a cluster lies in several, or there is but one.
 
     `wanted`: whether strata were asked for; then clusters in several are an error, and a single stratum has its note.
     """
@@ -59,7 +59,7 @@ def with_strata(
 
 
 def _weights(weigh: Weights | None, column: str, names: Sequence[str]) -> Mapping[str, float] | None:
-    """Weights by name. Raises ThinkbackError unless there is one above 0 for each name, and for no other."""
+    """Weight by stratum. Raises ThinkbackError unless each stratum has one above 0, and no other name has any."""
     if weigh is None:
         return None
     if weigh == EQUAL:
@@ -78,7 +78,7 @@ def _weights(weigh: Weights | None, column: str, names: Sequence[str]) -> Mappin
 
 
 def _read(text: str) -> dict[str, float]:
-    """Weights from `algebra=2,claims=1`."""
+    """The weights in a text such as `algebra=2,claims=1`."""
     weights = {}
     for part in text.split(","):
         name, _, value = part.rpartition("=")

@@ -34,18 +34,18 @@ TABLE_WORDS = (
     "on_front", "front_share", "rank", "rank_low", "rank_high", "leader", "remark", "simulated", "answer", "answers",
     "ending", "example_id",
 )  # fmt: skip
-"""Headings of the ranked table, names in its CSV, and columns of outcomes, that are no metric's."""
+"""Names that no metric may have: headings of the ranked table, names in its CSV, and columns of outcomes."""
 SECONDS = "latency_s"
-"""A column that euros may come from."""
+"""The column of seconds, from which euros may follow."""
 PLACE = "__place"
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of one's own: the mean of the column `of` of outcomes, or divided by the mean of the column `over`.
+    """A user's metric: the mean of the column `of` of outcomes, divided by the mean of the column `over` if given.
 
-    `of` and `over` are columns of outcomes, or metrics. `times`: what the value is multiplied with. `better` says
-    which policies rank first. `unit`, `header` and `decimals` are of tables; a `share` is shown in per cent.
+    `of` and `over` are columns of outcomes, or metrics. `times`: what the value is multiplied with. `better` says which
+    policies rank first. `unit`, `header` and `decimals` are of tables; a `share` is shown in per cent.
     """
 
     name: str = setting(what="a name")
@@ -66,7 +66,7 @@ class Metric:
 
 
 def user_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
-    """Metrics of one's own, one or several. Raises ThinkbackError for what is none, or for two of one name."""
+    """A user's metrics, given as one or several. Raises ThinkbackError for other values, or two of one name."""
     metrics = (given,) if isinstance(given, Metric) else tuple(given)
     for number, metric in enumerate(metrics):
         if not isinstance(metric, Metric):
@@ -77,7 +77,7 @@ def user_metrics(given: Metric | Iterable[Metric]) -> tuple[Metric, ...]:
 
 
 def user_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) -> tuple[OutcomeColumn, ...]:
-    """Metrics of one's own as rows of the table of columns; `columns`: the rows that the run has without them.
+    """A user's metrics as rows of the table of columns; `columns`: the rows that the run has without them.
 
     Raises ThinkbackError for names that are taken or not known.
     """
@@ -99,9 +99,7 @@ def user_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) ->
 
 
 def check_labels(metrics: Sequence[Metric], labels: Sequence[str] | None) -> None:
-    """Raise ThinkbackError where a metric is of the F1 of a label that no example has as gold; without labels there is
-    no F1 to have.
-    """
+    """Raise ThinkbackError where a metric is the F1 of a label that is no example's gold."""
     for metric in metrics:
         for name in (metric.of, metric.over or ""):
             if labels is not None and name.startswith(F1):
@@ -116,7 +114,7 @@ def check_ranking(
     columns: Sequence[OutcomeColumn],
     settings: Settings,
 ) -> None:
-    """Raise ThinkbackError where the metric that ranks is a ratio of what no `outcomes`, by their columns, have."""
+    """Raise ThinkbackError where the ranking metric is a ratio of columns that no policy has values of."""
     column = next((one for one in columns if one.computed == "ratio" and one.metric == metric), None)
     if column is None:
         return
@@ -127,7 +125,7 @@ def check_ranking(
 
 
 def with_unvalued(summary: Summary, columns: Sequence[OutcomeColumn]) -> Summary:
-    """A summary in which ratios of what no policy has have rows without a value, and a note that says so."""
+    """The summary with empty rows for ratios of columns that no policy has, and a note on them."""
     there = set(summary.summary["metric"].unique())
     lacking = [one for one in columns if one.computed == "ratio" and one.always and one.metric not in there]
     if not lacking:
@@ -147,12 +145,12 @@ def with_unvalued(summary: Summary, columns: Sequence[OutcomeColumn]) -> Summary
 
 
 def _lacking(column: OutcomeColumn, there: Collection[str]) -> list[str]:
-    """Parts of a ratio that no policy has."""
+    """The parts of a ratio that no policy has values of."""
     return [name for name in column.ratio if name and name not in there]
 
 
 def _without_value(frame: pl.DataFrame, keys: list[str], metrics: list[str]) -> pl.DataFrame:
-    """A frame of results with rows of nulls for further metrics, after the others of their keys."""
+    """A frame of results with empty rows for further metrics, after the others with the same keys."""
     alike = [name for name in ("identical",) if name in frame.columns]
     each = frame.select(*keys, *alike).unique(keys, keep="first", maintain_order=True).with_row_index(PLACE)
     empty = each.join(pl.DataFrame({"metric": metrics}), how="cross").with_columns(n=pl.lit(0, pl.Int64))
@@ -161,7 +159,7 @@ def _without_value(frame: pl.DataFrame, keys: list[str], metrics: list[str]) -> 
 
 
 def _words(column: OutcomeColumn) -> Iterator[str]:
-    """Names of a column in outcomes and results, and its heading and CSV name in the ranked table."""
+    """The names that a column has in outcomes, in results, and in the ranked table and its CSV."""
     for name in filter(None, dict.fromkeys((column.name, column.metric))):
         yield from (name, f"{name}_low", f"{name}_high")
     if column.heading not in (column.name, column.metric):
@@ -186,7 +184,7 @@ def _column(metric: Metric, columns: Sequence[OutcomeColumn]) -> OutcomeColumn:
 
 
 def _metric_of(metric: Metric, name: str, columns: Sequence[OutcomeColumn]) -> str:
-    """The metric that is the mean of a column, by the column's name or its own."""
+    """The name of the metric that is the mean of a column, from the column's name or the metric's."""
     means = {column.name: str(column.metric) for column in columns if column.metric and not column.family}
     known = means | {mean: mean for mean in means.values()}
     if any(column.family and column.name and name.startswith(column.name) for column in columns):

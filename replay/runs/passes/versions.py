@@ -1,4 +1,4 @@
-"""Versions of policies: what one pass evaluates, so that who acts on which example can be decided when it is read.
+"""Versions of policies, all replayed in one pass: whether a ranking policy acts on an example is decided afterwards.
 
 On each example, a policy with every threshold of a gate has one of two outcomes, that of never and that of always
 acting, and so has an oracle that ranks all examples of a run. A policy that is compared with such an oracle has an
@@ -21,7 +21,7 @@ from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable
 
 
 def swept(policy: Policy) -> SweptGate | None:
-    """The gate of a policy with several thresholds; None where there is none.
+    """The gate of a policy with several thresholds; None for other policies.
 
     Raises ThinkbackError where it is of a part of the policy, or in a combined gate.
     """
@@ -32,7 +32,7 @@ def swept(policy: Policy) -> SweptGate | None:
 
 
 def policy_named(policies: Sequence[Policy], name: str) -> Policy:
-    """The policy of a name; of one with several thresholds, that with the threshold in its brackets.
+    """The policy of a name; for one with several thresholds, with the threshold in the name's brackets.
 
     Raises ThinkbackError for a name that no policy has, or several have.
     """
@@ -55,8 +55,8 @@ def policy_named(policies: Sequence[Policy], name: str) -> Policy:
 
 @dataclass(frozen=True, eq=False)
 class Versions:
-    """`every`: each version's policy, and the ranking policies that act in it. `places` (P, 4): of each policy as given
-    the versions where neither acts, it acts, the policy that it is compared with acts, both act.
+    """The versions of policies. `every`: each version's policy, and the ranking policies that act in it. `places` (P,
+    4): of each policy the versions where neither acts, it acts, the policy that it is compared with acts, both act.
     """
 
     policies: tuple[Policy, ...]
@@ -67,7 +67,7 @@ class Versions:
 
     @classmethod
     def of(cls, policies: Sequence[Policy]) -> Versions:
-        """Raises ThinkbackError where a policy is compared with one that stands for many thresholds."""
+        """The versions of policies. Raises ThinkbackError where one is compared with a policy of many thresholds."""
         gates = {policy.name: gate for policy in policies if (gate := swept(policy)) is not None}
         rankings = {policy.name: ranking for policy in policies if (ranking := policy.ranking) is not None}
         every: list[tuple[Policy, frozenset[str]]] = []
@@ -92,7 +92,7 @@ class Versions:
         return cls(tuple(policies), tuple(every), np.array(places, np.int64).reshape(-1, 4), gates, rankings)
 
     def numbers_of(self, policies: Sequence[Policy]) -> dict[int, str]:
-        """Name by number of the policies as given from which some that are reported come."""
+        """Number -> name of the policies, as given, that some reported ones come from."""
         known = {policy.name for policy in self.policies}
         names = {policy.name if policy.name in known else policy.sweep for policy in policies}
         return {n: p.name for n, p in enumerate(self.policies) if p.name in names}
@@ -102,14 +102,14 @@ class Versions:
         return tuple(policy for policy, _ in self.every)
 
     def outcomes(self, on: Evaluator) -> list[Outcome]:
-        """The outcome of each version."""
+        """The outcome of each version on a block."""
         worlds = {acting: on.where_act(acting) for _, acting in self.every}
         return [worlds[acting].compared(policy) for policy, acting in self.every]
 
 
 @dataclass(frozen=True, eq=False)
 class Acting:
-    """The examples on which a policy acts: those whose `values` (N,) are below a threshold, or at least it."""
+    """The examples on which a policy acts: those whose `values` (N,) are below a threshold, or at least as high."""
 
     values: Floats
     falling: bool
@@ -123,7 +123,7 @@ class Acting:
 
 @dataclass(frozen=True, eq=False)
 class Reported:
-    """The policies of a result, and which version of each counts on which example.
+    """The policies of a result, and which version of each counts on each example.
 
     `places` (P, 4): as those of `Versions`; `acting`: of policies for which it is not the first everywhere, where they
     themselves and where the policies that they are compared with act.
@@ -134,12 +134,12 @@ class Reported:
     acting: Mapping[int, tuple[Acting | None, Acting | None]] = field(default_factory=dict)
 
     def some(self, numbers: Sequence[int]) -> Reported:
-        """Some of the policies."""
+        """The reported policies with these numbers."""
         acting = {place: self.acting[number] for place, number in enumerate(numbers) if number in self.acting}
         return Reported(tuple(self.policies[number] for number in numbers), self.places[list(numbers)], acting)
 
     def versions(self, policy: int, start: int, stop: int) -> Ints:
-        """The version that counts on each example from one up to another (E,)."""
+        """The version (E,) of a policy that counts on each example from `start` to `stop`."""
         itself, other = self.acting.get(policy, (None, None))
         which = np.zeros(stop - start, np.int64)
         for weight, one in ((1, itself), (2, other)):
@@ -147,7 +147,7 @@ class Reported:
         return self.places[policy][which]
 
     def values(self, column: SpilledTable, policies: Ints, first: int, start: int, stop: int) -> Floats:
-        """A column (policies, E) of a piece whose first example is number `first` of all."""
+        """A column (policies, E) of a block whose first example is number `first` of all."""
         numbers = column.rows(self.places[policies, 0], start, stop)
         for row in np.flatnonzero(np.isin(policies, list(self.acting))):
             policy = int(policies[row])
