@@ -71,9 +71,7 @@ def described(result: Findings, folder: SavedFolder, name: str) -> Json:
 
 
 def _other_samples(result: Findings, folder: SavedFolder) -> Iterator[str]:
-    """Lines on what other samples of the same questions would show of the best policies, if the result has
-    saved that.
-    """
+    """Lines on what other samples of the same questions would show of the best policies, if that is saved."""
     if folder.has(SAME_QUESTIONS):
         frame = pl.read_parquet(folder.file(SAME_QUESTIONS))
         same = SameQuestions(frame, result.summariser.settings.level, result.log_name, result.simulated, {})

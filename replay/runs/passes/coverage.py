@@ -43,9 +43,7 @@ class _BaselineSet:
     on_shared: tuple[int, float] = (0, 0.0)
 
     def add(self, names: Sequence[str], complete: np.ndarray, correct: np.ndarray) -> None:
-        """Add a block: which policies cover which examples (P, E), and the baseline's correctness (E,), NaN
-        unjudged.
-        """
+        """Add a block: which policies cover which examples (P, E), and the baseline's correctness (E,)."""
         covered, keep = complete[names.index(self.name)], complete.all(axis=0)
         for name, count in zip(names, (covered & ~complete).sum(axis=1), strict=True):
             if count:
@@ -57,9 +55,7 @@ class _BaselineSet:
         )
 
     def accuracies(self) -> tuple[float, float] | None:
-        """The baseline's accuracy on the examples that it covers, and on those that all policies cover; None if
-        unknown.
-        """
+        """The baseline's accuracy on the examples that it covers, and on those that all cover; None: unknown."""
         (n, total), (shared_n, shared_total) = self.on_covered, self.on_shared
         return (total / n, shared_total / shared_n) if self.judged and n and shared_n else None
 

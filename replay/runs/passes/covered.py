@@ -134,9 +134,7 @@ def _decided(pass_result: PassResult, reported: Reported, keep: np.ndarray) -> R
 
 
 def _acting(record: PassResult, name: str, share: float, keep: np.ndarray) -> Acting:
-    """The examples on which a ranking policy acts: floor(r n + 0.5) of n by gain; ties: fewer tokens, then
-    example_id.
-    """
+    """Where a ranking policy acts: floor(r n + 0.5) of n examples by gain; ties: fewer tokens, then example_id."""
     gained, tokens = (np.concatenate([block.gains[name][i] for block in record.blocks])[keep] for i in (0, 1))
     ids = np.array([str(one).encode() for one in record.ids.filter(keep)], dtype=object)
     place = np.argsort(np.argsort(ids))

@@ -82,7 +82,7 @@ def groups_of(examples: pl.DataFrame, by: Sequence[str]) -> Iterator[Group]:
 
 
 def _of_texts(examples: pl.DataFrame) -> pl.DataFrame:
-    """The examples, with gold and labels as texts; where `gold_error` stands, it says what they are."""
+    """The examples; of texts with `gold_error` the gold and the labels are made from it, where they have none."""
     if "gold_error" not in examples.columns or examples["labels"].null_count() < len(examples):
         return examples
     supported, refuted = TEXT_LABELS

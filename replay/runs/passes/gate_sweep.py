@@ -28,9 +28,7 @@ COMPARED = ("correct", *(column.name for column in COLUMNS if column.needs))
 """Columns that say what intervening does: correct, fix, flip, intervened."""
 BANDED = (*COMPARED, "total_tokens")
 AMONG, ACTED = "flips_among", "acted"
-"""The metric of flips among the examples acted on, divided by the share acted on: equation 19 of Dip, Zhou and
-Zhang.
-"""
+"""The metric of flips among the examples acted on, and the share acted on: equation 19 of Dip, Zhou and Zhang."""
 CURVE = (*COMPARED, "action_tokens", "total_tokens", "calls", "latency_s")
 SWEPT = frozenset((*CURVE, *BANDED))
 """Columns that the tables of a sweep need."""

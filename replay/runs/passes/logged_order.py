@@ -83,9 +83,7 @@ def _narrower(
 def order_notes(
     log: Log, contents: Contents, policies: Sequence[Policy], examples: pl.DataFrame, baseline: str | None
 ) -> Iterator[Note]:
-    """Notes on policies that are means over orders; and, for those in the logged order, on what all orders
-    would gain.
-    """
+    """Notes on policies that are means over orders, and on what all orders would gain for the others."""
     by_orders: dict[str, list[str]] = {}
     for policy in policies:
         if policy.mean_over:

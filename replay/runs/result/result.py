@@ -1,4 +1,4 @@
-"""What a run gives back: a value that people hold, show, save and ask."""
+"""The result of a run: a value to hold, show, save and query."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 
 CURVES = "curves"
 FEW = 6
-"""Metrics that the shortest form of a policy's result names."""
+"""The most metrics that the short form of a policy's result names."""
 
 
 @dataclass(frozen=True, eq=False)
 class _PolicyResult:
-    """Results of one policy: its record, its rows of outcomes, of the summary and of the comparisons."""
+    """The results of one policy: its record, and its rows of outcomes, summary and comparisons."""
 
     record: PolicyRecord
     outcomes: pl.LazyFrame
@@ -142,7 +142,7 @@ class Result(Findings):
         cost: str | None = None,
         log: AnyLog | None = None,
     ) -> FigureData:
-        """Data of a figure: its numbers are the `frame`. `policies` are those to show."""
+        """The data of a figure; `frame` holds its numbers. `policies` are those to show."""
         arguments = {"baseline": baseline, "oracle": oracle, "policies": policies, "cost": cost, "log": log}
         kind = figure_kind(name, [option for option, value in arguments.items() if value])
         opened_log = None if log is None else open_log(log)
@@ -154,7 +154,7 @@ class Result(Findings):
 
     @checks_arguments(name="a policy's name")
     def policy(self, name: str) -> _PolicyResult:
-        """Results of one policy. Raises ThinkbackError where there is none of that name."""
+        """The results of one policy. Raises ThinkbackError where none has that name."""
         self._require_policy(name)
         record = next(one for one in self.policies if one.name == name)
         rows = self.summary.filter(policy=name), self.comparisons.filter(policy=name)
@@ -229,7 +229,7 @@ class Result(Findings):
 
     @cached_property
     def _same_questions(self) -> pl.DataFrame:
-        """Rows of all policies; none where a loaded result was saved without."""
+        """The rows on other samples, for all policies; none if a loaded result was saved without them."""
         if self.source is not None:
             return same_questions(self._source(), self.source.policies)
         there = self.folder is not None and self.folder.has(SAME_QUESTIONS)
@@ -249,7 +249,7 @@ class Result(Findings):
 
     @cached_property
     def _gaps(self) -> pl.DataFrame | None:
-        """The parts of every policy's gap; None where a loaded result was saved without."""
+        """The parts of every policy's gap; None if a loaded result was saved without them."""
         if self.source is not None:
             return gap_frame(self._source(), self.summariser.names, self.summariser.settings)
         there = self.folder is not None and self.folder.has(GAPS)
@@ -265,11 +265,11 @@ class Result(Findings):
         return answer(self, sql)
 
     def _log(self) -> Log | None:
-        """The log, where it is still there and the same."""
+        """The log of the run, if it is still there and unchanged; else None."""
         return log_of(self)
 
     def _source(self) -> RunSource:
-        """The source of the result. ThinkbackError where the log is not there any more, or another one by now."""
+        """The source for further passes over the log. ThinkbackError where the log is gone or has changed."""
         if self.source is None or self._log() is None:
             address = self.provenance["log"]["address"]
             raise NotFoundError(f"the log `{address}` is not there or is another by now: replay again")
@@ -349,7 +349,7 @@ class Result(Findings):
         return curves(log, where=where, strata=examples.strata, weigh=examples.weights, settings=settings)
 
     def _saved(self, **parts: bool) -> SavedFolder:
-        """The folder of a loaded result. Raises where it lacks a part that is asked for."""
+        """The folder of a loaded result. Raises if it lacks the part that is asked for."""
         folder = self.folder
         if folder is None:
             raise UnsuitableError("this result was not loaded")
@@ -366,7 +366,7 @@ class Result(Findings):
         return folder
 
     def _saved_examples(self, texts: bool) -> pl.DataFrame:
-        """The examples, with their questions where texts are saved."""
+        """The examples that a saved result holds, with their questions if texts are saved."""
         plain = self.examples.drop("question", strict=False)
         if not texts or self.source is None:
             return self.examples if texts else plain
@@ -408,7 +408,7 @@ class Result(Findings):
 
 @checks_arguments(address="the folder of a saved result")
 def load(address: str | Path) -> Result:
-    """A result that was saved, as it was: it draws its tables and figures without the log.
+    """A saved result, from its folder: it draws its tables and figures without the log.
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
@@ -416,6 +416,6 @@ def load(address: str | Path) -> Result:
 
 
 def unpacked(data: bytes) -> Result:
-    """The result in bytes, as pickles hold it."""
+    """The result that a pickle's bytes hold."""
     scratch = unpack(data)
     return Result(**read_findings(scratch.path, scratch))

@@ -1,4 +1,4 @@
-"""A run: log x policies -> outcomes, summary and comparisons, with what was left out and why; or a check alone."""
+"""A run: log x policies -> outcomes, summary, comparisons, and what was left out and why; or a check alone."""
 
 from __future__ import annotations
 
@@ -175,9 +175,7 @@ def run(
 def _unlike(
     log: Log, policies: Sequence[Policy], contents: Contents, statistics: Summary, summariser: Summariser
 ) -> Iterator[Note]:
-    """The warning that the cost of the front counts calls of several pools, or revisions, or tokens of several models
-    as equal.
-    """
+    """Warnings that the cost of the front counts calls of several pools, or tokens of several models, as equal."""
     pools = {name for policy in policies if not policy.diagnostic for name in policy.slices(contents)}
     for name in statistics.ranks.filter(pl.col("metric") != summariser.metric)["metric"].unique():
         cost = metric_column(name, summariser.columns)
@@ -190,18 +188,18 @@ def _unlike(
 
 
 def _without_accuracy(policies: Sequence[Policy]) -> str:
-    """Why no policy has an accuracy."""
+    """Why no policy has an accuracy, in words."""
     return "no example is judged" if any(policy.answers for policy in policies) else "no policy gives an answer"
 
 
 def _qualities(statistics: Summary, columns: Sequence[OutcomeColumn]) -> list[str]:
-    """Metrics that can rank, of those that some policy has a value of."""
+    """The metrics that can rank policies, since some policy has a value."""
     known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
     return [name for name in known if metric_column(name, columns).quality]
 
 
 def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | None, address: str) -> None:
-    """Raise where no policy has a value of the metric that ranks, or of the cost."""
+    """Raise where no policy has a value of the ranking metric, or of the cost."""
     known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
     metric, cost, columns = summariser.metric, summariser.cost, summariser.columns
     if metric not in known:
@@ -238,7 +236,7 @@ def _replay(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseli
 
 
 def _check_groups(frame: pl.DataFrame, by: Sequence[str]) -> None:
-    """Raise where there would be too many groups."""
+    """Raise where the columns of `by` would make too many groups."""
     count = frame.select(by).n_unique() if by else 0
     if count > MOST_GROUPS:
         raise LimitError(f"{argument('by')} {', '.join(by)} makes {count:,} groups; at most {MOST_GROUPS} are allowed")
@@ -270,7 +268,7 @@ def _provenance(
 
 @dataclass(frozen=True)
 class _CheckedPolicies:
-    """A policy file that is sound. `policies`: one for each value of a sweep; with a log, by its names.
+    """A policy file that passed its check. `policies`: one for each value of a sweep; with a log, with the log's names.
 
     `examples`: how many the log has that would be reported, and `notes` its warnings; None and none without a log.
     """

@@ -1,4 +1,4 @@
-"""How a result is shown: what its ranked table and its figure are made of, and a few lines of it."""
+"""How a result is shown: the input of its ranked table and its figure, and its short form."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROWS = 40
-"""Rows that a printed table shows where sweeps are long; `table.csv` has all."""
+"""How many rows a printed table shows if sweeps are long; `table.csv` has all."""
 OF_SWEEP = 10
-"""Rows of each sweep that a terminal shows."""
+"""How many rows of each sweep a terminal shows."""
 OF_SUITE, OF_SUITE_GROUP = 7, 4
-"""Rows that a terminal shows of the standard suite, and of a group of it."""
+"""How many rows a terminal shows of the standard suite, and of a group of it."""
 SUITE_ON_PAPER = 16
-"""Rows of the standard suite in LaTeX."""
+"""How many rows of the standard suite LaTeX shows."""
 ON_PAGE = 2_000
-"""Examples that a page for a browser shows, where it has room for them."""
+"""How many examples a page for a browser shows, if it has room for them."""
 BEST = 3
-"""Policies that the shortest form of a result names."""
+"""How many policies the short form of a result names."""
 
 
 def ranked_input(result: Findings, margin: float | None = None, cost: str | None = None) -> RankedInput:
-    """Input of the ranked table and the figure from a result; `cost` in place of the one that it was ranked by."""
+    """The input of a result's ranked table and figure, with the metric `cost` instead of the run's if given."""
     summariser = result.summariser
     cost_name = summariser.cost if cost is None else cost_named(cost, summariser.columns).called
     results = RankedInput(
@@ -95,14 +95,14 @@ def _percentiles(result: Findings) -> pl.DataFrame:
 
 
 def policy_row(policy: PolicyRecord) -> PolicyRow:
-    """Facts on a policy that tables and figures need."""
+    """What tables and figures need to know of a policy."""
     return PolicyRow(
         policy.name, policy.sweep, policy.sweep_size, policy.diagnostic, policy.base, policy.swept, policy.label or ""
     )
 
 
 def group_inputs(result: Findings, whole: RankedInput) -> list[RankedInput]:
-    """Ranked inputs of each group of `by`."""
+    """The input of a ranked table for each group of `by`."""
     return [
         replace(
             whole,
@@ -122,7 +122,7 @@ def group_inputs(result: Findings, whole: RankedInput) -> list[RankedInput]:
 def printed_tables(
     ranked: RankedInput, groups: Sequence[RankedInput], suite: bool, columns: Sequence[str] = ()
 ) -> list[Table]:
-    """Tables on the terminal: the table of all, then those of the groups, with the notes that the first one lacks.
+    """The tables that a terminal shows: that of all examples, then those of groups with their further notes.
 
     Of the standard `suite` and of sweeps they have the rows that matter most.
     """
@@ -141,11 +141,12 @@ def write_display(
     columns: Sequence[str] = (),
     most: int | None = None,
 ) -> tuple[Table, list[RankedInput]]:
-    """Write table.md, table.csv, table.tex, with groups table_by.md and table_by.tex, and where what ranks and a cost
-    are known, the figure of the front in every format, and its numbers; figure and LaTeX are so many inches wide.
+    """Write table.md, table.csv and table.tex; with groups, table_by.md and table_by.tex; and the figure of the front
+    in every format with its numbers, if the ranking metric and a cost are known. Figure and LaTeX are `width` inches
+    wide.
 
-    `columns` are those of the tables, by default all; `most`: the rows of those in LaTeX. The table in LaTeX and the
-    groups are given back.
+    `columns` are those of the tables, by default all; `most`: the rows of those in LaTeX. Returns the table in LaTeX
+    and the inputs of the groups.
     """
     table, groups = chosen(ranked, columns, ROWS), group_inputs(result, ranked)
     on_paper = RowLimits(ROWS, most=most)
@@ -170,20 +171,20 @@ def write_display(
 
 
 def frontier_frame(results: RankedInput) -> pl.DataFrame:
-    """The points of the figure of the front, by the whole names of their policies."""
+    """The points of the figure of the front, with the full names of their policies."""
     whole = {label: name for name, label in short_names(results.policies, always=True).items()}
     return as_frame([replace(one, name=whole[one.name]) for one in frontier_points(results)], FrontierPoint)
 
 
 def as_frame(rows: Sequence[Any], kind: type) -> pl.DataFrame:
-    """Frozen rows as a frame, their name as `policy`."""
+    """A frame of frozen rows; the column `policy` has their names."""
     names = [field.name for field in fields(kind)]
     frame = pl.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, strict=False)
     return frame.rename({"name": "policy"})
 
 
 def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | RowLimits | None = None) -> Table:
-    """The ranked table with the columns asked for, by default all."""
+    """The ranked table with some columns, by default all."""
     if not columns:
         return ranked_table(ranked, limit)
     known = set(ranked.summary.drop_nulls("estimate")["metric"])
@@ -198,7 +199,7 @@ def whole_csv(ranked: RankedInput, columns: Sequence[str] = ()) -> str:
 
 
 def _as_metric(name: str, columns: Sequence[OutcomeColumn], known: Collection[str]) -> str:
-    """The metric of a cost that is named by its heading (`tokens` names those that are logged); else the name."""
+    """The metric whose heading is `name` (`tokens`: those that are logged); the name itself if none is."""
     short = name.strip().casefold()
     names = [str(one.metric) for one in PERCENTILES if short == one.header.partition(" ")[0]]
     try:
@@ -208,7 +209,7 @@ def _as_metric(name: str, columns: Sequence[OutcomeColumn], known: Collection[st
 
 
 def in_short(result: Findings) -> Iterator[str]:
-    """A few lines: what was compared on what, and who leads."""
+    """A few lines on a result: what was compared on what, and which policy leads."""
     suffix = " (simulated)" if result.simulated else ""
     policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
     yield f"Result: {policies} on {examples} of {result.log_name}{suffix}"

@@ -1,4 +1,4 @@
-"""What a run found, as data: the same whether it was just made or loaded; and SQL over it."""
+"""The findings of a run as data, the same for a new result and a loaded one; and SQL over them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from toolkit.work_places import scratch_folder
 OUTCOMES = "outcomes.parquet"
 _LIMITS = ("difference", "low", "high", "p_value")
 SECONDS = (50, 95, 99)
-"""Percentiles of the seconds of a path."""
+"""The percentiles of a policy's seconds that results show."""
 
 
 class Scratch:
-    """A folder of its own for what may not fit in memory; it goes when nothing refers to it any more."""
+    """A temporary folder for data that may not fit in memory; it is removed once nothing refers to it."""
 
     def __init__(self) -> None:
         self.path = Path(scratch_folder())
@@ -54,14 +54,14 @@ class Outcomes(Protocol):
 
     @property
     def examples(self) -> ExampleSet:
-        """The examples, those that are compared among them, and their strata."""
+        """The examples with their strata, of which the compared ones are a part."""
         ...
 
     @property
     def labels(self) -> tuple[str, ...] | None: ...
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
-        """Store of the outcomes of the examples in `ids`, or of all, for the statistics."""
+        """The outcomes of the examples with these ids, or of all, in the form that the statistics read."""
         ...
 
     @property
@@ -70,16 +70,16 @@ class Outcomes(Protocol):
         ...
 
     def frames(self, columns: list[str] | None = None, policy: str | None = None) -> Iterator[pl.DataFrame]:
-        """The table, chunk by chunk: some columns, and one policy or all."""
+        """The table of outcomes, chunk by chunk: some columns, for one policy or all."""
         ...
 
     def write(self, path: Path) -> None:
-        """The table as a Parquet file."""
+        """Write the table of outcomes as a Parquet file."""
         ...
 
 
 def _lazy(outcomes: Outcomes, policy: str | None = None) -> pl.LazyFrame:
-    """The table of outcomes, or of one policy's, of which chunk after chunk is made when it is collected."""
+    """The table of outcomes, or of one policy's, whose chunks are computed when it is collected."""
 
     def batches(
         columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, size: int | None
@@ -101,17 +101,17 @@ def _lazy(outcomes: Outcomes, policy: str | None = None) -> pl.LazyFrame:
 
 @dataclass(frozen=True)
 class RunSource:
-    """The source of a result, from which a further pass over the log can be made. A loaded result has none."""
+    """What further passes over a run's log need. A loaded result has none."""
 
     plan: ReplayPlan
     policies: tuple[Policy, ...]
     acting: Mapping[str, np.ndarray]
-    """Masks (N,) of the plan's examples on which policies act that rank all of them."""
+    """Masks (N,) of the plan's examples on which ranking policies act, by policy."""
 
 
 @dataclass(frozen=True, eq=False)
 class Summariser:
-    """Makes summaries of the outcomes of some policies, of all examples or of some."""
+    """Computes summaries of the outcomes of some policies, on all examples or on some."""
 
     outcomes: Outcomes
     policies: tuple[PolicyRecord, ...]
@@ -143,17 +143,17 @@ class Summariser:
         return with_unvalued(statistics, self.columns)
 
     def differences(self, metric: str, groups: Sequence[Sequence[str]]) -> pl.DataFrame:
-        """Every policy of a group (names) compared with every other of it: rows as of `comparisons`."""
+        """Every policy of a group compared with every other of it, as rows like those of `comparisons`."""
         outcomes, labels = self.outcomes.statistics(), self.outcomes.labels
         return differences(
             outcomes, self.names, metric, groups, labels=labels, columns=self.columns, settings=self.settings
         )
 
     def together(self, metric: str, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
-        """Differences of pairs of policies (names) with limits and p-values that hold for all of them at once.
+        """Differences of pairs of policies, with limits and p-values that hold for all pairs at once.
 
-        Columns: policy, baseline, difference, low, high, p_value; without the pairs of which a policy has no value.
-        F1s that few examples tell apart have the limits of a single pair at the level that all together take.
+        Columns: policy, baseline, difference, low, high, p_value; without the pairs of which a policy has no value. F1s
+        that few examples tell apart have the limits of a single pair at the level that all together take.
         """
         store, names = self.outcomes.statistics(), self.names
         sample = read_sample(store, names, self.outcomes.labels, self.settings, self.columns, metric)
@@ -180,7 +180,7 @@ class Summariser:
         return frame.update(ends, on=["policy", "baseline"], how="left")
 
     def draws(self, metric: str) -> np.ndarray:
-        """Resampled values of a metric, (policies, resamples): the resamples of every interval."""
+        """A metric's values on resamples, (policies, resamples); every interval comes from the same resamples."""
         outcomes, labels = self.outcomes.statistics(), self.outcomes.labels
         return draws(outcomes, self.names, metric, labels=labels, columns=self.columns, settings=self.settings)
 
@@ -199,16 +199,18 @@ class Findings:
     simulated: bool
     provenance: Mapping[str, Any]
     positions: pl.DataFrame | None
-    """Means at every threshold of policies that answer while a text unfolds."""
+    """Means at every threshold, for policies that answer while a text unfolds."""
     thresholds: pl.DataFrame | None
     """Every distinct threshold of each gate with the threshold `all`, one row each: exact means."""
     bands: pl.DataFrame | None
-    """Intervals at up to 200 of them, pointwise and for the whole curve: one row per (policy, threshold, metric)."""
+    """Intervals at up to 200 of these thresholds, pointwise and for the whole curve: one row per (policy, threshold,
+    metric).
+    """
     examples: pl.DataFrame
     """The examples compared: example_id, labels, gold, cluster, and the columns of `by`."""
     source: RunSource | None = None
     folder: SavedFolder | None = None
-    """The folder that it was loaded from."""
+    """The folder that the result was loaded from; None if it was not."""
     saved_seconds: pl.DataFrame | None = None
     scratch: Scratch = field(default_factory=Scratch)
 
@@ -218,19 +220,19 @@ class Findings:
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        """Columns of outcomes and metrics, those of its policies and the user's own among them."""
+        """The table of columns and metrics, with those of its policies and of the user."""
         return self.summariser.columns
 
     @property
     def replayed(self) -> tuple[Policy, ...]:
-        """The policies as they were replayed, fitted, with a threshold each. ThinkbackError for a loaded result."""
+        """The policies as replayed: fitted, with one threshold each. ThinkbackError for a loaded result."""
         if self.source is None:
             raise UnsuitableError("a loaded result has its policies as data, not as they were replayed: run them again")
         return self.source.policies
 
     @property
     def baseline(self) -> str | None:
-        """The policy of the paired differences."""
+        """The name of the policy of the paired differences; None without one."""
         return self.summariser.baseline
 
     @property
@@ -239,11 +241,11 @@ class Findings:
 
     @property
     def outcomes(self) -> pl.LazyFrame:
-        """One row per (policy, example), not made before it is collected."""
+        """The table of outcomes, one row per (policy, example), computed when it is collected."""
         return _lazy(self.summariser.outcomes)
 
     def outcomes_of(self, policy: str) -> pl.LazyFrame:
-        """Outcomes of one policy."""
+        """The rows of the table of outcomes of one policy."""
         return _lazy(self.summariser.outcomes, policy)
 
     @cached_property
@@ -301,12 +303,14 @@ class Findings:
 
     @property
     def ranks(self) -> pl.DataFrame:
-        """One row per (policy, metric), of the metric that ranks and the cost: what holds for all policies at once."""
+        """One row per (policy, metric) for the ranking metric and the cost: statements that hold for all policies at
+        once.
+        """
         return self.statistics.ranks
 
     @property
     def leader(self) -> str | None:
-        """The best policy by the metric that ranks, of those that are no diagnostics."""
+        """The best policy by the ranking metric, diagnostics aside."""
         return self.statistics.leader
 
     @cached_property
@@ -335,12 +339,12 @@ class Findings:
 
 
 VIEWS = {TRACES: "paid_traces", SCORES: "paid_scores", ORDERS: "orders", STOPS: "stops"}
-"""Names of the part by trace in SQL; the log has a table `traces`, too."""
+"""Part of a saved result by trace -> its name in SQL, since the log has a table `traces`, too."""
 WITHOUT = "this result was saved, or pickled, without {part}: replay again, and save it with `{part}=True`"
 
 
 def answer(result: Findings, sql: str) -> pl.DataFrame:
-    """The answer of one SELECT. ThinkbackError for wrong SQL, and for a table that is not there."""
+    """The rows that one SELECT gives. ThinkbackError for wrong SQL, and for a table that is not there."""
     files = {}
     for name, frame in (("summary", result.summary), ("comparisons", result.comparisons), ("ranks", result.ranks)):
         files[name] = result.scratch.path / f"{name}.parquet"
@@ -366,7 +370,7 @@ def answer(result: Findings, sql: str) -> pl.DataFrame:
 
 
 def log_of(result: Findings) -> Log | None:
-    """The log of a result, where it is still there and the same."""
+    """The log of a result, if it is still there and unchanged; else None."""
     if result.source is not None and result.source.plan.log.address == IN_MEMORY:
         return result.source.plan.log  # nothing but what refers to them can change them
     for address in _addresses(result):
@@ -378,8 +382,8 @@ def log_of(result: Findings) -> Log | None:
 
 
 def _addresses(result: Findings) -> Iterator[str]:
-    """Addresses of the log: that of the run; of a loaded result, which names it as it was named then, from the
-    working directory, and from the folders above the result.
+    """Addresses at which the log may be: that of the run; for a loaded result the same from the working directory, and
+    from the folders above the result.
     """
     address = str(result.provenance["log"]["address"])
     if result.source is not None:
@@ -391,12 +395,12 @@ def _addresses(result: Findings) -> Iterator[str]:
 
 
 def _relative(address: str) -> bool:
-    """Whether a local address begins at the working directory, which may be gone."""
+    """Whether an address is a relative path, whose working directory may be gone."""
     return address != IN_MEMORY and "://" not in address and not at_home(address).is_absolute()
 
 
 def _without_log(result: Findings, table: str) -> ThinkbackError:
-    """Why there is no table of the log."""
+    """The error that the log, and so a table of it, is not there."""
     address = str(result.provenance["log"]["address"])
     where = " (looked for from the working directory and from the folders above the result)"
     looked = where if result.source is None and _relative(address) else ""
@@ -407,7 +411,7 @@ def _without_log(result: Findings, table: str) -> ThinkbackError:
 
 
 def _without_traces(result: Findings, view: str) -> ThinkbackError:
-    """Why there is no table of the part by trace."""
+    """The error that the result was saved without the part by trace."""
     if result.source is None:
         return UnsuitableError(f"`{view}`: {WITHOUT.format(part='traces')}")
     how = "save it with `traces=True`, and load it"

@@ -1,4 +1,4 @@
-"""Policies that are shown to keep to a limit: a fixed sequence of one-sided limits, from the dearest to the cheapest.
+"""Policies shown to keep to a limit, by a fixed sequence of one-sided tests from the most expensive to the cheapest.
 
 The cheapest policy whose estimate keeps to a limit is often one that chance lifted: with several to choose from the
 promise is broken by a fifth to a half of such choices. Within a family each test is made at the full error only if all
@@ -28,15 +28,17 @@ from toolkit.stats.metrics.outcomes import side_by_side
 from toolkit.stats.metrics.resamples import fewest_examples
 
 ERROR = 0.05
-"""Probability at most of a policy that breaks a limit among those that pass."""
+"""The highest probability that some policy passes and yet breaks a limit."""
 POINT = 0.01
-"""The margin where none is named."""
+"""The margin if none is named."""
 CLOSE = 1e-12
 
 
 @dataclass(frozen=True)
 class Limit:
-    """`metric` at least (`>=`) or at most (`<=`) a number, or the baseline's own value plus or times one."""
+    """A limit on a metric: at least (`>=`) or at most (`<=`) a number, or the baseline's value plus or times a
+    number.
+    """
 
     metric: str
     sign: str
@@ -44,7 +46,7 @@ class Limit:
     relative: str = ""  # "", "+" or "*" of the baseline
 
     def bound(self, baseline: float | None) -> float:
-        """The number to keep to; `baseline` is the metric of the baseline, where the limit is relative to it."""
+        """The number that the limit stands for; `baseline` is the baseline's value, for a limit relative to it."""
         if not self.relative:
             return self.number
         if baseline is None:
@@ -52,21 +54,23 @@ class Limit:
         return baseline + self.number if self.relative == "+" else baseline * self.number
 
     def holds(self, value: float | None, bound: float) -> bool:
-        """Whether a value keeps to it; one that is not known does not."""
+        """Whether a value keeps to the limit; an unknown value does not."""
         if value is None:
             return False
         return value >= bound - CLOSE if self.sign == ">=" else value <= bound + CLOSE
 
     @property
     def allowed(self) -> float:
-        """The loss that is allowed, where it is on the baseline plus a number."""
+        """The loss that the limit allows, if it is the baseline plus a number."""
         return self.number * (-1 if self.sign == ">=" else 1)
 
 
 @dataclass(frozen=True)
 class Passed:
-    """The policies of each family that pass, from the dearest to the cheapest; the lower limit of each difference that
-    was tested and keeps to the limits, by the first of these; how many families have a policy to test.
+    """The policies that pass, by family, from the most expensive to the cheapest.
+
+    With them: the lower limit, by the first limit, of each difference that was tested and keeps to the limits; and how
+    many families have a policy to test.
     """
 
     by_family: Mapping[str, Sequence[str]]
@@ -76,14 +80,14 @@ class Passed:
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """The test of each policy: its difference to the baseline by every limit, which is relative to that."""
+    """The tests of a promise: each policy's difference to the baseline, against every limit relative to that."""
 
     limits: tuple[Limit, ...]
     result: Findings
 
     @classmethod
     def of(cls, limits: Sequence[Limit], result: Findings) -> Promise | None:
-        """Promise on those of the limits that are relative to the baseline on a mean over examples; None without."""
+        """The promise on those limits that are relative to the baseline, on a mean over examples; None without any."""
         able = tuple(limit for limit in limits if limit.relative == "+" and _means(_column(result, limit)))
         return cls(able, result) if able and result.baseline is not None else None
 
@@ -92,7 +96,7 @@ class Promise:
         return str(self.result.baseline)
 
     def passing(self, families: Mapping[str, Sequence[str]], cost: Mapping[str, float]) -> Passed:
-        """The policies that pass; the baseline does, and none that costs more is tested."""
+        """The policies that pass their tests. The baseline passes, and a policy that costs more is not tested."""
         tested, shares = dearest_first(families, cost, self.baseline)
         able = first_of(tested, {self.baseline, *self.likely()})  # a limit is no farther than the estimate
         names = [name for members in able.values() for name in members if name != self.baseline]
@@ -100,15 +104,15 @@ class Promise:
         return Passed(first_of(tested, {self.baseline, *low}), low, shares)
 
     def likely(self) -> set[str]:
-        """Policies whose estimates keep to the limits."""
+        """The policies whose estimates keep to the limits."""
         value = {(p, m): e for p, m, e in self.result.summary.select("policy", "metric", "estimate").iter_rows()}
         bounds = [(limit, limit.bound(value.get((self.baseline, limit.metric)))) for limit in self.limits]
         names = self.result.summariser.names
         return {one for one in names if all(limit.holds(value.get((one, limit.metric)), b) for limit, b in bounds)}
 
     def _low(self, names: Sequence[str], families: int) -> dict[str, float]:
-        """Lower limits, by the first limit, of the differences of those of some policies that keep to every limit:
-        what limits are on counts so that more is better.
+        """Lower limits, by the first limit, of the differences of those policies that keep to every limit; differences
+        are turned so that more is better.
         """
         summariser, names = self.result.summariser, [self.baseline, *names]
         settings = replace(summariser.settings, level=1 - 2 * ERROR / families)
@@ -134,17 +138,18 @@ class Promise:
         return {name: low for name, low in sure[0].items() if all(name in one for one in sure)}
 
     def _fewest(self) -> list[int]:
-        """Questions, by limit, below which no sample rules out so large a loss of a share: it may have met none;
+        """The fewest questions, by limit, on which a sample without any loss would rule out so large a loss of a share;
         0 where the limit allows no loss, or is on no share.
         """
         able = [limit.allowed if _column(self.result, limit).share else 0.0 for limit in self.limits]
         return [(fewest_examples(min(allowed, 0.999)) or 0) if allowed > 0 else 0 for allowed in able]
 
     def _too_few(self) -> bool:
+        """Whether there are fewer questions than any sample needs to pass."""
         return resampling_units(self.result.examples).n_unique() < max(self._fewest())
 
     def questions(self, name: str, families: int) -> NeededQuestions | None:
-        """Questions that would show that a policy keeps to the limits; None where none would."""
+        """How many questions would show that a policy keeps to the limits; None where no number would."""
         examples = self.result.examples.sort("example_id")
         _, strata = self.result.summariser.outcomes.examples.units(examples)
         weight = 1.0 if strata is None or strata.weight is None else strata.weight
@@ -168,8 +173,8 @@ class Promise:
 def dearest_first(
     families: Mapping[str, Sequence[str]], cost: Mapping[str, float], baseline: str
 ) -> tuple[dict[str, list[str]], int]:
-    """The policies of each family that cost no more than the baseline, in the order of their tests, and how many
-    families have any to test: these share the error.
+    """The policies of each family that cost at most as much as the baseline, in the order of their tests; and how many
+    families, which share the error, have a policy to test.
     """
     most = cost.get(baseline, np.inf)
     tested = {
@@ -180,7 +185,7 @@ def dearest_first(
 
 
 def first_of(tested: Mapping[str, Sequence[str]], sure: Collection[str]) -> dict[str, list[str]]:
-    """The policies of each sequence before the first that is not `sure`."""
+    """The policies of each sequence up to the first that is not in `sure`."""
     return {family: [*takewhile(sure.__contains__, members)] for family, members in tested.items()}
 
 
@@ -189,16 +194,16 @@ def _column(result: Findings, limit: Limit) -> OutcomeColumn:
 
 
 def _means(column: OutcomeColumn) -> bool:
-    """Whether a metric is a mean of a column of outcomes."""
+    """Whether a metric is the mean of a column of outcomes."""
     return not (column.computed or column.family)
 
 
 NAMES = frozenset({"name", "label", "sweep", "sweep_size", "swept"})
-"""Settings that say what a policy is called."""
+"""Settings that only name a policy."""
 
 
 def families_of(result: Findings) -> dict[str, list[str]]:
-    """The policies of each sweep, and those that differ in numbers alone; diagnostics left out."""
+    """The policies of a result in families: sweeps, and policies that differ in numbers alone; without diagnostics."""
     families: dict[tuple[str, str], list[str]] = {}
     for policy in result.policies:
         if not policy.diagnostic:
@@ -209,7 +214,7 @@ def families_of(result: Findings) -> dict[str, list[str]]:
 
 
 def _without_numbers(setting: Any) -> Any:
-    """A setting with 0 for every number, and without names."""
+    """A setting with every number replaced by 0, and without names."""
     if isinstance(setting, Mapping):
         return {key: _without_numbers(value) for key, value in setting.items() if key not in NAMES}
     if isinstance(setting, list | tuple):
@@ -221,8 +226,8 @@ _WITHIN: WeakKeyDictionary[Findings, dict[tuple[float, str], WithinMargin | None
 
 
 def within_margin(result: Findings, margin: float | None, cost: str) -> WithinMargin | None:
-    """The policies that cost less than the baseline, and which are shown to be within a margin of it, a point if None,
-    in what ranks; None without a baseline, where that is no share, and where none costs less. `cost`: a metric.
+    """The policies that cost less than the baseline, and which of them are shown to be within a margin of it in the
+    ranking metric; None without a baseline, if that metric is no share, or if none costs less. `cost`: a metric.
     """
     known, key = _WITHIN.setdefault(result, {}), (POINT if margin is None else margin, cost)
     if key not in known:

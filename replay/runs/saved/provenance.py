@@ -1,4 +1,4 @@
-"""What a run is made of, for run.json: policies as plain data, and versions."""
+"""The record of what a run used, for run.json: policies as plain data, and versions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def policy_record(policy: Policy) -> PolicyRecord:
 
 
 def usual_baseline(policies: Sequence[PolicyRecord]) -> str | None:
-    """The plain vote over most traces, by the settings of policies, else a plain ranking; None where there is none."""
+    """The name of the plain vote over most traces, else of a plain ranking, by the settings of policies; None
+    without.
+    """
     votes = [
         (int(one.settings["max_traces"]), -number, one.name)
         for number, one in enumerate(policies)
@@ -58,8 +60,8 @@ def usual_baseline(policies: Sequence[PolicyRecord]) -> str | None:
 
 
 def one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
-    """The policy of one attempt at what the baseline draws from, the exact mean if there is one; None without, and
-    where the baseline is one itself.
+    """The name of the policy of one attempt at the baseline's pool, the exact mean if there is one; None without it, or
+    if the baseline is it.
     """
     known = {policy.name: policy for policy in policies}
     settings = known[baseline].settings if baseline in known else {}
@@ -75,19 +77,19 @@ def one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str |
 
 
 def _describe_policy(policy: Policy) -> dict[str, Any]:
-    """A policy as plain data, every default filled in."""
+    """A policy as plain data, with every default filled in."""
     described = {"name": policy.name, "kind": policy.kind, "diagnostic": policy.diagnostic or None}
     settings = {f.name: _plain(getattr(policy, f.name)) for f in fields(policy) if f.name != "name" and f.compare}
     return described | {name: finite(value) for name, value in settings.items()}
 
 
 def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
+    """The versions of everything that the numbers depend on."""
     return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
 
 def write_record(folder: Path, record: Mapping[str, Any]) -> None:
-    """Write what a run or a study is made of to run.json in a folder."""
+    """Write the record of a run or a study as run.json into a folder."""
     parts = (
         f"{_json(key)}: {_listed(value) if isinstance(value, list) else _json(value)}" for key, value in record.items()
     )
@@ -95,7 +97,9 @@ def write_record(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def _listed(values: list[Any]) -> str:
-    """A list as JSON, an entry a line: of a thousand policies each can be found, and Python's fast writer is used."""
+    """A list as JSON with one entry a line, so that each of a thousand policies can be found; Python's fast writer is
+    used.
+    """
     return "[\n" + ",\n".join(map(_json, values)) + "\n]" if values else "[]"
 
 
@@ -104,7 +108,7 @@ def _json(value: Any) -> str:
 
 
 def finite(value: Any) -> Any:
-    """Data that is JSON to every reader: infinities are the texts `inf` and `-inf`, what is no number is null."""
+    """Data that every reader of JSON takes: infinities become the texts `inf` and `-inf`, NaN becomes null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None if math.isnan(value) else str(value)
     if isinstance(value, Mapping):
@@ -113,7 +117,7 @@ def finite(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A setting as plain data: what records itself does, and dataclasses give their settings."""
+    """A setting as plain data: its record, or for a dataclass its settings."""
     if isinstance(value, Policy):
         return _describe_policy(value)
     if hasattr(value, "record"):

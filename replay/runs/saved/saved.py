@@ -42,13 +42,13 @@ FRAMES = {
     },
     **{f"{name}_by": f"by_{name}" for name in ("summary", "comparisons", "ranks")},
 }
-"""Frames of a result by the names of their files."""
+"""The frames of a result, by the names of their files."""
 STATISTICS = ("summary", "comparisons", "ranks")
 INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
 
 
 def write_findings(result: Findings, folder: Path, examples: pl.DataFrame) -> None:
-    """Write a result into an empty folder: outcomes and frames as Parquet; `examples` as they are to be saved."""
+    """Write a result's outcomes and frames as Parquet into an empty folder; `examples` are written as given."""
     result.summariser.outcomes.write(folder / OUTCOMES)
     for name, attribute in FRAMES.items():
         frame = examples if name == "examples" else getattr(result, attribute)
@@ -58,7 +58,7 @@ def write_findings(result: Findings, folder: Path, examples: pl.DataFrame) -> No
 
 
 def seal_findings(result: Findings, folder: Path) -> None:
-    """Write what is no frame, once all other files lie in the folder."""
+    """Write the record of what is in no frame, after all other files of the folder."""
     summariser = result.summariser
     record = {
         "metric": summariser.metric,
@@ -88,7 +88,7 @@ def _statistics(summary: Summary) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class _SavedOutcomes:
-    """The outcomes in a file, of examples in the same order."""
+    """The outcomes of a saved result, in a file in the order of its examples."""
 
     folder: SavedFolder
     examples: ExampleSet
@@ -103,17 +103,17 @@ class _SavedOutcomes:
         return pl.Schema(pl.read_parquet_schema(self.folder.file(OUTCOMES)))
 
     def write(self, path: Path) -> None:
-        """A copy of the file."""
+        """Copy the file of outcomes."""
         shutil.copyfile(self.folder.file(OUTCOMES), path)
 
     def frames(self, columns: list[str] | None = None, policy: str | None = None) -> Iterator[pl.DataFrame]:
-        """The table, chunk by chunk: some columns, and one policy or all."""
+        """The table of outcomes, chunk by chunk: some columns, for one policy or all."""
         scan = pl.scan_parquet(self.folder.file(OUTCOMES))
         scan = scan if policy is None else scan.filter(pl.col("policy") == policy)
         yield from (scan if columns is None else scan.select(columns)).collect_batches(maintain_order=True)
 
     def statistics(self, ids: pl.Series | None = None) -> Store:
-        """Store of the outcomes of the examples in `ids`, or of all, for the statistics."""
+        """The outcomes of the examples with these ids, or of all, in the form that the statistics read."""
         frame = self.examples.frame
         examples = frame if ids is None else frame.filter(pl.col("example_id").is_in(ids.implode()))
         gold, (unit, strata) = self.examples.gold_codes(examples), self.examples.units(examples)
@@ -137,7 +137,7 @@ class _SavedOutcomes:
 
 @dataclass(frozen=True, eq=False)
 class _SavedChunk:
-    """Some examples of a row group; a column is read when it is first asked for."""
+    """Some examples of a row group of the file; each column is read at its first use."""
 
     parquet: pq.ParquetFile
     group: int
@@ -174,7 +174,7 @@ class _SavedChunk:
 
 
 def _label_shares(rows: pl.DataFrame, labels: tuple[str, ...]) -> Floats:
-    """Share of each label among the predictions: float (L, rows)."""
+    """The share of predictions of each label: float (L, rows)."""
     shares = np.zeros((len(labels), len(rows)))
     codes = rows.select(label_codes("answer", labels)).to_series()
     on = np.flatnonzero(codes.is_not_null().to_numpy())
@@ -186,7 +186,7 @@ def _label_shares(rows: pl.DataFrame, labels: tuple[str, ...]) -> Floats:
 
 
 def read_findings(address: str | Path, owner: object = None) -> dict[str, Any]:
-    """The fields of a result that was saved; `owner`: what a temporary folder lasts with.
+    """The fields of a saved result; a temporary folder of it lasts as long as `owner`.
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
@@ -198,7 +198,7 @@ def read_findings(address: str | Path, owner: object = None) -> dict[str, Any]:
 
 
 def _notes(given: Any, place: str) -> tuple[Note, ...]:
-    """A field's reader: notes as `Note.record` writes them, policies and metrics as lists, or none."""
+    """The reader of a field that holds notes, as `Note.record` writes them."""
     records = [] if given == [] else several(of_hints(_NoteRecord))(given, place)
     return tuple(Note(one.code, one.text, Severity(one.severity), one.policies, one.metrics) for one in records)
 
@@ -213,14 +213,14 @@ class _NoteRecord:
 
 
 def _swept(given: Any, place: str) -> tuple[tuple[str, Any], ...]:
-    """A field's reader: pairs of a sweep's key and the policy's value, infinities among these."""
+    """The reader of a field that holds pairs of a sweep's key and the policy's value, which may be infinite."""
     if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 2 for one in given):
         raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of pairs")
     return tuple((str(key), INFINITE.get(value, value) if isinstance(value, str) else value) for key, value in given)
 
 
 def _policies(given: Any, place: str) -> tuple[PolicyRecord, ...]:
-    """A field's reader: policies by their records but for their settings, which run.json has."""
+    """The reader of a field that holds policies' records, without the settings, which run.json has."""
     tables = several(lambda one, place: dict(_table(one, place)))(given, place)
     swept = [_swept(one.pop("swept", []), f"{place}.swept") for one in tables]
     records = [
@@ -238,7 +238,7 @@ def _table(given: Any, place: str) -> Mapping[str, Any]:
 
 
 def _weights(given: Any, place: str) -> dict[str, float] | None:
-    """A field's reader: weights by stratum, above 0; or null."""
+    """The reader of a field that holds weights by stratum, above 0; or null."""
     if given is None:
         return None
     table = _table(given, place)
@@ -248,7 +248,7 @@ def _weights(given: Any, place: str) -> dict[str, float] | None:
 
 @dataclass(frozen=True)
 class _Statistics(Checked):
-    """What a summary has beside its frames."""
+    """What a saved summary has beside its frames."""
 
     leader: str | None = setting()
     n: int = setting(low=0)
@@ -259,7 +259,7 @@ class _Statistics(Checked):
 
 @dataclass(frozen=True)
 class _SavedRecord(Checked):
-    """What is no frame, as `seal_findings` writes it."""
+    """The record of what is in no frame, as `seal_findings` writes it."""
 
     metric: str = setting()
     cost: str | None = setting()
@@ -299,7 +299,7 @@ class _SavedRecord(Checked):
 
 @dataclass(frozen=True)
 class _LogRecord(Checked):
-    """The log of a run, as run.json has it."""
+    """The record of a run's log, as run.json has it."""
 
     address: str = setting()
     name: str = setting()
@@ -309,7 +309,7 @@ class _LogRecord(Checked):
 
 @dataclass(frozen=True)
 class _RunRecord:
-    """The parts of run.json that are read again."""
+    """The parts of run.json that are read when a result is loaded."""
 
     log: _LogRecord = setting()
     policies: tuple[dict[str, Any], ...] = setting(read=several(lambda one, place: dict(_table(one, place))))
@@ -380,7 +380,7 @@ def _summary(frames: Mapping[str, pl.DataFrame], metric: str, statistics: _Stati
 
 
 def pack(result: Findings, write: Callable[[Path], None]) -> bytes:
-    """The files of a result: those that it was loaded from, else those that it can `write` into a folder."""
+    """The files of a result as bytes: those that it was loaded from, else those that `write` writes into a folder."""
     buffer, scratch = io.BytesIO(), Scratch()
     folder = result.folder
     if folder is None:
@@ -393,7 +393,7 @@ def pack(result: Findings, write: Callable[[Path], None]) -> bytes:
 
 
 def unpack(data: bytes) -> Scratch:
-    """A folder with the files in these bytes, which goes when nothing refers to it any more."""
+    """A temporary folder with the files in these bytes, removed once nothing refers to it."""
     scratch = Scratch()
     try:
         zipfile.ZipFile(io.BytesIO(data)).extractall(scratch.path)

@@ -23,7 +23,7 @@ WITHIN_REPORT = "result"
 
 @dataclass(frozen=True, eq=False)
 class SavedFolder:
-    """`hashes`: SHA-256 of each file by name. A temporary folder lasts as long as something refers to its `owner`."""
+    """The folder of a saved result. `hashes`: SHA-256 of each file by name; `owner`: what keeps a temporary folder."""
 
     path: Path
     hashes: Mapping[str, str]
@@ -31,11 +31,11 @@ class SavedFolder:
     _sound: dict[str, tuple[int, int, int]] = field(default_factory=dict, repr=False)
 
     def has(self, name: str) -> bool:
-        """Whether there is such a file."""
+        """Whether the folder has a file of this name."""
         return name in self.hashes
 
     def file(self, name: str) -> Path:
-        """A file, once its bytes are known to be those that were saved.
+        """The path of a file, once its hash is that of the file that was saved.
 
         ThinkbackError where it is gone, or another one by now.
         """
@@ -58,7 +58,7 @@ class SavedFolder:
 
 
 def is_saved_result(folder: Path) -> bool:
-    """Whether a folder holds a result, of whatever version."""
+    """Whether a folder holds a saved result, of whatever version."""
     try:
         return f'"{FORMAT}"' in (folder / RECORD).read_text(encoding="utf-8")[:200]
     except (OSError, UnicodeDecodeError):
@@ -80,7 +80,7 @@ def write_hashed(folder: Path, record: Any) -> None:
 
 
 def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder, Mapping[str, Any]]:
-    """The folder of a saved result, and its record; `owner`: what a temporary folder lasts with.
+    """The folder of a saved result, and its record; a temporary folder lasts as long as `owner`.
 
     Raises ThinkbackError where there is none, it is damaged, or it was written by another version.
     """
