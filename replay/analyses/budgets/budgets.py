@@ -1,4 +1,4 @@
-"""Fixed verifier budgets: what an order of verification is worth when k calls are allowed, for every k at once.
+"""Fixed verifier budgets: what an order of verification reaches with k calls, for every k at once.
 
 The pool is held fixed and every order is walked once; a budget is a place at which the walk is cut (thesis on fact
 checking, sections 3.6 and 5.5).
@@ -28,7 +28,7 @@ from toolkit.settings import from_table
 METRICS = ("macro_f1", "accuracy")
 BEST = "best of N"
 WITHIN = 0.005
-"""An order has reached best-of-N when it lies at most this far below it: half a point."""
+"""An order counts as equal to best-of-N when it lies at most this far below it: half a point."""
 ORDERS: Mapping[str, Mapping[str, Any]] = {
     "generation": {"order": "generation"},
     "random": {"order": "random"},
@@ -36,21 +36,20 @@ ORDERS: Mapping[str, Mapping[str, Any]] = {
     "surrogate": {"order": "surrogate", "mode": "pool"},
     "score": {"order": "score"},
 }
-"""The orders compared: settings of a policy. `score` sees all scores and is a diagnostic."""
+"""The orders compared, as settings of a policy. `score` sees all scores and is a diagnostic."""
 
 ORDERS_FORM = 'orders by name, each a table of keys of a policy, such as {"random": {"order": "random"}}'
 
 
 @dataclass(frozen=True)
 class Budgets:
-    """Results for every k.
+    """The results of all orders at every budget k.
 
     `by_k`: order, k, metric, estimate, low, high, n, diagnostic. `pairs`: k, metric, order, against (another order, or
     best-of-N), difference, low, high, p_value; limits and p-values hold for all pairs and budgets at once. `smallest`:
-    order, metric, k (null: never) at which the order lies within half a point of best-of-N.
-    `missing`: orders of which the log cannot serve every budget, and `best of N` where it cannot serve that, with the
-    reason; the numbers that it cannot give are null. A budget is served where at least nine tenths of the examples
-    asked about have what it needs.
+    order, metric, k (null: never) at which the order lies within half a point of best-of-N. `missing`: orders of which
+    the log cannot serve every budget, and `best of N` where it cannot serve that, with the reason; the numbers that it
+    cannot give are null. A budget is served where at least nine tenths of the examples asked about have what it needs.
     """
 
     by_k: pl.DataFrame
@@ -80,12 +79,12 @@ def budgets(
     surrogate: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Budgets:
-    """Every order at every budget k (default: 1 to `max_traces`) on one pool.
+    """Replay every order of one pool at every budget k of verifications (default: 1 to `max_traces`).
 
     `random_seed` is that of the random order; `surrogate` holds further keys of the surrogate (ridge, forgetting,
-    bonus, unseen, label_score, prior …). Other `options` (where, settings, resamples …) go to `replay.run`; its
-    `seed` is the resamples'.
-    Raises ThinkbackError for a budget that the pool cannot hold and for anything wrong with the log or the settings.
+    bonus, unseen, label_score, prior …). Other `options` (where, settings, resamples …) go to `replay.run`; its `seed`
+    is the resamples'. Raises ThinkbackError for a budget that the pool cannot hold and for anything wrong with the log
+    or the settings.
     """
     ks = list(budget if budget is not None else range(1, max_traces + 1))
     if not ks or min(ks) < 1 or max(ks) > max_traces:
@@ -115,7 +114,7 @@ def budgets(
 
 
 def _missing(result: Result, orders: Iterable[str], ks: Sequence[int]) -> dict[str, str]:
-    """Orders of which a budget was dropped, with the first reason; and best-of-N where it was."""
+    """The orders that lack a budget, each with the first reason; and best-of-N, where the log does not cover it."""
     missing = {}
     for name in orders:
         dropped = [(k, why) for k in ks if (why := result.dropped.get(f"{name}, k = {k}"))]
@@ -126,7 +125,7 @@ def _missing(result: Result, orders: Iterable[str], ks: Sequence[int]) -> dict[s
 
 
 def _metrics(result: Result) -> list[str]:
-    """Macro-F1 needs one label space; accuracy is always there."""
+    """The metrics that are reported: accuracy, and macro-F1 if the examples have one label space."""
     known = set(result.summary["metric"])
     return [metric for metric in METRICS if metric in known]
 
@@ -162,7 +161,7 @@ def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
 
 
 def _smallest(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
-    """The first k at which each order lies within half a point of best-of-N; null where a lower one is not known."""
+    """The first k at which each order lies within half a point of best-of-N; null where a lower k is unknown."""
     value = {(p, m): e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows()}
     rows = []
     for metric in _metrics(result):

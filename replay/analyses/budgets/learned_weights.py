@@ -21,14 +21,14 @@ from toolkit.log import AnyLog
 
 @checks_arguments(policy='a `Sample` with `order = "surrogate"`')
 def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) -> pl.DataFrame:
-    """Weights of a policy's surrogate after each verification that it makes when no rule stops it.
+    """The weights of a policy's surrogate after each verification, when no rule stops it.
 
-    Columns: example_id, step (from 1), sample_index verified, score, then one for each dimension: the features by
-    name, `vote_ratio`, `label_score`, `constant`. With `orders = K` the first order is shown. `where` is an SQL
-    condition on the columns of examples. Calibration and prediction sets change no weight, so they are not fitted.
+    Columns: example_id, step (from 1), sample_index verified, score, then one for each dimension: the features by name,
+    `vote_ratio`, `label_score`, `constant`. With `orders = K` the first order is shown. `where` is an SQL condition on
+    the columns of examples. Calibration and prediction sets change no weight, so they are not fitted.
 
-    Examples on which a score or a feature that the surrogate reads are left out, with a warning that
-    counts them. Raises ThinkbackError for a policy of another order, and where no example is left.
+    Examples on which a score or a feature that the surrogate reads are left out, with a warning that counts them.
+    Raises ThinkbackError for a policy of another order, and where no example is left.
     """
     log, contents = opened(log)
     if not policy.ordering.weights:
@@ -53,7 +53,7 @@ def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) 
 
 
 def _read(walked: Trajectory, policy: Sample) -> np.ndarray:
-    """Examples (E,) on which the log has every score and feature that the surrogate reads."""
+    """Mask (E,) of the examples on which the log has every score and feature that the surrogate reads."""
     read = walked.missing == NEVER_MISSING
     if walked.abandonment is not None:
         unknown = walked.abandonment.unchecked | walked.abandonment.uncounted

@@ -1,4 +1,4 @@
-"""How many traces examples have, how early one of them is right, and how long a margin rule would not have stopped."""
+"""How many traces claims have, within how many one of them is right, and how long a margin rule keeps going."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BLOCK_EXAMPLES = 8192
 
 @dataclass(frozen=True)
 class Depth:
-    """Numbers of traces of the claims: `size` is what nine tenths of them reach.
+    """How many traces claims have: nine tenths of them have at least `size`.
 
     `shorter`: claims that do not. `largest`: of any claim.
     """
@@ -37,12 +37,12 @@ class Depth:
 
     @property
     def note(self) -> str:
-        """Note on what a table of pools of this size leaves out."""
+        """A note on the claims that a table of pools of this size leaves out."""
         return f"pools of {self.size} traces: {self.shorter:,} of {self.claims:,} claims have fewer and are left out"
 
 
 def pool_depth(log: Log, pool: str, where: str | None = None) -> Depth:
-    """The largest size of pool that at least nine tenths of the claims that are asked about have."""
+    """The largest pool size that at least nine tenths of the claims asked about have."""
     pool_sizes = [block.pools[pool].size for block in _blocks(log, pool, where)]
     sizes = np.sort(np.concatenate(pool_sizes))[::-1]
     share, of = MIN_COVERED
@@ -51,7 +51,7 @@ def pool_depth(log: Log, pool: str, where: str | None = None) -> Depth:
 
 
 def gold_within(log: Log, pool: str, size: int, *, where: str | None = None, settings: Settings) -> pl.DataFrame:
-    """Share of claims with a trace of the gold label among the first k, for every k of pools of `size` traces.
+    """The share of claims with a trace of the gold label among their first k, for each k up to `size`.
 
     Columns: k, share, low, high, n. Claims with a shorter pool, and those without gold, are left out; where fewer than
     nine tenths of the claims asked about are left, the shares are null.
@@ -70,11 +70,11 @@ def gold_within(log: Log, pool: str, size: int, *, where: str | None = None, set
 def unresolved(
     log: Log, pool: str, verifier: str, size: int, *, margin: Margin, where: str | None = None, settings: Settings
 ) -> pl.DataFrame:
-    """Claims whose margin rule has not held after k traces, without a cap but the pool of `size` traces.
+    """The share of claims on which the margin rule has not held after k traces, for each k up to `size`.
 
     Columns: k, share, low, high, n, largest_margin and median_margin: of the largest lead that each of these claims
-    reached by then, once enough were verified (null: none has two labels). All are null where fewer than nine tenths
-    of the claims asked about have such a pool, verified throughout.
+    reached by then, once enough were verified (null: none has two labels). All are null where fewer than nine tenths of
+    the claims asked about have such a pool, verified throughout.
     """
     masks, leads, units, total = [], [], [], 0
     walk = Walk(pool, verifier, Generation(), 0, 0, False, size, 1)
@@ -108,13 +108,13 @@ def _blocks(log: Log, pool: str, where: str | None, verifier: str | None = None)
 
 
 def enough(claims: int, total: int) -> bool:
-    """Whether a number of this many claims may stand: they are nine tenths of those asked about."""
+    """Whether a number may be reported for so many claims: they are nine tenths of the `total` asked about."""
     share, of = MIN_COVERED
     return claims > 0 and claims * of >= share * total
 
 
 def _shares(holds: np.ndarray, units: pl.Series, total: int, settings: Settings) -> pl.DataFrame:
-    """Share of claims (E, K) that hold for each k, with intervals; claims of a cluster are resampled together."""
+    """The share of claims on which `holds` (E, K) is true for each k, with intervals; clusters are resampled whole."""
     ks = range(1, holds.shape[1] + 1)
     schema = {"k": pl.Int64, "share": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}
     if not enough(len(holds), total):

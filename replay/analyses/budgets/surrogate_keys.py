@@ -1,4 +1,4 @@
-"""What the surrogate's own keys change under a fixed budget: its differences to other orders, for values of them.
+"""How keys of the surrogate change it under a fixed budget: its differences to other orders, by their values.
 
 The score of an answer that no verified trace has given, `unseen`, decides how soon the surrogate looks at another
 answer. So its differences to the other orders are computed for several values of it.
@@ -23,12 +23,12 @@ UNSEEN = (0.0, 0.5, 1.0)
 USUAL_UNSEEN = 0.5
 """The value that the surrogate has by default."""
 REFERENCES = {"generation": "generation order", "random, expected": "random, all orders"}
-"""Orders that the surrogate is compared with, and what tables call them; of the random one the exact mean."""
+"""The orders that the surrogate is compared with, and their names in tables; the random one is its exact mean."""
 
 
 @dataclass(frozen=True)
 class _OrderGap:
-    """The surrogate's macro-F1 less another order's at the same budget, in points, and its p-value."""
+    """The surrogate's macro-F1 minus another order's at the same budget, in points, with its p-value."""
 
     points: IntervalCell
     p_value: float | None
@@ -44,7 +44,7 @@ class _OrderGap:
 
 @dataclass(frozen=True)
 class AtUnseen:
-    """The surrogate on a pool of so many traces, with k verifications, for one `unseen` and one `label_score`.
+    """The surrogate's results on a pool of so many traces with k verifications, for one `unseen` and `label_score`.
 
     `gaps` to the orders of `REFERENCES`; `to_usual`: to the same surrogate with the default `unseen`. What the log
     cannot serve is None. The limits hold for all differences of a pool at once.
@@ -60,7 +60,7 @@ class AtUnseen:
 
 
 def signs(fixed: Sequence[AtUnseen], traces: int, k: int, against: str) -> str | None:
-    """Whether the sign of the difference depends on `unseen`, and the sign at each; None where one is unknown."""
+    """Whether the sign of a difference depends on `unseen`, and its sign at each value; None where one is unknown."""
     order_gaps = [x.gaps[against] for x in fixed if (x.traces, x.k, x.label_score) == (traces, k, "mean")]
     known = [gap.sign for gap in order_gaps if gap is not None]
     if not known or len(known) < len(order_gaps):
@@ -72,7 +72,7 @@ def signs(fixed: Sequence[AtUnseen], traces: int, k: int, against: str) -> str |
 def fixed_by_keys(
     log: Log, pool: str, verifier: str, size: int, ks: Sequence[int], *, features: Sequence[str] = (), **options: Any
 ) -> Iterator[AtUnseen]:
-    """The surrogate at the budgets `ks` of a pool of so many traces for each `unseen` and `label_score`.
+    """The surrogate's results at the budgets `ks` of a pool of so many traces, for each `unseen` and `label_score`.
 
     `options` goes to `replay.budgets`. Nothing where the pool cannot be replayed.
     """
@@ -103,7 +103,7 @@ def fixed_by_keys(
 
 
 def gaps(pool_budgets: Budgets, first: str, second: str) -> dict[int, _OrderGap]:
-    """Gaps by budget: an order's macro-F1 minus another's where the log covers both, whichever is named first."""
+    """The difference of macro-F1 between two orders by budget, first minus second, where the log covers both."""
     frame = pool_budgets.pairs.filter(pl.col("metric") == "macro_f1", pl.col("difference").is_not_null()).sort("k")
     columns = ["k", "difference", "low", "high", "p_value"]
     straight = frame.filter(order=first, against=second).select(columns)

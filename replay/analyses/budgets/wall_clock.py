@@ -25,12 +25,12 @@ SECONDS = "wall_clock_s"
 NOT_LOGGED = "the log has no wall-clock (`wall_clock_s` of the pool and the verifier in the manifest's `source`)"
 UNNAMED_RUNS = "some of the log's {runs} runs do not say their data set, so the wall-clock of the runs is not summed"
 MOST_NAMED = 4
-"""Pools that a reason names."""
+"""The most pools that a reason names."""
 
 
 @dataclass(frozen=True)
 class WallClock:
-    """Seconds that making the pool and the verifier's scores took in `runs` runs; None where that is not logged.
+    """Seconds that `runs` runs took to make a pool and a verifier's scores; None where they are not logged.
 
     `why`: why their sum is not that of exhaustive best-of-N on the claims reported; empty where it is.
     """
@@ -42,27 +42,29 @@ class WallClock:
 
     @property
     def seconds(self) -> float | None:
-        """Seconds of exhaustive best-of-N on the reported claims."""
+        """Seconds that exhaustive best-of-N took on the reported claims; None where they are not known."""
         return None if self.why or self.pool_s is None or self.verifier_s is None else self.pool_s + self.verifier_s
 
 
 @dataclass(frozen=True)
 class _Entries:
-    """Entries of one name in the parts of a manifest's `source`; `of_pool`: of the pool alone, not of others too."""
+    """The entries on one model in all parts of a manifest's `source`; `of_pool`: on the pool alone, not on
+    others too.
+    """
 
     seconds: tuple[float | None, ...]
     of_pool: bool
 
     @property
     def total(self) -> float | None:
-        """The sum over the parts; None where one does not say."""
+        """The sum over the parts; None where a part has no number."""
         known = [second for second in self.seconds if second is not None]
         return sum(known) if known and len(known) == len(self.seconds) else None
 
 
 @dataclass(frozen=True)
 class _ClockRequest:
-    """The calls of a wall-clock: so many traces of a pool, and their scores, for the examples of `where`."""
+    """What a wall-clock is asked for: so many traces of a pool, and their scores, on the examples of `where`."""
 
     pool: str
     verifier: str
@@ -71,11 +73,10 @@ class _ClockRequest:
 
 
 def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth, where: str | None = None) -> WallClock:
-    """Wall-clock of a pool and a verifier, summed over the runs that made them for the data sets of `where`.
+    """The wall-clock of a pool and a verifier, summed over the runs that made them for the data sets of `where`.
 
-    A merged log has the runs of its parts. What copies of one run say alike counts once; runs of several data sets
-    are never added up. `traces`: how many of the
-    pool exhaustive best-of-N takes; `depth`: how many there are.
+    A merged log has the runs of its parts. What copies of one run say alike counts once; runs of several data sets are
+    never added up. `traces`: how many of the pool exhaustive best-of-N takes; `depth`: how many there are.
     """
     request = _ClockRequest(pool, verifier, traces, where)
     source = log.manifest.source if log.manifest is not None else None
@@ -95,7 +96,7 @@ def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth,
 
 
 def _scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]:
-    """Pools of these claims that the verifier scored traces of, by name."""
+    """The names of the pools of which the verifier scored traces of these claims."""
     traces = log.scan("traces", ["trace_id", "example_id", "pool"])
     traces = traces.filter(pl.col("example_id").is_in(claims.implode()))
     scores = log.scan("verifications", ["trace_id", "verifier"]).filter(pl.col("verifier") == verifier)
@@ -104,7 +105,7 @@ def _scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]
 
 
 def _dataset(part: Mapping[str, Any]) -> str | None:
-    """The data set that a run was made of, where its settings say so; a simulation's source names its own."""
+    """The data set of a run, by its settings or by a simulation's source; None where neither names one."""
     settings = part.get("settings")
     name = settings.get("data.dataset") if isinstance(settings, Mapping) else part.get("data_set")
     return name if isinstance(name, str) else None
@@ -139,7 +140,7 @@ def _number(entry: Any) -> float | None:
 
 
 def _unsaid(request: _ClockRequest, pool: _Entries, verifier: _Entries) -> Iterator[str]:
-    """Reasons for what the runs do not say."""
+    """Reasons why the runs' logs do not give the seconds."""
     if not any(one is not None for one in (*pool.seconds, *verifier.seconds)):
         yield NOT_LOGGED
         return
@@ -151,7 +152,7 @@ def _unsaid(request: _ClockRequest, pool: _Entries, verifier: _Entries) -> Itera
 
 
 def _unlike(log: Log, request: _ClockRequest, depth: Depth, examples: pl.DataFrame, pool_only: bool) -> Iterator[str]:
-    """Differences of the runs to exhaustive best-of-N on the reported claims; `examples`: their claims."""
+    """How the runs differ from exhaustive best-of-N on the reported claims, in words; `examples`: the runs' claims."""
     scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == request.pool)
     have = collect(scan.filter(pl.col("example_id").is_in(examples["example_id"].implode())).select("example_id"), log)
     ran, claims = have["example_id"].unique(), examples_where(log, request.where)["example_id"]
@@ -172,7 +173,7 @@ PARTS = ("generation", "verification")
 def device_seconds(
     log: Log, pool: str, result: Result, settings: Settings
 ) -> dict[tuple[str, str], IntervalCell | None]:
-    """Mean per example of each (policy, part), with its interval; None where some are not logged.
+    """Mean device seconds per example of each (policy, part), with its interval; None where some are not logged.
 
     Of policies that draw the pool as it was generated: what one generated is the first `traces` traces.
     """

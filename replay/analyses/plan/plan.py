@@ -1,4 +1,4 @@
-"""Numbers of questions, and of samples of each, that show a difference between two policies, with a log as the pilot.
+"""How many questions, and samples of each, show a difference between two policies, with a log as the pilot.
 
 The variance of their difference on a question has a part between questions and one within: the luck of the order in
 which its traces come. Over all orders the second goes; what is left of it in the first falls with more samples, as the
@@ -38,15 +38,15 @@ from toolkit.stats.metrics.resamples import check_level
 POINT = 0.01
 IN_ONE_ORDER, AS_LOGGED = "in one order", "as logged"
 COST_NAMES = ("traces", "calls", "verifications", "total_tokens", "price")
-"""Costs of a design, of those that are logged."""
+"""Costs that a design has, if they are logged."""
 GRID = (1, 2, 5)
 FEWEST = 20
-"""Questions at which the curve of detectable differences begins, and examples that a pilot has at least."""
+"""The number of questions from which the curve of detectable differences begins, and the fewest of a pilot."""
 
 
 @dataclass(frozen=True)
 class PlannedDesign:
-    """So many `samples` of each question (None: as many as were logged), compared in or over `orders` of them.
+    """A design: `samples` of each question (None: as many as were logged), compared in one or over `orders` of them.
 
     `needed`: questions that show the difference; None where more than ten million would have to. `costs`: of a
     question, in units of the columns of outcomes; None where they are not logged.
@@ -69,7 +69,7 @@ class PlannedDesign:
 
 @dataclass(frozen=True, eq=False)
 class QuestionPlan:
-    """Designs of which each shows a difference of `detect` points of accuracy between two policies.
+    """Designs that each show a difference of `detect` points of accuracy between two policies.
 
     `questions`: of the log, which is the pilot.
     """
@@ -107,8 +107,8 @@ class QuestionPlan:
 
     @property
     def curve(self) -> pl.DataFrame:
-        """Detectable difference in points over questions, of each design: orders, samples, questions, detectable, low,
-        high.
+        """The difference in points that each design detects, by the number of questions: orders, samples, questions,
+        detectable, low, high.
         """
         numbers = [self.questions, *(one.needed.number for one in self.designs if one.needed is not None)]
         places = [digit * 10**power for power in range(1, 8) for digit in GRID]
@@ -211,16 +211,15 @@ def plan(
     measure: str | None = None,
     rules: GivenRules = None,
 ) -> QuestionPlan:
-    """Numbers of questions that show a difference of `detect` percentage points between two policies.
+    """How many questions show a difference of `detect` percentage points between two policies.
 
     The log is the pilot. `first` and `second` name policies of the file, by default of the standard suite; `where` is
     an SQL condition on the columns of `examples`. `strata` names the column of `examples` whose values keep their
     shares (data sets of fixed size), by default none, with `weigh` `dataset`; `weigh` is how much each of them counts:
     `equal`, or weights by value. `measure` names another column of success. Designs are one order of as few samples as
     the policies draw, and all orders of that many, of twice as many and so on up to those that the log has. `detect` is
-    the difference worth knowing, not the one that the log shows, which is chance, too.
-    Raises ThinkbackError for a name that no policy has, where fewer than 20 questions have both, or where the two never
-    differ.
+    the difference worth knowing, not the one that the log shows, which is chance, too. Raises ThinkbackError for a name
+    that no policy has, where fewer than 20 questions have both, or where the two never differ.
     """
     _check(first, second, detect, power, level)
     if policies is None:
@@ -276,11 +275,11 @@ def _check(first: str, second: str, detect: float, power: float, level: float) -
 
 
 Pilot = tuple[str, int | None, np.ndarray, np.ndarray | None, Mapping[str, float | None]]
-"""Orders, samples, the difference on each question, its variance within, and what a question costs."""
+"""Orders, samples, the difference on each question, its variance between samples, and a question's costs."""
 
 
 def _pilots(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Iterator[Pilot]:
-    """Each design's differences, from one pass over the log."""
+    """The differences between the policies under each design, from one pass over the log."""
     contents = replay_plan.contents
     means = [_over_orders(policy, contents) for policy in pair]
     drawn = _drawn(pair, contents)
@@ -313,9 +312,7 @@ def _pilots(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Iterator[Pilot]:
 
 
 def _over_orders(policy: Policy, contents: Contents) -> Policy:
-    """A policy (resolved) as the mean over all orders, or over twenty where it has no exact one; itself where its
-    traces have but one order.
-    """
+    """The policy (resolved) as its exact mean over all orders, else over twenty; unchanged if it has one order."""
     several = policy.in_orders(contents, ORDERS, 0)
     if several is policy or policy.mean_over:
         return policy
@@ -323,14 +320,14 @@ def _over_orders(policy: Policy, contents: Contents) -> Policy:
 
 
 def _drawn(pair: Sequence[Policy], contents: Contents) -> dict[str, int]:
-    """Most traces that the two draw, by pool; none where one of them takes those that were logged."""
+    """Pool -> the most traces that the two policies draw; empty where one of them takes all that are logged."""
     each = [policy.draws(contents) for policy in pair]
     pools = sorted({pool for drawn in each for pool in drawn}) if all(each) else []
     return {pool: max(drawn.get(pool, 0) for drawn in each) for pool in pools}
 
 
 def _sizes(drawn: Mapping[str, int], contents: Contents) -> list[int]:
-    """Numbers of samples of each question: as many as are drawn, twice as many and so on, and all; 0: as logged."""
+    """Numbers of samples of each question that designs have: those drawn, doubled up to all; 0: as logged."""
     if not drawn:
         return [0]
     least, most = max(drawn.values()), max(contents.sizes[pool] for pool in drawn)
@@ -338,12 +335,12 @@ def _sizes(drawn: Mapping[str, int], contents: Contents) -> list[int]:
 
 
 def _samples(drawn: Mapping[str, int], size: int, contents: Contents) -> int | None:
-    """Samples of a question over all pools, with so many of each at least, as far as it has them; None: as logged."""
+    """How many samples a question has over all pools, with `size` of each as far as it has them; None: as logged."""
     return sum(min(max(most, size), contents.sizes[pool]) for pool, most in drawn.items()) or None
 
 
 def _generation(block: LogBlock, needs: Needs) -> np.ndarray:
-    """Costs (E, C) of the traces of each question of a block, and of their scores that are read."""
+    """Costs (E, C) of each question's traces, and of the scores of them that are read."""
     costs = np.zeros((len(block.examples), len(COSTS)))
     for name in {*needs.pools, *needs.slices.values()}:
         pool = block.pools[name]
@@ -360,7 +357,7 @@ def _generation(block: LogBlock, needs: Needs) -> np.ndarray:
 
 
 def _means(costs: np.ndarray) -> dict[str, float | None]:
-    """Mean costs of a question by name, None of those that are not logged."""
+    """The mean costs of a question by name; None where a cost is not logged."""
     named = by_name(costs.mean(axis=0))
     known = {name: float(named[name]) for name in COST_NAMES}
     return {name: None if math.isnan(value) or not value else value for name, value in known.items()}

@@ -1,4 +1,6 @@
-"""First attempts and the revisions of them: which pools and actions a log has, and what each action does to which."""
+"""First attempts and their revisions: which pools and actions a log has, and what each action does to which
+attempts.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,11 @@ from toolkit.log import Log, collect
 from toolkit.stats import Settings
 
 RevisionPools = Mapping[tuple[str, str], str | None]
-"""The pool of the revisions by (action, pool of the base attempts): None where there is one alone."""
+"""(action, pool of the base attempts) -> the pool of the revisions; None where there is one alone."""
 
 
 def base_and_actions(log: Log, contents: Contents, base: str | None, action: str | None) -> tuple[str, tuple[str, ...]]:
-    """The pool of the base attempts and the actions that revise them; refuses names that the log does not have."""
+    """The pool of the base attempts, and the actions that revise them. Raises for names that the log lacks."""
     bases = sorted({one for _, one, _ in contents.revisions})
     if not bases:
         raise UnsuitableError(
@@ -53,10 +55,10 @@ def base_and_actions(log: Log, contents: Contents, base: str | None, action: str
 def revision_pools(
     contents: Contents, base: str, names: Collection[str], frozen: Collection[tuple[str, str, str | None]] = ()
 ) -> dict[tuple[str, str], str | None]:
-    """The pool of the revisions of every (action, base).
+    """The pool of the revisions for every (action, base).
 
-    Of actions with several it is the one in `names`, else that of `frozen` (action, base, pool); where that is
-    none or more than one `base` itself is refused, and others are left out.
+    Of actions with several it is the one in `names`, else that of `frozen` (action, base, pool); where that is none or
+    more than one `base` itself is refused, and others are left out.
     """
     known = {pool for _, _, pool in contents.revisions}
     for name in names:
@@ -86,7 +88,8 @@ def token_limits(log: Log) -> dict[str, int]:
 def budget_pools(
     log: Log, contents: Contents, base: str, names: Collection[str], votes: Collection[str]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Pools of initial budgets by their token limit: those in `names`, else those that differ in it alone.
+    """The pools that are budgets of a first attempt, by token limit: those in `names`, else those that differ in it
+    alone.
 
     Pools of votes and of another temperature answer another question than whether to think longer; a note names them.
     """
@@ -115,7 +118,7 @@ def budget_pools(
 
 
 def _calls_of(log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns: Sequence[str]) -> pl.DataFrame:
-    """Base attempts of some examples and the revisions of them: `call` is `accept` or the action, and `columns`."""
+    """The base attempts of some examples, and their revisions: `call` is `accept` or the action; then `columns`."""
     keys = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id"]
     traces = log.scan("traces", [*keys, *columns]).filter(pl.col("example_id").is_in(ids.implode()))
     solves = (pl.col("action") == "solve") & (pl.col("pool") == base) & (pl.col("sample_index") == 0)
@@ -129,7 +132,7 @@ def _calls_of(log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns
 
 
 def states(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
-    """Whether each base attempt was completed or truncated (N,), in the order of ids; neither where not logged."""
+    """Masks (N,) of the base attempts that were completed, and of those truncated; of neither where not logged."""
     calls = _calls_of(log, ids, base, {}, ["finish_reason"]).filter(call="accept")
     reason = _aligned(ids, calls.select("example_id", "finish_reason"))["finish_reason"]
     cut, known = (reason == "length").fill_null(False).to_numpy(), reason.is_not_null().to_numpy()
@@ -137,7 +140,7 @@ def states(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
 
 
 def finalizer_tokens(log: Log, base: str, pools: RevisionPools, ids: pl.Series) -> dict[str, np.ndarray]:
-    """Tokens of the finalizers of the base attempts (by the base's pool) and, mean over rollouts, of each action (N,).
+    """Tokens (N,) of the finalizers of base attempts (key: the pool) and, mean over rollouts, of each action.
 
     NaN where a finalizer's tokens were not logged; empty where none were.
     """
@@ -155,7 +158,7 @@ def finalizer_tokens(log: Log, base: str, pools: RevisionPools, ids: pl.Series) 
 
 
 def _aligned(ids: pl.Series, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of examples in the order of their ids; nulls for one without a row."""
+    """The rows in the order of the examples' ids; a row of nulls for an example without one."""
     return ids.to_frame("example_id").join(rows, on="example_id", how="left", maintain_order="left")
 
 
@@ -163,7 +166,7 @@ MEANS = ("accuracy", "fix_rate", "flip_rate", "action_tokens")
 
 
 def _screen(log: Log, base: str, pools: RevisionPools, where: str, settings: Settings) -> pl.DataFrame:
-    """Accepting, every logged action and the oracle over them on the examples of a condition, a row each.
+    """A row for accepting, each logged action, and the oracle over them, on the examples of a condition.
 
     Means, finalizer and truncation rate of the action's own calls, `examples` and `dataset`, the names of theirs.
     """
@@ -199,7 +202,7 @@ def _screen(log: Log, base: str, pools: RevisionPools, where: str, settings: Set
 def screened_on(
     log: Log, base: str, pools: RevisionPools, conditions: tuple[str, str], known: bool, settings: Settings
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The screening on the examples to fit on, else, with a note, on those that are reported.
+    """The screening of actions on the examples to fit on, else, with a note, on those that are reported.
 
     `conditions` are of both. Refuses the latter where the action is not `known`, because it would be chosen there.
     """
@@ -218,6 +221,6 @@ def screened_on(
 
 
 def best_action(screening: pl.DataFrame) -> str:
-    """The most accurate action; of equal ones that which repairs most, less what it spoils."""
+    """The most accurate action; of equals the one with most repairs less flips."""
     rows = screening.iter_rows(named=True)
     return str(max(rows, key=lambda row: (row["accuracy"], row["fix_rate"] - row["flip_rate"]))["action"])

@@ -1,4 +1,4 @@
-"""Think again, or think longer? A decision from paired intervals, with the numbers that it rests on.
+"""Think again, or think longer? A decision from paired intervals, with the numbers behind it.
 
 *Tune the budget* when some longer pool is worse by more than a margin neither than the best intervention nor than the
 base attempt, and costs fewer tokens than the intervention. *Intervene* when a selective policy beats the best budget in
@@ -6,13 +6,13 @@ accuracy, or halves its flips at no loss. *Vote* when self-consistency beats the
 for no more tokens than the intervention; an intervention that such a vote beats is none. *Change* when none of these is
 shown, but some longer pool, vote, gated policy or action is more accurate than the base attempt: which one to serve is
 then the cheapest that is shown to be within the margin of the best; beside it stand those that are not shown to be less
-accurate, which promises nothing, and those that beat the base for less. *Disable*
-when an action's flips exceed its fixes. *Undecided* otherwise. *Change* and *undecided* say about how many examples
-would decide. The initial budget comes first, then votes. Longer pools, and what is within the margin, are shown in a
-fixed sequence from the dearest to the cheapest (`replay.runs.saved.promise`). Else, where several policies could decide
-for a verdict, the limits are those that hold for all of them at once, so that looking at more policies finds no more by
-chance. Outcomes that are counted in examples, or in clusters of them, also need McNemar's exact p-value to vote, to
-intervene, to change or to disable: the limits of a handful of fixes and flips claim a little too much.
+accurate, which promises nothing, and those that beat the base for less. *Disable* when an action's flips exceed its
+fixes. *Undecided* otherwise. *Change* and *undecided* say about how many examples would decide. The initial budget
+comes first, then votes. Longer pools, and what is within the margin, are shown in a fixed sequence from the dearest to
+the cheapest (`replay.runs.saved.promise`). Else, where several policies could decide for a verdict, the limits are
+those that hold for all of them at once, so that looking at more policies finds no more by chance. Outcomes that are
+counted in examples, or in clusters of them, also need McNemar's exact p-value to vote, to intervene, to change or to
+disable: the limits of a handful of fixes and flips claim a little too much.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from toolkit.stats.metrics.resamples import fewest_examples
 from toolkit.stats.metrics.strata import Strata
 
 Outcomes = Mapping[str, np.ndarray]
-"""Columns of one policy's outcomes (N,), on the same examples for all: correct, fix, flip, total_tokens."""
+"""Columns of one policy's outcomes (N,): correct, fix, flip, total_tokens; on the same examples for all policies."""
 
 TUNE, VOTE, INTERVENE, DISABLE = "tune the budget", "vote", "intervene", "disable"
 CHANGE, UNDECIDED = "change", "undecided"
@@ -69,12 +69,12 @@ NAMELESS = (CHANGE, UNDECIDED)
 """Verdicts that name no policy."""
 UNSHOWN = "flips are not shown to exceed its fixes"
 HALVED = 1 / 3
-"""Share of the examples that only one of two policies flips, for the one that flips half as often."""
+"""The share of the examples that only one of two policies flips at which one counts as flipping half as often."""
 
 
 @dataclass(frozen=True)
 class _Difference(PairedInterval):
-    """Difference with its variance, the level of its limits, and whether they hold for others at once."""
+    """A difference with its variance, and the level of its limits."""
 
     variance: DifferenceVariance = field(kw_only=True)
     level: float = field(kw_only=True)
@@ -83,7 +83,7 @@ class _Difference(PairedInterval):
 
 @dataclass(frozen=True)
 class _ComparisonEvidence:
-    """One comparison: its sentence, and whether it decides for its verdict."""
+    """The evidence of one comparison: its sentence, and whether it is enough for its verdict."""
 
     verdict: str
     policy: str
@@ -94,7 +94,7 @@ class _ComparisonEvidence:
 
 @dataclass(frozen=True)
 class _PairedEvidence:
-    """Compares policies pair by pair, and says what each comparison shows."""
+    """Compares policies in pairs, and words what each comparison shows."""
 
     margin: float
     cluster: np.ndarray | None
@@ -102,7 +102,7 @@ class _PairedEvidence:
     strata: Strata | None = None
 
     def mean(self, values: np.ndarray) -> float:
-        """The mean that a strategy is judged by, NaN left out: of correctness, tokens, fixes or flips (N,)."""
+        """The weighted mean of correctness, tokens, fixes or flips (N,), without NaN."""
         known = ~np.isnan(values)
         weight = None if self.strata is None or self.strata.weight is None else self.strata.weight[known]
         return float(np.average(values[known], weights=weight)) if known.any() else math.nan
@@ -110,7 +110,7 @@ class _PairedEvidence:
     def differences(
         self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], alone: bool, family: Sequence[np.ndarray] = ()
     ) -> list[_Difference]:
-        """First minus second of each pair, with limits that hold for all of them at once unless one stands `alone`.
+        """First minus second of each pair, with limits that hold for all pairs at once, or for one `alone`.
 
         They hold for all differences of a `family`, columns (N,), where the pairs were chosen among these.
         """
@@ -131,7 +131,7 @@ class _PairedEvidence:
         ]  # fmt: skip
 
     def needed(self, interval: _Difference, bound: float, above: bool) -> NeededQuestions | None:
-        """Examples at which a difference like this one clears a bound with POWER; None: it points the other way."""
+        """How many examples would show, with POWER, that such a difference clears a bound; None if it points away."""
         if interval.difference is None:
             return None
         distance = interval.difference - bound if above else bound - interval.difference
@@ -142,11 +142,11 @@ class _PairedEvidence:
         return needed.at_least(fewest * interval.n // self.units(interval.n))
 
     def units(self, examples: int) -> int:
-        """Clusters, or examples where these are not clustered."""
+        """How many clusters there are; without clusters, how many examples."""
         return examples if self.cluster is None else len(np.unique(self.cluster))
 
     def too_few(self, examples: int) -> tuple[str, ...]:
-        """A sentence where even policies that agree everywhere are not shown to differ by less than the margin."""
+        """A sentence if there are so few examples that even policies that always agree differ within no margin."""
         clusters = self.units(examples)
         fewest = fewest_examples(self.margin)
         if fewest is None or clusters >= fewest:
@@ -158,11 +158,11 @@ class _PairedEvidence:
         )
 
     def certain(self, interval: PairedInterval) -> bool:
-        """Whether the exact p-value, where examples or clusters can be counted, agrees with a claim."""
+        """Whether the exact p-value, if one can be computed, agrees that the difference is not 0."""
         return interval.exact_p is None or interval.exact_p < 1 - self.settings.level
 
     def needed_to_claim(self, interval: _Difference, above: bool, share: float = 0.5) -> NeededQuestions | None:
-        """Examples at which the interval leaves out 0 and the exact p-value is small, too."""
+        """How many examples would make the interval exclude 0, and the exact p-value small."""
         needed = self.needed(interval, 0.0, above)
         if needed is None or interval.gained is None or interval.lost is None or self.certain(interval):
             return needed
@@ -215,7 +215,7 @@ class _PairedEvidence:
     def intervening(
         self, selective: Mapping[str, Outcomes], budget: tuple[str, Outcomes], longer: bool
     ) -> Iterator[_ComparisonEvidence]:
-        """Each gated policy against the best budget."""
+        """Comparisons of each gated policy with the best budget."""
         name_of, pool = budget
         rival, whose = ("the best budget", "the budget's") if longer else ("the base attempt", "its")
         flipping = bool(np.nansum(pool["flip"]) > 0)
@@ -261,7 +261,7 @@ class _PairedEvidence:
     def voting(
         self, votes: Mapping[str, Outcomes], acting: Mapping[str, Outcomes], best: str, longest: tuple[str, Outcomes]
     ) -> tuple[list[_ComparisonEvidence], set[str]]:
-        """Votes against the interventions that cost no less, and the interventions that they beat.
+        """Comparisons of votes with interventions that cost as much or more, and the interventions that votes beat.
 
         Only a vote that beats the `best` of them and the best budget decides.
         """
@@ -296,7 +296,7 @@ class _PairedEvidence:
         return interval.low is not None and interval.low > 0 and self.certain(interval)
 
     def most_votes(self, votes: Mapping[str, Outcomes], best: str, rival: Outcomes) -> tuple[str, ...]:
-        """A sentence on what the largest vote gains over the best intervention, where it costs more."""
+        """A sentence on what the largest vote gains over the best intervention, if it costs more."""
         tokens_by_vote = {name: self.mean(vote["total_tokens"]) for name, vote in votes.items()}
         known = [name for name, tokens in tokens_by_vote.items() if tokens > self.mean(rival["total_tokens"])]
         if not known:
@@ -310,7 +310,7 @@ class _PairedEvidence:
         )
 
     def changing(self, base: tuple[str, Outcomes], others: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
-        """Each other policy against the base attempt."""
+        """Comparisons of each other policy with the base attempt."""
         intervals = self.differences(
             [(policy["correct"], base[1]["correct"]) for policy in others.values()], alone=False
         )
@@ -396,7 +396,7 @@ class _PairedEvidence:
         return candidates, within, tuple(sentences)
 
     def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
-        """Each action's flips against its fixes."""
+        """Comparisons of each action's flips with its fixes, for actions to disable."""
         intervals = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
         for (name, policy), worse in zip(actions.items(), intervals, strict=True):
             holds, helps = self._above(worse), worse.high is not None and worse.high < 0 and self.certain(worse)
@@ -413,7 +413,7 @@ class _PairedEvidence:
         return f"{points} point{'' if points == '1' else 's'}"
 
     def _loss(self, interval: PairedInterval) -> str:
-        """Sentence on what an interval says of a loss of more than the margin."""
+        """A sentence on what an interval says of a loss beyond the margin."""
         worse = interval.high is not None and interval.high < -self.margin
         verb = "is not" if self._not_worse(interval) else "is" if worse else "may be"
         return f"{verb} worse by more than {self._margin()}"
@@ -427,7 +427,7 @@ def _signed(points: float) -> str:
 
 
 def _together(count: int) -> str:
-    """Remark on limits that are widened for several comparisons."""
+    """A remark on limits that are widened because they hold for several comparisons."""
     return f" (limits that hold for all {count} comparisons at once)" if count > 1 else ""
 
 
@@ -543,7 +543,7 @@ def recommend(
 
 
 def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outcomes]:
-    """Outcomes of the policies, or of the settings of the sweeps, that are named for a role, in example_id order."""
+    """The outcomes of the policies (or of the sweeps' settings) named for a role, in example_id order."""
     outcomes: dict[str, Outcomes] = {}
     for name in names:
         members = [policy.name for policy in result.policies if name in (policy.name, policy.sweep)]

@@ -1,4 +1,4 @@
-"""Examples that an action fixes and flips, with their texts: chosen by rule, the first of each kind by their ids."""
+"""Examples that an action fixes and flips, with their texts: the first of each kind by their ids."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from toolkit.show import SIMULATED, table_of
 from toolkit.show.tables.table import in_cell, in_note
 
 MOST = 3
-"""Examples of each kind."""
+"""How many examples of each kind are given."""
 LONGEST = 2_000
-"""Characters of a text that are shown."""
+"""How many characters of a text are given."""
 Outcome = np.ndarray
 KINDS: dict[str, tuple[str, Callable[[Outcome, Outcome, Outcome], Outcome]]] = {
     "fixed": ("the gate fires and the action repairs the answer", lambda fix, flip, acted: (fix > 0) & acted),
@@ -25,12 +25,12 @@ KINDS: dict[str, tuple[str, Callable[[Outcome, Outcome, Outcome], Outcome]]] = {
     "missed repair": ("the gate is silent where the action would repair", lambda fix, flip, acted: (fix > 0) & ~acted),
     "avoided flip": ("the gate is silent where the action would spoil", lambda fix, flip, acted: (flip > 0) & ~acted),
 }
-"""Kinds of examples, what each means, and where it is, from fixes, flips and whether the gate fires (N,)."""
+"""The kinds of examples: what each means, and a mask (N,) of it from fixes, flips and whether the gate fires."""
 
 
 @dataclass(frozen=True)
 class RepairExample:
-    """An example of a kind: the base attempt, and the first revision of which the kind is true."""
+    """An example of one kind, with the base attempt and the first revision that makes it one."""
 
     kind: str
     example_id: str
@@ -47,7 +47,7 @@ def repair_examples(
     log: Log, base: str, action: str, pool: str | None, ids: Sequence[str], fix: np.ndarray, flip: np.ndarray,
     acted: np.ndarray,
 ) -> tuple[RepairExample, ...]:  # fmt: skip
-    """The first examples of each kind: `ids`, `fix` and `flip` (N,) of always acting, and where the gate acts (N,)."""
+    """The first examples of each kind, by fixes and flips (N,) of always acting, and by where the gate acts (N,)."""
     picks = [
         (kind, name) for kind, (_, where) in KINDS.items() for name in np.array(ids)[where(fix, flip, acted)][:MOST]
     ]
@@ -56,7 +56,7 @@ def repair_examples(
 
 
 def _texts(log: Log, base: str, action: str, pool: str | None, ids: set[str]) -> dict[str, pl.DataFrame]:
-    """Rows by example: its question with the base attempt and its revisions by the action, in order."""
+    """Example -> its question, base attempt and revisions by the action, in order."""
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id", "answer", "correct"]
     texts = [name for name in ("text",) if name in log.columns("traces")]
     predicate = pl.col("example_id").is_in(list(ids))
@@ -92,7 +92,7 @@ EXAMPLES_NOTE = (
 
 
 def example_files(cases: Mapping[str, Sequence[RepairExample]], simulated: bool) -> dict[str, str]:
-    """The examples of data sets as a CSV file and in Markdown."""
+    """The examples as a CSV file and in Markdown, by file name."""
     rows = [{"dataset": name, **vars(case)} for name, dataset_cases in cases.items() for case in dataset_cases]
     table = table_of(pl.DataFrame(rows, infer_schema_length=None), "")
     words = [
@@ -106,7 +106,7 @@ def example_files(cases: Mapping[str, Sequence[RepairExample]], simulated: bool)
 
 
 def _markdown_lines(cases: Sequence[RepairExample]) -> Iterator[str]:
-    """The cases in Markdown: a heading for each kind of each action, the texts as they are."""
+    """The lines of the examples in Markdown: a heading for each kind of each action, and the texts unchanged."""
     actions = dict.fromkeys(case.action for case in cases)
     for action, (kind, (meaning, _)) in itertools.product(actions, KINDS.items()):
         kind_cases = [case for case in cases if (case.action, case.kind) == (action, kind)]
@@ -125,5 +125,5 @@ def _answer(answer: str | None) -> str:
 
 
 def _block(text: str) -> str:
-    """A text as a block of Markdown in which nothing is read as markup."""
+    """A text as a Markdown block in which nothing is read as markup."""
     return "\n".join(f"    {printable(line)}" for line in text.split("\n")) + "\n"

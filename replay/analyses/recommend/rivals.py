@@ -1,4 +1,4 @@
-"""What an intervention is held against: votes for as many tokens, oracles, and longer budgets crossed with actions."""
+"""The rivals of an intervention: votes for as many tokens, oracles, and longer budgets combined with actions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLED_ACTION, EXPECTED_ACTION, SAMPLED_ROLLOUT = "sampled-action", "expected-a
 
 
 def oracles(base: Sample, actions: tuple[str, ...], samples: Iterable[str]) -> dict[tuple[str, str], Oracle]:
-    """Oracles over a base attempt's actions and over samples of some pools, by (which oracle, pool of its samples)."""
+    """Oracles over a base attempt's actions, and over samples of pools, by (which oracle, the samples' pool)."""
     kinds = [("action", SAMPLED_ACTION, ""), ("expected_action", EXPECTED_ACTION, "")]
     for pool in samples:
         kinds += [("action", SAMPLED_ROLLOUT, pool), ("expected_action", EXPECTED_ACTION, pool)]
@@ -35,7 +35,7 @@ def oracles(base: Sample, actions: tuple[str, ...], samples: Iterable[str]) -> d
 
 
 def matched(base: Sample, act: Policy, rate: float) -> tuple[Oracle, Oracle]:
-    """The oracle and the coin that act on a share of the examples."""
+    """The oracle that acts on a share of the examples, and the coin that acts on as many at random."""
 
     def diagnostic(name: str, rule: str) -> Oracle:
         name = f"{name} at rate {rate:.3f}"
@@ -45,7 +45,7 @@ def matched(base: Sample, act: Policy, rate: float) -> tuple[Oracle, Oracle]:
 
 
 def equal_vote(spent: Mapping[V, float], most: float) -> V | None:
-    """The vote that costs most of those that cost no more than `most`; None where all cost more, or it is unknown."""
+    """The most expensive vote that costs no more than `most`; None where all cost more, or costs are unknown."""
     within = [vote for vote, tokens in spent.items() if tokens <= most]
     return max(within, key=lambda vote: spent[vote], default=None)
 
@@ -53,7 +53,8 @@ def equal_vote(spent: Mapping[V, float], most: float) -> V | None:
 def equal_sizes(
     log: Log, base: Policy, rivals: Sequence[Policy], votes: Mapping[str, Sequence[Sample]], where: str, seed: int = 0
 ) -> dict[str, tuple[int, ...]]:
-    """Sizes of votes by pool: the smallest, the largest, and for every rival the largest for no more mean tokens.
+    """Pool -> the sizes of votes to replay: the smallest, the largest, and for each rival the largest that costs no
+    more tokens.
 
     `votes` are those of each pool, smallest first. Where they cannot be replayed, the largest of each pool alone.
     """
@@ -76,7 +77,7 @@ def equal_sizes(
 
 
 def best_for_no_more(points: Mapping[str, tuple[float | None, float | None]]) -> dict[str, str | None]:
-    """The best policy that costs at most as much as each, itself on the front, from (quality, cost) of each.
+    """Policy -> the best policy that costs at most as much, from the (quality, cost) of each.
 
     In the order of their costs; those of unknown cost are last, with None.
     """
@@ -91,7 +92,7 @@ def best_for_no_more(points: Mapping[str, tuple[float | None, float | None]]) ->
 
 
 def crossed(pool: str, acts: Mapping[str, Act], gate: Gate | None) -> dict[str, list[Policy]]:
-    """Names of policies by action: a pool's attempts always revised, and revised where a gate without a model fires."""
+    """Action -> the policies that revise a pool's attempts: always, and where a gate without a model fires."""
     policies: dict[str, list[Policy]] = {}
     for action, act in acts.items():
         always = replace(act, name=f"{pool} + {action} always")

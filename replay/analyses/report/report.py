@@ -1,4 +1,4 @@
-"""The report of a log: what it holds, what the standard suite reaches on it, and where the rest is lost."""
+"""The report of a log: what the log holds, what the standard suite reaches on it, and where the rest is lost."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ from toolkit.stats.limits.planning import POWER, difference_variance
 
 @dataclass(frozen=True)
 class _VerifierArea:
-    """The area under the ROC curve of a verifier on one pool: over all traces, and among those of one example."""
+    """The area under the ROC curve of a verifier on one pool: over all traces, and within examples."""
 
     verifier: str
     pool: str
@@ -73,7 +73,7 @@ class _VerifierArea:
 
 
 def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
-    """Known areas of each verifier on the compared examples, the best first.
+    """The areas of each verifier on the compared examples, the best first; those unknown are left out.
 
     The pool is one that some policy reads it on, if any does; of several the one with most scored traces.
     """
@@ -102,7 +102,7 @@ def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
 
 
 def _read(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Verifiers with the pools that a policy, or parts of it, read them on."""
+    """(verifier, pool) pairs that a policy, or a part of it, reads."""
     verifier, pool = settings.get("verifier"), settings.get("pool")
     if isinstance(verifier, str) and isinstance(pool, str):
         yield verifier, pool
@@ -116,22 +116,21 @@ SEQUENCE = (
     "together are wrong with a probability of 5 % at most"
 )
 MOST, STOPS = 3, 6
-"""Gates and reasons, and policies that may stop, that are named one by one; the tables have all."""
+"""How many gates and reasons, and policies that may stop, the text names; the tables have all."""
 SIGNED, PERCENT = NumberWithInterval(1, 100.0, True), NumberWithInterval(1, 100.0)
 PARTS = {
     SELECTION: ("in selection (it paid for a right trace and answered something else)", "a better vote or verifier"),
     STOPPING: ("in stopping (a right trace was there, but it paid for none)", "paying for more traces"),
     GENERATION: ("in generation (no trace is right)", "better or more traces"),
 }
-"""Parts of the gap: where each arises, and what would help."""
+"""Part of the gap -> where it arises, and what would help."""
 
 
 def _sections(
     result: Result, description: Description, room: Headroom | None, areas: Sequence[_VerifierArea],
     left_out: Sequence[str], not_drawn: Sequence[str] = (), same: SameQuestions | None = None,
 ) -> tuple[Section, ...]:  # fmt: skip
-    """The findings by what they are about, first what they are not about; what there is nothing to say of has no
-    section.
+    """The sections of findings by subject, after one on what they leave out; a section with no finding is left out.
 
     `room`: None where there is no oracle; `left_out`: further lines of that; `not_drawn`: figures, with the reason;
     `same`: what other samples would show.
@@ -154,7 +153,7 @@ def _sections(
 
 
 def _first_attempt(policies: Iterable[PolicyRecord], description: Description, log: Log) -> str | None:
-    """The policy of one attempt of a pool that nearly all examples have; None where it would be alone.
+    """The policy of one attempt at a pool that nearly all examples have; None if it would be alone.
 
     Of several budgets it is the cheapest, which the suite has first; of several models the dearest, which a router is
     to do without.
@@ -252,7 +251,7 @@ def _attempt_of(result: Result) -> str | None:
 
 
 def _ordered(description: Description, result: Result) -> Iterator[str]:
-    """The warning that what rests on the order of traces does so where the order tells something."""
+    """The warning on what rests on the order of traces, where the order carries information."""
     used = {pool for policy in result.policies for pool in [policy.settings.get("pool")] if pool is not None}
     sure = pl.col("trend_z").abs().fill_null(0) > SURE, pl.col("lag_z").abs().fill_null(0) > SURE
     trends = description.order.filter((pl.col("action") == "solve") & pl.any_horizontal(*sure))
@@ -265,7 +264,7 @@ def _ordered(description: Description, result: Result) -> Iterator[str]:
 
 
 def _cheapest(result: Result, results: RankedInput) -> Iterator[str]:
-    """The cheapest policy that is shown to be within the margin of the baseline."""
+    """A sentence on the cheapest policy that is shown to be within the margin of the baseline."""
     rows = {row.policy.name: row for row in rank(results) if not row.policy.diagnostic and row.cost is not None}
     baseline = rows.get(str(results.baseline))
     if baseline is None or len(rows) < 2 or not results.quality.share or results.quality.cost:
@@ -281,7 +280,7 @@ def _cheapest(result: Result, results: RankedInput) -> Iterator[str]:
 
 
 def _quality(results: RankedInput, cell: IntervalCell) -> str:
-    """The metric that ranks, by its name: `accuracy 74.8 % [72.9, 76.6]`."""
+    """The ranking metric of a policy, with its name: `accuracy 74.8 % [72.9, 76.6]`."""
     return f"{results.quality.label} {_number(results, cell)}"
 
 
@@ -299,7 +298,7 @@ def _paid(results: RankedInput, row: Ranked, other: Ranked) -> str:
 
 
 def _detectable(result: Result, results: RankedInput) -> Iterator[str]:
-    """Sentence on the differences to the baseline that the examples show, of the policies as they are."""
+    """A sentence on which differences to the baseline this number of examples shows."""
     real = [one.name for one in result.policies if not one.diagnostic and one.name != results.baseline]
     rows = result.outcomes.select("policy", "example_id", "correct").filter(
         pl.col("policy").is_in([*real, str(results.baseline)])
@@ -326,7 +325,7 @@ def _detectable(result: Result, results: RankedInput) -> Iterator[str]:
 
 
 def _stops(result: Result, results: RankedInput) -> Iterator[str]:
-    """Sentences on what policies with a stop pay of their cap; votes first, since they need no verifier."""
+    """Sentences on the share of their cap that policies with a stop pay; votes first, since they need no verifier."""
     settings, sentences = {policy.name: policy.settings for policy in result.policies}, []
     for row in sorted(rank(results), key=lambda row: settings[row.policy.name].get("verifier") is not None):
         policy_settings = settings[row.policy.name]
@@ -351,7 +350,7 @@ def _of_sweep(row: Ranked, what: str) -> str:
 
 
 def _corrected(results: RankedInput, row: Ranked) -> str:
-    """The value that allows for having been chosen among a sweep, with its interval."""
+    """A policy's value corrected for its choice among a sweep, with its interval."""
     if row.policy.sweep_size < 2 or row.corrected is None:
         return ""
     return f" ({_number(results, row.corrected)} corrected for having been chosen)"
@@ -470,13 +469,13 @@ def _first_upper(text: str) -> str:
 
 
 ROWS, OF_FRONT = 15, 5
-"""Rows of a table in the report itself, and further ones of the front, from its cheapest on; its CSV has all."""
+"""How many rows a table of the report has, and how many more of the front, the cheapest first; its CSV has all."""
 FOLDERS = RESULT, TABLES, FIGURE_FILES = "result", "tables", "figures"
 
 
 @dataclass(frozen=True, eq=False)
 class LogReport:
-    """The report on a log: `sections` of findings, the `result` that they are taken from, and the log's `description`.
+    """The report on a log: `sections` of findings, the `result` behind them, and the log's `description`.
 
     `room` is None where there is no oracle. `figures` are those that apply, by name; `same` is what other samples of
     the same questions would show of a few policies.
@@ -500,7 +499,7 @@ class LogReport:
         return html + "".join(short.html() for _, short, *_ in self._tables()) + self._front()
 
     def _front(self) -> str:
-        """The front as a picture that a page holds; empty where there is none."""
+        """The front as a picture for a page; empty without a front."""
         data, file = self.figures.get("frontier"), io.BytesIO()
         if data is None:
             return ""
@@ -568,7 +567,7 @@ def report(
     rules: GivenRules = None,
     **options: Any,
 ) -> LogReport:
-    """Look at a log, replay policies on it, by default the standard suite, and say what was found.
+    """Replay policies on a log, by default the standard suite, and report the findings.
 
     A data frame stands for the log that `tb.log` makes of it.
 

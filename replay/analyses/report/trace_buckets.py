@@ -1,4 +1,4 @@
-"""Examples by the number of traces that a policy used on them, and what each such part of them says of quality."""
+"""Examples grouped by how many traces a policy used on them, and quality within each group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH = 5
 
 @dataclass(frozen=True)
 class Bucket:
-    """Examples on which a policy used `first` to `last` valid traces: how many, their share, and the run on them alone.
+    """The examples on which a policy used `first` to `last` valid traces: how many, their share, and the run on them.
 
     The first bucket has those without a valid trace, too. `attempts`: examples with as many traces, valid or not.
     `part` is None where there are none.
@@ -31,7 +31,7 @@ class Bucket:
 
 
 def trace_buckets(result: Result, policies: Sequence[str], largest: int) -> Iterator[Bucket]:
-    """Buckets of five traces, up to the `largest` number, of each replayed policy."""
+    """Buckets of five traces each, up to `largest` traces, for each replayed policy."""
     for policy in policies:
         columns = ["example_id", "valid_traces", "traces"]
         used = result.outcomes.filter(pl.col("policy") == policy).select(columns).collect()

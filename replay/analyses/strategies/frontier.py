@@ -1,4 +1,4 @@
-"""Accuracy against mean samples: every strategy's front, chosen on one half of the examples and reported on the other.
+"""Accuracy against mean samples: every strategy's front, chosen on one half of the examples, reported on the other.
 
 The best of thousands of thresholds and numbers of samples looks better on the examples that it was chosen on than it
 is. So the front is that of the one half; all numbers with intervals are of the other.
@@ -48,9 +48,9 @@ from toolkit.stats.metrics.outcomes import Store
 from toolkit.stats.metrics.strata import Strata
 
 PRICES = (*np.geomspace(0.3, 1e-5, 40), 0.0)
-"""Prices of a sample, in correct answers, at which numbers of votes are fitted."""
+"""The prices of a sample, in correct answers, for which numbers of votes are fitted."""
 MOST_POINTS = 12
-"""Points of a strategy's front that are reported: its ends, and others evenly spread between them."""
+"""How many points of a strategy's front are reported: its ends, and others evenly spread between them."""
 ENSEMBLE = "ensemble"
 INTERVALS = tuple(Settings.__dataclass_fields__)
 PairedNumbers = tuple[float | None, float | None, float | None, float | None]
@@ -94,12 +94,12 @@ class Frontier:
 
     @property
     def chosen(self) -> int:
-        """Examples that the settings were chosen on."""
+        """How many examples the settings were chosen on."""
         return self.choice.chosen.examples
 
     @property
     def reported(self) -> int:
-        """The other examples, which all else is of."""
+        """How many examples everything else is reported on."""
         return self.choice.reported.examples
 
     def _repr_html_(self) -> str:
@@ -115,7 +115,7 @@ class Frontier:
 
 @dataclass(frozen=True, eq=False)
 class _Point:
-    """One setting of a strategy: always `n` samples, or numbers of samples by the score of a probe."""
+    """One setting of a strategy: `n` samples always, or a number of samples by the score of a probe."""
 
     strategy: Strategy
     samples: float
@@ -124,7 +124,7 @@ class _Point:
     rungs: VotesByScore | None = None
 
     def outcomes(self, on: Strategies, scores: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Correctness and samples paid on some examples, (E,) each; `scores` of the probe by verifier."""
+        """Correctness and samples paid (E,) on some examples; `scores` are the probe's by verifier."""
         if self.rungs is not None:
             return self.rungs.outcomes(_conditional(self.strategy, on, scores))
         if self.strategy.name == CORRECTED:
@@ -135,7 +135,7 @@ class _Point:
 
 
 def _conditional(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> Conditional:
-    """The probe and what follows it in a strategy; without a verifier every probe is believed."""
+    """The probe of a strategy, and what follows it where it is doubted; without a verifier it never is."""
     score = scores[strategy.verifier] if strategy.verifier is not None else np.zeros(len(on.unit))
     return on.self_correction(score) if strategy.name == CORRECTED_WHEN else on.conditional(score)
 
@@ -144,14 +144,13 @@ def _conditional(strategy: Strategy, on: Strategies, scores: Mapping[str, np.nda
 def frontier(
     log: AnyLog, *, on: str | None = None, strata: str | None = None, settings: Settings | None = None, **options: Any
 ) -> Frontier:
-    """Fronts of accuracy against mean samples, chosen on one half of the examples and reported on the other.
+    """The fronts of accuracy against mean samples, chosen on one half of the examples and reported on the other.
 
     `on`: a condition on the examples to choose on; all others are reported. Without it two halves are drawn by the
     seed, clusters undivided. `strata`: the column of examples within whose values these are resampled. Scores of
     several verifiers make an `ensemble`, too, fitted on the half that the front is chosen on. Other `options` (pool,
     probe, verifiers, action, n, samples, orders, where) go to `strategies`; `settings` are those of the intervals, or
-    some of them by keyword.
-    Raises ThinkbackError for names that the log lacks, and where either half has no example.
+    some of them by keyword. Raises ThinkbackError for names that the log lacks, and where either half has no example.
     """
     of_intervals = {name: options.pop(name) for name in [*options] if name in INTERVALS}
     settings = settings_of(settings, **of_intervals)
@@ -174,7 +173,7 @@ def frontier(
 
 
 def halved(examples: pl.DataFrame, seed: int) -> np.ndarray:
-    """A random half of the examples (E,), by the hashes of their names: all examples of a cluster or none."""
+    """A random half of the examples (E,), by hashes of their ids; clusters stay whole."""
     unit = resampling_units(examples)
     names = unit.unique().sort()
     hashes = mix(example_hashes(names.to_list()) + np.uint64(seed % 2**64))
@@ -185,9 +184,7 @@ def halved(examples: pl.DataFrame, seed: int) -> np.ndarray:
 def front_of(
     pool_strategies: Strategies, chosen: np.ndarray, settings: Settings, drawn: ExampleSet | None = None
 ) -> Frontier:
-    """The front of some strategies, chosen where `chosen` (E,) and reported elsewhere; `drawn`: their examples with
-    strata.
-    """
+    """The front of some strategies, chosen on the examples `chosen` (E,) and reported on the others."""
     first, second = pool_strategies.among(chosen), pool_strategies.among(~chosen)
     scores = dict(pool_strategies.scores or {})
     left_out = dict(pool_strategies.left_out or {})
@@ -204,7 +201,7 @@ def front_of(
 
 
 def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[_Point]]:
-    """Every setting of every strategy, with its cost and its accuracy on some examples."""
+    """Every setting of each strategy, with its cost and accuracy on some examples."""
     for strategy, values in on.plain.items():
         means = zip(on.n.tolist(), values.mean(axis=0).tolist(), strict=True)
         yield [_Point(strategy, float(n), mean, n=n) for n, mean in means]
@@ -220,7 +217,7 @@ def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list
 
 
 def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
-    """Points that no other threshold or number of samples beats."""
+    """The settings (threshold, number of samples) of a strategy that no other one beats."""
     of = _conditional(strategy, on, scores)
     grid_values = grid(of, of.thresholds())
     at = np.flatnonzero(on_front(grid_values.accuracy.ravel(), grid_values.samples.ravel()))
@@ -234,7 +231,7 @@ def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np
 
 
 def _fitted(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
-    """Numbers of votes by the score, fitted at every price of a sample."""
+    """The settings of a strategy whose numbers of votes fall with the score, fitted at every price of a sample."""
     of = _conditional(strategy, on, scores)
     points = []
     for rungs in dict.fromkeys(fit_votes(of, price) for price in PRICES):
@@ -244,7 +241,7 @@ def _fitted(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]
 
 
 def _thinned(points: Sequence[_Point]) -> list[_Point]:
-    """Points of one strategy that no other of it beats, from cheap to dear; of many, some evenly spread."""
+    """The settings of one strategy that no other beats, from cheap to expensive; if many, some evenly spread."""
     on = _best(points)
     front_points = sorted(
         (point for point, best in zip(points, on, strict=True) if best), key=lambda point: point.samples
@@ -255,7 +252,7 @@ def _thinned(points: Sequence[_Point]) -> list[_Point]:
 
 
 def _best(points: Sequence[_Point]) -> np.ndarray:
-    """Mask of the points that no other beats; the oracle takes no part."""
+    """Mask of the settings that no other beats; oracles are left out."""
     accuracy = np.array([-np.inf if point.strategy.sees_gold else point.accuracy for point in points])
     mask = on_front(accuracy, np.array([point.samples for point in points]))
     return np.asarray(mask & np.isfinite(accuracy))
@@ -269,7 +266,7 @@ def _report(
     settings: Settings,
     strata: Strata | None,
 ) -> Iterator[tuple[object, ...]]:
-    """Rows of the front on the examples that it was not chosen on."""
+    """Rows of the front, on the examples that it was not chosen on."""
     outcomes = [point.outcomes(on, scores) for point in points]
     names = [str(number) for number in range(len(points))]
     ids = on.examples["example_id"].to_numpy()
@@ -304,7 +301,8 @@ def _difference(
 
 
 def ensemble(scores: Mapping[str, np.ndarray], right: np.ndarray, fit_on: np.ndarray) -> np.ndarray:
-    """Probability (E,) of being right by the scores (E,) of several verifiers, each standardised where it is fitted.
+    """Probability (E,) of being right, fitted to the scores (E,) of several verifiers, standardised, where `fit_on`
+    (E,).
 
     `right` (E,): correctness, a mean counting with its parts; read only where `fit_on` (E,). NaN where a score is.
     Where all of these are right, or wrong, the mean of the standardised scores.
@@ -332,11 +330,11 @@ def ensemble(scores: Mapping[str, np.ndarray], right: np.ndarray, fit_on: np.nda
 
 Table = dict[str, Any]
 SELECTS = {MAJORITY: "majority", WEIGHTED: "weighted", BEST: "best"}
-"""The select of strategies that always draw n samples."""
+"""Strategy that always draws n samples -> its select."""
 
 
 def front_policies(front: Frontier) -> str:
-    """A policy file of the settings of a front, without the oracle and the ensemble, which no log has a score of."""
+    """A policy file with the settings of a front, without the oracle and the ensemble, whose score no log has."""
     head = "# Settings of `thinkback frontier`, chosen on one half of the examples."
     return "\n\n".join([head, *map(as_toml, _tables(front))]) + "\n"
 
@@ -353,7 +351,7 @@ def _tables(front: Frontier) -> Iterator[Table]:
 
 
 def _policy(row: Mapping[str, Any], source: Source) -> Table | None:
-    """The policy of a row of a front; None of the oracle, which sees gold."""
+    """The policy of a row of a front; None for the oracle, which sees gold."""
     strategy, verifier, below, votes = (row[name] for name in ("strategy", "verifier", "below", "votes"))
     asks = {"verifier": verifier} if verifier else {}
     probe = {"kind": "sample", "pool": source.probe, "max_traces": 1, "select": "first"}

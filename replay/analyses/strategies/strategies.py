@@ -1,4 +1,4 @@
-"""Strategies of generation and verification on a log, at every number of samples: policies, example by example.
+"""Strategies of generation and verification on a log, at every number of samples, example by example.
 
 One pool is sampled from; another one holds a single attempt, the probe, that conditional strategies begin with. What a
 log lacks leaves strategies out, by name and with the reason.
@@ -43,25 +43,25 @@ from toolkit.log import AnyLog
 from toolkit.stats import unit_numbers
 
 OF_SETS = WeightedVote.over_sets or 1
-"""Weighted votes of up to so many samples have an exact mean over all orders."""
+"""Up to how many samples a weighted vote has an exact mean over all orders."""
 MAJORITY, WEIGHTED, BEST, ORACLE = "majority", "weighted majority", "best of n", "oracle"
 CONDITIONAL, BY_SCORE = "conditional majority", "votes by score"
 PROBE, CORRECTED, CORRECTED_WHEN = "probe", "self-correction", "conditional self-correction"
 SCORE, EVERY_VOTE = "score of the probe", "majority of every number"
 MOST_MISSING = 0.1
-"""A verifier that scored fewer than nine tenths of the examples is left out."""
+"""The largest share of examples without a score with which a verifier is used."""
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """A strategy by its name, with the verifier that it asks."""
+    """A strategy by name, with its verifier, if it has one."""
 
     name: str
     verifier: str | None = None
 
     @property
     def sees_gold(self) -> bool:
-        """Whether no system could have it: a diagnostic."""
+        """Whether the strategy sees gold, so that no system could have it."""
         return self.name == ORACLE
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Strategies:
-    """Values of strategies on the E examples that all of them cover, at the N numbers of samples `n`.
+    """The values of strategies on the E examples that all of them cover, for the N numbers of samples `n`.
 
     `plain`: correctness (E, N) of strategies that draw n samples; `votes` (E, M): that of plain voting at
     `every_number` up to the largest n, to compare with what costs a number in between. `probe` (E,): correctness of the
@@ -105,24 +105,24 @@ class Strategies:
     left_out: Mapping[str, str] | None = None
 
     def conditional(self, verifier: str | np.ndarray, of: Strategy = Strategy(MAJORITY)) -> Conditional:
-        """The probe, and n samples of a strategy where a verifier (or scores of one's own, (E,)) does not believe it.
+        """The probe, and n samples of the strategy `of` where a verifier, or scores (E,), doubt it.
 
         Raises ThinkbackError where there is no probe.
         """
         return Conditional(self._score(verifier), self._probed(), self.plain[of], self.n)
 
     def voted(self, samples: float) -> np.ndarray:
-        """Value of plain voting (E,) at a mean number of samples."""
+        """Correctness (E,) of plain voting at a mean number of samples."""
         return plain_at(self.votes, np.array(every_number(int(self.n[-1]))), samples)
 
     def self_correction(self, verifier: str | np.ndarray) -> Conditional:
-        """The probe, and its revision where it is not believed. Raises ThinkbackError where the log has no revision."""
+        """The probe, and its revision where it is doubted. Raises ThinkbackError where the log has no revision."""
         if self.corrected is None:
             raise RequiredError("no revision of the probe was read; name an action of the log")
         return Conditional(self._score(verifier), self._probed(), self.corrected[:, None], np.array([1]))
 
     def among(self, on: np.ndarray) -> Strategies:
-        """The strategies on some of the examples (E,)."""
+        """The strategies on the examples in `on` (E,) alone."""
         return replace(
             self,
             examples=self.examples.filter(pl.Series(on)),
@@ -162,7 +162,7 @@ def strategies(
     seed: int = 0,
     where: str | None = None,
 ) -> Strategies:
-    """Values of strategies on a log.
+    """The values of all strategies on a log.
 
     `pool`: sampled from (default: that with most traces an example). `probe`: the pool whose first trace conditional
     strategies begin with (default: `probe`, or the only other pool). `verifiers`: by default all that scored enough.
@@ -171,8 +171,8 @@ def strategies(
     that are replayed: exact means over all orders of the pool, but weighted votes of more than three samples, which
     have none and are means over so many seeded `orders`. `where` is a condition on examples.
 
-    Examples that lack a trace, a judgement or a score that is asked for are left out.
-    Raises ThinkbackError for names that the log lacks, and where no example is left.
+    Examples that lack a trace, a judgement or a score that is asked for are left out. Raises ThinkbackError for names
+    that the log lacks, and where no example is left.
     """
     log, contents = opened(log)
     pool = _largest(contents) if pool is None else pool
@@ -210,12 +210,12 @@ def strategies(
 
 
 def doubling(most: int) -> tuple[int, ...]:
-    """1, 2, 4 … up to `most`."""
+    """The powers of two up to `most`, and `most`."""
     return tuple(2**i for i in range(most.bit_length()))
 
 
 def every_number(most: int) -> tuple[int, ...]:
-    """Numbers of samples up to `most` at which plain voting is known: each, and from 16 on half as many more."""
+    """The numbers of samples up to `most` at which plain voting is evaluated: each to 16, then growing by half."""
     numbers = [*range(1, min(most, 16) + 1)]
     while numbers[-1] < most:
         numbers.append(min(most, numbers[-1] + numbers[-1] // 2))
@@ -225,7 +225,7 @@ def every_number(most: int) -> tuple[int, ...]:
 def _plan(
     source: Source, verifiers: Sequence[str], summed: frozenset[str], numbers: Sequence[int]
 ) -> dict[Strategy, list[Policy]]:
-    """The policies that each strategy is, one for each number of samples, or one alone."""
+    """Strategy -> its policies, one for each number of samples, or one alone."""
 
     def samples(what: str, at: Sequence[int] = numbers, **keys: Any) -> list[Policy]:
         return [Sample(name=f"{what}, {n}", pool=source.pool, max_traces=n, **keys) for n in at]
@@ -251,8 +251,8 @@ def _plan(
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reader of every block. `policies`: those that each strategy is. `summed`: verifiers without negative
-    scores, which would weigh against answers.
+    """Reads the values of strategies on a block. `policies`: those of each strategy. `summed`: the verifiers without
+    negative scores, so that they may weight votes.
     """
 
     pool: str
@@ -263,7 +263,7 @@ class _Reader:
     n: tuple[int, ...]
 
     def read(self, on: Evaluator) -> dict[Strategy, np.ndarray]:
-        """Columns (E, …) by what they are of; NaN where something lacks."""
+        """Values (E, …) on a block by strategy; NaN where something is missing."""
         ends = np.cumsum([len(members) for members in self.policies.values()])
         columns = dict(zip(self.policies, np.split(correctness(on).T, ends[:-1], axis=1), strict=True))
         known = ~np.isnan(columns[Strategy(EVERY_VOTE)]).any(axis=1)
@@ -275,7 +275,7 @@ class _Reader:
         return columns if self.probe is None else columns | self._scores(on.block.pools[self.probe])
 
     def _scores(self, probe: LoggedPool) -> dict[Strategy, np.ndarray]:
-        """Scores of the probe: infinite where it has no answer."""
+        """Scores (E,) of the probe by verifier; infinite where the probe has no answer."""
         there = probe.size > 0
         answered = there & (probe.code[:, 0] >= 0)
         scores = {name: probe.scores[name].score[:, 0] for name in self.verifiers}
@@ -288,7 +288,7 @@ class _Reader:
 def _joined(
     source: Source, parts: Sequence[Mapping[Strategy, np.ndarray]], frame: pl.DataFrame, reader: _Reader, named: bool
 ) -> Strategies:
-    """The blocks together, on the examples that everything kept has a value on."""
+    """The values of all blocks together, on the examples that have every value."""
     columns = {one: np.concatenate([part[one] for part in parts]) for one in parts[0]}
     known = {one: ~np.isnan(values).reshape(len(values), -1).any(axis=1) for one, values in columns.items()}
     mask = known[Strategy(MAJORITY)] & known.get(Strategy(PROBE), True)
@@ -323,7 +323,7 @@ def _joined(
 
 
 def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> Iterator[tuple[str, str]]:
-    """Entries that are left out, with the reason, by the `share` of the examples that each thing is known of.
+    """The strategies and verifiers that are left out, with the reason, by the `share` of examples with a value of each.
 
     Raises ThinkbackError where the probe lacks the score of a verifier that the caller named.
     """
@@ -345,20 +345,20 @@ def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> 
 
 
 def _largest(contents: Contents) -> str:
-    """The pool with most traces an example; of several the first by name."""
+    """The pool with most traces an example; of equals the first by name."""
     if not contents.pools:
         raise UnsuitableError("the log has no pool of first attempts to sample from")
     return min(contents.pools, key=lambda name: (-contents.sizes[name], name))
 
 
 def _probe(contents: Contents, pool: str) -> str | None:
-    """The pool called `probe`, or the only other one; None where there is no such pool."""
+    """The pool called `probe`, or the only other pool; None without one."""
     others = sorted(contents.pools - {pool})
     return "probe" if "probe" in others else others[0] if len(others) == 1 else None
 
 
 def _revised(contents: Contents, probe: str | None, action: str | None) -> str | None:
-    """The action that revises the probe; None where it is not named and the log has none."""
+    """The action that revises the probe; None where none is named and the log has none."""
     if action is not None:
         contents.require_action(action)
         if probe is None:

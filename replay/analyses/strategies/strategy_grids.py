@@ -1,4 +1,4 @@
-"""A probe that is answered as it is or followed by n samples: every threshold and every n at once, over arrays.
+"""A probe whose answer stands or is followed by n samples: every threshold and every n at once, as arrays.
 
 The probe is one trace with a score. From the threshold s on its answer stands; below, n further samples decide, the
 probe not among them, so 1 + n samples are paid (conditional voting; Piotrowski et al. 2025). Everything else is a sum
@@ -18,7 +18,7 @@ from toolkit.stats.many.ranks import on_front as front_of_draws
 
 @dataclass(frozen=True, eq=False)
 class Conditional:
-    """E probed examples and what follows where the probe is not believed.
+    """E probed examples, and what takes the probe's place where it is doubted.
 
     `score` (E,): NaN where the probe has no answer, which is never believed. `probe` (E,): correctness of the probe.
     `then` (E, N): (mean) correctness of what takes its place at each of the `n` (N,), the further samples paid.
@@ -30,7 +30,7 @@ class Conditional:
     n: np.ndarray
 
     def among(self, on: np.ndarray) -> Conditional:
-        """The grid on some of the examples (E,)."""
+        """The same on the examples in `on` (E,) alone."""
         return Conditional(self.score[on], self.probe[on], self.then[on], self.n)
 
     def thresholds(self, most: int = 256) -> np.ndarray:
@@ -43,11 +43,11 @@ class Conditional:
         return np.unique(np.append(known, np.inf)[acted])
 
     def fires(self, threshold: float) -> np.ndarray:
-        """Mask (E,) of the probes that are doubted."""
+        """Mask (E,) of the probes that are doubted at a threshold."""
         return np.asarray(~(self.score >= threshold))
 
     def outcomes(self, threshold: float, column: int) -> tuple[np.ndarray, np.ndarray]:
-        """Correctness and samples paid, (E,) each, at one threshold and one of the n, by its place."""
+        """Correctness and samples paid, (E,) each, at one threshold and at the n with place `column`."""
         fires = self.fires(threshold)
         return np.where(fires, self.then[:, column], self.probe), 1.0 + self.n[column] * fires
 
@@ -64,7 +64,7 @@ class _StrategyGrid:
 
 
 def grid(of: Conditional, thresholds: np.ndarray) -> _StrategyGrid:
-    """Exact means at every threshold and every n: cumulative sums over the examples in the order of their scores."""
+    """Exact means at every threshold and every n, by cumulative sums over the examples in the order of their scores."""
     order = np.argsort(np.where(np.isnan(of.score), -np.inf, of.score), kind="stable")
     gained = np.zeros((len(order) + 1, len(of.n)))
     np.cumsum((of.then - of.probe[:, None])[order], axis=0, out=gained[1:])
@@ -77,7 +77,7 @@ def grid(of: Conditional, thresholds: np.ndarray) -> _StrategyGrid:
 
 
 def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, settings: Settings) -> MetricBand:
-    """Accuracy at T ascending thresholds and N numbers of samples, (T, N), from one set of resamples.
+    """Intervals of accuracy at T ascending thresholds and N numbers of samples (T, N), from one set of resamples.
 
     The band holds for all thresholds of one n at once. `unit` (E,) numbers what is resampled.
     """
@@ -99,7 +99,7 @@ def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, se
 
 
 def plain_at(values: np.ndarray, n: np.ndarray, samples: float) -> np.ndarray:
-    """Value of plain sampling (E,) at a mean number of samples: two neighbours of `n`, mixed so as to cost it.
+    """The value (E,) of plain sampling at a mean number of samples, mixed from the two neighbours of it in `n`.
 
     `values` (E, N) at the ascending `n`. Below the first and beyond the last n, that one.
     """
@@ -111,7 +111,7 @@ def plain_at(values: np.ndarray, n: np.ndarray, samples: float) -> np.ndarray:
 
 
 def on_front(accuracy: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Mask (P,) of the points that no other beats: as accurate for fewer samples, or more accurate for as many.
+    """Mask (P,) of the points that no other beats: none is as accurate for fewer samples, or better for as many.
 
     Of points that are equal in both the first stands for all.
     """
@@ -120,7 +120,7 @@ def on_front(accuracy: np.ndarray, samples: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class VotesByScore:
-    """A number of further samples that falls as the probe's score rises.
+    """A rule for the number of further samples, which falls as the probe's score rises.
 
     `below` ascends: a probe whose score is below the first threshold gets the first number of `votes`, below the second
     the second, and so on; from the last threshold on its answer stands. A probe without a score gets the first.
@@ -130,27 +130,27 @@ class VotesByScore:
     votes: tuple[int, ...]
 
     def columns(self, score: np.ndarray, n: np.ndarray) -> np.ndarray:
-        """The place in `n` (E,) of each example's number, -1 where the probe stands."""
+        """The place in `n` (E,) of each example's number of samples, -1 where the probe stands."""
         places = np.append(np.searchsorted(n, self.votes), -1).astype(np.int64)
         rung = np.searchsorted(np.asarray(self.below), score, side="right")
         return places[np.where(np.isnan(score), 0, rung)]
 
     def outcomes(self, of: Conditional) -> tuple[np.ndarray, np.ndarray]:
-        """Correctness and samples paid, (E,) each."""
+        """Correctness and samples paid, (E,) each, under the rule."""
         column = self.columns(of.score, of.n)
         stands = column < 0
         votes_then = np.take_along_axis(of.then, np.maximum(column, 0)[:, None], axis=1)[:, 0]
         return np.where(stands, of.probe, votes_then), 1.0 + np.where(stands, 0, of.n[column])
 
     def by_coin(self, of: Conditional) -> np.ndarray:
-        """Value (E,) of the probe and as many samples where a coin, not the score, gives the numbers out."""
+        """Correctness (E,) if a coin, not the score, says which examples get which number of samples."""
         column = self.columns(of.score, of.n)
         share = np.bincount(column + 1, minlength=len(of.n) + 1) / len(column)
         return np.asarray(share[0] * of.probe + of.then @ share[1:])
 
 
 def fit_votes(of: Conditional, price: float) -> VotesByScore:
-    """The numbers of samples, falling as the score rises, with the highest mean of correctness - price x samples.
+    """The rule, numbers falling with the score, with the highest mean of correctness - price x samples.
 
     Exact over all monotone step functions of the score, by dynamic programming over its distinct values. Of equal ones
     that with fewer samples.

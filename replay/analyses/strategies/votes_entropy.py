@@ -1,4 +1,4 @@
-"""A verifier's score of a first attempt against how far the votes on its question disagree (LiLaVe 2025, section 5)."""
+"""A verifier's score of a first attempt against the entropy of the votes on its question (LiLaVe 2025, section 5)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from toolkit.stats.curves.roc import mean_of
 from toolkit.stats.limits.student import single_critical
 
 PARTS = 5
-"""Groups of the questions by score."""
+"""How many groups by score the questions are in."""
 FEWEST = 10
-"""Questions below which nothing is told."""
+"""The fewest questions for which a correlation is given."""
 
 
 @dataclass(frozen=True)

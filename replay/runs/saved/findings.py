@@ -203,9 +203,7 @@ class Findings:
     thresholds: pl.DataFrame | None
     """Every distinct threshold of each gate with the threshold `all`, one row each: exact means."""
     bands: pl.DataFrame | None
-    """Intervals at up to 200 of these thresholds, pointwise and for the whole curve: one row per (policy, threshold,
-    metric).
-    """
+    """Intervals at up to 200 thresholds, pointwise and for the whole curve: one row per (policy, threshold, metric)."""
     examples: pl.DataFrame
     """The examples compared: example_id, labels, gold, cluster, and the columns of `by`."""
     source: RunSource | None = None
@@ -303,9 +301,7 @@ class Findings:
 
     @property
     def ranks(self) -> pl.DataFrame:
-        """One row per (policy, metric) for the ranking metric and the cost: statements that hold for all policies at
-        once.
-        """
+        """One row per (policy, metric), for the ranking metric and the cost: what holds for all policies at once."""
         return self.statistics.ranks
 
     @property

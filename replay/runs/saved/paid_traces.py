@@ -27,9 +27,7 @@ PARTS = TRACES, SCORES, ORDERS, STOPS = "traces", "scores", "orders", "stops"
 COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s", "price")
 CHECK_COSTS = ("verification_tokens", "latency_s", "device_s", "price")
 CALLED, VERIFIED, TOGETHER = "called", "verified", "together"
-"""Names of the rules by which calls are ordered: by sample index, verifications in the order of generation, or one
-call.
-"""
+"""Rules that order calls: by sample index, verifications in the order of generation, one listwise call."""
 
 Schema = dict[str, pl.DataType | type[pl.DataType]]
 
@@ -290,9 +288,7 @@ def _walked_part(segment: CallSegment, reveals: Reveals, orders: _Orders) -> _Pa
 
 
 def _among(samples: np.ndarray, steps: np.ndarray, on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The samples among the first `steps` (E,) of `samples` (E, S) that are in `on` (E, T), in order, and how many
-    (E,).
-    """
+    """Those of the first `steps` (E,) of `samples` (E, S) that are in `on` (E, T), in order, and how many (E,)."""
     paid = (np.arange(samples.shape[1]) < steps[:, None]) & np.take_along_axis(on, samples, axis=1)
     first = np.argsort(~paid, axis=1, kind="stable")
     return np.take_along_axis(samples, first, axis=1), paid.sum(axis=1)

@@ -36,9 +36,7 @@ CLOSE = 1e-12
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit on a metric: at least (`>=`) or at most (`<=`) a number, or the baseline's value plus or times a
-    number.
-    """
+    """A limit on a metric: at least (`>=`) or at most (`<=`) a number, or the baseline's plus or times one."""
 
     metric: str
     sign: str

@@ -44,9 +44,7 @@ def policy_record(policy: Policy) -> PolicyRecord:
 
 
 def usual_baseline(policies: Sequence[PolicyRecord]) -> str | None:
-    """The name of the plain vote over most traces, else of a plain ranking, by the settings of policies; None
-    without.
-    """
+    """The name of the plain vote over most traces, else of a plain ranking; None if there is neither."""
     votes = [
         (int(one.settings["max_traces"]), -number, one.name)
         for number, one in enumerate(policies)
@@ -97,9 +95,7 @@ def write_record(folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def _listed(values: list[Any]) -> str:
-    """A list as JSON with one entry a line, so that each of a thousand policies can be found; Python's fast writer is
-    used.
-    """
+    """A list as JSON, one entry a line, so that each of a thousand policies is easy to see in the file."""
     return "[\n" + ",\n".join(map(_json, values)) + "\n]" if values else "[]"
 
 
