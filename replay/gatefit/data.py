@@ -1,4 +1,4 @@
-"""What a gate is fitted and judged on: inputs of base attempts, and whether the action repairs them.
+"""The data that a gate is fitted and judged on: inputs of base attempts, and whether the action repairs them.
 
 Examples that overlap, and gates that do not fit a log, are refused before.
 """
@@ -43,7 +43,7 @@ GateInputs = tuple[GateInput, ...]
 
 @dataclass(frozen=True)
 class GateSetting:
-    """The base attempts and the revisions that a gate decides between."""
+    """What a gate decides between: base attempts of a log, and their revisions by an action."""
 
     log: Log
     contents: Contents
@@ -55,14 +55,14 @@ class GateSetting:
         return self.act.pool or self.contents.revision_pools(self.act.action, self.act.base)[0]
 
     def when(self, gate: GateFile, below: bool = False) -> When:
-        """The intervention with a gate."""
+        """The policy of kind `when` that revises where a gate fires."""
         threshold = Threshold(file=gate, below=0.0) if below else Threshold(file=gate, at_least=0.0)
         return When(name=f"{self.act.action} when the gate fires", base=self.base, gate=threshold, then=self.act)
 
 
 @dataclass(frozen=True, eq=False)
 class GateData:
-    """Base attempts: `values` (N, F), `repair` (N,) the mean label over rollouts, `questions` their hashes."""
+    """Base attempts: inputs `values` (N, F), `repair` (N,) their mean labels over rollouts, questions' hashes."""
 
     plan: ReplayPlan
     features: GateInputs
@@ -76,7 +76,7 @@ class GateData:
 
 
 def setting(log: AnyLog, action: str, base: str | None, pool: str | None) -> GateSetting:
-    """Open a log for fitting. Raises ThinkbackError where the action revises no base, or several and none is named."""
+    """What to fit a gate between in a log. Raises ThinkbackError where the action revises no base, or several."""
     log, contents = opened(log)
     contents.require_action(action)
     bases = contents.bases(action)
@@ -93,7 +93,7 @@ def setting(log: AnyLog, action: str, base: str | None, pool: str | None) -> Gat
 
 
 def setting_of(log: AnyLog, gate: GateFile, base: str | None = None, pool: str | None = None) -> GateSetting:
-    """Open a log for a fitted gate; of several pools of revisions, that which it was fitted on.
+    """What a fitted gate decides between in a log; of several pools of revisions, that which it was fitted on.
 
     `base` and `pool` are the names that the gate's pools have in this log, where they are others. Raises
     ThinkbackError, which names the gate, where the log has no such pools or lacks what the gate reads.
@@ -115,7 +115,7 @@ def setting_of(log: AnyLog, gate: GateFile, base: str | None = None, pool: str |
 
 
 def _available_features(at: GateSetting) -> GateInputs:
-    """Every signal that a server sees, and every column of `features`."""
+    """The inputs that a gate may have: every signal that a server sees, and every column of `features`."""
     signals = [gate_input("signal", name) for name in SERVABLE if _logged(name, at)]
     return (*signals, *(gate_input("feature", name) for name in sorted(at.contents.features)))
 
@@ -128,7 +128,8 @@ def _logged(name: str, at: GateSetting) -> bool:
 
 
 def parse_features(names: Sequence[str], at: GateSetting) -> GateInputs:
-    """Features by name: a signal, `feature:NAME` or `verifier:NAME`; a bare name may be a column of `features`.
+    """The inputs with some names: a signal, `feature:NAME` or `verifier:NAME`; a bare name may be a column of
+    `features`.
 
     Without names, all that are available.
     """
@@ -153,7 +154,7 @@ def parse_features(names: Sequence[str], at: GateSetting) -> GateInputs:
 
 
 def probe(features: GateInputs, at: GateSetting) -> GateFile:
-    """A gate that reads some features and has no model yet."""
+    """A gate that reads some inputs and has no model yet."""
     act, base = at.act.action, str(at.base.pool)
     return GateFile("the gate", repr(features), "score", features, 0.0, {}, {}, Choice(Rows()), act, base)
 
@@ -203,12 +204,12 @@ def read_data(
 
 
 def lacking_text(lacking: Mapping[str, int]) -> str:
-    """Inputs with how many examples lack them, as messages show them."""
+    """A list, for messages, of inputs with how many examples lack each."""
     return f" ({', '.join(f'`{name}`: {count:,}' for name, count in lacking.items())})" if lacking else ""
 
 
 def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[GateInputs, tuple[str, ...]]:
-    """The inputs that every example of some conditions with a judged revision has, and notes on those left out."""
+    """The inputs that no example of some conditions lacks, and notes on the inputs left out."""
     inputs = _available_features(at)
     lacking: dict[str, int] = {}
     for where in dict.fromkeys(conditions):
@@ -224,11 +225,11 @@ def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[G
 
 
 ON, TUNE = "split = 'train'", "split = 'dev'"
-"""Conditions on which gates are fitted and tuned by default."""
+"""The default conditions of the examples that gates are fitted on, and tuned on."""
 
 
 def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
-    """Refuse conditions that were given and hold nowhere, and sets of examples that overlap.
+    """Raise where a given condition holds on no example, or where the sets of examples overlap.
 
     `on` and `tune` are None where their defaults stand: a log without such splits is one without fitted gates, but
     where it has them they overlap as any other condition does.
@@ -249,7 +250,7 @@ def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
 
 
 def check_gates(gates: Sequence[GateFile], contents: Contents, base: str | None, action: str | None) -> None:
-    """Refuse frozen gates of another base or other actions than are asked for, before anything else."""
+    """Raise where a gate from a file is for another base or action than the one asked for."""
     bases = sorted({one for _, one, _ in contents.revisions})
     known = {gate.action for gate in gates}
     for gate in gates if bases else ():
@@ -283,7 +284,7 @@ def _check_gate(gate: GateFile, base: str | None, action: str | None, bases: Seq
 
 
 def refuse_seen(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool = False) -> None:
-    """Refuse to report on questions that gates were fitted or tuned on, `frozen` ones of the user's or our own."""
+    """Raise where gates, of `frozen` files or fitted here, were fitted or tuned on questions to report."""
     gates = tuple(gates)
     if not gates:
         return

@@ -1,4 +1,4 @@
-"""Fitting a gate: on one set of examples, its threshold on another, for reporting on a third."""
+"""Fitting a gate on one set of examples, and choosing its threshold on another, to report on a third."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from toolkit.log import AnyLog
 from toolkit.stats.curves.calibration import CalibrationScores, calibration
 
 LEAST_FIXES = 20
-"""Examples that some rollout of the action repairs, at the least, to choose a threshold on."""
+"""The fewest examples repaired by some rollout on which a threshold may be chosen."""
 
 
 @dataclass(frozen=True, eq=False)
 class _FittedGate:
-    """A gate with how it does on the examples that its threshold was chosen on.
+    """A fitted gate, with its results on the examples that its threshold was chosen on.
 
     `choice`: which these are, and which it was fitted on. `curve`: every threshold there. `out_of_fold`: example_id,
     score and repair, where folds took the place of a split.
@@ -57,7 +57,7 @@ class _FittedGate:
     notes: tuple[str, ...]
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write the gate file, which policies of kind `when` read. A file that is there is replaced with `force`."""
+        """Write the gate file, which policies of kind `when` read; with `force` it replaces a file."""
         with replacing_file(path, force) as temporary:
             temporary.write_text(gate_file.write_text(self.document), encoding="utf-8")
 
@@ -77,12 +77,12 @@ def fit_gate(
     below: bool = False,
     seed: int = 0,
 ) -> _FittedGate:
-    """Fit a gate on the examples of the SQL condition `on` and choose its threshold on those of `tune`.
+    """Fit a gate on the examples where `on` holds, and choose its threshold where `tune` holds (SQL conditions).
 
-    `kind` is `logistic`, `trees` or `score` (then `features` names one logged score, and `on` is left out).
-    `n_folds` takes the place of `tune`: the threshold is chosen on out-of-fold scores. `below` is for scores that
-    are low where intervening helps. Raises ThinkbackError for conditions that share examples or questions, and for a
-    development split with one class or fewer than 20 fixes.
+    `kind` is `logistic`, `trees` or `score` (then `features` names one logged score, and `on` is left out). `n_folds`
+    takes the place of `tune`: the threshold is chosen on out-of-fold scores. `below` is for scores that are low where
+    intervening helps. Raises ThinkbackError for conditions that share examples or questions, and for a development
+    split with one class or fewer than 20 fixes.
     """
     require_known(kind, MODELS, f"unknown kind `{kind}` of gate")
     features = (features,) if isinstance(features, str) else features
@@ -157,7 +157,7 @@ def _check_settings(
 
 
 def _check_apart(fitted: GateData, tuned: GateData) -> None:
-    """Refuse examples, and copies of questions, that are in both sets."""
+    """Raise where an example, or a copy of a question, is in both sets."""
     shared = sorted(set(fitted.ids) & set(tuned.ids))
     if shared:
         raise LeakageError(
@@ -183,15 +183,15 @@ def _check_classes(repair: np.ndarray, where: str, least: int) -> None:
 
 
 def _repairs_text(repair: np.ndarray) -> str:
-    """Examples that some rollout repairs, which is what the least number is of, and their mean over rollouts."""
+    """How many examples some rollout repairs, and their mean over rollouts, in words."""
     total = float(repair.sum())
     text = f"{total:,.4g} repair{'' if total == 1 else 's'}"
     return f"{int((repair > 0).sum()):,} of which some rollout repairs ({text}, averaged over rollouts)"
 
 
 def _folds(at: GateSetting, data: GateData, count: int) -> np.ndarray:
-    """The fold (N,) of each example: that of the verifiers which are read, where these were fitted in folds; of others
-    by their questions, so that equal ones share a fold.
+    """The fold (N,) of each example: that of the verifiers that are read, if they were fitted in folds; else by
+    question.
     """
     known = one_fold(at.log, (feature.name for feature in data.features if feature.source == "verifier"))
     count = max(known.values()) + 1 if known else count
@@ -200,7 +200,7 @@ def _folds(at: GateSetting, data: GateData, count: int) -> np.ndarray:
 
 
 def _out_of_fold(data: GateData, kind: str, place: np.ndarray, seed: int) -> np.ndarray:
-    """Score (N,) of each example by a model that was fitted on the other folds."""
+    """The score (N,) of each example, by a model fitted on the other folds."""
     scores = np.full(len(data.ids), np.nan)
     for fold in range(int(place.max()) + 1):
         inside = place == fold
@@ -253,7 +253,7 @@ def _finished(
 
 
 def _fold_notes(at: GateSetting, data: GateData, n_folds: int | None) -> list[str]:
-    """Note that the gate learns from out-of-fold scores, which the labels of the other folds made."""
+    """Notes that the gate learns from scores whose models, for one fold, have seen the labels of the others."""
     verifiers = (
         [feature.name for feature in data.features if feature.source == "verifier"] if n_folds is not None else []
     )

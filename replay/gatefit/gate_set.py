@@ -1,4 +1,4 @@
-"""Gates beside each other: fitted on a data set or another one, scores of classifiers, given files, rules."""
+"""Sets of gates to compare: fitted on this data set or another, scores of classifiers, gates of files, and rules."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from toolkit.log import Log, collect
 CHEAP, TREES, CLASSIFIER, RULE, GIVEN, ELSEWHERE = (
     "cheap features", "boosted trees", "classifier", "rule", "gate file", "cheap features of another data set"
 )  # fmt: skip
-"""Labels of the origins of a gate."""
+"""Where a gate comes from, as tables name it."""
 FIX = re.compile(r"fix[:_](?P<action>.+?)(?::.*)?")
-"""Names of verifiers that were trained to predict an action's repairs: `fix_ACTION`, `fix:ACTION`, `fix:ACTION:…`."""
+"""The names of verifiers trained to predict an action's repairs: `fix_ACTION`, `fix:ACTION`, `fix:ACTION:…`."""
 
 
 @dataclass(frozen=True)
 class NamedGate:
-    """A gate with its name in tables and what stands behind it; `policy` acts by it.
+    """A gate with its name and origin in tables, and the `policy` that acts by it.
 
     `fitted_on` names the data sets whose examples it was fitted or tuned on, as far as that is known.
     """
@@ -48,7 +48,7 @@ class NamedGate:
 
     @property
     def predicts(self) -> bool:
-        """Whether its scores are meant as probabilities of a repair, so that they can be calibrated."""
+        """Whether the gate's scores are meant as probabilities of a repair, which may be calibrated."""
         return self.part != RULE
 
     def record(self) -> dict[str, Any]:
@@ -59,12 +59,12 @@ class NamedGate:
 
 
 Scope = tuple[str, Choice]
-"""Names of data sets, and which of their examples gates are fitted and tuned on."""
+"""Names of data sets, and the examples of these that gates are fitted and tuned on."""
 
 
 @dataclass(frozen=True)
 class GateFitting:
-    """Fits gates on the first of `scopes` that has enough examples; `notes` collects what could not be fitted."""
+    """Fits gates on the first of `scopes` with enough examples; `notes` says what could not be fitted."""
 
     log: Log
     base: str
@@ -73,7 +73,7 @@ class GateFitting:
     notes: list[str] = field(default_factory=list)
 
     def fit(self, action: str, kind: str, features: Sequence[str] = (), label: str = "") -> tuple[GateFile, str] | None:
-        """A gate for an action and the names of the data sets that it was fitted on, or None with a note."""
+        """A gate for an action and the data sets that it was fitted on; None, and a note, without one."""
         text = f"{kind} gate for `{action}`{f' ({label})' if label else ''}"
         refused = ""
         for names, rows in self.scopes:
@@ -95,13 +95,13 @@ class GateFitting:
     def named_gates(
         self, action: str, kind: str, part: str, policy: str, features: Sequence[str] = (), label: str = ""
     ) -> list[NamedGate]:
-        """The gate by its name, or nothing."""
+        """The fitted gate with its name, as a list; empty where it cannot be fitted."""
         result = self.fit(action, kind, features, label)
         return [NamedGate(policy, label or part, part, *result)] if result is not None else []
 
 
 def cheap_gates(fitting: GateFitting, actions: Collection[str]) -> dict[str, NamedGate]:
-    """The gate on cheap features of every action that has one, by action."""
+    """Action -> the gate on cheap features for it, if it has one."""
     gates = [gate for name in actions for gate in fitting.named_gates(name, "logistic", CHEAP, f"selective {name}")]
     return {gate.action: gate for gate in gates}
 
@@ -109,7 +109,7 @@ def cheap_gates(fitting: GateFitting, actions: Collection[str]) -> dict[str, Nam
 def rival_gates(
     fitting: GateFitting, action: str, actions: Collection[str], contents: Contents, rules: Mapping[str, str]
 ) -> list[NamedGate]:
-    """Gates beside the cheap ones: boosted trees, classifiers and rules for every action, the primary `action` first.
+    """The gates to compare with the cheap ones: boosted trees, classifiers and rules for each action, `action` first.
 
     `rules` maps names to the feature that each is on; those that the log does not have are left out.
     """
@@ -139,7 +139,7 @@ def rival_gates(
 def given_gates(
     files: Sequence[GateFile], cheap: Mapping[str, NamedGate]
 ) -> tuple[dict[str, NamedGate], list[NamedGate]]:
-    """(the gate that acts for each action, others): of an action with given files the first, then the cheap one too."""
+    """Action -> the gate that acts: the first of given files, else the cheap one; and a list of the other gates."""
     gates = dict(cheap)
     others: list[NamedGate] = []
     for number, file in enumerate(files):
@@ -157,7 +157,7 @@ def given_gates(
 
 
 def transferred(fitting: GateFitting, here: Collection[NamedGate], there: Collection[NamedGate]) -> list[NamedGate]:
-    """The cheap gates of another data set, for this one's actions: on what both data sets have of its features.
+    """The cheap gates of another data set for this one's actions, on the features that both data sets have.
 
     `fitting` is that of the other data set.
     """
@@ -178,7 +178,7 @@ def transferred(fitting: GateFitting, here: Collection[NamedGate], there: Collec
 
 
 def scopes_of(log: Log, rows: Choice, dataset: str | None) -> list[Scope]:
-    """A data set's own examples where it has any to fit and to tune on, and then those of all data sets."""
+    """A data set's own examples, if it has any to fit and to tune on; then those of all data sets."""
     on, tune = str(rows.on), str(rows.chosen.where)
     fitted, tuned = datasets_of(log, on), datasets_of(log, tune)
     names = ", ".join(fitted or tuned)
@@ -189,14 +189,14 @@ def scopes_of(log: Log, rows: Choice, dataset: str | None) -> list[Scope]:
 
 
 def datasets_of(log: Log, condition: str) -> list[str]:
-    """Data sets among the examples of a condition, none where it matches none."""
+    """The data sets of the examples of a condition; empty where it holds on none."""
     ids = matching_or_none(log, condition)
     scan = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("example_id").is_in(ids.implode()))
     return collect(scan.select(pl.col("dataset").unique().sort()), log)["dataset"].to_list()
 
 
 def gate_texts(acting: Mapping[str, Mapping[str, NamedGate]]) -> dict[str, str]:
-    """Gate files of data sets, by the names of their files, from their gates by action; equal ones are one file."""
+    """File name -> the text of a gate file, for the gates of data sets by action; equal gates are one file."""
     by_action: dict[str, dict[str, str]] = {}
     for dataset, gates in acting.items():
         for action, gate in gates.items():
@@ -209,35 +209,35 @@ def gate_texts(acting: Mapping[str, Mapping[str, NamedGate]]) -> dict[str, str]:
 
 
 NEAR = 0.9
-"""Share of the token limit from which an attempt is near it."""
+"""The share of the token limit from which an attempt is near the limit."""
 TRUNCATION, NEAR_LIMIT, COMPLETED = "truncation only", "near limit", "completed only"
 RULES = {
     TRUNCATION: "where the base attempt was cut off",
     NEAR_LIMIT: f"where it used {100 * NEAR:g} % of its tokens, or a finalizer",
     COMPLETED: "where the fitted gate fires and the base attempt was not cut off",
 }
-"""Rules without a model, and the fitted gate among completed attempts alone: where each acts."""
+"""Rules without a model, and the fitted gate on completed attempts alone: where each acts, in words."""
 FEATURE_RULES = {"difficulty": "difficulty", "verification need": "verification_need"}
-"""Routing rules on one feature, where the log has it."""
+"""Routing rules on one feature, for logs that have it."""
 READS = {
     TRUNCATION: ("finish_reason",), NEAR_LIMIT: ("completion_tokens", "max_tokens", "finalizer_used"),
     COMPLETED: ("finish_reason",),
 }  # fmt: skip
-"""Columns of traces that they read."""
+"""Rule -> the columns of traces that it reads."""
 
 
 def cut_off(below: bool = False) -> Threshold:
-    """Fires where an attempt was cut off, or, `below`, where it was not."""
+    """A gate that fires where an attempt was truncated or, with `below`, where it was not."""
     return Threshold(signal="truncated", below=1.0) if below else Threshold(signal="truncated", at_least=1.0)
 
 
 def rule_label(rule: str) -> str:
-    """A rule as tables name it."""
+    """The name of a rule in tables."""
     return f"{rule} ({NEAR:g})" if rule == NEAR_LIMIT else rule
 
 
 def rule_gates(contents: Contents, fitted: GateFile | None) -> dict[str, Gate]:
-    """The rules that a log can serve, beside a fitted gate where there is one."""
+    """The rules for which a log has the columns, beside the fitted gate, if there is one."""
     near = Threshold(signal="near_limit", fraction=NEAR, at_least=1.0)
     gates: dict[str, Gate] = {TRUNCATION: cut_off(), NEAR_LIMIT: near}
     if fitted is not None:
@@ -246,7 +246,7 @@ def rule_gates(contents: Contents, fitted: GateFile | None) -> dict[str, Gate]:
 
 
 def missing_rules(contents: Contents, features: Mapping[str, str], action: str, fitted: bool) -> Iterator[str]:
-    """Rules that the log cannot serve, with the reason; `features` are those of rules on one feature.
+    """The rules for which a log lacks something, each with the reason; `features` are those of rules on one feature.
 
     `fitted`: whether there is a gate for the action.
     """

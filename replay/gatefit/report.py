@@ -32,7 +32,8 @@ REPORTED = (*COMPARED, "action_tokens", "total_tokens")
 
 @dataclass(frozen=True, eq=False)
 class GateReport:
-    """`rows`: never, the frozen gate, always, and the threshold that the same rule would choose here (a diagnostic).
+    """A frozen gate on a log, beside never and always acting, and the threshold that would be chosen here (a
+    diagnostic).
 
     Columns of `rows`: rule, threshold, accuracy, intervention_rate, fix_rate, flip_rate, action_tokens, total_tokens,
     and the paired difference to never with its interval and p-value. `scores`, `repairs` and `unit` (N,) are those of
@@ -55,7 +56,7 @@ class GateReport:
         return self.table().html()
 
     def table(self) -> Table:
-        """The rules in percent and points, as the command shows them."""
+        """The table of rules in percent and points, as the command shows it."""
         percent = Number(1, 100)
         cells = [
             (
@@ -89,7 +90,7 @@ class GateReport:
         return self.rows.row(by_predicate=pl.col("rule") == name, named=True)
 
     def numbers(self) -> dict[str, float | None]:
-        """The frozen gate's numbers, how well its scores hold, and the diagnostic threshold with its accuracy."""
+        """The frozen gate's numbers, its calibration, and the diagnostic threshold with its accuracy."""
         frozen, here = self.rule(FROZEN), self.rule(HERE)
         scores = {name: float(getattr(self.calibration, name)) for name in ("auroc", "auprc", "brier", "ece")}
         return {
@@ -111,7 +112,7 @@ def transfer_report(
     base: str | None = None,
     pool: str | None = None,
 ) -> GateReport:
-    """Report a frozen gate on the examples of `where`, and of those only on `ids` where they are given.
+    """Report a frozen gate on the examples of `where`, or on those of them with `ids`, if given.
 
     `base` and `pool` name the pools of this log that take the place of those that it was fitted on.
 
@@ -173,10 +174,10 @@ def predictions(
     base: str | None = None,
     pool: str | None = None,
 ) -> list[dict[str, Any]]:
-    """A row for each example that has the gate's inputs and its action, in example_id order.
+    """The gate's decision on each example with its inputs and its action, one row each, in example_id order.
 
-    `seen_by_gate` marks those whose question it was fitted or tuned on. `base` and `pool` name the pools of
-    this log that take the place of those that it was fitted on.
+    `seen_by_gate` marks those whose question it was fitted or tuned on. `base` and `pool` name the pools of this log
+    that take the place of those that it was fitted on.
     """
     gate = gate_given(gate)
     at = setting_of(log, gate, base, pool)

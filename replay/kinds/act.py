@@ -26,10 +26,10 @@ MEAN = "mean"
 
 @dataclass(frozen=True, kw_only=True)
 class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
-    """The answer of a revision of sample 0 of the pool `base`; the costs of both.
+    """The answer of a revision of the first trace of pool `base`, at the costs of both.
 
-    `pool` is the revision's, needed where one action has several. `rollouts` is `mean`, over all that are logged
-    for the example, or the number of one of them.
+    `pool` is the revision's, needed where one action has several. `rollouts` is `mean`, over all that are logged for
+    the example, or the number of one of them.
     """
 
     action: str = setting(what="a name")
@@ -76,7 +76,7 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
         return frozenset([self.slice])
 
     def path(self, on: Evaluator) -> PolicyPath:
-        """A realization for each logged rollout, or for the one asked for."""
+        """The path with a realization for each logged rollout, or for the one that is named."""
         block, name = on.block, self.slice
         base, revised, examples = block.pools[self.base], block.pools[name], len(block.examples)
         numbers = self._rollouts(revised)

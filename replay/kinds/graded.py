@@ -19,12 +19,12 @@ from replay.policies.gates import Threshold
 from toolkit.settings import setting
 
 CAP = "max_traces"
-"""The key of `then` that each number of votes takes the place of."""
+"""The key of `then` that each number of votes replaces."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists | {"thresholds", "votes"}):
-    """`base`, and where a verifier's score of its answer is low, `then` with a number of traces that falls with it.
+    """A base policy, and where a verifier scores its answer low, `then` with more traces the lower the score.
 
     `thresholds` ascend and `votes` fall: below the first threshold `then` has the first number as its `max_traces`,
     below the second the second, and so on. From the last threshold on the base's answer stands.
@@ -73,7 +73,7 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
         return self.against or self.gated[0].flips_against
 
     def with_parts(self, make: Any) -> Self:
-        """Copy with `make` applied to its base and to `then`, which its gates are made of."""
+        """The policy with `make` applied to its base and to `then`."""
         return replace(self, base=make(self.base), then=make(self.then))
 
     def resolve(self, contents: Contents) -> Self:
@@ -85,7 +85,7 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
     # ---- a block ----
 
     def path(self, on: Evaluator) -> PolicyPath:
-        """Path of the first gate that fires, or of the last where none does."""
+        """The path of the first gate that fires, or of the last where none fires."""
         *lower, last = self.gated
         path = on.path(last)
         for one in reversed(lower):
@@ -110,6 +110,6 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
 
 
 def _either(on: np.ndarray, first: Against | None, second: Against | None) -> Against:
-    """Fixes and flips of two gates, the first one's where `on` (E,)."""
+    """Fixes and flips of one gate where `on` (E,), of another elsewhere."""
     names = [field.name for field in fields(Against)]  # gates always have a base
     return Against(*(np.where(on, getattr(first, name), getattr(second, name)) for name in names))

@@ -1,4 +1,4 @@
-"""Kind `oracle`: diagnostics that see the reference answer, each by a rule of its own."""
+"""Kind `oracle`: diagnostics that see the gold answer, each by a rule of its own."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ LACKS = "has no trace, fewer than a revision read, or a gap"
 
 
 class _OracleRule(ClassFacts):
-    """A rule: it chooses among logged traces, or, where it is `matched`, matches two policies at a rate."""
+    """A rule of an oracle: it chooses among logged traces or, if it is `matched`, mixes two policies at a rate."""
 
     sees_gold: ClassVar[bool] = True
     single: ClassVar[bool] = False
-    """Whether it chooses one trace."""
+    """Whether the rule chooses one trace."""
     needs_base: ClassVar[bool] = False
     matched: ClassVar[bool] = False
-    """Whether it is made of two policies."""
+    """Whether the rule mixes two policies."""
     sees_all: ClassVar[bool] = False
-    """Whether it ranks all examples of a run."""
+    """Whether the rule ranks all examples of a run."""
     says: ClassVar[str] = ""
     """The rule in words."""
     rows_are: ClassVar[str] = "rows"
-    """What an outcome is a mean over, where it is one."""
+    """What its outcome is a mean over, if it is one."""
 
     def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
-        """Both paths together; `on` (E,): the examples on which it intervenes; `columns`: those that the two bring."""
+        """The path of the mixture; `on` (E,): where it intervenes; `columns`: further columns of the two policies."""
         raise NotImplementedError
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
-        """The path that it chooses among the pools and actions in `of`."""
+        """The path of the trace that the rule chooses among the pools and actions in `of`."""
         raise NotImplementedError
 
     def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
-        """Every trace that the oracle `name` looks at on the one example of a block, and which it chooses."""
+        """Every trace that the oracle looks at on the one example of a block, and which one it chooses."""
         chosen = self.choose(block, base, of).chosen
         names = [*([str(base)] if self.needs_base else []), *_slice_names(block, base, of)]
         traces_seen = [trace for each in dict.fromkeys(names) for trace in traces_there(block, each)]
@@ -84,17 +84,17 @@ class _OracleRule(ClassFacts):
         yield Stage(f"`{name}`", frame, f"paid for, not read: {unread}" if unseen else "", traces=traces)
 
     def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
-        """Traces that it pays for beside those that it looks at, on the one example of a block."""
+        """The traces that the oracle pays for without looking at them, on the one example of a block."""
         return ()
 
 
 def _slice_names(block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[str, ...]:
-    """The block's slices behind `of`, in its order: a pool's own name, or an action's with its base."""
+    """The block's slices for the entries of `of`: a pool's own name, or an action's with its base."""
     return tuple(name if name in block.pools else slice_name(name, str(base)) for name in of)
 
 
 class _AnyRight(_OracleRule, single=True):
-    """The first right trace of `of` in its order, then by sample index, else the first of all.
+    """Choose the first right trace of `of`, in its order, then by sample index; else the first of all.
 
     With a graded measure in place of correctness, the first trace with the highest value. Pays every trace of `of`, the
     base's sample 0 and those that a revision read, each once.
@@ -139,7 +139,7 @@ class _AnyRight(_OracleRule, single=True):
         return PolicyPath(outcome, (realization,), ChosenTraces(names, slice_number[best], sample[best]), {})
 
     def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
-        """What the revisions read of the base, and its sample 0 in any case."""
+        """What the revisions read of the base, and its first trace in any case."""
         if base is None:
             return ()
         needed = int(_bill(block, base, of, _slice_names(block, base, of))[base][0])
@@ -148,7 +148,7 @@ class _AnyRight(_OracleRule, single=True):
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Traces of equal weight that an oracle may choose together, and what their mean would be worth and cost."""
+    """Traces that an oracle may choose together, each with equal weight, and their mean correctness and cost."""
 
     name: str  # of its pool or action
     traces: list[tuple[str, int]]  # (slice, sample)
@@ -158,13 +158,13 @@ class _Candidate:
 
 
 class _BestAction(_OracleRule, single=True, needs_base=True, rows_are="traces"):
-    """The highest correctness among the base and every logged trace of `of`; it pays what it chooses.
+    """Choose the highest correctness among the base and every logged trace of `of`, and pay for that alone.
 
     Ties: base, then fewer total tokens, then name, then sample index.
     """
 
     together: ClassVar[bool] = False
-    """Whether a pool or action is one candidate, by its mean, and not each of its traces."""
+    """Whether a pool or action is one candidate, by its mean, instead of each of its traces."""
     says = "the best outcome of the base and of `of` is the answer, and it alone is paid"
 
     def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
@@ -196,7 +196,7 @@ class _BestAction(_OracleRule, single=True, needs_base=True, rows_are="traces"):
         return PolicyPath(outcome, tuple(realizations), chosen, {})
 
     def candidates(self, block: LogBlock, base: str, names: Mapping[str, str]) -> list[_Candidate]:
-        """The base attempt, then what it may choose of each entry of `of`, which `names` maps to its slice."""
+        """The base attempt, then the candidates of each entry of `of`; `names` maps entries to slices."""
         options = [_candidate(block, base, base, [0], True)]
         for entry in sorted(names):
             samples = list(range(block.pools[names[entry]].code.shape[1]))
@@ -206,7 +206,7 @@ class _BestAction(_OracleRule, single=True, needs_base=True, rows_are="traces"):
 
 
 class _BestExpectedAction(_BestAction, single=False, together=True):
-    """The pool or action with the highest mean correctness."""
+    """Choose the pool or action with the highest mean correctness."""
 
     says = "what is right most often, the base or an entry of `of`, answers, and it alone is paid"
 
@@ -230,7 +230,7 @@ class _BestExpectedAction(_BestAction, single=False, together=True):
 class _MatchedRate(
     _OracleRule, matched=True, sees_all=True, says="whether it intervenes depends on all examples of a run"
 ):
-    """`then` on the examples that gain most from it; both policies are needed on each."""
+    """`then` on the examples that gain most from it; every example must be covered by both policies."""
 
     def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
         path = choose(on, then, base, columns)
@@ -239,7 +239,7 @@ class _MatchedRate(
 
 
 class _MatchedRandom(_OracleRule, matched=True, sees_gold=False, rows_are="outcomes of its two policies"):
-    """The coin: the mean of both policies, weighted by the rate."""
+    """A coin: the mean of both policies, weighted by the rate."""
 
     says = "the mean of both policies, weighed by the rate"
 
@@ -279,13 +279,13 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
 
 
 def _best(candidates: Sequence[_Candidate]) -> np.ndarray:
-    """The number of the best candidate of each example (E,): the first, which is the base, wins ties."""
+    """The number (E,) of the best candidate; of equals the first, so that the base wins ties."""
     tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(candidate.tokens for candidate in candidates[1:])])
     return np.asarray(np.lexsort((tokens, -np.stack([candidate.value for candidate in candidates])), axis=0)[0])
 
 
 def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Numbers (E,) of traces that a slice must have: one of each in `of`, and of the base what the revisions read."""
+    """Slice -> how many traces (E,) it must have: one of each of `of`, and of the base what revisions read."""
     needed = {name: np.ones(len(block.examples), dtype=np.int32) for name in names}
     if base is not None:
         reads = [block.pools[name].reads.max(axis=1, initial=0) for name in names if name not in of]
@@ -446,7 +446,7 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         return gain(on.block, base, then)
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
-        """Every trace that it looks at; or both of the policies that it is made of, and what the second gains."""
+        """Every trace that it looks at; or both policies that it mixes, and what the second gains."""
         if self.max_traces is not None:
             yield _drawn_stage(on.block, self.name, on.block.pools[self.of[0]], self.max_traces)
             return
@@ -476,13 +476,13 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
 
 
 def _chances_to_be_best(pool: LoggedPool, drawn: int) -> np.ndarray:
-    """Probability (E, T) that each trace is chosen of so many drawn: the best of them, equal ones evenly."""
+    """Probability (E, T) that each trace is the best of `drawn` traces drawn at random; equals share evenly."""
     value = np.where(np.isnan(pool.judgement), -1.0, pool.judgement)
     return highest(value, pool.there, pool.size, np.minimum(pool.size, drawn))
 
 
 def _any_over_orders(pool: LoggedPool, drawn: int) -> PolicyPath:
-    """The best of so many traces of a pool, over all orders: 1 - C(N - r, k) / C(N, k) where r are right."""
+    """The best of `drawn` traces of a pool, over all orders: 1 - C(N - r, k) / C(N, k) where r are right."""
     chosen, count, size = _chances_to_be_best(pool, drawn), np.minimum(pool.size, drawn), np.maximum(pool.size, 1)
     costs = _paid(pool, pool.there, pool.size) * count[:, None] / size[:, None]
     costs += surplus_over_orders(pool, count)
@@ -497,7 +497,7 @@ def _any_over_orders(pool: LoggedPool, drawn: int) -> PolicyPath:
 
 
 def _drawn_stage(block: LogBlock, name: str, pool: LoggedPool, drawn: int) -> Stage:
-    """Every trace of the pool, whether it is right, and how often it is chosen."""
+    """A stage with every trace of the pool, whether it is right, and how often it is chosen."""
     traces = traces_there(block, pool.name)
     rows = [row for _, sample in traces for row in trace_rows(block, pool.name, [sample], True)]
     schema = {"of": pl.String, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64, **TRACE_SCHEMA}

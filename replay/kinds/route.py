@@ -22,7 +22,7 @@ TABLE = 'a table such as { column = "router_score", at_least = 0.5 }'
 
 @dataclass(frozen=True, kw_only=True)
 class Router:
-    """A column of `examples` and the threshold from which (`at_least`), or under which (`below`), `then` is chosen."""
+    """A rule on a column of `examples`: at a value of `at_least` or more, or `below` one, the policy `then` answers."""
 
     column: str = setting(what="the name of a column of examples")
     at_least: float | None = setting(None, what="a number or a list of them")
@@ -35,7 +35,7 @@ class Router:
             raise RequiredError("`route` needs one threshold, `at_least` or `below`")
 
     def chooses(self, values: np.ndarray) -> np.ndarray:
-        """Mask (E,) of the examples that go to `then`, from the column (E,)."""
+        """Mask (E,) of the examples that go to `then`, from the column's values (E,)."""
         with np.errstate(invalid="ignore"):
             return values >= self.at_least if self.at_least is not None else values < self.below
 
@@ -53,7 +53,7 @@ def _router_from(table: object, place: str) -> Router:
 
 @dataclass(frozen=True, kw_only=True)
 class Route(Policy, kind="route", inner=("then", "else_")):
-    """Chooses between `then` and `else` before anything is solved; only the chosen one is paid."""
+    """A choice between the policies `then` and `else` before anything is solved; only the chosen one is paid."""
 
     route: Router = setting(read=_router_from)
     then: Policy
@@ -103,7 +103,7 @@ class Route(Policy, kind="route", inner=("then", "else_")):
         yield from self._chosen(on).explain(on, repetition)
 
     def _chosen(self, on: Evaluator) -> Policy:
-        """The branch that is taken on the one example of a block."""
+        """The policy that answers the one example of a block."""
         return self.then if self.route.chooses(self._values(on))[0] else self.else_
 
     def why(self, on: Evaluator, ending: str) -> str:

@@ -52,11 +52,11 @@ from toolkit.notes import Severity
 from toolkit.settings import MOST, from_table, of_kind, setting
 
 NEEDED = "needed"
-"""The `width` of blocks of as many traces as the stop needs if all of them agree."""
+"""The value of `width` for blocks of as many traces as the stop needs if all of them agree."""
 
 
 WHOLE_POOL = np.iinfo(np.int32).max
-"""A cap beyond every pool."""
+"""A cap larger than any pool."""
 
 
 def _width(given: Any, place: str) -> int | str:
@@ -116,7 +116,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], rule_classes: Mapping[str, type]) -> Self:
-        """Make the policy from its keys; `stop` and `select` may be a user's rules, and `order` a table."""
+        """The policy from its keys; `stop` and `select` may be a user's rules, and `order` a table."""
         table = with_order_keys(table, [field.name for field in fields(cls)])
         read = {"stop": STOP.rule, "select": select_given}
         rules = {key: read[key](table[key], rule_classes) for key in read if key in table}
@@ -147,7 +147,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     @property
     def readers(self) -> dict[str, StopRule | Select | Order]:
-        """Its stop, select and order, as messages call them."""
+        """Its stop, select and order, by their names in messages."""
         stop, select, order = f"stop `{self.stop.name}`", f"select `{self.select}`", f"order `{self.order}`"
         return {stop: self.stop, select: self.selector, order: self.ordering}
 
@@ -161,7 +161,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     @property
     def unscored(self) -> Unscored:
-        """What becomes of a valid trace that its verifier did not score."""
+        """What the policy does with a valid trace that its verifier did not score."""
         way = WAYS[self.on_unscored] if self.verifies else PARTIAL
         return replace(way, fill=self.lowest_score) if way.fills else way
 
@@ -180,12 +180,12 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     @property
     def over_orders(self) -> bool:
-        """Whether it is the exact mean over all orders of the pool's traces."""
+        """Whether the policy is the exact mean over all orders of the pool's traces."""
         return self.expected and not self.ordering.verifies_later
 
     @property
     def uncapped(self) -> bool:
-        """Whether it may draw its whole pool, however many traces that has."""
+        """Whether the policy may draw its whole pool, however many traces that has."""
         return self.max_traces == WHOLE_POOL
 
     @property
@@ -238,7 +238,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return tuple(find(name) for name in names)
 
     def _contradictions(self) -> Iterator[str]:
-        """Each way in which its keys contradict each other, in words."""
+        """A sentence on each contradiction between its keys."""
         order, select, stop = self.ordering, self.selector, self.stop
         if select.one_trace and self.max_traces != 1:
             most = "" if self.uncapped else f"; it has {self.max_traces}"
@@ -360,7 +360,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return frozenset([str(self.pool)])
 
     def learn(self, fit: Fit) -> Self:
-        """Copy with fitted prior, calibration and conformal thresholds, each on top of those before."""
+        """The policy with prior, calibration and conformal thresholds fitted, each on top of those before."""
         policy = self
         for settings in self.learns:
             plain = policy.filled(conformal=None)
@@ -369,7 +369,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return policy
 
     def _fits(self) -> Mapping[str, tuple[tuple[Hashable, ...], Callable[[LogBlock, Any], Any]]]:
-        """Fits by the key of what is learnt: what policies with the same fit share, and the fit of a block."""
+        """Key of what is learnt -> what policies with the same fit share, and the function that fits it on a block."""
         pool, verifier, features = str(self.pool), str(self.verifier), self.features
         return {
             "prior": (
@@ -411,7 +411,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         ]
 
     def cutting(self, block: LogBlock) -> Cut:
-        """The step at which it stops, and what the log must have for that."""
+        """What decides at which step the policy stops on a block, and what the log must have for that."""
         return Cut(
             stop=self.stop,
             cap=self.max_traces,
@@ -429,7 +429,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
     @classmethod
     def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
-        """Walk every order once, and cut it for all policies that share it."""
+        """Walk each order once, and find where each of the policies that share it stops."""
         walked = {policy.cache_key: policy for policy in policies if not policy.expected}
         caps, users = dict[Walk, int](), dict[Walk, list[Hashable]]()
         for key, policy in walked.items():
@@ -459,14 +459,14 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             on.keep(policy, with_positions(on.block, outcome, positions.get(key)))
 
     def outcome(self, on: Evaluator) -> Outcome:
-        """The exact mean over all orders; other outcomes are kept when walks are prepared."""
+        """The exact mean over all orders; for other policies the outcome that `prepare` has stored."""
         if self.over_orders:
             return mean_over_orders(self._whole(on), self.selector, self.cutting(on.block), self._reasons())
         trajectory = walk_block(on.block, replace(self.walks()[0], order=Generation()))
         return expected_outcome(trajectory, self.stop.verification_budget or 0, self.cutting(on.block), self._reasons())
 
     def _whole(self, on: Evaluator) -> Trajectory:
-        """The walk of its whole pool, which means over all orders share whatever their cap."""
+        """The walk of the whole pool, which exact means over all orders share whatever their cap."""
         walk = self.walks()[0]
         return on.once(("walk", walk), lambda: walk_block(on.block, walk))
 
@@ -505,7 +505,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return ThresholdSteps.of(block, walk_block(block, self.walks()[0]), self.cutting(block), self.selector)
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
-        """Scores that do not mean what the policy takes them for."""
+        """Remarks on scores that do not mean what the policy takes them for."""
         if self.verifies:
             verifier, raw_margin = str(self.verifier), self.stop.raw_scores and self.calibration is None
             scores = block.pools[str(self.pool)].filled_scores(verifier, self.unscored)
@@ -514,12 +514,12 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             yield from _unknown_seconds(block, str(self.pool), self.abandon, self._within(block))
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:
-        """The verifications that it may pay within its cap: of valid traces, and to decide which ones it abandons."""
+        """The verifications that it may pay within its cap: of valid traces, and of traces that it may abandon."""
         verifier = self.verifier if self.verifies else None
         yield from _payable(block.pools[str(self.pool)], self._within(block), verifier, self.unscored, self.abandon)
 
     def _within(self, block: LogBlock) -> np.ndarray:
-        """The traces within its cap (E, T); orders are of the whole pool."""
+        """Mask (E, T) of the traces that it may draw within its cap; random orders may draw any of the pool."""
         there = block.pools[str(self.pool)].there
         whole = self.orders is not None or self.over_orders
         return there if whole else there & (np.arange(there.shape[1]) < self.max_traces)
@@ -540,12 +540,12 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
 
 
 def over_orders(answers: int) -> str:
-    """What an exact mean over all orders is of, in words."""
+    """What an exact mean over all orders is a mean of, in words."""
     return f"all orders, with {answers} possible answers"
 
 
 def attempt(name: str, pool: str, against: str | None = None) -> Sample:
-    """The first attempt of a pool."""
+    """The policy that answers with the first trace of a pool."""
     return Sample(name=name, pool=pool, max_traces=1, select="first", against=against)
 
 
@@ -553,16 +553,16 @@ EVERY = "every example"
 
 
 def every_example(pool: str | None) -> Sample:
-    """The first trace of each example, under the name `EVERY`: what serves every example that has a trace.
+    """The policy, named `EVERY`, of each example's first trace, which covers every example that has a trace.
 
-    Beside it, a run counts the nine tenths that a policy must serve of all examples asked about, not just of those
-    that some other policy can serve.
+    Beside it, a run counts the nine tenths that a policy must serve of all examples asked about, not just of those that
+    some other policy can serve.
     """
     return Sample(name=EVERY, pool=pool, max_traces=1, select="first")
 
 
 def _path_of_runs(block: LogBlock, outcome: Outcome, selector: Select | None, orders: int | None) -> PolicyPath:
-    """A realization for each order; `selector` tells the chosen trace of a policy with one."""
+    """The path with a realization for each order; `selector` tells the chosen trace, if the policy has one."""
     realizations, chosen = [], None
     for walk, step in outcome.runs:
         trajectory = walk_block(block, walk)
@@ -579,9 +579,9 @@ def _path_of_runs(block: LogBlock, outcome: Outcome, selector: Select | None, or
 
 
 ROUNDING = 1e-6
-"""A score counts as outside 0 to 1 when it is farther out than this."""
+"""How far outside 0 to 1 a score must be to count as outside."""
 MAX_NAMED = 5
-"""Policies that are named at most."""
+"""How many policies a remark names at most."""
 
 
 def _outside(verifiers: Counts) -> str:
@@ -623,7 +623,7 @@ def _score_remarks(
 
 
 def _rows_left_out(null_rows: NullRows) -> RemarkKind:
-    """The remark on policies with a prior whose fit left the same rows out, which they share."""
+    """The kind of remark on policies whose prior left out the same rows, so that they share it."""
     return RemarkKind("prior_left_out", _left_out, about_policies=True, facts=(null_rows,))
 
 
@@ -636,7 +636,7 @@ def _left_out(policies: Counts, null_rows: NullRows) -> list[str]:
 
 
 def _require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
-    """Raise for what a log lacks, and on a pool whose traces depend on each other."""
+    """Raise where the log lacks what early abandoning reads, or the pool's traces depend on each other."""
     contents.require_verifier(abandon.verifier, " for `abandon`")
     late = read_later(contents.fitted, abandon.verifier, abandon.tokens)
     if late is not None:
@@ -655,7 +655,7 @@ def _require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
 
 
 def _abandon_needs(contents: Contents, abandon: Abandon, pool: str) -> Needs:
-    """The verifier's scores, and the seconds of the first tokens where the log has them."""
+    """What early abandoning reads: the verifier's scores, and the seconds of first tokens, if logged."""
     seconds = (seconds_column(cost, abandon.tokens) for cost in SECONDS)
     logged = [name for name in seconds if name in contents.trace_columns and contents.trace_columns[name].is_numeric()]
     return Needs(
@@ -669,7 +669,7 @@ def _abandon_needs(contents: Contents, abandon: Abandon, pool: str) -> Needs:
 def _payable(
     pool: LoggedPool, within: np.ndarray, verifier: str | None, unscored: Unscored, abandon: Abandon | None
 ) -> Iterator[Payable]:
-    """The verifications of the traces `within` (E, T) that a policy may pay: by its verifier, and to give traces up."""
+    """The verifications of traces `within` (E, T) that a policy may pay: by its verifier, and for early abandoning."""
     valid = pool.code >= 0
     if abandon is not None:
         abandonment = abandonment_of(pool, abandon)
@@ -680,7 +680,7 @@ def _payable(
 
 
 def _unknown_seconds(block: LogBlock, pool: str, abandon: Abandon, within: np.ndarray) -> Iterator[Remark]:
-    """Remark on how many abandoned traces `within` (E, T) have no seconds."""
+    """A remark on how many abandoned traces `within` (E, T) have no seconds."""
     logged, cut_short = block.pools[pool], block.pools[cut_name(pool, abandon.tokens)]
     abandoned = abandonment_of(logged, abandon).abandoned & within
     for cost in SECONDS:

@@ -1,4 +1,4 @@
-"""Stages of an explanation: logged traces of one example, what calls cost, and the steps of a `sample` policy."""
+"""The stages of an explanation: logged traces of one example, costs of calls, and the steps of a `sample` policy."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROUNDING = 1e-12
 """A probability below this is 0 but for rounding."""
 
 COST_COLUMNS = ("traces", "verifications", "operations", "calls", "completion_tokens", "total_tokens", "latency_s")
-"""The costs that the tables of an explanation have."""
+"""The costs in the tables of an explanation."""
 
 TRACE_SCHEMA = {
     "of": pl.String,
@@ -42,7 +42,7 @@ TRACE_SCHEMA = {
 
 
 def trace_rows(block: LogBlock, slice_: str, samples: Iterable[int], judged: bool = False) -> Iterator[dict[str, Any]]:
-    """Sample index, answer and tokens of some traces of a slice; with `judged`, whether they are right."""
+    """A row for each of some traces of a slice: sample index, answer, tokens; with `judged`, whether it is right."""
     pool = block.pools[slice_]
     for sample in samples:
         if sample >= int(pool.size[0]):
@@ -56,18 +56,18 @@ def trace_rows(block: LogBlock, slice_: str, samples: Iterable[int], judged: boo
 
 
 def traces_there(block: LogBlock, slice_: str) -> tuple[tuple[str, int], ...]:
-    """All traces of a slice on the one example of a block."""
+    """All traces (slice, sample index) that a slice has on the one example of a block."""
     return tuple((slice_, sample) for sample in range(int(block.pools[slice_].size[0])))
 
 
 def cost_row(part: str, costs: np.ndarray) -> dict[str, Any]:
-    """What one part paid, from costs (C,)."""
+    """A row with the costs (C,) of one part of a path."""
     values = by_name(costs)
     return {"part": part, **{name: known(float(values[name])) for name in COST_COLUMNS}}
 
 
 def _word_of(block: LogBlock, word: int) -> str | None:
-    """An answer by its number in the block's vocabulary; None for -1."""
+    """The answer with a number in the block's vocabulary; None for -1."""
     return block.vocabulary[word] if word >= 0 else None
 
 
@@ -77,7 +77,7 @@ def known(value: float) -> float | None:
 
 
 def why_ended(ending: str, cap: int | None, ruled: bool) -> str:
-    """What an ending means, of a policy with that cap, or with none; `ruled`: a stopping rule can end it earlier."""
+    """Why a policy with this cap (None: no cap) ended, in words; `ruled`: a stopping rule can end it earlier."""
     several = "all traces of the pool are" if cap is None else f"the {cap:,} traces of its cap are"
     generated = "the one trace of its cap is" if cap == 1 else several
     return {
@@ -89,7 +89,7 @@ def why_ended(ending: str, cap: int | None, ruled: bool) -> str:
 
 
 def _step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Select) -> pl.DataFrame:
-    """One row for each step up to the one at which the policy stops, on the only example of a block.
+    """A row for each step up to that at which the policy stops, on the one example of a block.
 
     Where everything is generated before anything is verified, or a few traces are, a step 0 comes first; a lazy walk
     may end in a step that reveals nothing.
@@ -149,7 +149,8 @@ def _step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Selec
 def step_stages(
     block: LogBlock, name: str, walks: Sequence[Walk], repetition: int, how: Cut, select: Select, exact: int | None
 ) -> Iterator[Stage]:
-    """The steps in one of its orders; before them a row for each of several, and what can win over all of them.
+    """The stage with the steps in one order; before it, for several orders, their rows, and for exact means what can
+    win.
 
     `exact`: of the mean over all orders, how many are verified at random.
     """
@@ -166,14 +167,14 @@ def step_stages(
 
 
 def _step_stage(block: LogBlock, title: str, trajectory: Trajectory, how: Cut, select: Select) -> Stage:
-    """The steps of a walk, and the traces that it generated."""
+    """The stage with the steps of a walk, and the traces that it generated."""
     rows = _step_table(block, trajectory, how, select)
     seen = trajectory.place[0, : int(trajectory.paid_traces(cut(trajectory, how).step)[0])] if len(rows) else ()
     return Stage(title, rows, traces=tuple((trajectory.walk.pool, int(sample)) for sample in seen))
 
 
 def _order_stage(block: LogBlock, name: str, walks: Sequence[Walk], how: Cut, select: Select) -> Stage:
-    """One row for each of several orders: where it stopped, its ending, its answer and what it cost."""
+    """The stage with a row for each of several orders: where it stopped, its ending, answer and cost."""
     rows = []
     for number, walk in enumerate(walks):
         trajectory = walk_block(block, walk)
@@ -196,7 +197,7 @@ def _order_stage(block: LogBlock, name: str, walks: Sequence[Walk], how: Cut, se
 
 
 def _winner_stage(block: LogBlock, name: str, walk: Walk, verifications: int) -> Stage:
-    """Every trace that can win when so many are verified at random, with the probability that it does."""
+    """The stage with every trace that can win when `verifications` random ones are verified, and how likely it wins."""
     trajectory = walk_block(block, replace(walk, order=Generation()))
     sample, probability = winner_probabilities(trajectory, verifications)
     at = sample[0][probability[0] > 0]
@@ -211,7 +212,7 @@ def _winner_stage(block: LogBlock, name: str, walk: Walk, verifications: int) ->
 
 
 def pool_stages(block: LogBlock, name: str, trajectory: Trajectory, select: Select, cap: int) -> Iterator[Stage]:
-    """What can win over all orders of a walk's pool: of a vote each answer, then each trace.
+    """The stages of an exact mean over all orders: for a vote each answer, then each trace, with how likely it wins.
 
     An answer's `votes` are those of the whole pool, `probability` that of being the prediction.
     """
@@ -241,19 +242,19 @@ def pool_stages(block: LogBlock, name: str, trajectory: Trajectory, select: Sele
 
 
 def answers(block: LogBlock, words: np.ndarray) -> pl.Series:
-    """Answers by their numbers in the block's vocabulary, null for -1."""
+    """The answers with some numbers in the block's vocabulary, null for -1."""
     return pl.Series([_word_of(block, int(word)) for word in words], dtype=pl.String)
 
 
 def _words(trajectory: Trajectory, at: np.ndarray) -> np.ndarray:
-    """Words of the traces that steps (numbered from 0) reveal."""
+    """Vocabulary numbers of the answers that steps (numbered from 0) reveal."""
     if not trajectory.steps.at.shape[1]:
         return np.full(len(at), -1)
     return np.asarray(trajectory.pool.word[0, trajectory.sample_index[0, at]])
 
 
 def _answer(trajectory: Trajectory, select: Select, step: np.ndarray) -> np.ndarray:
-    """Number of the answer that the policy would give if it stopped after each step; −1 for none."""
+    """Vocabulary number of the answer after each step, if the policy stopped there; −1 for none."""
     place = trajectory.chosen(select)[0, step]
     if not trajectory.place.shape[1]:
         return np.full(len(step), -1)
@@ -269,8 +270,8 @@ def _costs(trajectory: Trajectory, stopped: Stopped) -> np.ndarray:
 
 
 def abandon_stage(block: LogBlock, name: str, walk: Walk, how: Cut, whole: bool) -> Stage:
-    """Each trace that one order generates on the one example of a block, whether it was scored, and what became of it;
-    `whole`: of every trace of the pool.
+    """The stage with each trace of an order on the one example of a block: whether it was scored early, and abandoned;
+    `whole`: with every trace of the pool.
     """
     abandon = walk.abandon
     if abandon is None:
@@ -298,7 +299,7 @@ def abandon_stage(block: LogBlock, name: str, walk: Walk, how: Cut, whole: bool)
 def set_stage(
     block: LogBlock, trajectory: Trajectory, step: np.ndarray, conformal: Conformal, outcome: Outcome
 ) -> Stage:
-    """The prediction set of the one example of a block: each label's score and threshold, and whether it is in."""
+    """The stage with the prediction set of the one example: each label's score, threshold and membership."""
     fitted = conformal.fit or {}
     labels = list(fitted)
     scores, thresholds = by_label(block, trajectory, step, labels)[0], np.array([fitted[label] for label in labels])

@@ -1,4 +1,4 @@
-"""Kind `when`: a base policy, and where a gate fires on its outcome, the answer of another one in its place."""
+"""Kind `when`: a base policy, and another one that answers in its place where a gate fires on its outcome."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from toolkit.settings import setting
 
 @dataclass(frozen=True)
 class _GatedParts:
-    """Everything about a `when` that does not depend on its thresholds."""
+    """The parts of a `when` on a block that do not depend on its thresholds."""
 
     base: PolicyPath
     then: PolicyPath
@@ -44,7 +44,7 @@ ALL_ALONE = 'a threshold of "all" or of quantiles needs a gate of one signal, in
 
 @dataclass(frozen=True, kw_only=True)
 class When(Policy, kind="when", inner=("base", "then")):
-    """`base`, and where the gate fires on its outcome, the answer of `then` in its place."""
+    """The policy `base`; where the gate fires on its outcome, the policy `then` answers in its place."""
 
     base: Policy
     gate: Gate = setting(read=gate_from)
@@ -80,7 +80,7 @@ class When(Policy, kind="when", inner=("base", "then")):
 
     @property
     def swept_gate(self) -> SweptGate | None:
-        """Itself, where its gate has several thresholds. Raises where the gate has other parts beside it."""
+        """The policy itself if its gate has several thresholds. Raises where the gate is combined with others."""
         if not any(one.several for one in self.gate.thresholds()):
             return None
         if not isinstance(self.gate, Threshold):
@@ -89,7 +89,7 @@ class When(Policy, kind="when", inner=("base", "then")):
 
     @property
     def one_gate(self) -> SweptGate:
-        """Itself, to be evaluated at every threshold of its gate. Raises where the gate is a combined one."""
+        """The policy itself, to be replayed at every threshold of its gate. Raises where the gate is a combined one."""
         if not isinstance(self.gate, Threshold):
             raise self.refuse("it has a combined gate, and so no one threshold")
         one, key = self.gate, self.gate.unset()
@@ -114,7 +114,7 @@ class When(Policy, kind="when", inner=("base", "then")):
         return policy
 
     def _check_file(self, gate: GateFile, contents: Contents) -> None:
-        """Raise unless a gate file was fitted for sample 0 of the base's pool, and for the action of `then`."""
+        """Raise unless a gate file was fitted for the first traces of the base's pool, and for the action of `then`."""
         base = self.base.first_attempt
         if base is None:
             raise MismatchError(
@@ -141,7 +141,7 @@ class When(Policy, kind="when", inner=("base", "then")):
         gate.require(contents, gate.base)
 
     def check_log(self, log: Log, contents: Contents) -> None:
-        """Raise where its gate adds up more log-probabilities than any trace of its base's pool has."""
+        """Raise where its gate sums more log-probabilities than any trace of its base's pool has."""
         counts = [one.tokens for one in self.gate.thresholds() if one.tokens is not None]
         pools = sorted(self.base.slices(contents) & contents.pools)
         if not counts or not pools:
@@ -159,7 +159,7 @@ class When(Policy, kind="when", inner=("base", "then")):
     # ---- a block ----
 
     def gated(self, on: Evaluator) -> _GatedParts:
-        """What it shares with others that differ in thresholds alone."""
+        """The parts that it shares with policies that differ in thresholds alone."""
         key = ("gated", self.base.cache_key, self.gate.shape(), self.then.cache_key)
         return on.once(key, lambda: self._gated(on))
 
@@ -181,7 +181,7 @@ class When(Policy, kind="when", inner=("base", "then")):
         )
 
     def _decided(self, parts: _GatedParts) -> tuple[Outcome, np.ndarray]:
-        """Outcome, and where the gate fires (E,)."""
+        """The outcome, and the mask (E,) of the examples on which the gate fires."""
         base, then = parts.base.outcome, parts.then.outcome
         fires, unread = self.gate.fires(parts.signals, predicted(base) < 0)
         what = ", ".join(one.describe() for one in self.gate.thresholds())
@@ -207,7 +207,7 @@ class When(Policy, kind="when", inner=("base", "then")):
         return self._decided(self.gated(on))[0]
 
     def path(self, on: Evaluator) -> PolicyPath:
-        """The base's calls and the gate's, and those of `then` where it fires."""
+        """The path with the calls of the base and of the gate, and those of `then` where the gate fires."""
         parts = self.gated(on)
         outcome, fires = self._decided(parts)
         base, then, gate = parts.base, parts.then, CallSegment(parts.gate)
@@ -260,13 +260,13 @@ class When(Policy, kind="when", inner=("base", "then")):
         yield Stage(f"what `{self.name}` paid", pl.DataFrame([cost_row(part, cost[0]) for part, cost in costs.items()]))
 
     def _inputs(self, on: Evaluator, one: Threshold) -> pl.DataFrame:
-        """What a gate file reads of the base's chosen trace on the one example of a block."""
+        """The inputs of a gate file on the base's chosen trace, on the one example of a block."""
         path = on.path(self.base)
         values = [float(each.read(on.block, path).value[0]) for each in one.inputs]
         return pl.DataFrame({"reads": [str(each) for each in one.inputs], "value": values}, nan_to_null=True)
 
     def _answering(self, on: Evaluator) -> Policy:
-        """The part whose answer is given on the one example of a block."""
+        """The policy, base or `then`, that answers the one example of a block."""
         return self.then if self._decided(self.gated(on))[1][0] else self.base
 
     def why(self, on: Evaluator, ending: str) -> str:

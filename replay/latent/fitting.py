@@ -28,13 +28,13 @@ from toolkit.models import of_schema
 from toolkit.notes import Note, note, warning
 
 Values = Mapping[int, np.ndarray]
-"""Inputs (N, V) by the number of a part of the traces, as a model reads them that is fitted on that part."""
+"""Part of the traces -> the inputs (N, V) that the model fitted on it reads."""
 
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """N traces with what is read of them: `states` of the model `whose`, None where none are read; `counts` (N,): the
-    rows of each trace.
+    """N traces with what models read of them: `states` of the model `whose`, or None; `counts` (N,): the rows of each
+    trace.
     """
 
     settings: VerifierSettings
@@ -45,12 +45,12 @@ class Material:
 
     @property
     def held(self) -> np.ndarray:
-        """Which traces have a row (N,)."""
+        """Mask (N,) of the traces that have a row."""
         return self.counts > 0
 
     @property
     def places(self) -> tuple[tuple[int, int], ...]:
-        """Layer and token of each place; without states one that stands for the whole trace."""
+        """Layer and token of each place; without states, one place that stands for the whole trace."""
         return self.states.places if self.states is not None else ((0, 0),)
 
     @property
@@ -59,20 +59,18 @@ class Material:
 
     @property
     def sets(self) -> list[int | None]:
-        """The place of each model; None: all of them."""
+        """The place that each model reads; None: all places."""
         return [None] if self.settings.places == ONE or self.states is None else list(range(len(self.places)))
 
     def at(self, places: Sequence[int]) -> Material:
-        """The material at some of the places alone."""
+        """The material at some places alone."""
         if self.states is None:
             return self
         states = self.states.at(places)
         return replace(self, states=states, counts=states.counts(len(self.counts)))
 
     def one_class(self, parts: Sequence[np.ndarray]) -> list[int]:
-        """The places at which the traces of some part that have a row are of one class, or are none; of models over all
-        places none.
-        """
+        """The places at which some part of the traces has one class, or no row, so that no model can be fitted."""
         if self.states is None or self.sets == [None]:
             return []
         right, places = self.traces.right, []
@@ -83,13 +81,13 @@ class Material:
         return places
 
     def rows(self, keep: np.ndarray, place: int | None, values: np.ndarray | None = None) -> ModelRows:
-        """The rows of some traces (N,), at a place or at all; `values` in the place of the traces' own."""
+        """The rows of some traces (N,), at one place or at all; `values`, if given, instead of the traces' own."""
         traces = self.traces if values is None else replace(self.traces, values=values)
         states = self.states.only(keep, place) if self.states is not None else None
         return ModelRows(traces, states, keep, with_places=self.settings.places == ONE and self.states is not None)
 
     def fit(self, parts: Sequence[np.ndarray], values: Values | None = None) -> list[list[Document]]:
-        """Fit a model for each set of places and each part of the traces."""
+        """A model for each set of places and each part of the traces."""
         kind, right, group = MODELS[self.settings.model], self.traces.right, self.traces.group
         if not values:
             whole = np.logical_or.reduce(parts)
@@ -120,14 +118,14 @@ class Material:
 
 
 def _verifier_names(settings: VerifierSettings, places: Sequence[tuple[int, int]]) -> tuple[str, ...]:
-    """What the verifiers of such places are called."""
+    """The names of the verifiers at these places."""
     if settings.places != EACH:
         return (settings.name,)
     return tuple(f"{settings.name}:{layer}:{token}" for layer, token in places)
 
 
 def _read_material(log: Log, settings: VerifierSettings) -> Material:
-    """The traces of the settings' pools with what they read. ThinkbackError where the log has no such thing."""
+    """The traces of some pools, with what the verifier reads. ThinkbackError where the log lacks it."""
     traces = read_traces(log, [name for name in settings.inputs if name != STATES], settings.pools)
     if STATES not in settings.inputs:
         return Material(settings, traces, None, "", (~np.isnan(traces.values).all(axis=1)).astype(np.int64))
@@ -137,7 +135,7 @@ def _read_material(log: Log, settings: VerifierSettings) -> Material:
 
 
 def score_rows(rows: ModelRows, scorers: Sequence[Any], who: np.ndarray, table: np.ndarray) -> None:
-    """Fill `table` (N, places) with the scores of rows, each by the scorer that `who` (N,) names for its trace."""
+    """Fill `table` (N, places) with scores of rows, each by the scorer with the number `who` (N,) of its trace."""
     for batch in rows.batches(who):
         by = who[batch.trace]
         ends = [0, *(np.flatnonzero(np.diff(by)) + 1).tolist(), len(by)]
@@ -149,12 +147,12 @@ def score_rows(rows: ModelRows, scorers: Sequence[Any], who: np.ndarray, table: 
 
 
 RARE = 0.1
-"""Share of the training rows under which a class is warned of."""
+"""The share of the training rows below which a class gets a warning."""
 
 
 @dataclass(frozen=True, eq=False)
 class FittedVerifier:
-    """A verifier with its scores.
+    """A fitted verifier, with its models and scores.
 
     `scores`: rows of `verifications`, of traces of `pools`. `models`: those that saw all that was trained on, one or
     one for each place; `fold_models`: of the folds. `trained`: the examples' ids; `rows`: what the models were trained
@@ -184,7 +182,7 @@ class FittedVerifier:
 
 @checks_arguments(settings="a `VerifierSettings`")
 def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> FittedVerifier:
-    """Fit a verifier on the judged traces of the examples in the SQL condition `train_on`, and score all that it can.
+    """Fit a verifier on the judged traces of the examples where `train_on` holds (SQL), and score all traces.
 
     Questions that were trained on, and copies of them, are scored by models of other folds alone. ThinkbackError where
     the log lacks what the settings name, or what is trained on is of one class.
@@ -227,8 +225,8 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
 
 @dataclass(frozen=True, eq=False)
 class _Dealt:
-    """What is trained on. `chosen` (N,): what was asked for; `parts`: what each model sees, the last one all;
-    `lacking`: places that are left out.
+    """The training traces in folds. `chosen` (N,): the traces asked for; `parts`: those that each model sees, the last
+    one all; `lacking`: places that are left out.
     """
 
     material: Material
@@ -239,7 +237,7 @@ class _Dealt:
 
 
 def _deal(material: Material, ids: pl.Series, train_on: str) -> _Dealt:
-    """Folds of what is trained on, without the places at which some model would see one class alone."""
+    """The training traces in folds, without the places at which some model would see one class alone."""
     traces = material.traces
     chosen = traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(traces.right)
     lacking: list[tuple[int, int]] = []
@@ -287,8 +285,8 @@ def _folds(traces: Traces, trained: np.ndarray, settings: VerifierSettings) -> n
 def _score_rows(
     material: Material, scores: np.ndarray, folds: np.ndarray, seconds: float, costs: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """Rows of `verifications` from scores (N, names): a state costs what reading it cost; the seconds of scoring are
-    shared.
+    """Rows of `verifications` from scores (N, names); a score costs what reading its states cost, and a share of the
+    seconds.
     """
     each = seconds / max(1, int((~np.isnan(scores)).sum()))
     keys = material.traces.keys.select("trace_id", "example_id")
@@ -377,7 +375,7 @@ def _assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) ->
 
 
 def _dealt(traces: Traces, rows: np.ndarray, count: int, seed: int) -> dict[int, int]:
-    """A fold for each question, so that the shares of right traces are alike."""
+    """Question -> its fold, so that folds have alike shares of right traces."""
     from sklearn.model_selection import StratifiedGroupKFold
 
     groups, right = traces.group[rows], traces.right[rows]
@@ -396,7 +394,7 @@ def _dealt(traces: Traces, rows: np.ndarray, count: int, seed: int) -> dict[int,
 
 
 def _parts_of(folds: np.ndarray, trained: np.ndarray) -> list[np.ndarray]:
-    """The rows (N,) that each model is trained on: one model without each fold, and last one that sees all."""
+    """The training traces (N,) of each model: one model for each fold, without it, and a last one for all."""
     count = int(folds.max(initial=NO_FOLD)) + 1
     return [*(trained & (folds != fold) for fold in range(count)), trained]
 
@@ -405,11 +403,11 @@ INPUT = "verifier:"
 
 
 Unseen = frozenset[int]
-"""Folds that a model has not seen."""
+"""Folds that a model has not been trained on."""
 
 
 def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) -> Values:
-    """Inputs (N, V) of each fold for traces of the other folds, by models that saw neither. `folds` (N,).
+    """Fold -> the inputs (N, V) of traces of the other folds, by models that saw neither fold.
 
     Empty where nothing that is read was fitted in folds. ThinkbackError where the log does not say how it was.
     """
@@ -430,7 +428,7 @@ def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) 
 
 
 def _folded_inputs(log: Log, settings: VerifierSettings) -> tuple[str, ...]:
-    """The verifiers that are read and have scores out of fold."""
+    """The verifiers among the inputs that have scores out of fold."""
     verifiers = [name.removeprefix(INPUT) for name in settings.inputs if name.startswith(INPUT)]
     return tuple(folds_of(log, verifiers)["verifier"].unique().sort())
 
@@ -438,9 +436,7 @@ def _folded_inputs(log: Log, settings: VerifierSettings) -> tuple[str, ...]:
 def _scores_without(
     log: Log, verifier: str, unseen: Sequence[Unseen], fold_of: Mapping[int, int]
 ) -> dict[Unseen, dict[str, float]]:
-    """Scores by sets of folds, then by trace, of traces in one of these folds by the verifier as it would be without
-    them.
-    """
+    """Set of folds -> trace -> its score by the verifier as it would be if it had been fitted without these folds."""
     record, then = _record(log, verifier)
     settings = _settings(record, then, verifier)
     material = _read_material(log, settings)
@@ -516,7 +512,7 @@ def _settings(record: FitRecord, then: TrainedOn, verifier: str) -> VerifierSett
 
 
 def _check_same(log: Log, material: Material, trained: np.ndarray, then: TrainedOn, verifier: str) -> None:
-    """ThinkbackError where the verifier would not be fitted on the questions that it was fitted on."""
+    """ThinkbackError where a verifier, fitted again, would be fitted on other questions than it was."""
     ids = material.traces.keys["example_id"].filter(pl.Series(trained)).unique()
     questions = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
     if set(question_hashes(collect(questions, log), then.log)) != set(then.questions):

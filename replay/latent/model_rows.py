@@ -1,4 +1,4 @@
-"""Rows that a model reads: a state, where it was taken, and the values of its trace, batch by batch.
+"""The rows that a model reads, batch by batch: a hidden state, its place, and the values of its trace.
 
 States are read from Parquet as often as needed, never all at once.
 """
@@ -19,12 +19,12 @@ from toolkit.errors import AmbiguousError, LimitError, UnknownError, UnsuitableE
 from toolkit.log import Log, LogError, collect
 
 LAST = 8
-"""Values at the end of a trace's list, such as log-probabilities of its tokens, that are read one by one."""
+"""How many values at the end of a trace's list, such as of token log-probabilities, are read one by one."""
 NO_FOLD = -1
 OF_TOKENS = {"token_logprobs": "", "token_entropies": " entropy", "token_ranks": " rank"}
-"""Lists that a verifier keeps of a text's tokens, and what their numbers are called."""
+"""The lists that a verifier keeps of a text's tokens -> what their numbers are called."""
 OF_VERIFIER = ("verifier:", "tokens:")
-"""Inputs that a verifier made, perhaps in folds."""
+"""Prefixes of inputs that come from a verifier, and may have been made in folds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Traces:
 
 
 def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces:
-    """The traces of some pools, by default of all. ThinkbackError where the log has no such input or pool."""
+    """The traces of some pools, by default of all, with inputs. ThinkbackError where the log lacks one."""
     columns = ["trace_id", "example_id", "pool", "correct"]
     frame = collect(log.scan("traces", columns), log).sort("trace_id")
     for pool in pools:
@@ -72,7 +72,7 @@ def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces
 
 
 def question_groups(log: Log) -> pl.DataFrame:
-    """example_id and group: examples whose questions are copies, or that are of one cluster, are one group."""
+    """A table of example_id and group: examples with copies of one question, or of one cluster, share a group."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -102,7 +102,7 @@ def _input(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_trace(log: Log, column: str) -> pl.DataFrame:
-    """A column of numbers; of a list its sum, mean, least, greatest and last values."""
+    """A numeric column of traces; of a list its sum, mean, least, greatest and last values."""
     there = log.columns("traces")
     known = [name for name, kind in there.items() if name != "credit" and (kind.is_numeric() or _is_list(kind))]
     require_known(column, known, f"traces have no column of numbers `{column}`")
@@ -113,7 +113,7 @@ def _of_trace(log: Log, column: str) -> pl.DataFrame:
 
 
 def _summed_up(frame: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
-    """A list in numbers of its own: sum, mean, least, last and greatest values."""
+    """A column of lists as numbers: sum, mean, least, last and greatest values."""
     values = pl.col(column)
     last = [values.list.get(-k, null_on_oob=True).alias(f"{name}[-{k}]") for k in range(1, LAST + 1)]
     summed = [getattr(values.list, how)().alias(f"{name} {how}") for how in ("sum", "mean", "min")]
@@ -138,9 +138,7 @@ def _of_verifier(log: Log, verifier: str) -> pl.DataFrame:
 
 
 def _of_tokens(log: Log, verifier: str) -> pl.DataFrame:
-    """What a verifier keeps of all tokens beside its scores: log-probabilities, and entropies and ranks where it keeps
-    them.
-    """
+    """What a verifier keeps of all tokens beside scores: log-probabilities and, if kept, entropies and ranks."""
     frame = collect(log.scan("verifications", ["trace_id", "verifier", *OF_TOKENS]), log)
     listed = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in OF_TOKENS))
     require_known(verifier, listed["verifier"].unique(), f"no verifier `{verifier}` keeps log-probabilities of tokens")
@@ -151,13 +149,13 @@ def _of_tokens(log: Log, verifier: str) -> pl.DataFrame:
 
 
 BATCH_BYTES = 2**28
-"""Bytes of the rows, in single precision, that one batch has."""
+"""How many bytes the rows of a batch have, in single precision."""
 NOWHERE = -1
 MOST_NAMED = 20
 
 
 class Batch(NamedTuple):
-    """Rows of one reading: the traces and places of each, as numbers, and its state."""
+    """Rows that are read together: the number of the trace and of the place of each, and its state."""
 
     trace: np.ndarray  # (n,)
     place: np.ndarray  # (n,)
@@ -179,7 +177,7 @@ class StateRows:
         return sum(int((trace != NOWHERE).sum()) for _, _, trace, _ in self.groups)
 
     def counts(self, traces: int) -> np.ndarray:
-        """How many states each of so many traces has."""
+        """How many states each of `traces` traces has."""
         states = np.zeros(traces, np.int64)
         for _, _, trace, _ in self.groups:
             np.add.at(states, trace[trace != NOWHERE], 1)
@@ -196,7 +194,7 @@ class StateRows:
         return StateRows(self.width, self.places, tuple(groups))
 
     def at(self, places: Sequence[int]) -> StateRows:
-        """The rows at some of the places, by their numbers."""
+        """The rows at some places, by their numbers."""
         renumbered = np.full(len(self.places), NOWHERE, np.int32)
         renumbered[list(places)] = np.arange(len(places), dtype=np.int32)
         groups = []
@@ -309,11 +307,11 @@ def _pairs(layer: np.ndarray, token: np.ndarray) -> list[tuple[int, int]]:
 
 
 MOST_BYTES = 2**32
-"""Bytes of the rows, in single precision, for a model that needs all of them at once."""
+"""The most bytes of rows, in single precision, for a model that needs all of them at once."""
 
 
 class RowBatch(NamedTuple):
-    """Some rows. `values` is the same memory in every batch: it holds until the next one."""
+    """Some rows. `values` is the same memory in every batch, and is valid until the next one."""
 
     values: np.ndarray  # (n, columns) float32
     trace: np.ndarray  # (n,)
@@ -322,7 +320,7 @@ class RowBatch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ModelRows:
-    """The rows of some traces. Without `states` a trace is one row. `with_places`: layer and token are columns, too."""
+    """The rows of some traces; without `states` a trace is one row. `with_places`: layer and token are columns, too."""
 
     traces: Traces
     states: StateRows | None
@@ -339,7 +337,7 @@ class ModelRows:
         return self.states.count if self.states is not None else int(self.keep.sum())
 
     def sample(self, least: int, seed: int) -> ModelRows:
-        """All rows of some traces, drawn at random: about `least` rows, or all."""
+        """All rows of some randomly drawn traces: about `least` rows, or all."""
         if self.states is None or self.count <= least:
             return self
         known = np.flatnonzero(self.states.counts(len(self.keep)) > 0)

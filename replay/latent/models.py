@@ -1,4 +1,4 @@
-"""The models that are fitted on rows of states and values; all of them are plain data once they are fitted.
+"""The models that are fitted on rows of states and values; a fitted model is plain data.
 
 Boosted trees read rows of any number: XGBoost takes them batch by batch, and keeps them on disk where they are many.
 The models of all folds share one matrix of binned values, in which a row that a model must not see has the weight 0:
@@ -30,21 +30,21 @@ from toolkit.work_places import scratch_folder
 
 WHAT = "a verifier of kind `xgboost`"
 IN_MEMORY = 2**28
-"""Binned values, of two bytes each, that are kept in memory; more are kept on disk."""
+"""How many binned values, of two bytes each, are kept in memory; more are kept on disk."""
 ONE_THREAD = 2**25
-"""Numbers below which a second thread costs more than it gains."""
+"""The number of numbers below which a second thread costs more than it gains."""
 BINS = 256
 SAMPLED = 2**14
-"""Rows, at the least, of whose values the bins are made where not all are kept in memory."""
+"""The fewest rows from whose values bins are made, if not all rows are kept in memory."""
 _EXTERNAL = 3
 """The first version of XGBoost that bins rows in external memory."""
 EPOCHS, BATCH = 20, 32
 MLP_SIZE, MLP_RATE = 16, 1e-4
 SWIGLU_SIZE, SWIGLU_INNER, SWIGLU_BLOCKS, SWIGLU_RATE, SWIGLU_DECAY = 32, 16, 2, 5e-4, 0.1
 ITERATIONS = 1_000
-"""Iterations of logistic regression."""
+"""The most iterations of logistic regression."""
 HELD_OUT = 5
-"""One question of so many is held out of a network's training, to choose the epoch by."""
+"""One question in so many is held out of a network's training, to choose the epoch on."""
 
 Document = Mapping[str, Any]
 Scorer = Callable[[np.ndarray], np.ndarray]
@@ -55,7 +55,7 @@ Learner = Callable[[np.ndarray, np.ndarray, np.ndarray, int], list[Layer]]
 def _fit_boosted(
     rows: ModelRows, labels: np.ndarray, parts: Sequence[np.ndarray], groups: np.ndarray, settings: VerifierSettings
 ) -> list[Document]:
-    """A model in XGBoost's own JSON for each part of the traces."""
+    """Boosted trees, in XGBoost's own JSON, for each part of the traces."""
     xgboost = import_xgboost(WHAT)
     external = rows.count * rows.columns > IN_MEMORY
     if external and int(xgboost.__version__.split(".")[0]) < _EXTERNAL:
@@ -105,7 +105,7 @@ def _traces(rows: ModelRows) -> Iterator[RowBatch]:
 
 
 def _passes(xgboost: Any, rows: ModelRows, labels: np.ndarray, cache: str | None) -> Any:
-    """The rows as XGBoost asks for them, several times over."""
+    """The rows in the form in which XGBoost asks for them, several times over."""
 
     class Passes(xgboost.DataIter):
         def __init__(self) -> None:
@@ -126,7 +126,7 @@ def _passes(xgboost: Any, rows: ModelRows, labels: np.ndarray, cache: str | None
 
 
 def _boosted_scorer(model: Document) -> Scorer:
-    """Probabilities of rows by a model."""
+    """The function from rows to probabilities by boosted trees."""
     booster = import_xgboost(WHAT, model["version"]).Booster()
     booster.load_model(bytearray(json.dumps(model), "utf-8"))
     return lambda rows: booster.inplace_predict(rows, validate_features=False)
@@ -136,7 +136,7 @@ def _fit_network(
     kind: str, learner: Learner, rows: ModelRows, labels: np.ndarray, parts: Sequence[np.ndarray],
     groups: np.ndarray, settings: VerifierSettings,
 ) -> list[Document]:  # fmt: skip
-    """A chain of layers for each part of the traces; of networks those of the epoch best on held-out questions."""
+    """A chain of layers for each part of the traces; for networks that of the epoch best on held-out questions."""
     whole = rows.whole(kind)
     documents: list[Document] = []
     for part in parts:
@@ -158,7 +158,7 @@ def _standard(values: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.n
 
 
 def _logistic(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
-    """One layer, with balanced classes."""
+    """Logistic regression with balanced classes, as one layer."""
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(max_iter=ITERATIONS, class_weight="balanced").fit(inputs, right)
@@ -166,7 +166,7 @@ def _logistic(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: i
 
 
 def _mlp(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
-    """A network with one hidden layer."""
+    """A network with one hidden layer, as layers."""
     from sklearn.neural_network import MLPClassifier
 
     learnt, held_out = _split(groups, seed)
@@ -185,7 +185,7 @@ def _mlp(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -
 
 
 def _swiglu(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
-    """A residual network with gates."""
+    """A residual network with gates, as layers."""
     torch = _import_torch()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a network waits for more of them
@@ -245,7 +245,7 @@ def _import_torch() -> Any:
 
 
 def _split(groups: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to learn from, and those of held-out questions to choose the epoch by."""
+    """Masks of the rows to learn from, and of those of held-out questions to choose the epoch on."""
     known = np.unique(groups)
     if len(known) < 2:
         raise EmptyError("a network needs more than one question to be trained on: take more")
@@ -260,7 +260,7 @@ def _loss(probability: np.ndarray, right: np.ndarray) -> float:
 
 
 def _network_scorer(model: Document) -> Scorer:
-    """Probabilities of rows by a model."""
+    """The function from rows to probabilities by a chain of layers."""
     centre, scale = np.array(model["centre"]), np.array(model["scale"])
     layers = [_layer(layer) for layer in model["layers"]]
 
@@ -275,7 +275,7 @@ def _network_scorer(model: Document) -> Scorer:
 
 
 def _layer(model: Document) -> Scorer:
-    """A linear layer, with what is negative cut off or not, or a block with a gate that is added to what it reads."""
+    """The function of one layer: linear, with negative values cut off or not, or a gated block added to its input."""
     if "gate" in model:
         gate, up, down = (_layer(model[name]) for name in ("gate", "up", "down"))
         return lambda x: x + down(_silu(gate(x)) * up(x))
@@ -291,9 +291,9 @@ def _silu(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _ModelKind:
-    """`fit`: of rows, labels (N,) of the traces, masks (N,) of the traces that each model sees, and their questions
-    (N,), the models. `scorer`: of a model a function of rows (n, columns) to probabilities (n,). `check`: of a model of
-    a file the model, of checked fields alone, and how many columns it reads.
+    """A kind of model. `fit`: the models, from rows, labels (N,) of the traces, masks (N,) of those that each model
+    sees, and their questions (N,). `scorer`: from a model the function of rows (n, columns) to probabilities (n,).
+    `check`: from a model of a file the model, of checked fields alone, and how many columns it reads.
     """
 
     fit: Callable[[ModelRows, np.ndarray, Sequence[np.ndarray], np.ndarray, VerifierSettings], list[Document]]
@@ -318,7 +318,7 @@ AGGREGATES: Mapping[str, Callable[..., np.ndarray]] = {
     "max": np.nanmax,
     "median": np.nanmedian,
 }
-"""Ways to join the scores of a trace's states into one."""
+"""Ways to combine the scores of a trace's states into one."""
 ONE, EACH, MEAN = "one", "each", "mean"
 PLACES = (ONE, EACH, MEAN)
 """One model over all places, which reads layer and token; a model and a verifier for each; a model for each, and their
@@ -328,7 +328,7 @@ scores together.
 
 @dataclass(frozen=True)
 class VerifierSettings:
-    """The settings of a fit; `docs/latent.md` says what each does. `rounds` and `depth`, `eta` are XGBoost's."""
+    """Settings of fitting a verifier; `docs/latent.md` explains them. `rounds`, `depth` and `eta` are XGBoost's."""
 
     name: str = setting()
     model: str = setting("xgboost", choices=MODELS)

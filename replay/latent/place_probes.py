@@ -1,4 +1,4 @@
-"""One classifier a place: how well each tells right traces, and how it carries over to other traces.
+"""One classifier for each place of a model: how well it tells right traces, and whether it carries over to others.
 
 As in LiLaVe (2025): a classifier reads the states of one layer and token alone. A verifier of several places is the
 mean of their probabilities. Nothing here is kept; areas are measured on traces of other questions.
@@ -20,7 +20,7 @@ from toolkit.stats import Interval, PairedInterval, unit_numbers
 from toolkit.stats.curves.roc import Influenced, pooled_area, within_area
 
 MEMORY_BYTES = 2**29
-"""Bytes of states in memory at one time; the log is read again for further places."""
+"""How many bytes of states are in memory at a time; for further places the log is read again."""
 
 
 class _PlaceRows(NamedTuple):
@@ -58,7 +58,7 @@ class PlacedTraces:
         return (self.keys[column] == value).to_numpy()
 
     def at(self, places: Sequence[int] | None = None) -> Iterator[_PlaceRows]:
-        """The states of each place, or of some, by number; as many at once as are held in memory."""
+        """The states of each place, or of some by number; as many places at once as memory may hold."""
         wanted = list(range(len(self.places)) if places is None else places)
         size, width = len(self.right), self.states.width
         each = max(1, MEMORY_BYTES // max(1, 4 * size * width))
@@ -80,7 +80,7 @@ class PlacedTraces:
 def placed_traces(
     log: Log, states: str, train: pl.Series, measured: pl.Series, most: int, seed: int = 0, *, answered: bool = False
 ) -> PlacedTraces | None:
-    """The judged first attempts of some examples, by their ids, that have states of a model; None where none has.
+    """The judged first attempts of some examples, by ids, that have states of a model; None where none has.
 
     At most so many of each data set, pool, and part (trained on or measured) are taken, 0 for all: those of questions
     drawn by the seed. `answered` leaves out traces without an answer. Copies of questions that are trained on are not
@@ -121,7 +121,7 @@ def _drawn(frame: pl.DataFrame, most: int, seed: int) -> pl.DataFrame:
 
 
 def restricted(traces: PlacedTraces, on: np.ndarray) -> PlacedTraces:
-    """The same with some of the traces (N,) alone."""
+    """The placed traces in a mask (N,) alone."""
     number = np.where(on, np.cumsum(on) - 1, -1)
     state_rows = traces.states.only(on)
     groups = tuple(
@@ -138,14 +138,14 @@ def restricted(traces: PlacedTraces, on: np.ndarray) -> PlacedTraces:
 
 
 FEWEST = 20
-"""Traces to train on below which nothing is fitted."""
+"""The fewest traces that a classifier is trained on."""
 PROBE = VerifierSettings("probe", folds=0)
 """XGBoost with the defaults of `fit-verifier`."""
 
 
 @dataclass(frozen=True)
 class PlaceArea:
-    """Quality of the classifier of one place: its area over all traces and within questions."""
+    """The quality of one place's classifier: its area over all traces, and within questions."""
 
     layer: int
     token: int
@@ -158,7 +158,7 @@ def _probe_scores(
     state: np.ndarray, right: np.ndarray, unit: np.ndarray, train: np.ndarray, mask: np.ndarray,
     settings: VerifierSettings = PROBE,
 ) -> np.ndarray | None:  # fmt: skip
-    """Probabilities of being right of the states (n, d) in the mask `mask` (n,) by a model of those in `train` (n,).
+    """Probabilities of being right for the states in `mask` (n,), by a model of the states in `train` (n,).
 
     None where too few of them are trained on, or all are of one class.
     """
@@ -174,7 +174,7 @@ def _probe_scores(
 def score_table(
     traces: PlacedTraces, train: np.ndarray, rows: Iterable[_PlaceRows], settings: VerifierSettings = PROBE
 ) -> np.ndarray:
-    """Scores (N, P) of the measured traces by the classifier of each place, fitted on the traces of a mask (N,).
+    """Scores (N, P) of the measured traces by each place's classifier, fitted on the traces in `train` (N,).
 
     `rows`: the states of the places that are asked for. NaN at others, and where a trace has no state; of traces to
     train on there are none: in-sample scores tell nothing.
@@ -186,7 +186,7 @@ def score_tables(
     traces: PlacedTraces, trains: Sequence[np.ndarray], rows: Iterable[_PlaceRows],
     settings: VerifierSettings | Sequence[VerifierSettings] = PROBE,
 ) -> list[np.ndarray]:  # fmt: skip
-    """The same for several masks to train on, and the settings of each: the states of a place are read once for all."""
+    """The scores of `score_table` for several training masks with their settings; each place is read once."""
     each = [settings] * len(trains) if isinstance(settings, VerifierSettings) else settings
     tables = [np.full((len(traces.right), len(traces.places)), np.nan) for _ in trains]
     for place, trace, state in rows:
@@ -199,25 +199,25 @@ def score_tables(
 
 
 def joint(table: np.ndarray, places: Sequence[int] | None = None) -> np.ndarray:
-    """The mean (N,) of the scores (N, P) that a trace has at some places, NaN where it has none."""
+    """The mean (N,) of a trace's scores (N, P) at some places; NaN where it has none."""
     columns = table if places is None else table[:, list(places)]
     count = (~np.isnan(columns)).sum(axis=1)
     return np.where(count > 0, np.nansum(columns, axis=1) / np.maximum(count, 1), np.nan)
 
 
 def pooled(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influenced:
-    """The area over the scored traces of a mask (N,)."""
+    """The area under the curve over all scored traces of a mask (N,)."""
     return pooled_area(np.where(on, score, np.nan), traces.right, traces.unit, traces.units)
 
 
 def within(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influenced:
-    """The mean area within questions, over the scored traces of a mask (N,)."""
+    """The mean area under the curve within questions, over the scored traces of a mask (N,)."""
     names = traces.keys["example_id"].to_numpy()
     return within_area(np.where(on, score, np.nan), traces.right, names, traces.unit, traces.units)
 
 
 def mean_area(areas: Sequence[Influenced]) -> Influenced:
-    """The mean of several areas under curves on the same questions, without those that are unknown."""
+    """The mean of several areas on the same questions, without those that are unknown."""
     known = [area for area in areas if not np.isnan(area.estimate)]
     if not known:
         return Influenced(np.nan, np.zeros(len(areas[0].influence) if areas else 0), 0)
@@ -226,7 +226,7 @@ def mean_area(areas: Sequence[Influenced]) -> Influenced:
 
 
 def location_map(traces: PlacedTraces, table: np.ndarray, level: float = 0.95) -> tuple[PlaceArea, ...]:
-    """Quality of each place on the measured traces, by layer and token."""
+    """The quality of each place on the measured traces, by layer and token."""
     on, areas = ~traces.train, []
     for place, (layer, token) in enumerate(traces.places):
         score = table[:, place]
@@ -241,7 +241,7 @@ def transfer(
     traces: PlacedTraces, parts: Mapping[str, np.ndarray], places: Sequence[int], settings: VerifierSettings = PROBE,
     *, together: bool = False, trained_on: Mapping[str, np.ndarray] | None = None,
 ) -> dict[tuple[str, str], Influenced]:  # fmt: skip
-    """Areas by what was trained on and what was measured, both of the `parts`: masks (N,) by name.
+    """Areas by (part trained on, part measured); `parts` are masks (N,) of traces by name.
 
     The mean of the areas of the classifiers of each place; `together`: the area of their mean score. `trained_on`: the
     training traces of each part, by default all of them. Parts without enough to train on, or without right and wrong
@@ -262,7 +262,7 @@ def transfer(
 def transfer_gaps(
     areas: Mapping[tuple[str, str], Influenced], level: float = 0.95
 ) -> dict[tuple[str, str], PairedInterval]:
-    """Differences on the same traces: trained on the measured part, minus trained on another part.
+    """How much better a classifier trained on the measured part itself is than one trained on another part.
 
     `areas` are those of `transfer`. What was trained on the measured part itself has no difference.
     """
@@ -276,14 +276,14 @@ def transfer_gaps(
 SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
 """Shares of right traces to train on."""
 HALVINGS = 5
-"""Number of times that the number of training questions is halved."""
+"""How many times the number of training questions is halved."""
 MOST_OF_ALL = 0.8
-"""Share of the questions to train on that each seed draws for a comparison of models."""
+"""The share of the training questions that each seed draws, to compare models."""
 
 
 @dataclass(frozen=True)
 class SeededArea:
-    """Areas of several seeds: their median and the ends of what they reach, and their mean with its interval.
+    """The areas of several seeds: median and range, and mean with its interval.
 
     `size`: what the training rows were (their number of questions, or their share of right traces); `rows`: of traces.
     """
@@ -298,7 +298,7 @@ class SeededArea:
 
 @dataclass(frozen=True)
 class ModelArea(SeededArea):
-    """Areas of a kind of model at one token, `size` questions to train on."""
+    """The areas of one kind of model at one token, with `size` questions to train on."""
 
     model: str
     layer: int
@@ -313,15 +313,15 @@ def _seeded(areas: Sequence[Influenced], level: float) -> tuple[float, float, fl
 
 
 def _some_questions(traces: PlacedTraces, count: int, seed: int) -> np.ndarray:
-    """The training traces (N,) of so many questions, drawn by the seed: more of them hold those of fewer."""
+    """Mask (N,) of the training traces of `count` questions, drawn by the seed; more hold those of fewer."""
     known = np.unique(traces.unit[traces.train])
     drawn = np.random.default_rng(seed).permutation(known)[:count]
     return np.asarray(traces.train & np.isin(traces.unit, drawn))
 
 
 def as_many(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
-    """A mask (N,) of training traces, as many of each part as the smallest one has: drawn by the seed, from as many
-    questions as there are.
+    """Part -> a mask (N,) of training traces, equally many for each part, drawn by the seed from equally many
+    questions.
     """
     order = np.random.default_rng(seed).permutation(len(traces.right))
     inside = {name: order[(part & traces.train)[order]] for name, part in parts.items()}
@@ -335,7 +335,7 @@ def as_many(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) ->
 
 
 def _some_right(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.ndarray:
-    """Mask (N,) of some training traces, a share of them right, drawn by the seed."""
+    """Mask (N,) of `rows` training traces of which a share is right, drawn by the seed."""
     rng = np.random.default_rng(seed)
     right, wrong = (
         rng.permutation(np.flatnonzero(traces.train & is_right)) for is_right in (traces.right, ~traces.right)
@@ -347,13 +347,13 @@ def _some_right(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.
 
 
 def _even_rows(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
-    """Largest number of training traces that every share of right ones has."""
+    """The largest number of training traces with which every share of right ones is possible."""
     right, wrong = int((traces.train & traces.right).sum()), int((traces.train & ~traces.right).sum())
     return int(min(min(right / share, wrong / (1 - share)) for share in shares))
 
 
 def by_questions(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
-    """Quality of a verifier of some places by the number of training questions: all, half, a quarter, …"""
+    """The quality of a verifier of some places by the number of training questions: all, half, a quarter, …"""
     whole = len(np.unique(traces.unit[traces.train]))
     yield from _each(traces, places, {
         count: [_some_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
@@ -362,7 +362,7 @@ def by_questions(traces: PlacedTraces, places: Sequence[int], seeds: int, level:
 
 
 def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
-    """Quality of a verifier of some places by the share of right ones among as many traces to train on."""
+    """The quality of a verifier of some places by the share of right traces among equally many to train on."""
     rows = _even_rows(traces)
     drawn = {share: [_some_right(traces, share, rows, seed) for seed in range(seeds)] for share in SHARES}
     yield from _each(traces, places, drawn, level)
@@ -371,7 +371,7 @@ def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: flo
 def _each(
     traces: PlacedTraces, places: Sequence[int], drawn: Mapping[float, Sequence[np.ndarray]], level: float
 ) -> Iterator[SeededArea]:
-    """Quality at each size, whose masks to train on are those of the seeds."""
+    """The quality at each size, from the training masks that the seeds have drawn for it."""
     tables = iter(score_tables(traces, [one for masks in drawn.values() for one in masks], traces.at(places)))
     for size, masks in drawn.items():
         areas = [pooled(traces, joint(next(tables)), ~traces.train) for _ in masks]
@@ -382,7 +382,7 @@ def _each(
 def by_model(
     traces: PlacedTraces, places: Sequence[int], models: Sequence[str], seeds: int, level: float = 0.95
 ) -> Iterator[ModelArea]:
-    """Quality of classifiers of one place by the kind of model, each seed on questions that it draws."""
+    """The quality of classifiers of one place by the kind of model, each seed on the questions that it draws."""
     count = max(1, round(MOST_OF_ALL * len(np.unique(traces.unit[traces.train]))))
     samples = [_some_questions(traces, count, seed) for seed in range(seeds)]
     areas: dict[tuple[str, int], list[Influenced]] = {(model, place): [] for model in models for place in places}

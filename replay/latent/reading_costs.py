@@ -1,4 +1,4 @@
-"""What it costs to have hidden states read: nothing of the model that wrote a trace, a pass of any other model.
+"""The costs of reading hidden states: none for the model that wrote a trace, one pass of any other model.
 
 States are there while a model writes. Another model (LiLaVe, A.7) reads the prompt and the completion once more, so
 that a score of its states costs these tokens and the seconds of the pass.
@@ -20,11 +20,11 @@ _SECTION, _SECONDS = "hidden_states", "wall_clock_s"
 
 
 def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
-    """What each trace with states of a model cost to read: trace_id, tokens and seconds; and the model that read.
+    """What each trace with states of a model cost to read (trace_id, tokens, seconds), and the model that read it.
 
     Of a trace that this model wrote both are 0, and so where the manifest does not say which model the states are of,
-    or the log which one wrote the trace. Null is unknown: tokens that are not logged, a pass without a wall-clock.
-    That of a pass is shared by tokens, or alike where these are not known.
+    or the log which one wrote the trace. Null is unknown: tokens that are not logged, a pass without a wall-clock. That
+    of a pass is shared by tokens, or alike where these are not known.
     """
     records = list(_records(log.manifest.source if log.manifest is not None else None, states))
     reader = next((one["model"] for one in records if isinstance(one.get("model"), str)), "")
@@ -47,7 +47,7 @@ def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
 
 
 def _records(source: Any, states: str) -> Iterator[Mapping[str, Any]]:
-    """What the manifest says of the passes that kept states under a name."""
+    """The manifest's records of the passes that stored states under a name."""
     for part in source_parts(source):
         section = part.get(_SECTION)
         entry = section.get(states) if isinstance(section, Mapping) else None
@@ -56,12 +56,12 @@ def _records(source: Any, states: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _plain(name: str) -> str:
-    """A model by the last part of its name, as folders and hubs have it."""
+    """The last part of a model's name, without folder or owner."""
     return PurePosixPath(name.rstrip("/")).name.casefold()
 
 
 def cost_note(costs: pl.DataFrame, reader: str) -> Iterator[Note]:
-    """What the scores cost where another model read the traces."""
+    """A note on what the scores cost, if another model than the writer read the traces."""
     paid = costs.filter(pl.col("tokens").is_null() | (pl.col("tokens") > 0))
     if not paid.is_empty():
         tokens, seconds = paid["tokens"], paid["seconds"]

@@ -1,4 +1,4 @@
-"""The way from a log to a verifier in it, sealed with its record and its quality, as the command goes it."""
+"""Fitting a verifier and adding it to its log, sealed, with its record and its quality, as the command does."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 FOLDER = "models"
-"""A folder of the log for models of its verifiers; no table."""
+"""The folder of a log for its verifiers' models; it is no table."""
 
 
 SECTION = "verifiers"
 
 
 LONGEST = 80
-"""Letters of a verifier's name in that of its file."""
+"""The most letters of a verifier's name in the name of its file."""
 
 
 NAME, NAMES, PLACES = "a name", "a list of names", "a list of integers"
@@ -58,7 +58,7 @@ class VerifierReport:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Sentences on the fit, its training rows, and what it added."""
+        """Sentences on the fit, its training rows, and what the verifier added."""
         fitted, seconds = self.fitted, self.fitted.seconds
         places = f" at {counted(len(fitted.places), 'place')} of {fitted.states}" if fitted.states else ""
         inside = fitted.scores["fold"].is_not_null().sum()
@@ -74,11 +74,13 @@ class VerifierReport:
 
     @property
     def rows(self) -> pl.DataFrame:
-        """Quality of every signal: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark."""
+        """The quality of every signal: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark."""
         return quality_rows(measures for _, measures in self.quality)
 
     def tables(self) -> Iterator[Table]:
-        """Tables of each data set and pool: the quality of every signal, and the suffixes where they are logged."""
+        """A table of the quality of every signal for each data set and pool; another of suffixes, where they are
+        logged.
+        """
         for which, measures in self.quality:
             yield from quality_tables(measures, which)
 
@@ -113,7 +115,7 @@ def fit_verifier(
     rounds: int = 30,
     seed: int = 0,
 ) -> VerifierReport:
-    """Fit a verifier on the examples of the SQL condition `train_on`, add its scores to the log, and tell their worth.
+    """Fit a verifier where `train_on` (SQL) holds, add its scores to the log, and report their quality.
 
     The log is a sealed one in a folder, and sealed again. Questions that were trained on are scored by models of other
     folds alone. ThinkbackError, and the log as it was, where it lacks what is read, has a verifier of that name, or
@@ -131,9 +133,7 @@ def fit_verifier(
 
 
 def _add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
-    """Add a fitted verifier to a local, sealed log, and seal it again. ThinkbackError, and the log as it was, where
-    that can't be done.
-    """
+    """Add a fitted verifier to a local, sealed log, and seal it again; the log is unchanged where that fails."""
     log = open_sealed(path)
     text = json.dumps(document_of(fitted), ensure_ascii=False, separators=(",", ":")) + "\n"
     file = Path(path) / FOLDER / f"{_file_name(fitted.settings.name)}.json"
@@ -152,7 +152,7 @@ def _add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
 
 
 def _file_name(verifier: str) -> str:
-    """A verifier's name as a file's; where that is another one, or a long one, a hash tells it apart."""
+    """A verifier's name in a form that a file may have; a hash is added where letters are lost."""
     plain = "".join(one if one.isalnum() or one in "-_" else "-" for one in verifier)
     return plain if plain == verifier[:LONGEST] else f"{plain[:LONGEST]}-{hashed([verifier])[0][:8]}"
 
@@ -191,6 +191,6 @@ def _hash(model: Mapping[str, Any]) -> str:
 
 
 def _with(source: Any, fitted: FittedVerifier, record: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest's `source` with what is said of the verifier, or of each place's."""
+    """The manifest's `source` with the record of the verifier, or of each place's verifier."""
     whole = dict(source) if isinstance(source, Mapping) else {} if source is None else {"log": source}
     return whole | {SECTION: dict(whole.get(SECTION) or {}) | dict.fromkeys(fitted.verifiers, record)}

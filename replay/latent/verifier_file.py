@@ -21,7 +21,7 @@ FORMAT, VERSION = "thinkback-verifier", 1
 
 
 def document_of(fitted: FittedVerifier) -> dict[str, Any]:
-    """The model that saw all that was trained on, as plain data."""
+    """A fitted verifier as plain data, with the model that saw all training traces."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -37,7 +37,7 @@ def document_of(fitted: FittedVerifier) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SavedVerifier(Checked):
-    """A verifier of a file, checked whole.
+    """A verifier read from a file, checked as a whole.
 
     `states`: the model whose hidden states it reads at `places` (layer, token), None where it reads none; `columns`:
     the values of a trace that it reads after them. `models`: one, or where `joined` is not `one` one for each place.
@@ -61,12 +61,12 @@ class SavedVerifier(Checked):
 
     @property
     def each(self) -> bool:
-        """Whether there is a model for each place; one for all of them reads layer and token, too."""
+        """Whether there is one model for each place; a single model for all reads layer and token, too."""
         return self.joined != ONE and self.states is not None
 
     @cached_property
     def scorers(self) -> tuple[tuple[Scorer, int], ...]:
-        """What scores rows by each model, and how many numbers such a row has."""
+        """The function from rows to scores of each model, with how many numbers such a row has."""
         kind, least = MODELS[self.kind], len(self.columns) + (0 if self.states is None else 1 if self.each else 3)
         checked = [kind.check(model, f"models.{number}") for number, model in enumerate(self.models, start=1)]
         for _, width in checked:

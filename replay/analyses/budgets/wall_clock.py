@@ -48,9 +48,7 @@ class WallClock:
 
 @dataclass(frozen=True)
 class _Entries:
-    """The entries on one model in all parts of a manifest's `source`; `of_pool`: on the pool alone, not on
-    others too.
-    """
+    """The entries on one model in all parts of a manifest's `source`; `of_pool`: on the pool alone."""
 
     seconds: tuple[float | None, ...]
     of_pool: bool

@@ -88,8 +88,7 @@ def token_limits(log: Log) -> dict[str, int]:
 def budget_pools(
     log: Log, contents: Contents, base: str, names: Collection[str], votes: Collection[str]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """The pools that are budgets of a first attempt, by token limit: those in `names`, else those that differ in it
-    alone.
+    """The pools that are budgets of a first attempt, by token limit: those in `names`, else those that differ in it.
 
     Pools of votes and of another temperature answer another question than whether to think longer; a note names them.
     """

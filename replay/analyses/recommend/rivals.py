@@ -53,8 +53,7 @@ def equal_vote(spent: Mapping[V, float], most: float) -> V | None:
 def equal_sizes(
     log: Log, base: Policy, rivals: Sequence[Policy], votes: Mapping[str, Sequence[Sample]], where: str, seed: int = 0
 ) -> dict[str, tuple[int, ...]]:
-    """Pool -> the sizes of votes to replay: the smallest, the largest, and for each rival the largest that costs no
-    more tokens.
+    """Pool -> sizes of votes: the smallest, the largest, and for each rival the largest for no more mean tokens.
 
     `votes` are those of each pool, smallest first. Where they cannot be replayed, the largest of each pool alone.
     """

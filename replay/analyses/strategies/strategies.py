@@ -210,12 +210,12 @@ def strategies(
 
 
 def doubling(most: int) -> tuple[int, ...]:
-    """The powers of two up to `most`, and `most`."""
+    """The powers of two up to `most`: 1, 2, 4 …"""
     return tuple(2**i for i in range(most.bit_length()))
 
 
 def every_number(most: int) -> tuple[int, ...]:
-    """The numbers of samples up to `most` at which plain voting is evaluated: each to 16, then growing by half."""
+    """The numbers of samples up to `most` at which plain voting is known: each to 16, then each half as large again."""
     numbers = [*range(1, min(most, 16) + 1)]
     while numbers[-1] < most:
         numbers.append(min(most, numbers[-1] + numbers[-1] // 2))

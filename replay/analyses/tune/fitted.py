@@ -1,6 +1,4 @@
-"""Policies of which some may not be fitted, or replayed: a run of the others, prediction sets class by class, and what
-policies that differ by some settings give.
-"""
+"""Replaying policies of which some cannot be fitted or replayed; prediction sets by class; the results of a sweep."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from toolkit.stats import Summary
 
 @dataclass(frozen=True)
 class ClassCoverage:
-    """Prediction sets of a policy on the examples of one class; `threshold` None: the class is in every set."""
+    """The prediction sets of a policy on the examples of one class; `threshold` None: every set has the class."""
 
     policy: str
     alpha: float
@@ -35,7 +33,7 @@ class ClassCoverage:
 
 
 def run_fitted(log: Log, policies: Sequence[Sample], **options: Any) -> tuple[Result | None, tuple[str, ...]]:
-    """Replay policies; those that their development rows cannot fit are left out, with the reason, which names them.
+    """Replay policies; those that cannot be fitted on their development rows are left out, with a line on each.
 
     `options` goes to `replay.run`. Without a result, the first reason is why nothing can be replayed.
     """
@@ -53,7 +51,7 @@ def run_fitted(log: Log, policies: Sequence[Sample], **options: Any) -> tuple[Re
 
 
 def _unfitted(log: Log, policies: Sequence[Sample], where: str | None) -> dict[str, str]:
-    """Policies that the development rows cannot fit, with the reason."""
+    """The policies that cannot be fitted on their development rows, each with the reason."""
     contents, reported = read_contents(log), examples_where(log, where)["example_id"]
     failing = {}
     for policy in policies:
@@ -88,7 +86,8 @@ ESTIMATE_COLUMNS = ("estimate", "low", "high")
 
 @dataclass(frozen=True)
 class SettingSweep:
-    """Columns of `table`: the settings, metric, estimate, low, high; the last three are null where it is not served.
+    """The results of policies by their settings, as a `table`: the settings, metric, estimate, low, high; the last
+    three are null where the log does not cover the policy.
 
     `missing`: by policy, why its numbers are null. `result`: None where nothing could be replayed.
     """
@@ -106,7 +105,7 @@ def sweep(
     pool: str,
     **options: Any,
 ) -> SettingSweep:
-    """Replay policies, each with the values of its `settings`, which are given with their data types.
+    """Replay policies, each with the values of its `settings`, whose data types are given.
 
     Compared on the examples that have any trace of the `pool`; `options` goes to `replay.run`.
     """

@@ -1,4 +1,4 @@
-"""Goals: what tuning makes small or large, and within which limits, as people write it."""
+"""Goals: what tuning minimises or maximises, and within which limits, as people write it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIMIT = re.compile(
     rf"(?:(baseline)\s*(?:([+\-−*])\s*({_NUMBER})\s*(%?))?|({_NUMBER}))\s*$"
 )
 _BETWEEN = re.compile(r'(?:\s+and\s+|,)(?=(?:[^"]*"[^"]*")*[^"]*$)')
-"""The separator of limits: outside quotation marks, which a metric such as `f1:LABEL` may need."""
+"""The pattern that separates limits, outside quotation marks, which a metric such as `f1:LABEL` may need."""
 EXAMPLE = "min total_tokens subject to accuracy >= baseline - 0.01"
 CHEAPEST = "cheapest within 1 point of majority@16"
 _CHEAPEST = re.compile(rf"^\s*cheapest\s+within\s+({_NUMBER})\s*(?:percentage\s+)?points?\s+of\s+(.+?)\s*$", re.I)
@@ -26,7 +26,7 @@ _MOST = re.compile(rf"^\s*most\s+accurate\s+within\s+({_NUMBER})\s+(\S.*?)\s*$",
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal: what to make small or large, and within which limits.
+    """A goal of tuning: a metric to minimise or maximise, and limits to keep.
 
     `metric`: None for the cost that ranks a run. `baseline`: the policy that limits are relative to, where the goal
     names it. `in_words`: written in plain words, and told in them.
@@ -60,7 +60,7 @@ def read_goal(text: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> Goal:
 
 
 def with_metrics(goal: Goal, columns: Sequence[OutcomeColumn], known: Collection[str]) -> Goal:
-    """The goal by the metrics that a run has: a cost may go by its name, such as `price`, and by what stands for it."""
+    """The goal with the metrics of a run in place of names of costs, such as `price`."""
 
     def metric(name: str) -> str:
         try:

@@ -1,4 +1,4 @@
-"""What tuning found: a value, and one sentence with its uncertainty."""
+"""The result of tuning: a value, and one sentence with its uncertainty."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Tuned:
 
 
 def answer(tuned: Tuned) -> str:
-    """The best policy, what it reaches on the reported examples, and whether it keeps to the goal there."""
+    """A sentence: the best policy, what it reaches on the reported examples, and whether it keeps to the goal there."""
     result, name = tuned.report, tuned.best
     cheaper = tuned.promised and name != tuned.report.baseline
     how = ", as the cheapest that is shown to keep to the goal there" if cheaper else ""
@@ -84,7 +84,7 @@ def answer(tuned: Tuned) -> str:
 
 
 def _by_estimates(tuned: Tuned) -> str | None:
-    """The choice by estimates alone, which promises nothing, and how many questions would show that it keeps to it."""
+    """A sentence on the choice by estimates alone: it promises nothing, and how many questions would show more."""
     if tuned.estimated is None:
         return None
     text = f"By estimates alone it would be `{tuned.estimated.policy}`, which is not shown to keep to it"
@@ -93,7 +93,7 @@ def _by_estimates(tuned: Tuned) -> str | None:
 
 
 def _ranking(result: Result) -> str:
-    """The metric by which the choice is told: accuracy, or what ranks where no policy gives an answer."""
+    """The metric in which the choice is reported: accuracy, or what ranks if no policy gives an answer."""
     known = result.summary.drop_nulls("estimate")["metric"]
     return result.statistics.metric if ACCURACY not in known and result.statistics.judged else ACCURACY
 
@@ -135,7 +135,7 @@ def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
 
 
 def _limit(tuned: Tuned, limit: Limit) -> str | None:
-    """Whether a limit of the goal is kept on the reported examples, by the ends of the interval."""
+    """A phrase on whether the reported examples keep a limit of the goal, by the ends of the interval."""
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
     if not limit.relative:
         interval, target = _interval(result, name, limit.metric), f"`{limit.metric}` {limit.sign} {limit.number:g}"

@@ -1,4 +1,4 @@
-"""Tuning: choose one setting of every family on development rows, freeze it, report it on others."""
+"""Tuning: choose one setting of every family on development rows, freeze it, and report it on other rows."""
 
 from __future__ import annotations
 
@@ -51,16 +51,15 @@ def tune(
     rules: GivenRules = None,
     **options: Any,
 ) -> Tuned:
-    """Choose on the examples where `on` holds, report where `report` holds; both are SQL conditions on examples.
+    """Choose settings on the examples where `on` holds, and report them where `report` holds (SQL conditions).
 
     Without them, the splits `dev` and `test` are taken where the log has both, else two seeded halves. Without
     `policies`, the standard suite. A family is the settings of one sweep, or a policy of its own. In each, the best
     feasible setting is chosen by the goal's metric; ties: the earlier one in the file. Where the goal is the cheapest
     within a margin of the baseline, feasible are the settings that a fixed sequence of lower limits shows to be, so
     that the choice breaks the goal with a probability of 5 % at most. `options` (settings, resamples, measure …) goes
-    to both runs.
-    Raises ThinkbackError where the two overlap, the goal cannot be read or names an unknown metric, or no family has
-    a feasible setting.
+    to both runs. Raises ThinkbackError where the two overlap, the goal cannot be read or names an unknown metric, or no
+    family has a feasible setting.
     """
     if "where" in options:
         raise ConflictError(
@@ -108,7 +107,7 @@ def tune(
 
 
 def _matching(log: Log, on: str, report: str, halves: bool) -> tuple[pl.Series, pl.Series]:
-    """The examples to choose on and to report; `halves`: nobody named them."""
+    """Ids of the examples to choose on and of those to report; `halves`: the user named neither."""
     try:
         return matching(log, on, "on"), matching(log, report, "report")
     except ThinkbackError as error:
@@ -142,7 +141,7 @@ def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None
 
 
 def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
-    """The names, and those of the policies that they are compared with, and these, and so on."""
+    """The names with those of the policies that they are compared with, and so on."""
     bases = {p.name: p.against for p in policies if p.against is not None}
     all_names, fresh = set(names), set(names)
     while fresh:
@@ -175,7 +174,7 @@ def _two_sets(log: Log, seed: int) -> tuple[str, str]:
 
 
 def _best(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
-    """Name of the chosen setting that reaches the goal best; ties by accuracy, or by cost where accuracy is a limit."""
+    """The name of the chosen setting that is best by the goal; ties by accuracy, or by cost if accuracy is a limit."""
     other, sign = ("accuracy", -1) if goal.smallest else (str(ranked_input(development).cost.metric), 1)
     of = development.summary.filter(metric=other).select("policy", other=sign * pl.col("estimate"))
     rows = chosen.drop_nulls("policy").join(of, on="policy", how="left", maintain_order="left")
@@ -187,8 +186,8 @@ def _best(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
 def _choose(
     goal: Goal, result: Result, baseline: str | None, promise: Promise | None = None
 ) -> tuple[pl.DataFrame, int]:
-    """The best feasible setting of every family: of those shown to keep to the goal, where that is promised, and of
-    how many families some setting was tested for that.
+    """The best feasible setting of every family, as a table; and of how many families a setting was tested for the
+    promise.
     """
     estimates = result.summary.select("policy", "metric", "estimate").drop_nulls("estimate")
     value = {(p, m): e for p, m, e in estimates.iter_rows()}
@@ -216,6 +215,6 @@ def _choose(
 
 
 def _unpromised(goal: Goal, development: Result, promise: Promise, best: str, families: int) -> Estimated | None:
-    """The choice by estimates alone, where it is another one."""
+    """The choice by estimates alone; None if it is the same as the promised one."""
     other = _best(goal, _choose(goal, development, promise.baseline)[0], development)
     return None if other == best else Estimated(other, promise.questions(other, families))
