@@ -125,7 +125,7 @@ HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """A name of the door, imported when it is first asked for."""
+    """Imports a name of the public interface when it is first asked for."""
     if name not in __all__:
         raise AttributeError(f"module `thinkback` has no attribute `{name}`; `dir(thinkback)` lists what it has")
     from importlib import import_module

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Interrupted(KeyboardInterrupt):
-    """Ctrl-C. Python ends as if killed where a plain KeyboardInterrupt ever left an `exec`, caught later or not."""
+    """Ctrl-C. Python ends as if killed where a plain KeyboardInterrupt ever left an `exec`, even if it was caught."""
 
 
 PATIENCE_S = 5.0
@@ -29,7 +29,7 @@ again and again. So much garbage takes less than 100 MB."""
 
 
 def command() -> NoReturn:
-    """The program: `main`, and an end that leaves memory to the system.
+    """Runs the program, and ends it without freeing its memory, which is left to the system.
 
     Python takes every object apart at its end, which takes longer than many a command. Threads have ended by then, and
     what others want done at the end is done: of such functions the one that was given first runs last. Where one was
@@ -51,7 +51,7 @@ def command() -> NoReturn:
 
 
 def _leave(codes: list[int]) -> None:
-    """End at once with the code, if there is one and all that was printed is written."""
+    """Ends the process at once with the first of `codes`, if there is one and all output is written."""
     import os
 
     try:
@@ -109,7 +109,7 @@ def _interrupted() -> NoReturn:
 
 
 def _raises(error: BaseException) -> Callable[[int, FrameType | None], None]:
-    """A handler of a signal, which comes again as long as the command goes on; within an import it waits a little."""
+    """Makes a signal handler that raises `error`, again as long as the command goes on; within an import it waits."""
     waited = 0.0
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -128,7 +128,7 @@ def _raises(error: BaseException) -> Callable[[int, FrameType | None], None]:
 
 
 def _imports(frame: FrameType | None) -> bool:
-    """Whether a module is being imported: some abort, or go on, when anything is raised then."""
+    """Whether a module is being imported at this frame, since some imports fail badly when a signal raises an error."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -137,12 +137,12 @@ def _imports(frame: FrameType | None) -> bool:
 
 
 def _called_by_rust(frame: FrameType | None) -> bool:
-    """Whether polars' Rust may be waiting for a default or an option in Python: it panics when anything is raised."""
+    """Whether polars' Rust code may be waiting for Python at this frame: it panics when an error is raised there."""
     return frame is not None and "/polars/io/" in frame.f_code.co_filename.replace("\\", "/")
 
 
 def _send_again(lost: UnraisableHookArgs) -> None:
-    """Python drops what a signal raises within a callback, such as those of imports: then it is sent once more."""
+    """Sends a signal once more after Python dropped its error inside a callback, such as those of imports."""
     import signal
 
     signals = {_Interrupted: signal.SIGINT, SystemExit: signal.SIGTERM}
@@ -153,7 +153,7 @@ def _send_again(lost: UnraisableHookArgs) -> None:
 
 
 def _send(number: int, after_s: float) -> None:
-    """Send a signal by the system's timer: a thread's module may be the one that is being imported."""
+    """Sends a signal after some seconds by the system's timer, as the module for threads may be being imported."""
     import signal
 
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))

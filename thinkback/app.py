@@ -50,7 +50,7 @@ from toolkit.errors import ThinkbackError
 
 
 def examples_of(command: str) -> tuple[str, ...]:
-    """The command lines that the help of a command, or of a group of them, shows."""
+    """The example command lines in the help of a command, or of a group of commands."""
     examples = table()["examples"]
     if command in examples:
         return tuple(examples[command])
@@ -63,7 +63,7 @@ def examples_of(command: str) -> tuple[str, ...]:
 
 
 def _write_notes() -> None:
-    """Let what is to be known of a log come on stderr, each line once."""
+    """Sends the notes that the library logs to stderr, each line once."""
     import logging  # which registers an end of its own
 
     lines: set[str] = set()
@@ -79,10 +79,10 @@ def _write_notes() -> None:
 
 
 class _EndsWithExamples:
-    """The end of a help."""
+    """A mixin whose help ends with example command lines."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write them as they are, for they are to be copied."""
+        """Writes the examples unchanged, so that they can be copied."""
         path, at = [], ctx
         while at is not None and at.parent is not None:
             path.append(at.info_name)
@@ -97,7 +97,7 @@ class _WithExamples(_EndsWithExamples, TyperCommand):
 
 
 class _GroupWithExamples(_EndsWithExamples, TyperGroup):
-    """A group of commands whose help ends with examples of them."""
+    """A group of commands whose help ends with examples."""
 
 
 USER = 2
@@ -120,7 +120,7 @@ PANELS = {
 
 
 class Commands(_GroupWithExamples):
-    """A group of commands in the order of the help, which ends every failure as this module says."""
+    """The group of all commands, in the order of the help. It ends every failure as this module says."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         return [name for names in PANELS.values() for name in names if name in self.commands]
@@ -137,7 +137,7 @@ class Commands(_GroupWithExamples):
                 formatter.write_dl(rows)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> NoReturn:
-        """Run one command line and exit."""
+        """Runs one command line and exits with its code."""
         options["standalone_mode"] = False
         words = [_at_home(word) for word in (sys.argv[1:] if args is None else args)]
         _write_notes()
@@ -164,15 +164,13 @@ class Commands(_GroupWithExamples):
 
 
 def _at_home(word: str) -> str:
-    """A word of the command line with `~/` at the beginning of a path as most shells write it out, but not all do
-    after `=`, and none does in quotes.
-    """
+    """A word of the command line with a path's `~/` expanded, also where shells don't: after `=` or in quotes."""
     option, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
     return f"{option}{sign}{os.path.expanduser(value)}" if value.startswith("~/") else word  # noqa: PTH111
 
 
 def _one_line(error: Exception) -> str | None:
-    """What the user did wrong, in one line; None where it is not the user."""
+    """The user's mistake in one line; None where the error is no mistake of the user."""
     if isinstance(error, ThinkbackError):
         return f"{' '.join(error.line_with(_option).split())}  [{error.code}]"
     if isinstance(error, OSError) and error.strerror is not None:
@@ -185,7 +183,7 @@ def _one_line(error: Exception) -> str | None:
 
 
 def _option(argument: str) -> str:
-    """The option of a command that an argument of a function is."""
+    """The command's option for an argument of the library's function."""
     return OPTIONS.get(argument, "--" + argument.replace("_", "-"))
 
 
@@ -195,13 +193,13 @@ def _fail(line: str, code: int) -> NoReturn:
 
 
 def _add(group: typer.Typer, *commands: Callable[..., None], path: str = "") -> None:
-    """Add functions as subcommands of their names, below the group's own path."""
+    """Adds functions to a group as subcommands of their own names. `path`: the group's place among the commands."""
     for command in commands:
         _named(group, get_command_name(command.__name__), command, path)
 
 
 def _named(group: typer.Typer, name: str, command: Callable[..., None], path: str = "", hidden: bool = False) -> None:
-    """Add a function as a subcommand of a name; a hidden one is described as `auto` is."""
+    """Adds a function to a group as the subcommand `name`. A hidden one is described as `auto` is."""
     label = "auto" if hidden else name
     group.command(name, hidden=hidden, cls=_WithExamples)(LazyCommand(command, f"{path} {label}".strip()))
 
@@ -218,7 +216,7 @@ app = typer.Typer(
 
 
 def _group(name: str, words: str) -> typer.Typer:
-    """A group of commands."""
+    """Makes a group of commands with `words` as its help."""
     group = typer.Typer(cls=_GroupWithExamples, help=words, no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(group, name=name)
     return group
@@ -262,7 +260,7 @@ def thinkback(
 
 
 def app_of(words: Sequence[str]) -> typer.Typer:
-    """The app with the one command that the words begin with: to build all takes longer than some of them.
+    """The app with only the command that the words begin with, since building all takes longer than running some.
 
     The whole app where they begin with anything else, such as a group or a name that is not known.
     """
@@ -276,7 +274,7 @@ def app_of(words: Sequence[str]) -> typer.Typer:
 
 
 def main() -> NoReturn:
-    """Entry point of the command."""
+    """Runs the command line of this process."""
     # SIGTERM ends like Ctrl-C does: through the `finally`s, so that no half result stays behind
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))

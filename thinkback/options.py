@@ -33,7 +33,7 @@ PLAIN = {"bool": bool, "int": int, "float": float}
 
 @dataclass(frozen=True)
 class Described:
-    """What `arguments.toml` says of an argument.
+    """The entry of `arguments.toml` for an argument.
 
     help: in the terminal; manual: in docs/cli.md, where it says more; unless_given: what stands there for the default.
     file: names an existing file; repeat: may be given several times; negative: turns off what is on; choices: the words
@@ -64,18 +64,18 @@ class Described:
 
 @functools.cache
 def table() -> Mapping[str, Mapping[str, Any]]:
-    """`arguments.toml` as it is."""
+    """The content of `arguments.toml`."""
     return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
 
 def described(command: str, argument: str) -> Described:
-    """What an argument of a command is, such as `where` of `study latent`: its own line over its group's over all's."""
+    """The entry for a command's argument (`study latent`): its own lines, then its group's, then the general ones."""
     lines = (table().get(name, {}).get(argument, {}) for name in (EVERY, command.partition(" ")[0], command))
     return Described(**{"help": "", **{key: value for line in lines for key, value in line.items()}})
 
 
 def takes(*functions: str, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator: a command with `**given` takes the arguments of functions of the library, `module:name`, too.
+    """A decorator that adds the arguments of library functions (`module:name`) to a command that has `**given`.
 
     A dataclass has its fields for arguments. Not taken are those of `without`, nor those that the command has itself.
     """
@@ -88,7 +88,7 @@ def takes(*functions: str, without: Sequence[str] = ()) -> Callable[[Callable[..
 
 
 class LazyCommand:
-    """A command whose options are made when typer asks for them: a call of one command reads no other's."""
+    """A command whose options are built only when typer asks for them, so that a call reads no other command's."""
 
     def __init__(self, function: Callable[..., None], name: str) -> None:
         self.function, self.name = function, name
@@ -96,7 +96,7 @@ class LazyCommand:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
-        """What the command does; one without words of its own has those of the library's function."""
+        """The command's help text; without one, the library function's docstring."""
         words = table()["about"].get(self.name) or self.function.__doc__
         if words:
             return str(words)
@@ -105,7 +105,7 @@ class LazyCommand:
 
     @functools.cached_property
     def options(self) -> tuple[list[inspect.Parameter], dict[str, Callable[[Any], Any]]]:
-        """Its parameters as typer reads them, and what reads each for the library."""
+        """The command's parameters in typer's form, and the function that converts each for the library."""
         return _options(self.function, self.name)
 
     @property
@@ -117,7 +117,7 @@ class LazyCommand:
         return {one.name: one.annotation for one in self.options[0]}
 
     def __call__(self, **given: Any) -> None:
-        """Run it. What of a library's arguments is not given is the library's to decide."""
+        """Runs the command. Arguments that the user did not give are left to the library's defaults."""
         _, readers = self.options
         passed = {key: value for key, value in given.items() if key not in readers or value is not None}
         self.function(**{key: readers[key](value) if key in readers else value for key, value in passed.items()})
@@ -126,7 +126,7 @@ class LazyCommand:
 def _options(
     command: Callable[..., None], name: str
 ) -> tuple[list[inspect.Parameter], dict[str, Callable[[Any], Any]]]:
-    """Own arguments that may be positional, those of the library, and own ones that are keywords alone."""
+    """The command's parameters: its positional ones, those of the library's functions, and its keyword-only ones."""
     parameters = list(inspect.signature(command).parameters.values())
     hints = typing.get_type_hints(command)
     first: list[inspect.Parameter] = []
@@ -149,7 +149,7 @@ def _options(
 
 
 def _parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Parameter:
-    """One argument as typer reads it."""
+    """One argument as a parameter in typer's form."""
     description = described(command, name)
     silent = default is None or default is False or default == "" or default is inspect.Parameter.empty
     more: dict[str, Any] = {"help": description.help, "metavar": description.metavar or None}
@@ -169,7 +169,7 @@ def _parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Para
 
 @functools.cache
 def _definition(function: str) -> tuple[ast.FunctionDef | ast.ClassDef, ast.Module]:
-    """A library's function or dataclass, `module:name`, and its module, read from the source."""
+    """The source of a library's function or dataclass (`module:name`), and of its module."""
     module, _, name = function.partition(":")
     tree = ast.parse(ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8"))
     definitions = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef))
@@ -177,13 +177,13 @@ def _definition(function: str) -> tuple[ast.FunctionDef | ast.ClassDef, ast.Modu
 
 
 def _docstring_of(function: str) -> str:
-    """What a library's function says of itself."""
+    """The docstring of a library's function."""
     return ast.get_docstring(_definition(function)[0]) or ""
 
 
 @functools.cache
 def _arguments(function: str) -> tuple[tuple[str, str, Any], ...]:
-    """Name, annotation and default of each argument of a function, or field of a dataclass, read from its source."""
+    """(name, annotation, default) of each argument of a function, or field of a dataclass, read from its source."""
     node, tree = _definition(function)
     constants = {
         target.id: statement.value
@@ -208,7 +208,7 @@ def _arguments(function: str) -> tuple[tuple[str, str, Any], ...]:
 
 
 def _value(node: ast.expr | None, constants: Mapping[str, ast.expr]) -> Any:
-    """The value of a default that stands in a signature, by its own or as a constant of the module."""
+    """The value of a default in a signature, which is a literal or a constant of the module."""
     if node is None:
         return inspect.Parameter.empty
     if isinstance(node, ast.Name):
@@ -219,7 +219,7 @@ def _value(node: ast.expr | None, constants: Mapping[str, ast.expr]) -> Any:
 
 
 def _of_library(entry: Described, name: str, annotation: str) -> tuple[Any, Callable[[Any], Any]]:
-    """The type of a library's argument on the command line, and what reads it for the function."""
+    """The command line's type for a library's argument, and the function that converts it for the library."""
     words = set(re.findall(r"\w+", annotation))
     kind = str if "str" in words else next((plain for word, plain in PLAIN.items() if word in words), str)
     if entry.negative:
@@ -238,7 +238,7 @@ def _of_library(entry: Described, name: str, annotation: str) -> tuple[Any, Call
 
 
 def _label(value: str | None) -> str | None:
-    """A name that LaTeX can refer to, without `tab:`."""
+    """A name for LaTeX references, without the prefix `tab:`."""
     if value is None:
         return None
     name = value.removeprefix("tab:")
@@ -248,12 +248,12 @@ def _label(value: str | None) -> str | None:
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """The names of an option that takes several, separated by commas; none where it is not given."""
+    """The names in an option that takes several, separated by commas; empty where it is not given."""
     return tuple(name for part in (text or "").split(",") if (name := part.strip()))
 
 
 def _some_names(argument_name: str, description: Described, text: str) -> tuple[str, ...]:
-    """The names of such an option. ThinkbackError where there is text, but no name in it, or a name is needed."""
+    """The names in such an option. ThinkbackError where a text holds no name, or a name is required."""
     given_names = names(text)
     if not given_names and (text or description.unnamed):
         from toolkit.errors import InvalidError, argument
@@ -264,7 +264,7 @@ def _some_names(argument_name: str, description: Described, text: str) -> tuple[
 
 
 def numbers(kind: type[int] | type[float], argument_name: str, text: str | None) -> tuple[float, ...]:
-    """The numbers of an option that takes several, separated by commas. ThinkbackError where one is none."""
+    """The numbers in an option that takes several, separated by commas. ThinkbackError where one is no number."""
     try:
         return tuple(kind(one) for one in names(text))
     except ValueError:

@@ -15,20 +15,20 @@ HOME = "replay.runs.result.result"
 
 
 def register() -> None:
-    """Let results be pickled by the name of `opened`, once their module is imported."""
+    """Makes results pickle as a call of `opened`, once their module is imported."""
     module = sys.modules.get(HOME)
     if module is not None:
         copyreg.pickle(module.Result, reduced)
 
 
 def reduced(result: Result) -> tuple[Callable[..., Result], tuple[bytes]]:
-    """What a pickle holds of a result."""
+    """The form in which a result is pickled: the function `opened` with the result's bytes."""
     _, (data,) = result.__reduce__()
     return opened, (data,)
 
 
 def opened(data: bytes) -> Result:
-    """The result in a pickle. ImportError with one line where a module of the user's hides one of ours."""
+    """Restores the result in a pickle. ImportError in one line where a user's module hides one of ours."""
     from thinkback.shadowing import require_unshadowed
 
     require_unshadowed()

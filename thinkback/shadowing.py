@@ -12,7 +12,7 @@ HOME = Path(__file__).resolve().parents[1]
 
 
 def shadowing_line() -> str | None:
-    """What hides one of our packages, in one line that says what to do; None where nothing does."""
+    """The line that says which of the user's files hides one of our packages, and what to do; None where none does."""
     for name in OURS:
         place = _module_file(name)
         if place is not None and place.resolve().parent != HOME:
@@ -25,14 +25,14 @@ def shadowing_line() -> str | None:
 
 
 def require_unshadowed() -> None:
-    """Raise ImportError where something hides one of our packages."""
+    """Raises ImportError where a file of the user hides one of our packages."""
     line = shadowing_line()
     if line is not None:
         raise ImportError(line)
 
 
 def _module_file(name: str) -> Path | None:
-    """The file or folder that an import of a top-level name takes, or took; None where that is nowhere."""
+    """The file or folder that an import of a top-level name takes; None where there is none."""
     try:
         spec = find_spec(name)
     except ValueError:  # a module that was made by hand

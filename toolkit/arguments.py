@@ -39,7 +39,7 @@ WORDS = {
 
 
 def checks_arguments(**takes: str) -> Callable[[Callable[Given, Returned]], Callable[Given, Returned]]:
-    """A decorator that checks every argument against its annotation and passes it on in plain types.
+    """A decorator that checks every argument against its annotation and converts it to plain types.
 
     numpy's numbers are taken for Python's, and lists for tuples. `takes` (argument -> words) says what an argument
     takes where neither its type nor its name does. A call with missing or unknown arguments raises Python's TypeError.
@@ -67,9 +67,7 @@ def checks_arguments(**takes: str) -> Callable[[Callable[Given, Returned]], Call
 
 
 def checked_argument(name: str, given: Any, hint: Any, takes: str = "") -> Any:
-    """The value in the plain types of an annotation. ThinkbackError, which names the argument, for a value of another
-    type.
-    """
+    """The value in the plain types of an annotation. ThinkbackError names the argument whose value has another type."""
     kinds = kinds_of(hint)
     if Path in kinds and isinstance(given, str | os.PathLike) and NULL in str(given):
         raise InvalidError(f"{argument(name)} is {quote(str(given))}; no file or folder has a null byte in its name")
@@ -81,7 +79,7 @@ def checked_argument(name: str, given: Any, hint: Any, takes: str = "") -> Any:
 
 
 def _as(kind: Any, given: Any) -> Any:
-    """The value as one type takes it, else UNFIT. A type that cannot be checked at run time takes every value."""
+    """The value in one type, or UNFIT. A type that cannot be checked at run time accepts every value."""
     if kind is Any:
         return given
     if kind is type(None):
@@ -101,7 +99,7 @@ def _as(kind: Any, given: Any) -> Any:
 
 
 def _named(kinds: Iterable[Any]) -> str:
-    """Types in words."""
+    """The types in words, for an error."""
     words = []
     for kind in kinds:
         origin, inner = typing.get_origin(kind), typing.get_args(kind)
@@ -113,7 +111,7 @@ def _named(kinds: Iterable[Any]) -> str:
 
 @functools.cache
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The types of a function's arguments. The return type is left out: its module may not be imported."""
+    """The types of a function's arguments. The return type is left out, as its module may not be imported."""
     given = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
     only = types.SimpleNamespace(__annotations__=given)
     return typing.get_type_hints(only, function.__globals__)

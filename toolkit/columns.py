@@ -13,7 +13,7 @@ from toolkit.errors import UnknownError, suggest
 
 @dataclass(frozen=True)
 class OutcomeColumn:
-    """A numeric column of `outcomes`, and the metric that is its mean over examples.
+    """A numeric column of `outcomes`, and the metric that is its mean over the examples.
 
     What the numbers are:
     `name`: the column; `metric`: what its mean is called, by default the same, None where it has no mean; `family`:
@@ -83,23 +83,23 @@ class OutcomeColumn:
 
     @property
     def called(self) -> str:
-        """The name by which users ask for a cost: its heading without "/1,000"."""
+        """The name by which users name a cost: its heading without "/1,000"."""
         return self.header.removesuffix("/1,000") or self.name
 
     @property
     def on_axis(self) -> str:
-        """The label of an axis that shows its means times `scale`."""
+        """The label for a figure's axis that shows this column's means times `scale`."""
         times = self.scale * self.per
         return f"{self.label} per example" if times == 1 else f"{self.called} per {times:,g} examples"
 
     @property
     def less(self) -> str:
-        """The words for a lower mean, such as "for fewer tokens"."""
+        """The words for a lower mean of this column, such as "for fewer tokens"."""
         return f"for fewer {self.label}" if self.scale * self.per == 1 else f"at a lower {self.label}"
 
     @property
     def precision(self) -> int:
-        """Decimals of a mean that is not scaled.
+        """The number of decimals with which an unscaled mean of this column is shown.
 
         4 of a share or a rate, 2 of what tables do not scale, else those of the table and one for each zero of the
         scale.
@@ -219,7 +219,7 @@ METRICS: dict[str, OutcomeColumn] = {}
 def with_columns(
     extra: Iterable[OutcomeColumn] = (), columns: Sequence[OutcomeColumn] = COLUMNS
 ) -> tuple[OutcomeColumn, ...]:
-    """The table with METRICS and further columns, each name once, before those that no row names."""
+    """The table of columns with METRICS and further columns added, each name once."""
     known = {column.name for column in columns}
     fresh = {column.name: column for column in (*METRICS.values(), *extra) if column.name not in known}
     at = next((i for i, column in enumerate(columns) if not column.name), len(columns))
@@ -227,7 +227,7 @@ def with_columns(
 
 
 def row_of(name: str, columns: Sequence[OutcomeColumn] | None = None) -> OutcomeColumn:
-    """The row of an outcome column or of a computed metric. `columns` is the table, by default with METRICS."""
+    """The table's row for an outcome column or a computed metric. `columns` is the table, by default with METRICS."""
     family: OutcomeColumn | None = None
     for row in with_columns() if columns is None else columns:
         if not row.family and name == row.name:
@@ -238,13 +238,13 @@ def row_of(name: str, columns: Sequence[OutcomeColumn] | None = None) -> Outcome
 
 
 def find(name: str, columns: Sequence[OutcomeColumn] | None = None) -> OutcomeColumn:
-    """The row of an outcome column; a column that the table does not name is a cost."""
+    """The row for an outcome column. A column that the table does not name counts as a cost."""
     row = row_of(name, columns)
     return replace(row, name=name, metric=name, family=False) if row.family else row
 
 
 def metric_column(metric: str, columns: Sequence[OutcomeColumn] | None = None) -> OutcomeColumn:
-    """The outcome column whose mean is the metric."""
+    """The outcome column whose mean is this metric."""
     columns = with_columns() if columns is None else columns
     return next((column for column in columns if column.metric == metric and not column.family), find(metric, columns))
 
@@ -252,7 +252,7 @@ def metric_column(metric: str, columns: Sequence[OutcomeColumn] | None = None) -
 def cost_named(
     name: str, columns: Sequence[OutcomeColumn], known: Callable[[str], bool] = lambda metric: True
 ) -> OutcomeColumn:
-    """The cost that is asked for by its heading, its column or its metric: `tokens`, `completion tokens`, `€`.
+    """The cost that a user names by its heading, column or metric: `tokens`, `completion tokens`, `€`.
 
     `known`: whether some policy has a value of a metric; where none has, and another column stands for it, that one.
     Raises ThinkbackError for any other name, with the nearest one.
@@ -268,12 +268,12 @@ def cost_named(
 
 
 def costs_called(columns: Iterable[OutcomeColumn]) -> list[str]:
-    """The names by which users ask for the costs that have a heading."""
+    """The names that users may give for the costs that have a heading."""
     return [column.called for column in columns if column.cost and column.header]
 
 
 def ranking_costs(columns: Sequence[OutcomeColumn] = COLUMNS) -> tuple[OutcomeColumn, ...]:
-    """The costs that rank and span the Pareto front by default; the first one that is known counts.
+    """The costs that rank and span the Pareto front by default, in order; the first that is known counts.
 
     One that not every run has, such as money, comes before others of its place.
     """

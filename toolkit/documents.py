@@ -27,7 +27,7 @@ _PARTS = re.compile(rf"(?:\.[^=,\[\]{{}}\n.]*+){{{LEVELS}}}")
 
 @dataclass(frozen=True)
 class _Bounds:
-    """The most `characters` of a text, and the most signs that begin an entry, outside of `strings` and comments."""
+    """The size that a text may have to be parsed. `entries` bounds its `signs`, outside of `strings` and comments."""
 
     strings: re.Pattern[str]
     signs: str
@@ -35,7 +35,7 @@ class _Bounds:
     entries: int
 
     def check(self, text: str, subject: str) -> None:
-        """Raise LimitError where a text is larger, or nested more deeply. `subject` names the text in the error."""
+        """Raises LimitError where a text is larger, or nested more deeply. `subject` names the text in the error."""
         if len(text) > self.characters:
             raise LimitError(f"{subject} is too large: it has {len(text):,} characters, of at most {self.characters:,}")
         outside = self.strings.sub("", text) if text.count('"') <= 4 * self.entries else text
@@ -61,7 +61,7 @@ _JSON = _Bounds(
 
 
 class LiteralFloat(float):
-    """A float with the text that it was read from, for parsers that take a `parse_float`."""
+    """A float that remembers the text it was read from, for parsers that take a `parse_float`."""
 
     text: str
 
@@ -72,12 +72,12 @@ class LiteralFloat(float):
 
 
 def _unreadable(error: RecursionError | ValueError) -> str:
-    """The reason why a parser failed, in words."""
+    """The words for why a parser failed."""
     return "it is nested too deeply" if isinstance(error, RecursionError) else first_line(error)
 
 
 def at_home(path: str | Path) -> Path:
-    """A path with the home folder in place of `~`; the `~` of an unknown user stays."""
+    """The path with the home folder in place of `~`. The `~` of an unknown user stays."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 (a Path raises RuntimeError)
 
 
@@ -97,7 +97,7 @@ def read_text(path: str | Path, subject: str) -> str:
 
 
 def parse_toml(text: str, subject: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
-    """The tables of a TOML text. `subject` names it in errors. LimitError where it is too large to be parsed."""
+    """Parses a TOML text. `subject` names it in errors. LimitError where it is too large."""
     _TOML.check(text, subject)
     try:
         tables = tomllib.loads(text, parse_float=parse_float)
@@ -108,7 +108,7 @@ def parse_toml(text: str, subject: str, parse_float: Callable[[str], Any] = floa
 
 
 def toml_value(text: str) -> Any:
-    """The TOML value of a setting's text, such as 1 of `a=1`; the text itself where it is not TOML."""
+    """The value of a setting's text read as TOML, such as 1 of `a=1`; the text itself where it is not TOML."""
     try:
         return parse_toml(f"value = {text}", text)["value"]
     except ThinkbackError:
@@ -116,7 +116,7 @@ def toml_value(text: str) -> Any:
 
 
 def parse_json(text: str, subject: str) -> Any:
-    """The value of a JSON text. `subject` names it in errors. LimitError where it is too large to be parsed."""
+    """Parses a JSON text. `subject` names it in errors. LimitError where it is too large."""
     _JSON.check(text, subject)
     try:
         value = json.loads(text)
@@ -128,7 +128,7 @@ def parse_json(text: str, subject: str) -> Any:
 
 
 def _check_integers(value: Any) -> None:
-    """Raise ValueError where an integer is larger than those of TOML, which have 64 bits."""
+    """Raises ValueError where an integer does not fit into TOML's 64 bits."""
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError("it holds an integer of more than 64 bits")
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():

@@ -32,7 +32,7 @@ class ThinkbackError(Exception):
     """The policy that the error is about, where its line begins with one."""
 
     def __init__(self, line: str = "", *, code: str | None = None) -> None:
-        """`code`: a finer code than that of the class, as `LogError` and `EngineError` have."""
+        """Makes the error from its line. `code`: one finer than the class's, as `LogError` and `EngineError` have."""
         super().__init__(line)
         if code is not None:
             self.code = code
@@ -54,86 +54,86 @@ class ThinkbackError(Exception):
         return in_short(_ARGUMENT.sub(lambda match: f"`{format_name(match[1])}`", line))
 
     def about(self, subject: str, end: str = "") -> Self:
-        """The same error, with a line that begins with what it is about, and may go on at its end."""
+        """The same error with `subject` before its line and `end` after it."""
         error = type(self)(f"{subject}{self}{end}")
         error.__dict__.update(self.__dict__)
         return error
 
 
 class UnknownError(ThinkbackError):
-    """A name that does not exist."""
+    """A name that the user gave does not exist."""
 
 
 class InvalidError(ThinkbackError):
-    """A value that the setting or the argument does not take."""
+    """A setting or an argument does not accept the value given."""
 
 
 class RequiredError(ThinkbackError):
-    """Something that must be given and is missing."""
+    """Something that must be given is missing."""
 
 
 class ConflictError(ThinkbackError):
-    """Things that exclude each other, or stand twice."""
+    """Two things that the user gave exclude each other, or one is given twice."""
 
 
 class AmbiguousError(ThinkbackError):
-    """Several things that could be meant."""
+    """Several things could be meant by what the user gave."""
 
 
 class EmptyError(ThinkbackError):
-    """Nothing is left to work on."""
+    """Nothing is left to work on, such as no example."""
 
 
 class UnsuitableError(ThinkbackError):
-    """A log, a result or a model that cannot answer this."""
+    """The log, result or model cannot answer this question."""
 
 
 class LeakageError(ThinkbackError):
-    """A model, a choice or a decision that has seen the examples that it is judged on."""
+    """A model, a choice or a decision has seen the examples that it is judged on."""
 
 
 class MismatchError(ThinkbackError):
-    """Two things that must agree and do not."""
+    """Two things that must agree differ."""
 
 
 class LimitError(ThinkbackError):
-    """More than a limit allows."""
+    """Something exceeds a limit."""
 
 
 class FormatError(ThinkbackError):
-    """A file that cannot be read as what it should be."""
+    """A file cannot be read as the kind of file that it should be."""
 
 
 class DamagedError(ThinkbackError):
-    """A file whose content is no longer what was written."""
+    """A file's content is no longer what was written."""
 
 
 class NotFoundError(ThinkbackError):
-    """A file or a folder that is not there."""
+    """A file or a folder does not exist."""
 
 
 class ExistsError(ThinkbackError):
-    """A file or a folder that stands where one is to be written."""
+    """A file or a folder exists where one is to be written."""
 
 
 class WriteError(ThinkbackError):
-    """A place that cannot be written to."""
+    """A place cannot be written to."""
 
 
 class IncompleteError(ThinkbackError):
-    """Work that is not finished, or rows that are not all there."""
+    """Work is not finished, or rows are missing."""
 
 
 class PackageError(ThinkbackError):
-    """A package that is not installed, or too old."""
+    """A Python package is not installed, or too old."""
 
 
 class RuleError(ThinkbackError):
-    """A user's function that fails, or returns a wrong value."""
+    """A user's function failed, or returned a wrong value."""
 
 
 def in_short(line: str) -> str:
-    """A message in printable characters, with each long quotation in backticks cut in the middle."""
+    """The message in printable characters, with the middle of each long quotation in backticks left out."""
     cut = _QUOTED.sub(lambda match: f"`{_cut(match[1], _PATH if '/' in match[1] else _VALUE)}`", printable(line))
     return _cut(cut, _LINE)
 
@@ -143,7 +143,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def argument(name: str) -> str:
-    """The name of an argument in an error's text."""
+    """The name of an argument, marked for an error's text, where a command writes its option instead."""
     return f"\ue000{name}\ue001"
 
 
@@ -154,7 +154,7 @@ def listed(names: Sequence[str], most: int | None = None) -> str:
 
 
 def quote(value: object, most: int = 100) -> str:
-    """A value as messages quote it, cut after `most` characters. `quote("x" * 200)` ends in "…"."""
+    """The value as messages quote it, cut after `most` characters. `quote("x" * 200)` ends in "…"."""
     try:
         text = repr(value)
     except ValueError:  # Python writes out no integer of thousands of digits
@@ -163,19 +163,19 @@ def quote(value: object, most: int = 100) -> str:
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:
-    """A number with its noun: "1 trace", "1,000 traces"."""
+    """The number with its noun: "1 trace", "1,000 traces"."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error of another library; of an error of the operating system its text alone."""
+    """The first line of another library's error; of an operating system's error, its text alone."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a misspelt one most likely means, whatever the case; None where none is like it."""
+    """The known name that a misspelt one most likely means, whatever the case; None where none is similar."""
     folded = {one.casefold(): one for one in known}
     likeness = LIKENESS if len(name) > SHORT else LIKENESS_OF_SHORT
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=likeness)
@@ -184,7 +184,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
-    """End of a message about an unknown name: the nearest known one, then what there is.
+    """The end of a message about an unknown name: the nearest known name, then the known ones.
 
     `suggest("marign", ["margin", "budget"])` gives "did you mean `margin`? there are: `budget`, `margin`".
     """
@@ -199,14 +199,14 @@ def suggest(name: str, known: Iterable[str], limit: int = 12) -> str:
 
 
 def require_known(name: str, known: Iterable[str], lacking: str) -> None:
-    """Raise UnknownError unless a name is known. Its line is `lacking` with the nearest known name."""
+    """Raises UnknownError unless the name is known. Its line is `lacking` followed by the nearest known name."""
     if name not in known:
         raise UnknownError(f"{lacking}; {suggest(name, known)}")
 
 
 @contextmanager
 def errors_begin(prefix: str) -> Iterator[None]:
-    """Put a prefix before the line of every error raised within."""
+    """Puts a prefix before the line of every error raised inside the block."""
     try:
         yield
     except ThinkbackError as error:
@@ -215,7 +215,7 @@ def errors_begin(prefix: str) -> Iterator[None]:
 
 @contextmanager
 def user_code(subject: str, happens: str = "fails") -> Iterator[None]:
-    """Turn whatever a user's code raises within, an exit included, into a RuleError of one line with its cause."""
+    """Turns whatever a user's code raises in the block, even an exit, into a one-line RuleError with its cause."""
     try:
         yield
     except ThinkbackError:
@@ -227,7 +227,7 @@ def user_code(subject: str, happens: str = "fails") -> Iterator[None]:
 
 
 def _user_place(error: BaseException) -> str:
-    """The place " (FILE, line N)" of the user's code that raised an error; empty where no line is the user's."""
+    """The place of an error in the user's code, " (FILE, line N)"; empty where no line of it is the user's."""
     ours = Path(__file__).parents[1]
     packages = tuple(str(ours / name) for name in ("toolkit", "replay", "generate", "thinkback"))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

@@ -23,7 +23,7 @@ FULL = 2**16
 
 @contextmanager
 def replacing(path: str | Path, force: bool = False) -> Iterator[Path]:
-    """A directory to fill, which becomes `path` when the block ends well and vanishes when it does not.
+    """Yields a directory to fill, which becomes `path` when the block ends without an error; else it is removed.
 
     Refused before the block runs: a `path` that exists (unless `force`, which replaces it whole), one whose
     parent is no directory that can be written, the working directory and what lies above it.
@@ -37,7 +37,7 @@ def replacing(path: str | Path, force: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def replacing_file(path: str | Path, force: bool = False) -> Iterator[Path]:
-    """A temporary file name to write to, which becomes `path` when the block ends without an error; see `replacing`."""
+    """Yields a temporary file to write, which becomes `path` when the block ends without an error; see `replacing`."""
     check_replaceable(path, force)
     if Path(path).is_dir():
         raise WriteError(f"`{path}` is a folder: name a file")
@@ -55,8 +55,8 @@ def _make_file(path: Path) -> None:
 
 @contextmanager
 def _in_the_place_of(path: str | Path, force: bool, make: Callable[[Path], None], mode: int) -> Iterator[Path]:
-    """The temporary file or directory that `make` creates beside `path`. It is synced and renamed to `path` when the
-    block ends without an error.
+    """Yields the temporary file or directory that `make` creates beside `path`. It is synced and renamed to `path` when
+    the block ends without an error.
     """
     target = Path(os.path.abspath(path))  # not resolve(): a link is replaced, not what it points to  # noqa: PTH100
     check_replaceable(target, force, str(path))
@@ -92,9 +92,9 @@ def _is_full(folder: Path) -> bool:
 def check_replaceable(
     path: str | Path, force: bool, label: str | None = None, inputs: Sequence[str | Path | None] = ()
 ) -> None:
-    """Raise ThinkbackError where `replacing(path, force)` would, so that long work fails at its start. Partial files of
-    killed writers of `path` are cleared. `inputs` are the paths that are read: neither they nor a folder that holds one
-    is ever replaced.
+    """Raises ThinkbackError where `replacing(path, force)` would, so that long work fails at its start. Partial files
+    of killed writers of `path` are removed. `inputs` are paths to be read: neither they nor folders that hold them are
+    ever replaced.
     """
     target = Path(os.path.abspath(path))  # noqa: PTH100
     label = label or str(path)
@@ -121,8 +121,8 @@ def check_replaceable(
 
 
 def _swap(temporary: Path, target: Path) -> None:
-    """Rename `temporary` to `target`, in one step where the system can. Elsewhere the old folder is renamed first, and
-    renamed back if that fails.
+    """Renames `temporary` to `target`, in one step where the system can. Elsewhere the old folder is renamed first, and
+    renamed back on failure.
     """
     if os.path.lexists(target) and temporary.is_dir():  # a file replaces a file in one step
         if _exchange(temporary, target):
@@ -136,7 +136,7 @@ def _swap(temporary: Path, target: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Swap two names in one step; False where this system or file system cannot."""
+    """Exchanges two names in one step. Returns False where this system or file system cannot."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):  # not Linux, or an old library of C
@@ -146,8 +146,8 @@ def _exchange(first: Path, second: Path) -> bool:
 
 
 def _set_aside(temporary: Path, target: Path) -> None:
-    """Replace a folder by two renames. A kill between them leaves the old folder beside the target, and `clear_parts`
-    puts it back.
+    """Replaces a folder by two renames. After a kill between them the old folder is beside the target, and
+    `clear_parts` puts it back.
     """
     aside = beside(target, ".old")
     was = aside / WAS
@@ -167,7 +167,7 @@ def _set_aside(temporary: Path, target: Path) -> None:
 
 
 def _make_parents(parent: Path) -> list[Path]:
-    """Make the missing directories above the target; return those made, innermost first."""
+    """Makes the missing directories above the target; returns those made, innermost first."""
     missing = [p for p in (parent, *parent.parents) if not p.exists()]
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -183,7 +183,7 @@ def _remove_parents(parents: list[Path]) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or a folder's entries, are on disk."""
+    """Waits until a file, or the entries of a folder, are on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -192,14 +192,14 @@ def sync(path: Path) -> None:
 
 
 def umask() -> int:
-    """The process's mask of permissions."""
+    """The permission bits that this process withholds from new files."""
     current = os.umask(0)
     os.umask(current)
     return current
 
 
 def hoist(inner: Path) -> None:
-    """Move the content of a directory into its parent and remove it, for writers that need a new directory."""
+    """Moves the content of a directory into its parent and removes it, for writers that insist on a new directory."""
     for item in inner.iterdir():
         item.rename(inner.parent / item.name)
     inner.rmdir()

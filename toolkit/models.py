@@ -34,7 +34,7 @@ _SHARE = re.compile(r"\[?(\d{1,20}(?:\.\d{1,40})?(?:[Ee][+-]?\d{1,3})?)\]?")
 
 
 def read_model(path: str | Path, subject: str) -> dict[str, Any]:
-    """The document of a model's file. `subject` names it in errors. FormatError where it is no JSON object."""
+    """Reads the JSON file of a fitted model. `subject` names it in errors. FormatError where it is no JSON object."""
     document = parse_json(read_text(path, subject), subject)
     if not isinstance(document, dict):
         raise FormatError(f"{subject} is {quote(document)}; it takes a JSON object")
@@ -42,7 +42,7 @@ def read_model(path: str | Path, subject: str) -> dict[str, Any]:
 
 
 def numbers(kind: type[int] | type[float], low: float = -DOUBLE, high: float = DOUBLE) -> Reader:
-    """A field's reader: a list of finite numbers from `low` to `high` as an array (n,) of int64 or float64."""
+    """Makes the reader of a field with a list of numbers from `low` to `high`: an array (n,) of int64 or float64."""
     name = "integers" if kind is int else "numbers"
 
     def read(value: Any, place: str) -> np.ndarray:
@@ -62,7 +62,7 @@ def numbers(kind: type[int] | type[float], low: float = -DOUBLE, high: float = D
 
 
 def pairs(value: Any, place: str) -> tuple[tuple[int, int], ...]:
-    """A field's reader: a list of pairs of integers, such as layer and token; it may be empty."""
+    """Reads a field with a list of pairs of integers, such as layer and token. The list may be empty."""
     if not isinstance(value, list) or not all(isinstance(one, list) and len(one) == 2 for one in value):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a list of pairs")
     flat = numbers(int, -INDEX, INDEX)([number for pair in value for number in pair], place)
@@ -70,7 +70,7 @@ def pairs(value: Any, place: str) -> tuple[tuple[int, int], ...]:
 
 
 def of_schema(schema: type[Schema]) -> Callable[[Any, str], Schema]:
-    """A field's reader: a table of which the keys of a class are read, and others are left out."""
+    """Makes the reader of a field with a table. It reads the fields of a class, and ignores other keys."""
 
     def read(value: Any, place: str) -> Schema:
         known = {field.name for field in fields(schema)}  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ def of_schema(schema: type[Schema]) -> Callable[[Any, str], Schema]:
 
 
 def of_hints(schema: type[Schema]) -> Callable[[Any, str], Schema]:
-    """A field's reader: a table of a plain dataclass's fields, each of a kind that its type hint names."""
+    """Makes the reader of a field with a plain dataclass's table, each field of the kind in its type hint."""
     hints = {name: kinds_of(hint) for name, hint in get_type_hints(schema).items()}
 
     def read(value: Any, place: str) -> Schema:
@@ -106,7 +106,7 @@ def _of_hint(kinds: Sequence[Any], given: Any, place: str) -> Any:
 
 
 def several(read: Callable[[Any, str], Schema]) -> Callable[[Any, str], tuple[Schema, ...]]:
-    """A field's reader: a list of at least one of what `read` reads."""
+    """Makes the reader of a field with a list, not empty, of what `read` reads."""
 
     def read_all(value: Any, place: str) -> tuple[Schema, ...]:
         if not isinstance(value, list) or not value:
@@ -124,7 +124,7 @@ def _same_length(*arrays: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class _Tree:
-    """A tree of n nodes, of which the first is the root; -1 stands for the children of a leaf."""
+    """A decision tree of n nodes, the first of which is the root. A leaf has -1 as children."""
 
     left_children: np.ndarray = setting(read=numbers(int, -1, INDEX))
     right_children: np.ndarray = setting(read=numbers(int, -1, INDEX))
@@ -151,11 +151,11 @@ class _Tree:
 
     @property
     def reads(self) -> int:
-        """One more than the last feature that it splits by."""
+        """The number of feature columns that the tree needs: one more than the last that it splits by."""
         return int(self.split_indices[self.left_children != -1].max(initial=-1)) + 1
 
     def document(self, number: int, columns: int) -> dict[str, Any]:
-        """The tree as XGBoost reads it, with zeros for what predictions do not need."""
+        """The tree as XGBoost's JSON, with zeros in what predictions do not need."""
         inner, size = self.left_children != -1, len(self.left_children)
         parents = np.full(size, INDEX)
         for children in (self.left_children, self.right_children):
@@ -191,7 +191,7 @@ class _Objective(Checked):
 
 
 def _share(value: Any, place: str) -> str:
-    """A probability as XGBoost writes it: a text, from version 3.1 on in brackets."""
+    """Reads a probability as XGBoost writes it: as text, from version 3.1 on in brackets."""
     match = _SHARE.fullmatch(value) if isinstance(value, str) else None
     if match is None or not 0 < float(match[1]) < 1 or np.float32(match[1]) in (0, 1):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a text with a number between 0 and 1")
@@ -206,7 +206,7 @@ def _count(value: Any, place: str) -> str:
 
 @dataclass(frozen=True)
 class _Parameters(Checked):
-    """The numbers of features, classes and targets of the trees, which XGBoost writes as text."""
+    """The numbers of features, classes and targets of boosted trees, which XGBoost writes as text."""
 
     base_score: str = setting(read=_share)
     num_feature: str = setting(read=_count)
@@ -224,7 +224,7 @@ class _Learner:
 
 @dataclass(frozen=True)
 class _Boosted:
-    """Boosted trees that give probabilities, in XGBoost's JSON."""
+    """A file of boosted trees that give probabilities, in XGBoost's JSON."""
 
     version: np.ndarray = setting(read=numbers(int, 0, 10_000))
     learner: _Learner = setting(read=of_schema(_Learner))
@@ -235,7 +235,7 @@ class _Boosted:
 
 
 def check_trees(model: Any, place: str) -> tuple[dict[str, Any], int]:
-    """XGBoost's JSON of boosted trees, rebuilt of its checked fields; and how many columns it reads.
+    """Checks boosted trees; returns XGBoost's JSON, rebuilt from the checked fields, and how many columns it reads.
 
     `place` names it in errors. ThinkbackError where a tree is none, reads another column or has a number that is not
     finite, or the model is no classifier of two classes.
@@ -260,7 +260,7 @@ def check_trees(model: Any, place: str) -> tuple[dict[str, Any], int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Standardised:
-    """Centre and scale of F columns, (F,) each."""
+    """The centre and scale by which F columns are standardised, (F,) each."""
 
     centre: np.ndarray = setting(read=numbers(float))
     scale: np.ndarray = setting(read=numbers(float, LEAST_SCALE))
@@ -282,7 +282,7 @@ class _Logistic(_Standardised):
 
 @dataclass(frozen=True)
 class _Linear(Checked):
-    """A layer from as many numbers as it has lists of weights to as many as each list and `bias` have."""
+    """A linear layer: one input for each list in `weights`, one output for each number in a list and in `bias`."""
 
     weights: tuple[np.ndarray, ...] = setting(read=several(numbers(float)))
     bias: np.ndarray = setting(read=numbers(float))
@@ -299,7 +299,7 @@ class _Linear(Checked):
 
 @dataclass(frozen=True)
 class _Gated:
-    """A gated residual block: its output is added to its input."""
+    """A gated residual block of a network, whose output is added to its input."""
 
     gate: _Linear = setting(read=partial(from_table, _Linear))
     up: _Linear = setting(read=partial(from_table, _Linear))
@@ -321,7 +321,7 @@ def _layer(value: Any, place: str) -> _Linear | _Gated:
 
 @dataclass(frozen=True, kw_only=True)
 class _Network(_Standardised):
-    """A chain of layers from F columns to one number."""
+    """A neural network: a chain of layers from F columns to one number."""
 
     layers: tuple[_Linear | _Gated, ...] = setting(read=several(_layer))
 
@@ -337,12 +337,14 @@ class _Network(_Standardised):
 
 
 def check_logistic(model: Any, place: str) -> tuple[dict[str, Any], int]:
-    """A logistic regression, `intercept` and lists `coefficients`, `centre`, `scale`; and how many columns it reads."""
+    """Checks a logistic regression (`intercept`, and lists `coefficients`, `centre`, `scale`); returns it, and how many
+    columns it reads.
+    """
     columns = len(from_table(_Logistic, model, place).centre)
     return dict(model), columns
 
 
 def check_network(model: Any, place: str) -> tuple[dict[str, Any], int]:
-    """A chain of layers after `centre` and `scale`; and how many columns it reads."""
+    """Checks a network's layers, after `centre` and `scale`; returns them, and how many columns they read."""
     columns = len(from_table(_Network, model, place).centre)
     return dict(model), columns

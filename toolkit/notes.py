@@ -17,7 +17,7 @@ WARNING = "WARNING: "
 
 
 class Severity(StrEnum):
-    """How a reader should take a note."""
+    """How seriously a reader should take a note."""
 
     WARNING = "warning"
     """Printed above a table: the numbers may mislead."""
@@ -27,7 +27,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Note:
-    """One note. `policies` and `metrics` name what it concerns; both empty: the run as a whole."""
+    """A note on a run's numbers. `policies` and `metrics` name what it concerns; both empty: the run as a whole."""
 
     code: str
     text: str
@@ -40,7 +40,7 @@ class Note:
         return printable(f"{WARNING}{self.text}" if self.severity is Severity.WARNING else self.text)
 
     def record(self) -> dict[str, Any]:
-        """The note as JSON."""
+        """The note as plain data for JSON."""
         return {
             "code": self.code,
             "severity": self.severity.value,
@@ -51,10 +51,10 @@ class Note:
 
 
 def warning(code: str, text: str, policies: Iterable[str] = (), metrics: Iterable[str] = ()) -> Note:
-    """A note of severity `warning`."""
+    """Makes a note of severity `warning`."""
     return Note(code, text, Severity.WARNING, tuple(policies), tuple(metrics))
 
 
 def note(code: str, text: str, policies: Iterable[str] = (), metrics: Iterable[str] = ()) -> Note:
-    """A note of severity `note`."""
+    """Makes a note of severity `note`."""
     return Note(code, text, Severity.NOTE, tuple(policies), tuple(metrics))

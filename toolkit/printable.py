@@ -17,7 +17,7 @@ _SEEN = re.compile(f"[{_INVISIBLE}]")
 
 
 def printable(text: str) -> str:
-    r"""The text in one line of visible characters; the others are written as Python escapes them.
+    r"""The text on one line of visible characters. Other characters are written as Python escapes them.
 
     These are control characters (line ends and tabs among them), marks of direction, what has no width, lone
     surrogates, and code points that nobody has assigned. Spaces of other widths stay.
@@ -31,7 +31,7 @@ def printable(text: str) -> str:
 
 
 def spreadsheet(text: str) -> str:
-    """A printable cell that no spreadsheet runs: an apostrophe goes before what would begin a formula.
+    """The text for a CSV cell that no spreadsheet runs: an apostrophe is put before what would begin a formula.
 
     Numbers such as `-3.2` stay numbers.
     """

@@ -17,7 +17,7 @@ PAUSE = 0.5
 
 
 class Advance(Protocol):
-    """A function that advances a bar by `done` finished units."""
+    """A function that moves a progress bar on by `done` finished units."""
 
     def __call__(self, done: float = 1, tokens: int = 0) -> None:
         """Count `done` more units, and the tokens that were written for them."""
@@ -29,7 +29,7 @@ def uncounted(done: float = 1, tokens: int = 0) -> None:
 
 @contextmanager
 def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
-    """A bar while the block runs: on stderr, if that is a terminal, or below a notebook's cell.
+    """Shows a progress bar while the block runs: on stderr, if that is a terminal, or below a notebook's cell.
 
     >>> with progress("replaying", 3, "blocks") as advance:
     ...     for _ in range(3):
@@ -68,7 +68,7 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
 
 
 def _seen() -> bool:
-    """Whether somebody could see a bar: on a terminal, or where IPython runs."""
+    """Whether somebody can see a bar: on a terminal, or where IPython runs."""
     if "IPython" in sys.modules:
         return True
     try:
@@ -79,7 +79,7 @@ def _seen() -> bool:
 
 @contextmanager
 def _notebook_bar(title: str, total: float, unit: str) -> Iterator[Advance]:
-    """A bar of HTML below the cell, which is empty again when the work is done."""
+    """Shows an HTML bar below a notebook's cell, and removes it when the work is done."""
     from IPython.display import display
 
     lock, began = Lock(), monotonic()

@@ -59,7 +59,8 @@ def setting(
     identity: bool = True,
     key: bool = True,
 ) -> Any:
-    """A field of a settings class: its default, its bounds or choices, or a function (value, place) that reads it.
+    """Declares a field of a settings class: its default, its bounds or choices, or a function (value, place) that reads
+    it.
 
     A mapping as `choices` is asked when a value is checked, so that what is added to it later is known. `low` and
     `high` are allowed themselves, `above` and `below` are not. `what` says in words what the field takes, where its
@@ -77,7 +78,7 @@ def setting(
 
 
 def from_table(cls: type[Instance], table: Any, place: str = "") -> Instance:
-    """An instance of a settings class from a TOML table.
+    """Makes an instance of a settings class from a TOML table.
 
     `place` names the table in errors, as `sample.n15`; without it they name the key alone. A field whose name ends in
     `_` stands for the key without it, such as `else`. Fields that do not compare are results, which no table gives.
@@ -109,14 +110,14 @@ def from_table(cls: type[Instance], table: Any, place: str = "") -> Instance:
 
 
 class Checked:
-    """A base for settings classes without anything to check besides their fields."""
+    """A base for settings classes that need no checks beyond those of their fields."""
 
     def __post_init__(self) -> None:
         check(self)
 
 
 def check(instance: Any) -> None:
-    """Check every field that `setting` marks, and put its plain value in place; call it from `__post_init__`.
+    """Checks every field declared by `setting`, and sets its plain value. Call it from `__post_init__`.
 
     What `from_table` has read of this class is in place, and is not checked again.
     """
@@ -129,7 +130,7 @@ def check(instance: Any) -> None:
 
 
 def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
-    """A value as the field `name` of a settings class holds it. Raises ThinkbackError where it is of another kind.
+    """A value as field `name` of a settings class holds it. Raises ThinkbackError where it is of another kind.
 
     `place` names it in errors; without it, it is an argument.
     """
@@ -159,7 +160,7 @@ def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
 
 
 def flatten(value: Any, place: str = "") -> dict[str, Any]:
-    """The settings that determine what is written, as dotted names and JSON values; tables in a list go by their pool
+    """The settings that determine what is written, as dotted names with JSON values. Tables in a list go by their pool
     or name.
     """
     if dataclasses.is_dataclass(value):
@@ -178,13 +179,13 @@ def flatten(value: Any, place: str = "") -> dict[str, Any]:
 
 
 def kinds_of(hint: Any) -> tuple[Any, ...]:
-    """The types of a union, or the single type of a hint."""
+    """The types in a union, or a hint's single type."""
     union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
     return typing.get_args(hint) if union else (hint,)
 
 
 def of_kind(kind: Any, value: Any) -> Any:
-    """A value in the type of a field (an integer is taken as a number); None for another type."""
+    """A value converted to the type of a field (an integer also counts as a number); None where it does not fit."""
     if isinstance(value, np.ndarray) and value.ndim == 0:  # one number, as numpy's reductions may give it
         value = value[()]
     if isinstance(value, bool | np.bool_):
@@ -203,7 +204,7 @@ def of_kind(kind: Any, value: Any) -> Any:
 
 
 def is_list(value: object) -> bool:
-    """Whether a value is a sequence, such as a list, an array or a series; texts and tables are not."""
+    """Whether a value is a sequence such as a list, an array or a series. Texts and tables are not."""
     single = isinstance(value, np.ndarray) and value.ndim == 0
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) and not single
 
@@ -216,7 +217,7 @@ BOUNDS: Mapping[str, tuple[str, Callable[[float, float], bool]]] = {
 
 
 def _described(kind: Any, marks: Mapping[str, Any]) -> str:
-    """What a field takes, in words: its kind and its bounds."""
+    """The words for what a field accepts: its kind and its bounds."""
     if marks["what"]:
         return str(marks["what"])
     name, bounds = NAMES.get(kind, NAMES[str]), {key: _bound(marks[key]) for key in BOUNDS if marks[key] is not None}
@@ -248,7 +249,7 @@ def _tables(cls: Any, value: Any, place: str) -> tuple[Any, ...]:
 
 
 def _number(value: Real) -> float | None:
-    """The number as a float; None for NaN, and where it is too large for one."""
+    """The number as a float; None for NaN, and where it is too large."""
     try:
         number = float(value)
     except OverflowError:
@@ -275,14 +276,14 @@ def _within(value: Any, marks: Mapping[str, Any]) -> bool:
 
 @functools.cache
 def _checked_fields(cls: type) -> tuple[str, ...]:
-    """The fields that `setting` marks, without those that a `read` function has read from a table."""
+    """The names of the fields declared by `setting`, without those whose `read` function has read them from a table."""
     marked = ((field.name, field.metadata) for field in dataclasses.fields(cls))
     return tuple(name for name, marks in marked if "read" in marks and marks["read"] is None)
 
 
 @functools.cache
 def _field(cls: type, name: str) -> tuple[Mapping[str, Any], Any, bool, Any]:
-    """A field's marks, its kind, whether it may be None, and the settings class of which it holds one or more."""
+    """What is declared of a field: its marks, its kind, whether it may be None, and its settings class, if any."""
     marks = next(field.metadata for field in dataclasses.fields(cls) if field.name == name)
     if "low" not in marks or marks["read"] is not None:
         return marks, None, False, None

@@ -33,19 +33,19 @@ _HELD: set[Path] = set()
 
 
 def is_locked_here(path: Path) -> bool:
-    """Whether a path lies in a work place of this process, where no other process writes."""
+    """Whether a path lies in a temporary folder of this process, where no other process writes."""
     absolute = Path(os.path.abspath(path))  # noqa: PTH100
     return any(place in (absolute, *absolute.parents) for place in _HELD)
 
 
 def beside(target: Path, suffix: str) -> Path:
-    """A new name beside a target, of the form that `clear_parts` recognises."""
+    """A new name beside a target, in the form that `clear_parts` recognises."""
     return target.parent / f".{target.name}-{secrets.token_hex(4)}{suffix}"
 
 
 @contextmanager
 def work_place(path: Path, make: Callable[[Path], None]) -> Iterator[None]:
-    """Create a file or folder with `make` and lock it, so that no other process clears it."""
+    """Creates a file or folder with `make` and holds its lock, so that no other process clears it."""
     handle = None
     while handle is None:  # it may be cleared before it is locked
         make(path)
@@ -59,8 +59,8 @@ def work_place(path: Path, make: Callable[[Path], None]) -> Iterator[None]:
 
 
 def clear_parts(target: Path) -> None:
-    """Remove what killed writers of `target` left beside it. Where they had set its old content aside and put nothing
-    in its place, that comes back.
+    """Removes what killed writers of `target` left beside it. If they had set its old content aside and put nothing in
+    its place, that comes back.
     """
     drawn = re.compile(rf"\.{re.escape(target.name)}-{_DRAWN}\.(part|old)")
     for path in _named(target.parent, drawn):
@@ -74,7 +74,7 @@ def clear_parts(target: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder with all that it holds, as far as that is allowed."""
+    """Removes a file, a link, or a folder with its content, as far as that is allowed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -83,7 +83,7 @@ def remove(path: Path) -> None:
 
 
 def _clear_scratch() -> None:
-    """Remove the temporary folders of killed processes."""
+    """Removes the temporary folders of killed processes."""
     for folder in _named(Path(tempfile.gettempdir()), re.compile(SCRATCH + _DRAWN)):
         with suppress(OSError):
             folder.rmdir()  # an empty one: its process was killed before it had a mark, or makes one anew
@@ -94,13 +94,13 @@ def _clear_scratch() -> None:
 
 
 def scratch_folder() -> str:
-    """A new temporary folder, which goes at the latest when the process exits."""
+    """Makes a new temporary folder, which is removed at the latest when the process exits."""
     return tempfile.mkdtemp(dir=_scratch())
 
 
 @cache
 def _scratch() -> Path:
-    """The folder of this process's temporary folders: one lock for all of them."""
+    """The folder that holds all temporary folders of this process, under one lock."""
     _clear_scratch()
     while True:
         folder = Path(tempfile.gettempdir()) / f"{SCRATCH}{secrets.token_hex(4)}"
@@ -122,8 +122,8 @@ def _named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
 
 
 def _lock(path: Path, *, wait: bool) -> int | None:
-    """Lock a file or folder that is there: its open handle. None where it is gone, is no file or folder of our own, or,
-    without `wait`, is locked or can't be.
+    """Locks an existing file or folder; returns its open handle. None where it is missing, is no file or folder of this
+    user, or (without `wait`) is locked or can't be.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -23,10 +23,10 @@ from toolkit.log import Log, collect, open_sealed
 
 @dataclass(frozen=True)
 class SignalPlan:
-    """A signal and the traces that lack it: a frame (example_id, trace_id), sorted. `pools`: the pools of these traces
-    and of those that they revise; `settled`: traces that were tried and can have no row; `existing`: the number of
-    traces with a row; `late`: traces that came after the choice in their group; `groups`: an example's traces in a pool
-    that revise one attempt.
+    """A signal and the traces that lack it, sorted (example_id, trace_id). `pools`: those of these traces and of the
+    traces they revise; `settled`: traces that were tried and can have no row; `existing`: the number with a row;
+    `late`: traces that came after the choice in their group; `groups`: an example's traces in a pool that revise one
+    attempt.
     """
 
     step: TraceSignal
@@ -41,7 +41,7 @@ class SignalPlan:
 
 @dataclass(frozen=True)
 class AnnotationPlan:
-    """The signals to add to a log. `shard`: as i-of-n; `idle`: signals for data sets that the log does not have."""
+    """The signals to add to a log. `shard`: as i-of-n; `idle`: signals for data sets that are not in the log."""
 
     additions: Additions
     log: Log
@@ -52,14 +52,14 @@ class AnnotationPlan:
 
     @property
     def traces(self) -> int:
-        """The number of traces that lack a signal, summed over the signals."""
+        """The number of missing rows: for each signal the traces that lack it, added up."""
         return sum(one.traces.height for one in self.todo)
 
 
 def make_add_plan(
     additions: Additions, path: str | Path, shard: tuple[int, int] = (1, 1), limit: int | None = None
 ) -> AnnotationPlan:
-    """See what a log lacks, of the first `limit` examples, and of these of the shard (i, n), counted from 1.
+    """Finds what a log lacks, in its first `limit` examples, and of these in shard (i, n), counted from 1.
 
     ThinkbackError where the log is not sealed, can't be written, lacks a pool or a column that a signal needs, or holds
     something of a signal's name that this recipe did not make.
@@ -119,7 +119,7 @@ def _plan(
 
 
 def _wanted(step: TraceSignal, traces: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
-    """The traces that a signal is for; `examples`: all of the log, sorted, so that a shard counts them as the whole."""
+    """The traces that a signal is for. `examples`: all of the log, sorted, so that each shard counts them alike."""
     if step.examples:
         candidates = examples.filter(pl.col("dataset").is_in(list(step.dataset))) if step.dataset else examples
         parts = [candidates.filter(pl.col("split") == split).head(count) for split, count in step.examples.items()]
@@ -132,7 +132,7 @@ def _wanted(step: TraceSignal, traces: pl.DataFrame, examples: pl.DataFrame) -> 
 
 
 def _check_filters(step: TraceSignal, there: Mapping[str, Sequence[str]]) -> None:
-    """Raise ThinkbackError where a signal names a pool, split or data set that the log does not have."""
+    """Raises ThinkbackError where a signal names a pool, split or data set that is not in the log."""
     for name, known in there.items():
         for value in (*getattr(step, name), *(step.examples if name == "split" else ())):
             if value not in known:
@@ -144,9 +144,9 @@ def _check_filters(step: TraceSignal, there: Mapping[str, Sequence[str]]) -> Non
 def _by_group(
     traces: pl.DataFrame, lacking: pl.DataFrame, done: frozenset[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """(settled traces that may be tried again, lacking traces that came too late), for a group is done whole or not at
-    all: the one trace that was alone in its group when it was settled, and has company now; and those of groups whose
-    other traces have rows, or are settled.
+    """Two sets of traces, as a group is done as a whole or not at all: settled traces to try again, since one was alone
+    in its group and has company now; and lacking traces that came too late, since the others of their group have rows
+    or are settled.
     """
     lacks, settled = pl.col("trace_id").is_in(lacking["trace_id"].implode()), pl.col("trace_id").is_in(list(done))
     marked = traces.select("trace_id", *GROUP, lacks=lacks, settled=settled)
@@ -158,7 +158,7 @@ def _by_group(
 
 
 def _pools(lacking: pl.DataFrame, traces: pl.DataFrame) -> tuple[str, ...]:
-    """The pools of traces, and of those that these revise, and so on."""
+    """The pools of traces, of the traces that they revise, and so on."""
     known = set(lacking["pool"])
     if lacking["parent_id"].null_count() == lacking.height:
         return tuple(sorted(known))
@@ -172,7 +172,7 @@ def _pools(lacking: pl.DataFrame, traces: pl.DataFrame) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Lacking:
-    """Upper bounds for one signal. `requested`: the traces that it is for, done ones included."""
+    """The work left for one signal, as upper bounds. `requested`: the traces that it is for, done ones included."""
 
     name: str
     kind: str
@@ -182,7 +182,7 @@ class Lacking:
 
 
 def estimate_additions(plan: AnnotationPlan) -> list[Lacking]:
-    """One line per signal, in the order in which they are made."""
+    """The work left for each signal, in the order in which they are computed."""
     estimates = []
     for todo in plan.todo:
         load = Workload(plan.additions, todo.traces.height, todo.groups, partial(_text_bytes, plan, todo))
@@ -191,7 +191,7 @@ def estimate_additions(plan: AnnotationPlan) -> list[Lacking]:
 
 
 def _text_bytes(plan: AnnotationPlan, todo: SignalPlan) -> int:
-    """Bytes of the traces' texts and of all columns of their examples, for every trace."""
+    """The bytes of the traces' texts and of all columns of their examples, counted for every trace."""
     columns = [name for name, kind in plan.log.columns("examples").items() if kind == pl.String]
     logged = collect(plan.log.scan("traces", ["trace_id", "text"]), plan.log).join(todo.traces, on="trace_id")
     texts = logged["text"].str.len_bytes().sum() or 0

@@ -42,7 +42,7 @@ SINGLE = "it is alone in its group, so there is nothing to choose among"
 
 @dataclass(frozen=True)
 class _Added:
-    """The result of a run: the sealed log, and for each signal its record."""
+    """The result of a run: the sealed log, and the record of each signal."""
 
     log: Log
     steps: tuple[tuple[TraceSignal, Record], ...]
@@ -57,7 +57,7 @@ def add(
     with_failures: bool = False,
     allow_keys: Collection[str] = (),
 ) -> _Added:
-    """Run a plan, or go on with it; engines, by default the recipe's, and models are opened when they are first due.
+    """Carries out a plan, or continues it. Engines, by default the recipe's, and models are opened when first needed.
 
     `started` is told how many traces were done before, and gives a function to count more with. `with_failures` leaves
     out, for good, traces about which a call fails now, whatever the reason. `allow_keys`: environment variables whose
@@ -92,7 +92,7 @@ def add(
 
 
 class _SignalRun:
-    """One signal of a run: earlier rows, and the work on the missing ones."""
+    """One signal of a run: the rows of earlier runs, and the work on the missing ones."""
 
     def __init__(self, plan: AnnotationPlan, todo: SignalPlan, held: contextlib.ExitStack, with_failures: bool):
         self.plan, self.todo, self.step, self.with_failures = plan, todo, todo.step, with_failures
@@ -119,11 +119,11 @@ class _SignalRun:
 
     @cached_property
     def due(self) -> frozenset[str]:
-        """The traces of this run; read only where an earlier run left work."""
+        """The traces that this run works on. They are read only where an earlier run left work."""
         return frozenset(self.todo.traces["trace_id"])
 
     def _note(self, event: SignalEvent) -> None:
-        """Record an event of this run or of an earlier one."""
+        """Adds an event of this or an earlier run to the record."""
         record = self.record
         if isinstance(event, BlockDone):
             record.seconds += event.elapsed_s
@@ -141,7 +141,7 @@ class _SignalRun:
             record.unreadable_count += event.first
 
     def there(self) -> pl.Series:
-        """The traces that are done: with rows, or settled without any."""
+        """The traces that are done: with rows, or settled without."""
         log = self.writer.log()
         ids = [collect(log.scan(table, ["trace_id"]).unique(), log)["trace_id"] for table in log.shards]
         settled = [trace for trace, _ in self.record.skipped] + self.record.unreadable
@@ -152,7 +152,7 @@ class _SignalRun:
         return self.todo.traces.filter(pl.col("trace_id").is_in(self.there().implode())).height
 
     def make(self, open_engine: OpenEngine, embedder: Embedder | None, advance: Advance) -> Mapping[str, Any]:
-        """Make the missing rows, block by block. Returns the manifest's record of the model and its settings."""
+        """Computes the missing rows, block by block; returns the manifest's record of the model and its settings."""
         plan, todo = self.plan, self.todo
         work = Work(
             plan.additions, plan.log, todo.pools, todo.existing, self.journal, open_engine, embedder, self.with_failures
@@ -173,7 +173,7 @@ class _SignalRun:
             return worker.finish(self.record.rows + todo.existing, self.record.unreadable_count) or described
 
     def rows_of(self, block: TraceBlock, worker: Worker, advance: Advance) -> BlockRows:
-        """A worker's rows for a block. Each requested trace advances the bar once, with or without a row."""
+        """A worker's rows for a block. Each wanted trace advances the bar once, with or without a row."""
         counted = 0.0
 
         def count(done: float = 1, tokens: int = 0) -> None:
@@ -189,7 +189,7 @@ class _SignalRun:
         return replace(rows, skipped=(*silent.items(), *single.items(), *rows.skipped))
 
     def known(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A worker's description. ThinkbackError where earlier rows are of another model or of other settings."""
+        """Returns a worker's record. ThinkbackError where earlier rows are of another model or of other settings."""
         step, additions, manifest = self.step, self.plan.additions, self.plan.log.manifest
         check_marks(recorded(manifest.source if manifest else None, step, additions), step, additions, described)
         begun, marks = self.journal.saved(BEGUN), step.marks(described)
@@ -203,7 +203,7 @@ class _SignalRun:
         return described
 
     def keep(self, rows: BlockRows, seconds: float) -> None:
-        """Store a block's events, then its rows; rows come last because they mark the block as done."""
+        """Stores a block's events, then its rows, which mark the block as done."""
         events: list[SignalEvent] = [
             *(Skipped(*one) for one in (*rows.skipped, *rows.refused)),
             *(Incomplete(*pair) for pair in rows.incomplete),
@@ -219,7 +219,7 @@ class _SignalRun:
             self.writer.append(self.step.table, rows.rows)
 
     def rows(self) -> Iterator[tuple[str, list[pl.LazyFrame]]]:
-        """The new rows that the log lacks, by table, block by block."""
+        """Yields the new rows that the log lacks, by table, block by block."""
         log, due = self.writer.log(), self.todo.traces.select("trace_id").lazy()
         for table in log.shards:
             existing, parts = log.scan(table, ["trace_id"]).unique(), log.scans(table)
@@ -230,7 +230,7 @@ class _SignalRun:
             )
 
     def remove(self) -> None:
-        """Remove the signal's folder after its rows came into the log, unless it holds work of another run."""
+        """Removes the signal's folder once its rows are in the log, unless it holds work of another run."""
         known = set(self.others)
         if not self.step.whole_groups:  # what is asked about a group is not called after a trace
             known |= {answered.about for answered in self.journal.events(Answered)}
@@ -242,12 +242,12 @@ class _SignalRun:
             self.drop()
 
     def remove_unused(self) -> None:
-        """Remove the files of a run without rows."""
+        """Removes the files of a run that made no rows."""
         if self.journal.out.is_dir() and self.journal.empty() and not self.writer.log().shards:
             self.drop()
 
     def drop(self) -> None:
-        """Remove the folder with all its content."""
+        """Removes the signal's folder with all its content."""
         shutil.rmtree(self.journal.out, ignore_errors=True)
         for folder in (self.journal.out.parent, self.journal.out.parent.parent):
             with contextlib.suppress(OSError):  # another run is at work there
@@ -255,12 +255,12 @@ class _SignalRun:
 
 
 def _place(plan: AnnotationPlan, todo: SignalPlan) -> Path:
-    """The folder of a signal's rows until they come into the log."""
+    """The folder where a signal's rows lie until they are in the log."""
     return plan.path / ADDING / plan.shard / key_of(todo.step, plan.additions)
 
 
 def _remove_done(plan: AnnotationPlan) -> None:
-    """Remove the files of a run that was killed after its rows had come into the log."""
+    """Removes the files of a run that was killed after its rows were in the log."""
     for one in plan.todo:
         if not one.traces.height and _place(plan, one).is_dir():
             with contextlib.suppress(ThinkbackError), contextlib.ExitStack() as held:  # another run is at work there
@@ -268,13 +268,13 @@ def _remove_done(plan: AnnotationPlan) -> None:
 
 
 def _single(block: TraceBlock) -> dict[str, str]:
-    """The wanted traces that are alone in their group."""
+    """The wanted traces that are alone in their group, and why each is skipped."""
     counts = Counter(map(group_of, block.rows))
     return {row["trace_id"]: SINGLE for row in block.rows if counts[group_of(row)] == 1}
 
 
 def _together(signals: list[list[pl.LazyFrame]], one_row: bool) -> pl.LazyFrame | list[pl.LazyFrame]:
-    """The rows of several signals for one table, in parts; with `one_row` those of one trace in one row."""
+    """The rows of several signals for one table, in parts. With `one_row` a trace's values are joined into one row."""
     if not one_row:
         return [part for parts in signals for part in parts]
     key = ["trace_id", "example_id"]

@@ -27,9 +27,9 @@ from toolkit.log import LEFT_OUT
 @dataclass
 class Record:
     """A run's record of one signal, for the traces that it `tried`. `skipped`: traces without a row, and why;
-    `incomplete`: traces whose row lacks a value, and why; `recounted`: those whose text came to another number of
-    tokens than the log tells; `unreadable`: traces; `unreadable_count`: judgements; `lost_tokens`: theirs, and those of
-    first tries whose second failed; `left_out`: skipped traces about which a call failed, by cause.
+    `incomplete`: traces whose row lacks a value, and why; `recounted`: traces whose text has another number of tokens
+    than logged; `unreadable`: traces; `unreadable_count`: judgements; `lost_tokens`: theirs, and those of first tries
+    whose second failed; `left_out`: skipped traces about which a call failed, by cause.
     """
 
     tried: pl.Series
@@ -45,14 +45,14 @@ class Record:
 
 
 def key_of(step: TraceSignal, additions: Additions) -> str:
-    """The name of a signal's folder, which depends on the signal's settings."""
+    """The name of a signal's folder, made from the signal's settings."""
     text = json.dumps(step.identity(additions), sort_keys=True, ensure_ascii=False)
     return f"{step.section}-{step.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def recorded(source: Any, step: TraceSignal, additions: Additions) -> list[Mapping[str, Any]]:
-    """The manifest's records of a signal's name: none, one, or those of the logs that it was merged from. Records of
-    other settings that gave no row are left out.
+    """The manifest's records under a signal's name: none, one, or those of the logs that it was merged from. Records of
+    other settings without rows are left out.
     """
     sections = (part.get(step.section) for part in sources_of(source))
     entries = (section.get(step.name) for section in sections if isinstance(section, Mapping))
@@ -72,7 +72,7 @@ def settled(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def check_settings(records: Sequence[Mapping[str, Any]], step: TraceSignal, additions: Additions) -> None:
-    """Raise ThinkbackError where all rows of this name were made with other settings."""
+    """Raises ThinkbackError where all rows of this name were made with other settings."""
     now = step.identity(additions)
     others = [record.get("settings") or {} for record in records]
     if now in others:
@@ -85,7 +85,7 @@ def check_settings(records: Sequence[Mapping[str, Any]], step: TraceSignal, addi
 def check_marks(
     records: Sequence[Mapping[str, Any]], step: TraceSignal, additions: Additions, described: Mapping[str, Any]
 ) -> None:
-    """Raise ThinkbackError where the log's rows of this signal come from other weights or another prompt."""
+    """Raises ThinkbackError where the log's rows of this signal come from other weights or another prompt."""
     now, marks = step.identity(additions), step.marks(described)
     for record in records:
         differs = differing(step.marks(record), marks)
@@ -97,7 +97,7 @@ def check_marks(
 
 
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
-    """The words on the first mark in which two records differ."""
+    """The words for the first mark in which two records differ; None where none does."""
     return difference(before, now, [name for name in now if name in before], most=18)
 
 

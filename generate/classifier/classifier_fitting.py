@@ -35,7 +35,7 @@ BLOCK = 8_192
 
 @dataclass(frozen=True)
 class _TrainingRows:
-    """Prompts and labels of traces. labels: (n,) float64 in [0, 1]; examples: (n,) their ids; dev: (n,) held out."""
+    """Data to train a classifier on. labels: (n,) float64 in [0, 1]; examples: (n,) ids; dev: (n,) if held out."""
 
     prompts: tuple[Prompt, ...]
     labels: np.ndarray
@@ -44,7 +44,7 @@ class _TrainingRows:
 
 
 def labelled(log: Log, recipe: ClassifierRecipe) -> pl.DataFrame:
-    """(trace_id, example_id, label) of the traces that have one. ThinkbackError where none has, or all the same."""
+    """The traces with a label: (trace_id, example_id, label). ThinkbackError where none has one, or all the same."""
     training = recipe.training
     columns = ["trace_id", "example_id", "pool", "action", "parent_id", "correct"]
     examples = collect(log.scan("examples", ["example_id", "split", "dataset"]), log)
@@ -75,7 +75,7 @@ def labelled(log: Log, recipe: ClassifierRecipe) -> pl.DataFrame:
 
 
 def _fixes(traces: pl.DataFrame, action: str) -> pl.DataFrame:
-    """The traces that `action` revised; label: the share of its rollouts that are right where the trace is wrong."""
+    """The traces that `action` revised. label: the share of right revisions of a wrong trace, 0 of a right one."""
     revisions = traces.filter((pl.col("action") == action) & pl.col("correct").is_not_null())
     if not revisions.height:
         there = traces.filter(pl.col("action") != "solve")["action"].unique()
@@ -86,7 +86,7 @@ def _fixes(traces: pl.DataFrame, action: str) -> pl.DataFrame:
 
 
 def _held_out(examples: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """(n,) whether each row's example is held out: about `share` of them, the same whatever else is in the log."""
+    """Whether each row's example is held out, (n,): about `share` of them, chosen independently of other examples."""
     drawn = {
         name: int.from_bytes(hashlib.sha256(f"{seed}\0dev\0{name}".encode()).digest()[:8], "big") / 2**64
         for name in np.unique(examples)
@@ -95,7 +95,7 @@ def _held_out(examples: np.ndarray, share: float, seed: int) -> np.ndarray:
 
 
 def training_rows(log: Log, recipe: ClassifierRecipe) -> _TrainingRows:
-    """The rows to train on and those held out. ThinkbackError where a side is empty or knows one class only."""
+    """The rows to train on and those held out. ThinkbackError where either is empty or has only one class."""
     check_fields(recipe.template, log, TRACE_FIELDS)
     chosen = labelled(log, recipe)
     label_of = dict(zip(chosen["trace_id"], chosen["label"], strict=True))
@@ -121,7 +121,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class _Epoch:
-    """The result of an epoch: mean training loss, and on the held-out rows AUPRC, AUROC and accuracy at 0.5."""
+    """The result of an epoch: mean training loss, and AUPRC, AUROC and accuracy at 0.5 on the held-out rows."""
 
     epoch: int
     loss: float
@@ -132,7 +132,7 @@ class _Epoch:
 
 @dataclass(frozen=True)
 class Trained:
-    """The result of training. too_long: rows left out because the model cannot read them whole."""
+    """The result of training a classifier. too_long: rows left out because the model cannot read them whole."""
 
     epochs: tuple[_Epoch, ...]
     best: int
@@ -151,8 +151,8 @@ def fit_classifier(
     started: Callable[[int], Advance] | None = None,
     force: bool = False,
 ) -> Trained:
-    """Train on a log and write the classifier's folder `out`, which must not exist, unless `force` replaces it; nothing
-    is left of a failure.
+    """Trains a classifier on a log and writes its folder `out`, which must not exist unless `force` replaces it. A
+    failure leaves nothing.
 
     `say` hears a line per epoch; `started` is told how many rows there are to learn from over all epochs. The same
     recipe and log give the same weights on the same machine. ThinkbackError for unfit settings, models and logs.
@@ -199,7 +199,7 @@ def _open(recipe: ClassifierRecipe) -> Reader:
 
 
 def _adapted(network: Any, training: ClassifierTraining) -> Any:
-    """The network with LoRA layers; its head is trained whole."""
+    """The network with LoRA layers added. Its head is trained whole."""
     installed("lora", "peft")
     from peft import LoraConfig, TaskType, get_peft_model
 
@@ -216,7 +216,7 @@ def _adapted(network: Any, training: ClassifierTraining) -> Any:
 
 
 class _Fitting:
-    """The state of a training run."""
+    """A training run of a classifier."""
 
     def __init__(
         self, reader: Reader, recipe: ClassifierRecipe, texts: list[Ids], rows: _TrainingRows, fits: np.ndarray
@@ -242,7 +242,7 @@ class _Fitting:
         self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, pace)
 
     def run(self, say: Report, started: Callable[[int], Advance] | None) -> tuple[list[_Epoch], int]:
-        """All epochs, the best one's weights put back; (epochs, number of the best, from 1)."""
+        """Trains all epochs and restores the best one's weights; returns (epochs, number of the best, from 1)."""
         epochs: list[_Epoch] = []
         best, held = 0, None
         advance = started(self.training.epochs * len(self.fit)) if started is not None else uncounted
@@ -262,7 +262,7 @@ class _Fitting:
         return epochs, best
 
     def _epoch(self, advance: Advance) -> float:
-        """One pass over the training rows in an order of its own; the mean loss."""
+        """Trains once on all rows in a new order; returns the mean loss."""
         import torch
 
         network, total, seen = self.reader.network.train(), 0.0, 0
@@ -288,7 +288,7 @@ class _Fitting:
         return total / max(1, seen)
 
     def _groups(self) -> Iterator[np.ndarray]:
-        """Batches of row numbers. With `sample` both classes come equally often, drawn anew for each epoch."""
+        """Yields batches of row numbers. With `sample` both classes come equally often, drawn anew for each epoch."""
         order = self.fit.tolist()
         if self.training.balance == "sample":
             sides = [[i for i in order if (self.labels[i] >= 0.5) == side] for side in (True, False)]
@@ -320,7 +320,7 @@ class _Fitting:
 
 
 def _save(folder: Path, reader: Reader, recipe: ClassifierRecipe, trained: Trained) -> None:
-    """The folder: weights, tokenizer, and `classifier.json` with the prompt and how training went."""
+    """Writes the folder: weights, tokenizer, and `classifier.json` with the prompt and the course of training."""
     import torch
 
     network = reader.network

@@ -18,7 +18,7 @@ FIX = "fix:"
 
 @dataclass(frozen=True)
 class ClassifierTraining:
-    """How a classifier is trained.
+    """The settings by which a classifier is trained.
 
     model: the encoder or decoder that it grows out of. target: `correct`, or `fix:ACTION` on the traces that ACTION
     revised: whether it made right what was wrong (the share of its rollouts that did). method: `lora` with its rank,
@@ -69,14 +69,14 @@ class ClassifierTraining:
 
 @dataclass(frozen=True)
 class ClassifierRecipe(RecipePart):
-    """A recipe's part that trains a classifier, read and checked."""
+    """The part of a recipe that trains a classifier, read and checked."""
 
     training: ClassifierTraining
     template: Template
 
 
 def load_training(recipe: str | Path, settings: Sequence[str] = ()) -> ClassifierRecipe:
-    """Read the table `[classifier]` of a recipe. ThinkbackError: one line that names the file and the key."""
+    """Reads the table `[classifier]` of a recipe. ThinkbackError: one line that names the file and the key."""
     top, path = read_toml(recipe, settings)
     with naming(path):
         if "classifier" not in top:

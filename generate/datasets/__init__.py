@@ -44,14 +44,14 @@ _SPELLINGS = {"train": "train", "dev": "dev", "val": "dev", "validation": "dev",
 
 
 def names() -> tuple[str, ...]:
-    """The names that `load` knows."""
+    """The names of the data sets that `load` can read."""
     return (*DATASETS, *TASKS)
 
 
 def load(
     name: str, path: str | Path | None = None, splits: Sequence[str] = (), options: Mapping[str, Any] | None = None
 ) -> Loaded:
-    """The examples of a data set, or of a task that is generated here, and what was counted.
+    """Reads a data set, or generates the examples of a task; returns them with counts to compare with published ones.
 
     `path` is the published file, or the folder that holds the files under their published names. `splits` are of
     `train`, `dev`, `test`; without any, a file's name says its split, and a folder gives `test`.

@@ -26,7 +26,7 @@ _PUBLISHED = {
 
 
 def read(request: ReadRequest) -> Loaded:
-    """CommonsenseQA's questions."""
+    """Reads CommonsenseQA's questions."""
     rows = [_example(request, row) for row in read_rows(request.files)]
     extra = {"stem": pl.String(), "choices": pl.List(pl.String()), "concept": pl.String()}
     examples = frame(request, rows, extra, LABELS)

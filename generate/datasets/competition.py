@@ -25,7 +25,7 @@ _EXTRA = {"subject": pl.String(), "level": pl.Int32(), "solution": pl.String()}
 
 
 def _read_math(request: ReadRequest) -> Loaded:
-    """MATH's problems, less those of the MATH500 file that `exclude` names."""
+    """Reads MATH's problems, without those in the MATH500 file that the option `exclude` names."""
     rows = [_example(request, number, row, "type") for number, row in enumerate(read_rows(request.files))]
     examples = frame(request, rows, _EXTRA)
     source = "Hendrycks et al. 2021"
@@ -59,7 +59,7 @@ def _example(request: ReadRequest, number: int, row: PublishedRow, subject: str)
 
 
 def _name(request: ReadRequest, number: int, row: PublishedRow) -> str:
-    """The publishers' name (`test/algebra/17.json`), or that of the file that holds this problem alone."""
+    """The publishers' name of a problem (`test/algebra/17.json`), or that of the file that holds it alone."""
     published = row.optional_text("unique_id")
     if published is None and len(request.files) > 1 and row.file.suffix == ".json":
         published = "/".join((request.split, *row.file.parts[-2:]))

@@ -23,7 +23,7 @@ from toolkit.settings import Checked, setting
 
 @dataclass(frozen=True)
 class Count:
-    """One count: of what, how many were found, how many were published, and where. `published` is null if nowhere."""
+    """A count to check a data set by: of what, how many were read and how many published, and where (null: nowhere)."""
 
     what: str
     counted: int
@@ -32,7 +32,7 @@ class Count:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether both are equal; null where nothing was published."""
+        """Whether the number read equals the published one; null where none was published."""
         return None if self.published is None else self.counted == self.published
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class Count:
 
 
 def lines(counts: Iterable[Count]) -> list[str]:
-    """One line a count, as a command prints them."""
+    """One line for each count, as a command prints it."""
     return [str(count) for count in counts]
 
 
@@ -59,7 +59,7 @@ _FIRST = {name: schema_of("examples")[name].dtype for name in (
 
 @dataclass(frozen=True)
 class Loaded:
-    """Examples as the log has them, and what was counted."""
+    """A data set that was read: its examples in the log's form, and its counts."""
 
     examples: pl.DataFrame
     counts: tuple[Count, ...] = ()
@@ -67,7 +67,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """The input of a reader: the data set's name, the files of one split, that split, and the options."""
+    """What a reader of a data set gets: the data set's name, one split with its files, and the options."""
 
     name: str
     split: str
@@ -77,7 +77,7 @@ class ReadRequest:
 
 @dataclass(frozen=True)
 class DataSet:
-    """One data set: how its files are named, how they are read, which options there are, and where to get it.
+    """A published data set: the names of its files, its reader, its options, and where to get it.
 
     `files` maps each split to glob patterns of the published folder, best first. `options` maps a name to its meaning.
     """
@@ -95,7 +95,7 @@ def frame(
     extra: Mapping[str, pl.DataType],
     labels: Sequence[str] | None = None,
 ) -> pl.DataFrame:
-    """Rows with the columns of `examples` and of `extra`. `labels`, if given, is the label space of all rows.
+    """Makes rows into a frame with the columns of `examples` and of `extra`. `labels`: the label space of all rows.
 
     ThinkbackError where an id of the publishers occurs twice.
     """
@@ -112,13 +112,13 @@ def frame(
 
 
 def example_name(request: ReadRequest, number: int) -> str:
-    """`gsm8k-test-00012`: the id of a row without one of its own, by its place in the file from 0."""
+    """An id for a row that has none, by its place in the file from 0: `gsm8k-test-00012`."""
     return f"{request.name}-{request.split}-{number:05d}"
 
 
 @dataclass(frozen=True)
 class Choosing(Checked):
-    """Options of every data set: so many examples, by which column's shares, and the share of the split `dev`."""
+    """Options of every data set: how many examples to draw, stratified by which column, and the share of `dev`."""
 
     choose: int | None = setting(None)
     choose_seed: int = setting(0)
@@ -127,7 +127,7 @@ class Choosing(Checked):
 
 
 def choose(examples: pl.DataFrame, n: int, seed: int = 0, by: str | None = None) -> pl.DataFrame:
-    """`n` examples drawn without replacement, in the order of the frame.
+    """Draws `n` examples without replacement and returns them in the frame's order.
 
     `by` names a column whose shares are kept (largest remainders; ties to the value that sorts first).
     """
@@ -146,7 +146,7 @@ def choose(examples: pl.DataFrame, n: int, seed: int = 0, by: str | None = None)
 
 
 def divide(examples: pl.DataFrame, share: float, seed: int = 0, name: str = "dev") -> pl.DataFrame:
-    """The same rows, with the split `name` for `share` of the examples (rounded), clusters whole."""
+    """Gives a `share` of the examples (rounded) the split `name`. A cluster's examples stay together."""
     if not 0 < share < 1:
         raise InvalidError(f"`dev_share` is {share}; it takes a number between 0 and 1")
     unit = pl.coalesce(pl.col("cluster"), pl.col("example_id"))
@@ -162,7 +162,7 @@ def divide(examples: pl.DataFrame, share: float, seed: int = 0, name: str = "dev
 
 
 def _quotas(sizes: dict[Hashable, int], n: int) -> dict[Hashable, int]:
-    """Whole shares of `n` by size that add up to `n`."""
+    """Splits `n` into whole numbers in the proportions of `sizes`."""
     total = sum(sizes.values())
     floors = {key: n * size // total for key, size in sizes.items()}
     rest = sorted(sizes, key=lambda key: (-(n * sizes[key] % total), str(key)))

@@ -24,7 +24,7 @@ _PUBLISHED = {"train": 7_473, "test": 1_319}
 
 
 def _final_number(row: PublishedRow, column: str = "answer") -> str:
-    """The normal form of what stands behind the last `####`."""
+    """The normal form of the number after the last `####`."""
     _, mark, last = row.text(column).rpartition("####")
     number = number_form(last.strip()) if mark else None
     if number is None:
@@ -33,7 +33,7 @@ def _final_number(row: PublishedRow, column: str = "answer") -> str:
 
 
 def _read_gsm8k(request: ReadRequest) -> Loaded:
-    """GSM8K's examples. `solution` is the published worked solution."""
+    """Reads GSM8K's examples. `solution` is the published worked solution."""
     rows = [
         {
             "example_id": example_name(request, number),
@@ -60,7 +60,7 @@ _VARIANTS = {"gsm-symbolic": (5_000, 100), "gsm-symbolic-p1": (5_000, 100), "gsm
 
 
 def _read_symbolic(request: ReadRequest) -> Loaded:
-    """The questions of one variant, all of them test questions."""
+    """Reads the questions of one variant, all of which are test questions."""
     rows = []
     for row in read_rows(request.files):
         template, instance, original = (row.number_of(column) for column in ("id", "instance", "original_id"))

@@ -27,40 +27,40 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One published row: its values, and where it stands."""
+    """One row of a published file, with its place for errors."""
 
     file: Path
     number: int
     values: dict[str, Any]
 
     def place(self, column: str) -> str:
-        """`file`, column `c`, row 3: the beginning of every complaint about a value."""
+        """The words that begin an error about a value: `file`, column `c`, row 3."""
         return f"`{self.file}`, column `{column}`, row {self.number}"
 
     def fail(self, column: str, fault: str) -> ThinkbackError:
-        """The error to raise about one value."""
+        """The error to raise about the value in a column."""
         return FormatError(f"{self.place(column)}: {fault}")
 
     def text(self, column: str) -> str:
-        """A string that is not blank, trimmed. A dotted name reads inside an object: `question.stem`."""
+        """The text in a column, trimmed; blank is an error. A dotted name reads inside an object: `question.stem`."""
         value = self._read(column, str).strip()
         if not value:
             raise self.fail(column, "is empty")
         return value
 
     def number_of(self, column: str) -> int:
-        """An integer; digits in a string count, for CSV has nothing else."""
+        """The integer in a column, also as digits in a text, since CSV has nothing else."""
         value = self._find(column)
         if isinstance(value, str) and value.strip().removeprefix("-").isdigit():
             return int(value)
         return self._read(column, int)
 
     def items(self, column: str) -> list[Any]:
-        """A list."""
+        """The list in a column."""
         return self._read(column, list)
 
     def optional_text(self, column: str) -> str | None:
-        """A string, trimmed; null where the column is absent, null or blank."""
+        """The text in a column, trimmed; null where the column is missing, null or blank."""
         value = self._find(column, optional=True)
         if value is None:
             return None
@@ -69,7 +69,7 @@ class PublishedRow:
         return value.strip() or None
 
     def has(self, column: str) -> bool:
-        """Whether there is such a column with a value."""
+        """Whether the row has a value in the column."""
         return self._find(column, optional=True) is not None
 
     def _read(self, column: str, kind: type) -> Any:
@@ -91,7 +91,7 @@ class PublishedRow:
 
 
 def read_rows(files: Path | Sequence[Path]) -> list[PublishedRow]:
-    """All rows of one or more files, in order. ThinkbackError where a file can't be read or holds no row."""
+    """Reads all rows of one or more files, in order. ThinkbackError where a file can't be read or has no row."""
     paths = [files] if isinstance(files, Path) else list(files)
     rows = [PublishedRow(path, number, values) for path in paths for number, values in enumerate(_objects(path), 1)]
     if not rows:
@@ -100,12 +100,12 @@ def read_rows(files: Path | Sequence[Path]) -> list[PublishedRow]:
 
 
 def folded(text: str) -> str:
-    """A text with white space normalised."""
+    """The text with each run of white space as one blank."""
     return " ".join(text.split())
 
 
 def find_files(path: str | Path, names: Iterable[str]) -> tuple[Path, ...]:
-    """The file itself; in a folder the files of the first pattern of `names` that matches any, sorted."""
+    """The file itself; in a folder, the sorted files that match the first pattern of `names` with a match."""
     place = Path(path)
     if place.is_file():
         return (place,)
@@ -140,7 +140,7 @@ def _objects(path: Path) -> list[dict[str, Any]]:
 
 
 def _bytes(path: Path) -> tuple[str, bytes]:
-    """The name and the bytes of the unpacked file."""
+    """The name and the content of a file once unpacked."""
     try:
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:
@@ -188,7 +188,7 @@ def _array(path: Path, text: str) -> list[dict[str, Any]]:
 
 
 def _lines(path: Path, text: str) -> list[dict[str, Any]]:
-    """JSON lines; one object over several lines is a file of one row."""
+    """The objects of JSON lines. A single object over several lines is a file of one row."""
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():

@@ -45,7 +45,7 @@ _CLAIM = {"claim": pl.String(), "evidence": pl.List(pl.String()), "label_origina
 
 
 def _read_quantemp(request: ReadRequest) -> Loaded:
-    """QuanTemp's claims with their evidence; without the option `evidence` the lists of passages are empty."""
+    """Reads QuanTemp's claims with their evidence. Without the option `evidence` the lists of passages are empty."""
     passages = _passages(request)
     rows, bare = [], 0
     for number, row in enumerate(read_rows(request.files)):
@@ -75,7 +75,7 @@ def _read_quantemp(request: ReadRequest) -> Loaded:
 
 
 def _read_claimdecomp(request: ReadRequest) -> Loaded:
-    """ClaimDecomp's claims; the evidence of each is its sub-questions with their answers."""
+    """Reads ClaimDecomp's claims. The evidence of each is its sub-questions with their answers."""
     rows = []
     for row in read_rows(request.files):
         claim = row.text("claim")
@@ -108,13 +108,13 @@ def _label(row: PublishedRow, mapping: Mapping[str, str]) -> str:
 
 
 def _identity(row: PublishedRow) -> str:
-    """Published ids are texts; a program that rewrote the file may have made numbers of them."""
+    """The published id as text, even where a program rewrote it as a number."""
     value = row.values.get("example_id")
     return str(row.number_of("example_id")) if isinstance(value, int) else row.text("example_id")
 
 
 def _answered(row: PublishedRow) -> list[str]:
-    """`Is it so? yes` for each sub-question of each annotator; an answer may be missing (unknown)."""
+    """`Is it so? yes` for each sub-question of each annotator. An answer may be missing (unknown)."""
     lines: dict[str, None] = {}
     for annotation in row.items("annotations"):
         if not isinstance(annotation, dict) or not isinstance(annotation.get("questions"), list):
@@ -131,7 +131,7 @@ def _answered(row: PublishedRow) -> list[str]:
 
 
 def _passages(request: ReadRequest) -> dict[str, list[str]] | None:
-    """Claim (folded) -> its passages, best first, repetitions and blanks left out; null where no file was named."""
+    """The passages of each claim (folded), best first, without repeats and blanks; null where no file was named."""
     if "evidence" not in request.options:
         return None
     passages: dict[str, list[str]] = {}

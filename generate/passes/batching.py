@@ -16,8 +16,8 @@ TOKENS = {"cuda": 8_192, "cpu": 2_048}
 
 @dataclass(frozen=True)
 class Ids:
-    """A text as token ids: its prompt, and the text itself. `types`: segment ids of a pair of texts. `counted`: tokens
-    of its text, where that was made into tokens anew; None where they were known.
+    """A text as token ids: its prompt, and the text itself. `types`: segment ids of a pair of texts; `counted`: the
+    number of tokens of a text that was tokenised anew, None where its tokens were known.
     """
 
     prompt: tuple[int, ...]
@@ -34,14 +34,14 @@ class Ids:
 
 
 def tokens_in_batch(tokens: int | None, device: str) -> int:
-    """The padded tokens of a batch on a kind of device."""
+    """The number of padded tokens in a batch: `tokens`, or the default for a kind of device."""
     return TOKENS.get(device, TOKENS["cpu"]) if tokens is None else tokens
 
 
 def batches(
     lengths: Sequence[int], tokens: int, before: Sequence[int] | None = None, most: int | None = None
 ) -> Iterator[list[int]]:
-    """Places of texts of like length, at most `tokens` padded tokens together, at least one text each.
+    """Yields batches of texts of similar length, as places: at most `tokens` padded tokens, at least one text each.
 
     With `before`, how many tokens of each come before those of which something large is kept, at most `most` padded
     tokens are those.
@@ -62,9 +62,7 @@ def batches(
 
 @dataclass(frozen=True)
 class Padded:
-    """A batch as tensors: ids, mask (1 where there is a token) and segment ids, each (n, width), and where each text
-    begins, (n,).
-    """
+    """A batch as tensors: ids, mask (1 for a token) and segment ids (n, width); where each text begins (n,)."""
 
     ids: Tensor
     mask: Tensor
@@ -74,7 +72,7 @@ class Padded:
 
 
 def pad(texts: Sequence[Ids], fill: int, left: bool, device: Any) -> Padded:
-    """The texts side by side, filled up with `fill`, on the left or on the right."""
+    """Puts texts into one batch, padded with `fill` on the left or on the right."""
     import torch
 
     lengths = torch.tensor([len(text) for text in texts])

@@ -28,12 +28,12 @@ class Embedder(Protocol):
         ...
 
     def describe(self) -> dict[str, object]:
-        """The manifest's record: what the embeddings come from."""
+        """The manifest's record of what makes the embeddings."""
         ...
 
 
 def unit_rows(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
-    """Embeddings of length one, (n, d) float64, so that a product is a cosine. A zero row stays zero."""
+    """The embeddings of texts at length one, (n, d) float64: a product is a cosine. A zero row stays zero."""
     if not texts:
         return np.zeros((0, 1))
     rows = np.asarray(embedder(texts), dtype=np.float64)  # (n, d)
@@ -44,15 +44,15 @@ def unit_rows(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
 
 
 def fitting(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
-    """(n,) whether the embedder takes each text whole; one that has no limit, and so no `fits`, takes them all."""
+    """Whether each text is short enough for the embedder, (n,). One without the method `fits` has no limit."""
     fits = getattr(embedder, "fits", None)
     return np.ones(len(texts), dtype=bool) if fits is None else fits(texts)
 
 
 class MeanPooling:
-    """A sentence encoder of Hugging Face's form, in a local folder or fetched from a hub before: the mean of the last
-    layer's token states. `device`: `auto` is the GPU where there is one; batches hold at most `batch` texts and
-    `batch_tokens` padded tokens.
+    """A sentence encoder in Hugging Face's form, from a local folder or the hub's cache: the mean of the last layer's
+    token states. `device`: `auto` is the GPU where there is one; a batch holds at most `batch` texts and `batch_tokens`
+    padded tokens.
 
     Padding is left out of the mean; a text longer than the encoder takes is cut to its limit, as sentence encoders
     do (`describe` says the limit). Weights are read from safetensors only, no code of the folder's is run, and
@@ -85,7 +85,7 @@ class MeanPooling:
         self.limit = int(min(self._tokenizer.model_max_length, places or UNSAID))
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """(n,) texts -> (n, d) float32; batches hold texts of like length."""
+        """The embeddings of texts, (n, d) float32. Batches hold texts of similar length."""
         listed = self._tokenizer(list(texts), truncation=True, max_length=self.limit)["input_ids"]
         rows: dict[int, np.ndarray] = {}
         for group in batches([len(ids) for ids in listed], self._batch_tokens):
@@ -95,12 +95,12 @@ class MeanPooling:
         return np.stack([rows[i] for i in range(len(texts))])
 
     def fits(self, texts: Sequence[str]) -> np.ndarray:
-        """(n,) whether the encoder takes each text whole."""
+        """Whether each text is short enough for the encoder, (n,)."""
         lengths = [len(ids) for ids in self._tokenizer(list(texts))["input_ids"]] if texts else []
         return np.array(lengths, dtype=np.int64) <= self.limit
 
     def describe(self) -> dict[str, object]:
-        """The folder's name, the weights' hash, the limit in tokens."""
+        """The manifest's record: the folder's name, the weights' hash, the limit in tokens."""
         import hashlib
 
         digest = hashlib.sha256()
@@ -109,7 +109,7 @@ class MeanPooling:
         return {"model": self.name, "sha256": digest.hexdigest(), "pooling": "mean", "max_tokens": self.limit}
 
     def _rows(self, listed: Sequence[Sequence[int]]) -> np.ndarray:
-        """(n, d); a text without tokens has a row of zeros."""
+        """The embeddings of token ids, (n, d). A text without tokens has a row of zeros."""
         there = [place for place, ids in enumerate(listed) if ids]
         rows = np.zeros((len(listed), int(self._model.config.get_text_config().hidden_size)), dtype=np.float32)
         if there:

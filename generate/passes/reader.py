@@ -27,7 +27,7 @@ LATEST = "logits_to_keep"
 
 @dataclass(frozen=True, kw_only=True)
 class TextReading(Checked):
-    """How a model reads texts: the longest text and a batch, both in tokens, where, and in which numbers."""
+    """How a model reads texts: the longest text and a batch, both in tokens, the device and the number type."""
 
     context: int | None = setting(None, low=1)
     batch_tokens: int | None = setting(None, low=1, identity=False)
@@ -39,7 +39,7 @@ class TextReading(Checked):
 
 @dataclass(frozen=True)
 class Pass:
-    """One batch, read: the places of its texts among those given, what the model gave, and each text's share of the
+    """The result of reading one batch: the places of its texts, the model's output, and each text's share of the
     seconds, by tokens. `seconds`: of the whole batch.
     """
 
@@ -52,9 +52,7 @@ class Pass:
 
 @contextlib.contextmanager
 def in_memory(texts: int, tokens: int) -> Iterator[None]:
-    """A pass over so many texts of up to so many tokens, or what is taken from it: EngineError where there is not
-    enough memory.
-    """
+    """Turns a lack of memory inside the block into an EngineError that names the batch's `texts` and `tokens`."""
     try:
         yield
     except RuntimeError as error:
@@ -68,9 +66,9 @@ def in_memory(texts: int, tokens: int) -> Iterator[None]:
 
 
 class Reader:
-    """A model that reads. `head`: one of generate.engines.weights.HEADS; `context`: its longest text in tokens; `left`:
-    pad on that side, which encoders never are, for their heads read the first place; `base`: the files of the model
-    that an adapter was put on.
+    """A loaded model that reads texts. `head`: one of generate.engines.weights.HEADS; `context`: its longest text in
+    tokens; `left`: whether to pad on the left, never with encoders, whose heads read the first place; `base`: files of
+    the model under an adapter.
     """
 
     def __init__(
@@ -101,11 +99,11 @@ class Reader:
 
     @property
     def layers(self) -> int:
-        """How many layers there are; `hidden_states` has one entry more, the embeddings."""
+        """The number of layers. `hidden_states` has one entry more, for the embeddings."""
         return int(self.network.config.get_text_config().num_hidden_layers)
 
     def describe(self) -> dict[str, object]:
-        """The manifest's record; it hashes the weights."""
+        """The manifest's record of the model. It hashes the weights."""
         import torch
 
         device = self.network.device
@@ -131,13 +129,13 @@ class Reader:
         return None
 
     def read(self, texts: Sequence[Ids], **options: Any) -> Iterator[Pass]:
-        """Forward passes over texts that fit, those of like length together. `options` go to the model."""
+        """Runs the model on texts that fit, those of similar length together. `options` are passed to the model."""
         with self.few_threads():
             yield from self._passes(texts, options)
 
     @contextlib.contextmanager
     def few_threads(self) -> Iterator[None]:
-        """Use one thread while a small model reads on the processor and while its passes are evaluated."""
+        """Uses one thread inside the block if a small model reads on the processor."""
         import torch
 
         before = torch.get_num_threads()
@@ -163,8 +161,8 @@ class Reader:
             yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, [len(text) for text in group])))
 
     def inputs(self, padded: Padded) -> dict[str, Any]:
-        """The arguments of a forward pass. Positions are said only where padding on the left would shift them, and not
-        to models that count them from the padding themselves.
+        """The arguments of a forward pass. Positions are given only where padding on the left would shift them and the
+        model does not count from the padding itself.
         """
         given: dict[str, Any] = {"input_ids": padded.ids, "attention_mask": padded.mask}
         if padded.types is not None and "token_type_ids" in self._takes:
@@ -177,8 +175,8 @@ class Reader:
         return given
 
     def fill(self, texts: Sequence[Ids]) -> int:
-        """The id that pads. A classifier of decoders finds a text's end by its config's pad token; where the config has
-        none, an id that no text of the batch holds stands in, so that it reads them as if each were alone.
+        """The token id for padding. A decoder classifier finds a text's end by its config's pad token. Where the config
+        has none, an id that no text of the batch holds is used, so that each text is read as if it were alone.
         """
         if self.head != "sequence":
             return 0 if self.tokens.tokenizer.pad_token_id is None else int(self.tokens.tokenizer.pad_token_id)
@@ -194,7 +192,7 @@ class Reader:
         return free or 0
 
     def close(self) -> None:
-        """Free the model's memory."""
+        """Frees the model's memory."""
         import torch
 
         on_gpu = self.network.device.type == "cuda"
@@ -203,9 +201,7 @@ class Reader:
             torch.cuda.empty_cache()
 
     def _batches(self, texts: Sequence[Ids]) -> Iterator[list[int]]:
-        """The batches; a causal model has at most `LOGITS` at once, of completions alone where it can leave out the
-        prompts'.
-        """
+        """Yields the batches. A causal model gives at most `LOGITS` at once, of completions alone if it can."""
         lengths = [len(text) for text in texts]
         if self.even:
             return _even_batches(lengths, self.batch_tokens)
@@ -216,7 +212,7 @@ class Reader:
         return batches(lengths, self.batch_tokens, before, room)
 
     def _logits(self, padded: Padded, group: Sequence[Ids]) -> dict[str, int]:
-        """How many of the batch's last columns have logits: from the first that says something of a completion."""
+        """How many of a batch's last columns need logits: from the first that predicts a completion's token."""
         if self.head != "causal" or LATEST not in self._takes:
             return {}
         starts = padded.starts.tolist()
@@ -225,12 +221,12 @@ class Reader:
 
 
 def _unread(text: Ids) -> int:
-    """The number of positions of a text whose logits are not needed: its prompt, without the last token."""
+    """The number of a text's places whose logits are not needed: its prompt, less the last token."""
     return max(0, len(text.prompt) - 1)
 
 
 def _even_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """Batches of texts of one length."""
+    """Yields batches of texts of equal length."""
     for length in sorted(set(lengths)):
         places = [place for place, size in enumerate(lengths) if size == length]
         for group in batches([length] * len(places), tokens):
@@ -269,8 +265,8 @@ def looks_ahead(network: Any) -> bool:
 
 
 def _longest(files: weights.ModelFiles, tokens: weights.Tokens, wanted: int | None = None) -> int | None:
-    """The longest text of a model, in tokens: `wanted`, which may be no more than its config says; else what that and
-    its tokenizer allow; None where neither says.
+    """The longest text of a model in tokens: `wanted`, at most what its config allows; else the limit of config and
+    tokenizer; None where neither has one.
     """
     if wanted is not None:
         return files.context(wanted)
@@ -279,7 +275,7 @@ def _longest(files: weights.ModelFiles, tokens: weights.Tokens, wanted: int | No
 
 
 def open_reader(model: str, head: str, settings: TextReading, subject: str) -> Reader:
-    """Load a model as the settings say; `subject` names who asks, in errors."""
+    """Loads a model as the settings say. `subject` names who needs it, in errors."""
     weights.installed("generate", "torch", "transformers", "safetensors")
     files = weights.find_model(model, None, download=False)
     tokens = weights.load_tokens(str(files.folder))
@@ -289,8 +285,8 @@ def open_reader(model: str, head: str, settings: TextReading, subject: str) -> R
 
 
 def encode(tokens: weights.Tokens, prompt: Prompt, text: str, end: int | None) -> Ids:
-    """The token ids of a trace whose sampled tokens are not logged: the prompt as an engine would send it, and the text
-    tokenised, with the `end` of the trace.
+    """The token ids of a trace whose sampled tokens are not logged: the prompt as an engine sends it, and the text
+    tokenised, with the trace's `end`.
     """
     ids = tuple(tokens.tokenizer(text, add_special_tokens=False)["input_ids"])
     completion = ids if end is None else (*ids, end)
@@ -300,9 +296,8 @@ def encode(tokens: weights.Tokens, prompt: Prompt, text: str, end: int | None) -
 def sampled(
     tokens: weights.Tokens, ids: Sequence[int] | None, text: str, ends: Collection[int], stopped: bool
 ) -> tuple[int, ...] | None:
-    """The ids of the tokens that were sampled, where they are of this vocabulary: they decode to the text, apart from
-    the end of sequence, or where a stop text may have been cut off (`stopped`) to what begins with it. None where they
-    do not, or are not known.
+    """The logged ids of a trace's tokens, if they are of this vocabulary: they decode to the text, apart from the end
+    of sequence. With `stopped`, a stop text may have been cut off. None where they do not, or are unknown.
     """
     if ids is None or max(ids, default=0) >= len(tokens.tokenizer):
         return None
@@ -313,7 +308,7 @@ def sampled(
 def states_at(
     read: Pass, texts: Sequence[Ids], layers: Sequence[int], tokens: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Hidden states of a batch: (n, layers, tokens, d) float32, and (n, tokens), which of the places there are.
+    """The hidden states of a batch, (n, layers, tokens, d) float32, and whether each place exists, (n, tokens).
 
     `texts`: those of the batch, in its order. layers: as in transformers' `hidden_states`. tokens: places in the
     completion, from its start or, negative, from its end. A place that a text does not have holds zeros.
@@ -334,9 +329,8 @@ def states_at(
 
 
 class ReadTokens(NamedTuple):
-    """A model's numbers for the completion tokens of a text, in their order: natural log-probabilities, the entropies
-    in nats of its distributions there, and the tokens' ranks in them, 1 being the most likely one; each (tokens,),
-    empty where it was not asked for.
+    """A model's numbers for the completion tokens of a text: log-probabilities, entropies of its distributions there in
+    nats, and the tokens' ranks, 1 for the likeliest; each (tokens,), empty where not asked for.
     """
 
     logprobs: np.ndarray
@@ -345,9 +339,7 @@ class ReadTokens(NamedTuple):
 
 
 def logprobs_of(read: Pass, texts: Sequence[Ids], ranked: bool = False) -> list[ReadTokens]:
-    """Log-probabilities of each text's completion tokens; its prompt must have a token. ranked: entropies and ranks,
-    too.
-    """
+    """The log-probabilities of each text's completion tokens, after a prompt. ranked: with entropies and ranks."""
     import torch
 
     ids, logits = read.padded.ids, read.out.logits  # (n, width), (n, last columns, V)
@@ -369,12 +361,12 @@ def logprobs_of(read: Pass, texts: Sequence[Ids], ranked: bool = False) -> list[
 
 
 def outputs_of(read: Pass) -> np.ndarray:
-    """A classifier's outputs, (n, labels) float64."""
+    """The outputs of a classifier, (n, labels) float64."""
     return read.out.logits.double().cpu().numpy()
 
 
 def probabilities_of(read: Pass) -> np.ndarray:
-    """A classifier's outputs as probabilities of its labels, (n, labels) float64."""
+    """A classifier's probabilities of its labels, (n, labels) float64."""
     from scipy.special import softmax
 
     return np.asarray(softmax(outputs_of(read), axis=1))

@@ -24,8 +24,8 @@ FEWEST = 2
 
 
 def read_completions(reader: Reader, texts: Sequence[Ids], keeps: bool) -> Iterator[tuple[Pass, list[Ids]]]:
-    """Passes with hidden states over texts that fit, and the texts as each pass has them: without their prompts, where
-    these are shared. keeps: of the model, as `keeps_prompts` says.
+    """Yields passes with hidden states over texts that fit, each with its texts: without their prompts where these are
+    shared. keeps: the result of `keeps_prompts` for the model.
     """
     prompts = {text.prompt for text in texts}
     if not keeps or () in prompts or len(texts) < FEWEST * len(prompts):
@@ -38,7 +38,7 @@ def read_completions(reader: Reader, texts: Sequence[Ids], keeps: bool) -> Itera
 
 
 def _buckets(texts: Sequence[Ids], tokens: int) -> Iterator[list[int]]:
-    """Places of texts whose prompts have one length, at most `tokens` tokens of different prompts together."""
+    """Yields places of texts with prompts of one length, at most `tokens` tokens of different prompts together."""
     of_prompt: dict[tuple[int, ...], list[int]] = {}
     for place, text in enumerate(texts):
         of_prompt.setdefault(text.prompt, []).append(place)

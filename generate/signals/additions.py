@@ -39,7 +39,7 @@ DEFAULTS = {"states": "states"}
 
 
 def load_additions(recipe: str | Path, settings: Sequence[str] = ()) -> Additions:
-    """Read what a recipe adds to a log. `settings` are `KEY=VALUE` strings, as `verify.judge.max_tokens=32`.
+    """Reads what a recipe adds to a log. `settings` are `KEY=VALUE` strings, such as `verify.judge.max_tokens=32`.
 
     ThinkbackError: one line that names the file and the key.
     """
@@ -74,7 +74,7 @@ def _signals(top: Mapping[str, Any], name: str) -> tuple[TraceSignal, ...]:
 
 
 def _read_signal(name: str, table: Any) -> TraceSignal:
-    """A table of the list `name`, as the signal of its kind."""
+    """Reads one table of the list `name` as the kind of signal that it names."""
     place, kinds = place_of(name, table), KINDS[name]
     if not isinstance(table, Mapping):
         raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")

@@ -71,7 +71,9 @@ _REACH = 80  # characters of a line that are looked at before and after an equat
 
 @dataclass(frozen=True)
 class _Side:
-    """A side of an equation. unit: of the last decimal of a plain number, else 0. plain: whether it is one number."""
+    """One side of an equation in a text. unit: the size of a plain number's last decimal, else 0. plain: whether it is
+    one number.
+    """
 
     text: str
     value: float
@@ -80,8 +82,8 @@ class _Side:
 
 
 def _wrong_sum(text: str, cut: bool = False) -> bool:
-    """Whether some step of an equation between numbers does not hold, for certain. cut: whether the text ends where its
-    tokens ended, so that its last number may lack digits.
+    """Whether some equation between numbers certainly fails. cut: whether the token limit ended the text, so that its
+    last number may lack digits.
     """
     if _ELSEWHERE.search(text):
         return False
@@ -89,7 +91,7 @@ def _wrong_sum(text: str, cut: bool = False) -> bool:
 
 
 def _read_side(text: str) -> _Side | None:
-    """The value of a number or a sum of numbers; None for other texts."""
+    """The value of a number or a sum of numbers; None for any other text."""
     stripped = text.strip()
     if _DATE.fullmatch(stripped) or _POINTED.search(stripped):
         return None
@@ -102,7 +104,7 @@ def _read_side(text: str) -> _Side | None:
 
 
 def evaluated(expression: str) -> float | None:
-    """An expression of numbers, + - * / and brackets; None for anything else."""
+    """The value of an expression of numbers, + - * / and brackets; None for anything else."""
     if not expression or len(expression) > _LONGEST:
         return None
     try:
@@ -162,7 +164,7 @@ def _wrong(text: str, match: re.Match[str], cut: bool) -> bool:
 
 
 def _begins(before: str, side: _Side) -> bool:
-    """Whether the text before a side does not belong to it."""
+    """Whether the side begins a term of its own: the text before it does not belong to it."""
     near = before.rstrip(" \t")
     if not near.strip() or near.endswith("<<"):
         return True
@@ -189,7 +191,7 @@ def _begins(before: str, side: _Side) -> bool:
 
 
 def _ends(after: str) -> bool:
-    """Whether the text behind a side, apart from a unit, does not belong to it."""
+    """Whether a side ends there: the text after it, apart from a unit, does not belong to it."""
     near = after.lstrip(" \t")
     if not near or near.startswith((">>", "=")):
         return True
@@ -213,7 +215,7 @@ def _agree(first: _Side, second: _Side) -> bool:
 
 
 def _shortened(side: _Side, value: float) -> bool:
-    """Whether a decimal number may be a value that was rounded, or cut off, at its last digit."""
+    """Whether a decimal number may be `value` after rounding, or cutting off, at its last digit."""
     apart = abs(side.value - value)
     if apart <= 0.5 * side.unit * (1 + _SAME_VALUE):
         return True
@@ -221,13 +223,13 @@ def _shortened(side: _Side, value: float) -> bool:
 
 
 def _is_range(side: _Side, other: _Side) -> bool:
-    """`9-12 = 40 students`."""
+    """Whether the side is a range of numbers and no difference: `9-12 = 40 students`."""
     ends = _RANGE.fullmatch(side.text)
     return ends is not None and int(ends[1]) < int(ends[2]) and other.value >= 0
 
 
 def _goes_on(first: _Side, second: _Side) -> bool:
-    """Whether a sum goes on from what it has come to: `5 + 3 = 8 * 2 = 16`."""
+    """Whether a sum continues from its own result: `5 + 3 = 8 * 2 = 16`."""
     leading = _LEADING.match(second.text)
     return (
         not second.plain and leading is not None and math.isclose(float(leading[0]), first.value, rel_tol=_SAME_VALUE)
@@ -235,7 +237,7 @@ def _goes_on(first: _Side, second: _Side) -> bool:
 
 
 def _may_be_converted(first: _Side, second: _Side) -> bool:
-    """Whether a number with a unit may be the other in a unit of another size, or in whole things."""
+    """Whether a number with a unit may be the other one in a unit of another size, or in whole things."""
     if "/" in first.text and second.unit == 0 and abs(first.value - second.value) < 1:
         return True
     small, large = sorted((abs(first.value), abs(second.value)))
@@ -305,8 +307,8 @@ def constraint_mismatch(questions: pl.Series, answers: pl.Series, labels: pl.Ser
 
 
 def answer_changed(answers: pl.Series, attempts: pl.Series, revised: pl.Series) -> pl.Series:
-    """Whether a revision's answer is another one than that of the attempt that it revises; to give one where there was
-    none is a change, and so is the reverse.
+    """Whether a revision's answer differs from that of the attempt it revises. An answer where there was none is a
+    change, and so is the reverse.
 
     One answer in two spellings (`3` and `3.0`, `True` and `true.`) has not changed, nor one with a unit beside it.
     revised: (n,) whether a trace revises another, which is at hand. Range {0, 1}; null for a first attempt, which
@@ -328,7 +330,7 @@ def _differ(after: str | None, before: str | None) -> bool:
 
 
 def _bare(text: str) -> str:
-    """An answer without the name of an unknown, case, and the signs and spaces around it."""
+    """The answer without an unknown's name, in lower case, without signs and spaces around it."""
     return re.sub(r"^[a-z]\s*=\s*", "", " ".join(text.split()).strip("$.*\"' ").casefold())
 
 
@@ -353,7 +355,7 @@ def _breaks(question: str, answer: str | None, labels: list[str] | None) -> bool
 
 
 def _unsolved(question: str, answer: str, labels: Fraction) -> bool:
-    """Whether the answer makes the sides of the question's only equation differ."""
+    """Whether the answer fails to solve the question's only equation."""
     named = _UNKNOWN.search(question)
     if named is None or question.count("=") != 1 or _MORE_THAN_AN_EQUATION.search(question):
         return False
@@ -372,7 +374,7 @@ def _unsolved(question: str, answer: str, labels: Fraction) -> bool:
 
 
 def _stands_alone(before: str, after: str) -> bool:
-    """Whether an equation is whole: what is beside it belongs to the sentence."""
+    """Whether an equation is complete: the text on both sides of it belongs to the sentence."""
     word = re.search(r"([A-Za-z]+)\s*$", before)
     begins = not before.strip() or before.rstrip()[-1] in ":,." or (word and word[1].lower() in _BEFORE_EQUATION)
     ahead = re.match(r"\s*([A-Za-z]+)", after)
@@ -381,7 +383,7 @@ def _stands_alone(before: str, after: str) -> bool:
 
 
 def _apart(equation: str, letter: str, value: Fraction) -> float | None:
-    """The left side less the right, relative to their size, with a number in the place of the unknown."""
+    """The equation's left side less its right, relative to their size, with `value` in place of the unknown."""
     substituted = equation.replace(letter, f"({value.numerator}/{value.denominator})")
     first, second = (evaluated(side.strip(" .")) for side in substituted.split("="))
     if first is None or second is None:
@@ -390,7 +392,7 @@ def _apart(equation: str, letter: str, value: Fraction) -> float | None:
 
 
 class _CheckWorker(FeatureWorker):
-    """Reads sums, puts answers into equations, and compares revisions with their attempts."""
+    """Computes checks of texts: reads sums, puts answers into equations, compares revisions with attempts."""
 
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         labels = [name for name in ("labels",) if name in block.examples.columns]

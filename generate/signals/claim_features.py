@@ -20,7 +20,7 @@ from toolkit.settings import setting
 
 
 class _ClaimWorker(EmbeddingWorker):
-    """Embeds claims, justifications and passages."""
+    """Computes the features of claims from embeddings of claims, justifications and passages."""
 
     step: ClaimFeatures
 
@@ -63,7 +63,7 @@ class ClaimFeatures(JustificationSignal):
     recorded = SHARED
 
     def check_log(self, additions: Additions, log: Log) -> None:
-        """ThinkbackError where there is no such column of evidence, too."""
+        """Raises ThinkbackError where the log lacks the column of evidence, or what every signal of texts needs."""
         super().check_log(additions, log)
         if self.evidence not in log.columns("examples"):
             raise RequiredError(
@@ -73,6 +73,6 @@ class ClaimFeatures(JustificationSignal):
 
 
 def _passages(value: Any) -> list[str]:
-    """The passages of a cell: a list of texts, or one text."""
+    """The passages in a cell, which holds a list of texts or one text."""
     listed = value if isinstance(value, list) else [value]
     return [str(text) for text in listed if text is not None and str(text).strip()]

@@ -29,9 +29,7 @@ SHARED: Mapping[str, Any] = {"pattern": None, "evidence": "evidence", "long": 20
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureSignal(TraceSignal):
-    """Columns of one kind, for the traces. `name` is the kind, unless given. prefix: stands before every column's
-    name.
-    """
+    """Feature columns of one kind for each trace. `name` is the kind unless given. prefix: starts every name."""
 
     prefix: str = setting("")
 
@@ -57,7 +55,7 @@ class FeatureSignal(TraceSignal):
 
 
 class FeatureWorker(Worker):
-    """Makes the columns of one kind."""
+    """Computes the feature columns of one kind."""
 
     per_block = 16_384
     among_peers: ClassVar[bool] = False
@@ -65,7 +63,7 @@ class FeatureWorker(Worker):
 
     @abstractmethod
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        """(name -> column, one value for each row; trace -> why it lacks a value) of some traces of a block."""
+        """For some traces of a block: (name -> column, one value a row; trace -> why it lacks a value)."""
 
     def describe(self) -> Mapping[str, Any]:
         return {"columns": list(self.step.columns)}
@@ -90,7 +88,7 @@ class FeatureWorker(Worker):
 
 
 class EmbeddingWorker(FeatureWorker):
-    """Makes columns by comparing embeddings, of the recipe's encoder or of the one given in its place."""
+    """Computes features by comparing embeddings, made by the recipe's encoder or by the one given in its place."""
 
     def __init__(self, step: JustificationSignal, work: Work):
         super().__init__(step, work)
@@ -107,8 +105,8 @@ class EmbeddingWorker(FeatureWorker):
 
 @dataclass(frozen=True, kw_only=True)
 class JustificationSignal(FeatureSignal):
-    """Features of what a trace says for its answer. pattern: the justification of a text is the first group of this
-    regular expression (its last match); without one, or where it does not match, the whole text is taken.
+    """Features of a trace's justification: the part of the text that the first group of `pattern` matches last. Without
+    a pattern or a match it is the whole text.
     """
 
     pattern: str | None = setting(None)
@@ -123,7 +121,7 @@ class JustificationSignal(FeatureSignal):
             raise InvalidError("`pattern` has no group: put the part to read in parentheses")
 
     def justifications(self, texts: pl.Series) -> pl.Series:
-        """The part of each text that the pattern's first group takes, at its last match; the whole without a match."""
+        """The part of each text that the pattern's first group matches last; the whole text without a match."""
         plain = texts.cast(pl.String).fill_null("")
         if self.pattern is None:
             return plain
@@ -133,8 +131,8 @@ class JustificationSignal(FeatureSignal):
 
 @dataclass(frozen=True, kw_only=True)
 class PeerSignal(JustificationSignal):
-    """Features of a trace among its peers. peers: the example's `others` in the pool, or those `earlier` than the
-    trace, which a rule that stops early may know.
+    """Features that compare a trace with its peers. peers: the example's `others` in the pool, or only the `earlier`
+    ones, which a rule that stops early may know.
     """
 
     peers: str = setting("others", choices=("others", "earlier"))
@@ -153,11 +151,11 @@ class PeerSignal(JustificationSignal):
 
 
 def peer_groups(rows: pl.DataFrame) -> np.ndarray:
-    """(n,) the number of each row's (example, pool); rows come in that order."""
+    """The number of each row's (example, pool), (n,). Rows come in that order."""
     return rows.select(pl.struct("example_id", "pool").rle_id().alias("group"))["group"].to_numpy().astype(np.int64)
 
 
 def too_long(rows: pl.DataFrame, flagged: np.ndarray) -> dict[str, str]:
-    """The traces whose text, or claim, the encoder does not take whole, and so much as a reason."""
+    """The traces whose text, or claim, is too long for the encoder, each with that as reason."""
     reason = "the text or its claim is longer than the encoder takes, so it has no similarity"
     return dict.fromkeys(rows.filter(pl.Series(flagged))["trace_id"], reason)

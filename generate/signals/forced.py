@@ -23,8 +23,8 @@ SAMPLED = (*READ, "completion_ids", "completion_tokens", "tokens_estimated", "fi
 
 @dataclass(frozen=True, kw_only=True)
 class TeacherForced(TraceSignal, TextReading):
-    """A signal for which a trace is put before a model as if that had written it: what stood before it, and what ended
-    it.
+    """A signal that puts a trace before a model as if the model had written it, after the trace's prompt and with its
+    end.
 
     prompt: the file with what stood before the trace; by default the pool's own prompt, as the manifest keeps it;
     `prompts` gives one for each pool. end: whether a trace's end of sequence is read with it: where the model ended it
@@ -45,15 +45,17 @@ class TeacherForced(TraceSignal, TextReading):
     reads_once = True
 
     def identity(self, additions: Additions) -> dict[str, Any]:
-        """Where `end` is `auto`, as it was before there was a choice, it is not mentioned."""
+        """The settings that determine the rows. `end` is left out where it is `auto`, as logs made before that choice
+        lack it.
+        """
         flat = super().identity(additions)
         return {name: value for name, value in flat.items() if (name, value) != ("end", "auto")}
 
 
 @dataclass(frozen=True)
 class _FittingTexts:
-    """Texts that fit a model, and their traces. `skipped`: traces of others, and why; `recounted`: those whose text
-    came to another number of tokens than the log tells, and how many.
+    """The texts short enough for a model, and their traces. `skipped`: other traces, and why; `recounted`: traces whose
+    text came to another number of tokens than logged, with that number.
     """
 
     texts: list[Ids]
@@ -63,25 +65,25 @@ class _FittingTexts:
 
 
 class ReadingWorker(Worker):
-    """A model that reads every trace once. One that is longer than the model takes is named, and has no row."""
+    """Reads every trace once with a model. A trace that is too long is recorded as skipped and has no row."""
 
     step: Any
     reader: Reader
 
     @abstractmethod
     def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> Ids:
-        """What the model reads of a trace."""
+        """The token ids that the model reads for a trace."""
 
     def unfit(self, text: Ids) -> str | None:
         """The reason why a text cannot be used; None where it can."""
         return self.reader.too_long(text)
 
     def differs(self, row: Mapping[str, Any], text: Ids) -> str | None:
-        """A sentence where a text has another number of tokens than the log says; else None."""
+        """A sentence on a text whose number of tokens differs from the logged one; None where it does not."""
         return None
 
     def fitting(self, block: TraceBlock) -> _FittingTexts:
-        """The texts of a block that fit, with the records of all texts."""
+        """The texts of a block that the model can read, with a record of those that it can't."""
         read = [(row, self.ids(block, row)) for row in block.rows]
         why = {row["trace_id"]: self.unfit(text) for row, text in read}
         texts = [(text, row) for row, text in read if why[row["trace_id"]] is None]
@@ -93,8 +95,8 @@ class ReadingWorker(Worker):
     def scored(
         self, block: TraceBlock, advance: Advance, scores: Callable[[Pass, list[Ids]], Iterable[Mapping[str, Any]]]
     ) -> BlockRows:
-        """One verification for each trace that fits, by its score, and what else is kept of it, in a pass, whose texts
-        are given too.
+        """Makes a verification for each trace that fits. `scores` returns its score, and further columns, from a pass
+        and the texts in it.
         """
         fit = self.fitting(block)
         texts, traces = fit.texts, fit.traces
@@ -112,8 +114,8 @@ class ReadingWorker(Worker):
 
 
 class ForcedWorker(ReadingWorker):
-    """A model that reads traces behind their prompts. Chats are written as the settings say; else, where the model is
-    the one that wrote the traces, as its engine wrote them; else by the model's own template.
+    """Reads traces after their prompts. Chats are written as the settings say; else, where the model wrote the traces,
+    as its engine wrote them; else by the model's own template.
 
     `stopped`: pools whose samples may have ended at a stop text, which no end of sequence follows; `ends`: the id that
     ends an answer to a chat, and one to a text.
@@ -140,9 +142,7 @@ class ForcedWorker(ReadingWorker):
         self.all_ends = frozenset(end for end in ends if end is not None)
 
     def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> Ids:
-        """The prompt as an engine would send it, and the tokens that were sampled; else those of the text, with the end
-        that it had.
-        """
+        """The tokens of the prompt, as an engine sends it, and the sampled ones; else those of the text and its end."""
         prompt = prompt_answered(self.prompts, block, row)
         end = self.ends[not isinstance(prompt, str)]
         tokens, text, stopped = self.reader.tokens, row["text"] or "", row["pool"] in self.stopped
@@ -157,7 +157,7 @@ class ForcedWorker(ReadingWorker):
         return Ids(tuple(tokens.encode(prompt)) if prompt else (), ids)
 
     def differs(self, row: Mapping[str, Any], text: Ids) -> str | None:
-        """The sentence about a text whose tokens were not known, where the log has their number."""
+        """A sentence on a text with unlogged tokens that has another number of tokens than logged; else None."""
         logged = row["completion_tokens"]
         if text.counted is None or logged is None or row["finalizer_used"] or row["tokens_estimated"]:
             return None
@@ -165,7 +165,7 @@ class ForcedWorker(ReadingWorker):
         return None if length == logged else f"its text has {counted(length, 'token')}, the log counts {logged}"
 
     def describe(self) -> Mapping[str, Any]:
-        """The model, what stood before the traces, and what is read as their end."""
+        """The manifest's record: the model, the prompts before the traces, and what is read as their end."""
         tokens = self.reader.tokens
         chat = {
             "chat_template": getattr(tokens.tokenizer, "chat_template", None),
@@ -179,7 +179,7 @@ class ForcedWorker(ReadingWorker):
         }
 
     def _ended(self, row: Mapping[str, Any]) -> bool:
-        """Whether the writing model ended the text, as far as the log knows."""
+        """Whether the model that wrote the text ended it, as far as the log tells."""
         if self.step.end != "auto":
             return self.step.end == "always" and row["finish_reason"] != "length"
         return self._ended_itself(row)
@@ -189,8 +189,8 @@ class ForcedWorker(ReadingWorker):
 
 
 def _end_token(reader: Reader, chat: bool) -> int | None:
-    """The id with which the model ends: after a chat what the template writes behind an answer, where the model's own
-    settings know it as an end; else the tokenizer's; else the lowest that the settings list.
+    """The id of the token that ends an answer. After a chat it is what the template writes there, if the model's
+    settings know it as an end; else the tokenizer's; else the lowest in the settings.
     """
     end = reader.tokens.end
     known = {i for i in reader.files.end_tokens() if i < len(reader.tokens.tokenizer)}  # a config may be another's

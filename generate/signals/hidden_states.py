@@ -34,7 +34,7 @@ KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class _Span:
-    """Places of a text, both ends within, on one side of it."""
+    """A range of places in a text, both ends included, counted from one side of it."""
 
     first: int = setting()
     last: int = setting()
@@ -46,7 +46,7 @@ class _Span:
 
 
 def _read_places(value: Any, place: str) -> tuple[int, ...]:
-    """A list of layers or tokens, each once, or `{ first = -16, last = -1 }`."""
+    """Reads a list of layers or tokens, each once, or a range `{ first = -16, last = -1 }`."""
     if isinstance(value, Mapping):
         span = from_table(_Span, value, place)
         return tuple(range(span.first, span.last + 1))
@@ -57,7 +57,7 @@ def _read_places(value: Any, place: str) -> tuple[int, ...]:
 
 
 class _StatesWorker(ForcedWorker):
-    """Reads traces and keeps states."""
+    """Reads traces with a model and keeps its hidden states."""
 
     step: HiddenStates
     head = "base"
@@ -76,7 +76,7 @@ class _StatesWorker(ForcedWorker):
         self.per_block = max(1, BLOCK_BYTES // each)
 
     def describe(self) -> Mapping[str, Any]:
-        """The model, where its states were taken, and what stood before the traces."""
+        """The manifest's record: the model, the places of its states, and the prompts before the traces."""
         return {
             **super().describe(),
             "dimension": self.reader.dimension,
@@ -87,7 +87,7 @@ class _StatesWorker(ForcedWorker):
         }
 
     def unfit(self, text: Ids) -> str | None:
-        """Why a text has none of the places asked for, or does not fit."""
+        """The reason why a text is too long, or lacks all places asked for; None where it can be read."""
         count = len(text.completion)
         if not count:
             return "the text has no tokens"
@@ -106,7 +106,7 @@ class _StatesWorker(ForcedWorker):
         return BlockRows(pl.concat(frames), fit.skipped, recounted=fit.recounted)
 
     def _frame(self, traces: list[str], examples: list[str], states: np.ndarray, there: np.ndarray) -> pl.DataFrame:
-        """Rows of states (n, layers, tokens, d), of the places that there are, (n, tokens)."""
+        """The rows for states (n, layers, tokens, d), with only the places that exist, `there` (n, tokens)."""
         half = self.step.store == "float16"
         width = states.shape[-1]
         row, layer, token = np.nonzero(np.broadcast_to(there[:, None, :], states.shape[:3]))
@@ -179,7 +179,7 @@ class HiddenStates(TeacherForced):
         return traces if traces.height else None
 
     def check_log(self, additions: Additions, log: Log) -> None:
-        """ThinkbackError where the log holds states of that name of another dimension, too."""
+        """Raises ThinkbackError where the log has states of that name and another dimension, or lacks what is read."""
         super().check_log(additions, log)
         if not log.has(self.table):
             return
@@ -196,6 +196,6 @@ class HiddenStates(TeacherForced):
         return load.traces * len(self.layers) * len(self.tokens) * each
 
     def _dimension(self, additions: Additions) -> int:
-        """The length of a state, as the model's config says."""
+        """The length of a hidden state, by the model's config."""
         installed("generate", "huggingface_hub", "transformers")
         return find_model(additions.model(self.model), None, download=False).hidden_size()

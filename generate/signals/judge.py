@@ -44,14 +44,14 @@ COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
 
 @dataclass(frozen=True)
 class _Question:
-    """A question about one trace, or about several. `key` names it in the journal."""
+    """A question to a judge about one trace or several. `key` names it in the journal."""
 
     key: str
     rows: tuple[Mapping[str, Any], ...]
 
 
 class _PromptedWorker(Worker):
-    """Asks an engine, which is opened when the first call is due. What was answered before is in the journal."""
+    """Asks an engine to judge traces. The engine is opened at the first call that the journal has no answer to."""
 
     per_block = PER_BLOCK
 
@@ -81,7 +81,7 @@ class _PromptedWorker(Worker):
         return {"model": engine.model, "engine": described, "prompt": self.template.text, "tries": TRIES}
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
-        """Ask about a block's traces; the rows of those whose judgement could be read."""
+        """Asks about a block's traces; returns rows for those whose judgement could be read."""
         questions = list(self.step.questions(block.rows))
         self._ask(block, questions, advance)
         if self.work.with_failures:
@@ -107,7 +107,7 @@ class _PromptedWorker(Worker):
         return BlockRows(score_rows(rows), unreadable=tuple(unreadable), lost_tokens=tokens, refused=tuple(refused))
 
     def finish(self, rows: int, unreadable: int) -> Mapping[str, Any]:
-        """The record, which knows more of a server now. UnreadableError where no judgement can be read."""
+        """The final record, with what is known of the server by now. UnreadableError where no judgement can be read."""
         if unreadable >= MIN_UNREADABLE and not rows:
             self.unread = unreadable
             raise self._hopeless()
@@ -190,7 +190,7 @@ class _PromptedWorker(Worker):
         return JournalCall(call, question.key, "", (number,))
 
     def _rows(self, question: _Question, number: float, answer: Sequence[Completion]) -> list[dict[str, Any]]:
-        """The row of each trace: the costs stand on that of the lowest sample, the others' are 0."""
+        """The row of each trace in a question. That of the lowest sample index has the costs, others have 0."""
         lowest = min(question.rows, key=lambda row: row["sample_index"])
         costs = {name: summed(answer, name) for name in COSTS}
         scores = self.step.scored(number, question)
@@ -202,8 +202,8 @@ class _PromptedWorker(Worker):
 
 @dataclass(frozen=True, kw_only=True)
 class _PromptedVerifier(VerifierSignal):
-    """A verifier with a prompt. `read`: how its number is read, from JSON (under `key`) or as the first number of the
-    text. An unreadable judgement is asked once more, at `retry_temperature`.
+    """A verifier that prompts a model. `read`: its number is taken from JSON (under `key`) or is the text's first
+    number. An unreadable judgement is asked for once more, at `retry_temperature`.
     """
 
     prompt: str = setting()
@@ -224,28 +224,28 @@ class _PromptedVerifier(VerifierSignal):
     high: ClassVar[float] = 1.0
 
     def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[_Question]:
-        """What is asked about some traces, which come in the order of their groups: about each by itself."""
+        """Yields the questions about some traces, which come group by group: here one about each trace."""
         return (_Question(row["trace_id"], (row,)) for row in rows)
 
     def ask(self, template: Template, block: TraceBlock, question: _Question) -> Prompt:
-        """A question in words."""
+        """The prompt that asks a question."""
         return prompt_about(template, block, question.rows[0])
 
     def fits(self, number: float, question: _Question) -> bool:
-        """Whether a number is an answer: by itself, whether it is on the scale."""
+        """Whether a number is a valid judgement, here: whether it is on the scale."""
         return self.low <= number <= self.high
 
     def scored(self, number: float, question: _Question) -> list[dict[str, Any]]:
-        """What the number says of each trace: its score, and whatever stands on its row besides."""
+        """For each trace in a question, the columns that the judged number gives: its score, and any others."""
         return [{"score": number}]
 
     def read_number(self, text: str, question: _Question) -> float | None:
-        """The number that a judgement says; None where none can be read or it is no answer."""
+        """The number in a judgement's text; None where none can be read or it is not valid."""
         number = read_number(text, self.read, self.key or self.key_of_kind)
         return number if number is not None and self.fits(number, question) else None
 
     def cost(self, load: Workload) -> Cost:
-        """Every question is counted as asked as often as can be."""
+        """An upper bound of the cost, with every question asked as often as allowed."""
         calls = TRIES * (load.groups if self.whole_groups else load.traces)
         tokens = TRIES * load.read_tokens(self.prompt) + calls * self.max_tokens
         return Cost(calls, tokens, self.disk_bytes(load))
@@ -256,7 +256,7 @@ _DECODER = json.JSONDecoder()
 
 
 def read_number(text: str, how: str, field: str) -> float | None:
-    """The number that a judgement says, None where none can be read.
+    """The number in a judgement's text; None where none can be read.
 
     how: `json` takes the last JSON object of the text that has the `field`; `number` the first number there is.
     """
@@ -268,7 +268,7 @@ def read_number(text: str, how: str, field: str) -> float | None:
 
 
 def _from_json(text: str, field: str) -> float | None:
-    """The field of the last object that has it; judges write before the object, and fence it."""
+    """The field of the last JSON object that has it. Judges write text before the object, and fence it."""
     value: Any = None
     place = text.find("{")
     while place >= 0:
@@ -297,7 +297,7 @@ SHARED: Mapping[str, Any] = {"lines": None, "first": None}
 
 @dataclass(frozen=True, kw_only=True)
 class Judge(_PromptedVerifier):
-    """Says a score in [0, 1]."""
+    """A verifier that asks a model for a score from 0 to 1."""
 
     kind = "judge"
     recorded: ClassVar[Mapping[str, Any]] = SHARED
@@ -305,7 +305,7 @@ class Judge(_PromptedVerifier):
 
 @dataclass(frozen=True, kw_only=True)
 class Reflection(_PromptedVerifier):
-    """Says a number from 1 to 10, which is kept as it is."""
+    """A verifier that asks a model for a number from 1 to 10, which is the score."""
 
     kind = "reflection"
     recorded: ClassVar[Mapping[str, Any]] = SHARED
@@ -315,9 +315,9 @@ class Reflection(_PromptedVerifier):
 
 @dataclass(frozen=True, kw_only=True)
 class Listwise(_PromptedVerifier):
-    """Says the number, from 1, of the best trace: it scores 1, the others 0. `lines`: its prompt shows the last lines
-    of each trace, on one line; without it whole texts. `first`: it chooses among the first samples only, as many as
-    that.
+    """A verifier that asks a model for the number of the best trace in a group, which scores 1, the others 0. `lines`:
+    the prompt shows each trace's last lines on one line, by default whole texts. `first`: only so many first samples
+    take part.
     """
 
     kind = "listwise"
@@ -333,20 +333,22 @@ class Listwise(_PromptedVerifier):
         return traces if self.first is None else traces.filter(pl.col("sample_index") < self.first)
 
     def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[_Question]:
-        """One about each group, by what is shown in which order: a number says nothing of another list."""
+        """Yields one question for each group. Its key tells which traces are shown in which order, as a number fits
+        only that list.
+        """
         for group, members in groupby(rows, key=group_of):
             listed = tuple(members)
             digest = hashlib.sha256("\0".join(row["trace_id"] for row in listed).encode()).hexdigest()[:12]
             yield _Question("/".join([*(part for part in group if part is not None), digest]), listed)
 
     def ask(self, template: Template, block: TraceBlock, question: _Question) -> Prompt:
-        """The prompt with all texts of the group."""
+        """The prompt that shows all texts of the group."""
         return prompt_about_all(template, block, question.rows, self.lines)
 
     def fits(self, number: float, question: _Question) -> bool:
         return number == int(number) and 1 <= number <= len(question.rows)
 
     def scored(self, number: float, question: _Question) -> list[dict[str, Any]]:
-        """1 for the best, 0 for the others, and among how many it was chosen."""
+        """The columns of each trace: 1 for the best and 0 for others, and the number of candidates."""
         count = len(question.rows)
         return [{"score": float(place == number), "candidates": count} for place in range(1, count + 1)]

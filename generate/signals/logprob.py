@@ -21,7 +21,7 @@ LOGGED = (*(n for n in READ if n != "text"), "completion_tokens", "finalizer_use
 
 
 class _LoggedWorker(Worker):
-    """The writing model's own log-probabilities. They cost nothing: tokens and seconds are 0."""
+    """Scores traces by the log-probabilities that the writing model logged, at no cost: tokens and seconds are 0."""
 
     step: LogProb
     per_block = 16_384
@@ -41,7 +41,9 @@ class _LoggedWorker(Worker):
         return BlockRows(score_rows(rows, self.step.decimals), tuple(skipped))
 
     def _score(self, row: dict[str, Any]) -> tuple[float | None, str]:
-        """The score, or None and why. The finalizer's tokens are in completion_tokens, not in the log-probabilities."""
+        """A trace's score, or None with the reason. Tokens of a finalizer count in completion_tokens but have no
+        log-probability.
+        """
         last, listed, count = self.step.last, row["token_logprobs"], row["completion_tokens"]
         written = None if row["finalizer_used"] is not False or count is None else count
         if last is None and self.step.how == "sum":
@@ -59,7 +61,7 @@ class _LoggedWorker(Worker):
 
 
 class LogProbWorker(ForcedWorker):
-    """Log-probabilities by a teacher-forced pass of a model over prompt and text."""
+    """Scores traces by log-probabilities from a teacher-forced pass of a model over prompt and text."""
 
     step: LogProb
     per_block = 4_096
@@ -80,7 +82,7 @@ class LogProbWorker(ForcedWorker):
 
 @dataclass(frozen=True, kw_only=True)
 class LogProb(VerifierSignal, TeacherForced):
-    """The sum or mean of a text's log-probabilities, over all its tokens or the `last` ones.
+    """A verifier whose score is the sum or mean of a text's log-probabilities, over all its tokens or the `last` ones.
 
     With a `model` it is that model's, by a teacher-forced pass; without one that of the model that wrote it, as the log
     has it (`sum_logprob`, `token_logprobs`). A text of fewer than `last` tokens is taken whole. decimals: scores are
@@ -108,26 +110,28 @@ class LogProb(VerifierSignal, TeacherForced):
 
     @property
     def texts(self) -> Texts:  # type: ignore[override]
-        """None, where the log has the log-probabilities."""
+        """The texts to read: none where the log has the log-probabilities."""
         return Texts.NONE if self.model is None else Texts.PROMPTED
 
     @property
     def trace_columns(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The recorded log-probabilities, where they are what it is about."""
+        """The columns of traces to read: the logged log-probabilities where the score is made of these."""
         return LOGGED if self.model is None else SAMPLED
 
     def identity(self, additions: Additions) -> dict[str, Any]:
-        """`every_token` is mentioned where it is asked for, as it was before there was a choice."""
+        """The settings that determine the rows. `every_token` counts only where set, as older logs lack it."""
         flat = super().identity(additions)
         return flat if self.every_token else {name: value for name, value in flat.items() if name != "every_token"}
 
     def disk_bytes(self, load: Workload) -> int:
-        """Three numbers a token, where they are kept: no more tokens than the text has bytes, and an end."""
+        """The largest size on disk. With `every_token` it is three numbers a token, and at most a token for each byte
+        and an end.
+        """
         per_token = 12 * (load.text_bytes() + load.traces) if self.every_token else 0
         return super().disk_bytes(load) + per_token
 
     def columns_of(self, tokens: ReadTokens) -> dict[str, Any]:
-        """The columns of a text: the score, and with `every_token` the numbers of each token."""
+        """The columns for one text: the score, and with `every_token` the numbers of each token."""
         if not self.every_token:
             return {"score": self.over(tokens.logprobs)}
         lists = {
@@ -138,6 +142,6 @@ class LogProb(VerifierSignal, TeacherForced):
         return {"score": self.over(tokens.logprobs), **{name: values.tolist() for name, values in lists.items()}}
 
     def over(self, logprobs: np.ndarray) -> float:
-        """The score of some log-probabilities."""
+        """The score of a text with these log-probabilities."""
         last_ones = logprobs if self.last is None else logprobs[-self.last :]
         return float(last_ones.sum() if self.how == "sum" else last_ones.mean())

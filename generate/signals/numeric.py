@@ -16,7 +16,7 @@ _DECIMALS = 6
 
 
 def numbers_in(texts: pl.Series) -> pl.Series:
-    """(n,) texts -> (n,) lists of the distinct numbers in each, float64, rounded to six decimals; null for a null."""
+    """The distinct numbers in each text as lists (n,) of float64, rounded to six decimals; null for a null."""
     number = pl.element().str.to_lowercase()
     value = number.str.extract(r"^([0-9,.]+)", 1).str.replace_all(",", "").cast(pl.Float64)
     scale = number.str.extract(r"([a-z]+)$", 1).replace_strict(_SCALES, default=1.0, return_dtype=pl.Float64)
@@ -27,7 +27,7 @@ def numbers_in(texts: pl.Series) -> pl.Series:
 
 
 def _share_in(numbers: pl.Series, among: pl.Series) -> pl.Series:
-    """(n,) lists of numbers -> (n,) float64, the share of each that is in the list beside it; 1 for an empty list."""
+    """The share of each list's numbers that are in the list beside it, (n,) float64; 1 for an empty list."""
     frame = pl.DataFrame({"own": numbers, "among": among})
     both = pl.col("own").list.set_intersection("among").list.len()
     share = pl.when(pl.col("own").list.len() == 0).then(1.0).otherwise(both / pl.col("own").list.len())
@@ -35,7 +35,7 @@ def _share_in(numbers: pl.Series, among: pl.Series) -> pl.Series:
 
 
 def claim_numeric_coverage(claims: pl.Series, justifications: pl.Series) -> pl.Series:
-    """The share of the claim's distinct numbers that come up in the justification.
+    """The share of a claim's distinct numbers that its justification mentions.
 
     Range [0, 1]; 1 for a claim without numbers, for then nothing is missing. Source: the thesis on efficient
     fact-checking (TU Delft, 2026), section 4.6.5, which names the feature; the definition of a number is ours.
@@ -44,7 +44,7 @@ def claim_numeric_coverage(claims: pl.Series, justifications: pl.Series) -> pl.S
 
 
 def evidence_numeric_grounding(justifications: pl.Series, evidence: pl.Series) -> pl.Series:
-    """The share of the justification's distinct numbers that come up in the evidence.
+    """The share of a justification's distinct numbers that its evidence mentions.
 
     Range [0, 1]; 1 for a justification without numbers, for then nothing is made up. Source: as
     `claim_numeric_coverage`.
@@ -53,7 +53,7 @@ def evidence_numeric_grounding(justifications: pl.Series, evidence: pl.Series) -
 
 
 def length(justifications: pl.Series, long: int) -> pl.Series:
-    """The justification's words over `long`, at most 1.
+    """The number of words in a justification divided by `long`, at most 1.
 
     Range [0, 1]. Source: as `claim_numeric_coverage` ("normalized justification length"); the thesis does not say by
     what it is normalised, so `long` is a setting (200 by default).
@@ -62,5 +62,5 @@ def length(justifications: pl.Series, long: int) -> pl.Series:
 
 
 def words(texts: pl.Series) -> pl.Series:
-    """(n,) texts -> (n,) float64, how many words each has, by white space; null for a null."""
+    """The number of words in each text by white space, (n,) float64; null for a null."""
     return texts.cast(pl.String).str.count_matches(r"\S+").cast(pl.Float64)

@@ -20,7 +20,7 @@ from toolkit.settings import setting
 
 
 class _PeerWorker(EmbeddingWorker):
-    """Embeds texts."""
+    """Computes the similarity of each trace to its peers from embeddings."""
 
     step: PeerSimilarity
     among_peers = True
@@ -34,7 +34,7 @@ class _PeerWorker(EmbeddingWorker):
 
 @dataclass(frozen=True, kw_only=True)
 class PeerSimilarity(PeerSignal):
-    """The mean similarity to its peers."""
+    """A feature: the mean similarity of a trace to its peers."""
 
     kind = "peers"
     worker = _PeerWorker
@@ -48,7 +48,9 @@ PAIRS = 4_096
 
 
 class _ContradictionWorker(FeatureWorker):
-    """Reads pairs of texts. A trace with a pair that the model can't take whole has no value."""
+    """Computes how likely peers contradict a trace, from pairs of texts. A trace with a pair too long for the model has
+    no value.
+    """
 
     step: PeerContradiction
     among_peers = True
@@ -93,15 +95,13 @@ class _ContradictionWorker(FeatureWorker):
         self.reader.close()
 
     def _pair(self, premise: str, hypothesis: str) -> Ids:
-        """A pair of texts as the model reads it."""
+        """A premise and a hypothesis as the token ids that the model reads."""
         encoding = self.reader.tokens.tokenizer(premise, hypothesis)
         types = encoding.get("token_type_ids")
         return Ids(tuple(encoding["input_ids"]), types=None if types is None else tuple(types))
 
     def _contradicts(self, pairs: Sequence[Ids]) -> np.ndarray:
-        """(n,) pairs -> (n,) probabilities that the premise contradicts the hypothesis. A pair that comes twice is read
-        once.
-        """
+        """The probability that each pair's premise contradicts its hypothesis, (n,). Equal pairs are read once."""
         distinct = list(dict.fromkeys(pairs))
         places = {pair.all: place for place, pair in enumerate(distinct)}
         contradiction = np.zeros(len(distinct))
@@ -112,8 +112,8 @@ class _ContradictionWorker(FeatureWorker):
 
 @dataclass(frozen=True, kw_only=True)
 class PeerContradiction(PeerSignal):
-    """How likely its peers contradict a trace. most: how many peers at most, the nearest by sample index. model: any
-    sequence classifier one of whose labels is called contradiction.
+    """A feature: how likely a trace's peers contradict it. most: the largest number of peers, the nearest by sample
+    index. model: a sequence classifier with a label called contradiction.
     """
 
     kind = "contradiction"
@@ -127,7 +127,7 @@ class PeerContradiction(PeerSignal):
 
 
 def _chunks(places: Sequence[int], pairs: Sequence[int]) -> Iterator[list[int]]:
-    """Neighbouring places with at most about `PAIRS` pairs together, so that memory does not grow with peers."""
+    """Yields neighbouring places with at most about `PAIRS` pairs together, so that memory does not grow with peers."""
     chunk: list[int] = []
     held = 0
     for place, count in zip(places, pairs, strict=True):
@@ -141,7 +141,7 @@ def _chunks(places: Sequence[int], pairs: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _peers_of(groups: Sequence[int], earlier: bool, most: int | None) -> list[list[int]]:
-    """The places of each trace's peers: others of its group, or those before it; the nearest `most` of them.
+    """The places of each trace's peers: others of its group, or only those before it; at most the nearest `most`.
 
     groups: ascending, those of a group in order of sample index.
     """
@@ -154,7 +154,7 @@ def _peers_of(groups: Sequence[int], earlier: bool, most: int | None) -> list[li
 
 
 def peer_contradiction(probabilities: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The mean probability that a peer's text contradicts the trace's, with the peer's as premise.
+    """The mean probability that a peer's text, as premise, contradicts the trace's text.
 
     probabilities: (sum of counts,), those of one trace side by side; counts: (n,), its peers. Range [0, 1]; 0 without
     peers. Source: SelfCheckGPT (Manakul et al., 2023), its NLI variant, whole texts in place of sentences.

@@ -13,7 +13,7 @@ from toolkit.progress import Advance
 
 
 class _RandomWorker(Worker):
-    """Scores that depend on the seed, the verifier's name and the trace alone, and cost nothing."""
+    """Gives random scores that depend only on the seed, the verifier's name and the trace, and cost nothing."""
 
     per_block = 16_384
 
@@ -28,19 +28,19 @@ class _RandomWorker(Worker):
 
 
 def _random_score(seed: int, name: str, trace_id: str) -> float:
-    """A number in [0, 1)."""
+    """A number from 0 to below 1 that these arguments determine."""
     drawn = hashlib.sha256(f"{seed}\0{name}\0{trace_id}".encode()).digest()[:8]
     return int.from_bytes(drawn, "big") / 2**64 * (1 - 2**-53)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomScore(VerifierSignal):
-    """Uniform in [0, 1), drawn from the recipe's seed, its own name and the trace's id."""
+    """A baseline verifier: a score uniform from 0 to 1, by the recipe's seed, its own name and the trace's id."""
 
     kind = "random"
     worker = _RandomWorker
     texts = Texts.NONE
 
     def identity(self, additions: Additions) -> dict[str, Any]:
-        """The recipe's seed decides."""
+        """The settings that determine the rows, with the recipe's seed among them."""
         return super().identity(additions) | {"seed": additions.seed}

@@ -36,7 +36,7 @@ LARGEST_RANK = 1_024
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence deprecation warnings of peft and transformers."""
+    """Silences deprecation warnings of peft and transformers inside the block."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         yield
@@ -44,7 +44,7 @@ def quiet() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _ClassifierFile(Checked):
-    """`classifier.json`: the prompt that a classifier reads by, the weights that it grew out of, and its training."""
+    """The file `classifier.json`: the classifier's prompt, the weights it was trained from, and its training."""
 
     recipe: str = setting("")
     seed: int = setting(0)
@@ -63,7 +63,7 @@ def _nothing(value: Any, place: str) -> None:
 
 @dataclass(frozen=True)
 class _AdapterFile(Checked):
-    """What of `adapter_config.json` says how large an adapter is, and on which model it stands; peft reads the rest."""
+    """The part of `adapter_config.json` that says how large an adapter is, and for which model. peft reads the rest."""
 
     peft_type: str = setting(choices=("LORA",))
     r: int = setting(low=1, high=LARGEST_RANK)
@@ -78,14 +78,14 @@ class _AdapterFile(Checked):
 
 
 def read_adapter(folder: str | Path) -> _AdapterFile:
-    """What of an adapter's settings sizes it. ThinkbackError where it is no LoRA adapter, or too large."""
+    """Reads the size and base model of an adapter. ThinkbackError where it is no LoRA adapter, or too large."""
     path = Path(folder) / ADAPTER
     with errors_begin(f"`{path}`: "):
         return of_schema(_AdapterFile)(read_model(path, ADAPTER), "")
 
 
 def read_classifier(folder: str | Path) -> _ClassifierFile | None:
-    """What `classifier.json` says; None where there is none. ThinkbackError where it is no such file."""
+    """Reads `classifier.json`; None where there is none. ThinkbackError where its content is of another form."""
     path = Path(folder) / SETTINGS_FILE
     if not path.is_file():
         return None
@@ -94,7 +94,7 @@ def read_classifier(folder: str | Path) -> _ClassifierFile | None:
 
 
 def _open_classifier(model: str, settings: TextReading, base: str | None, subject: str) -> Reader:
-    """Load a classifier: whole, or a base model with its adapter. `base` overrules the adapter's own word for it.
+    """Loads a classifier: whole, or a base model with its adapter. `base` overrules the base that the adapter names.
 
     `subject` names who asks, in errors. EngineError where a file, a weight or a package is missing.
     """
@@ -138,7 +138,7 @@ def _open_classifier(model: str, settings: TextReading, base: str | None, subjec
 
 
 class _ClassifierWorker(ReadingWorker):
-    """Scores traces with a classifier."""
+    """Scores traces with a sequence classifier."""
 
     step: SequenceClassifier
     per_block = 4_096
@@ -162,7 +162,7 @@ class _ClassifierWorker(ReadingWorker):
         return self.scored(block, advance, lambda read, _: [{"score": one} for one in self._scores(read).tolist()])
 
     def _scores(self, read: Pass) -> np.ndarray:
-        """(n,) scores of a batch, as the settings say."""
+        """The scores (n,) of the texts in a pass, as the settings define them."""
         if self.step.label is not None:
             return probabilities_of(read)[:, self.step.label]
         raw = outputs_of(read)[:, 0]
@@ -190,7 +190,7 @@ class _ClassifierWorker(ReadingWorker):
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceClassifier(VerifierSignal, TextReading):
-    """A classifier that reads a trace, trained here.
+    """A verifier whose score is a sequence classifier's output on a trace.
 
     Its score is of its only output, `sigmoid` or `raw`, or of the output `label`, a probability. `base`: the folder of
     the model that a LoRA adapter belongs to, where it is not the one that its adapter_config.json names. decimals:
@@ -215,7 +215,7 @@ class SequenceClassifier(VerifierSignal, TextReading):
 
 
 class RewardModel(SequenceClassifier):
-    """Any outcome reward model."""
+    """A verifier whose score is the output of any outcome reward model."""
 
     kind = "reward"
     usual = "raw"

@@ -32,7 +32,7 @@ _WHOLE, _NUMERIC = r"^[-+]?[0-9][0-9,]*$", r"^[-+]?[0-9,]*\.?[0-9]+(?:\s*/\s*[0-
 
 
 def _part(counts: pl.Series, enough: float) -> pl.Series:
-    """Counts divided by `enough`, at most 1."""
+    """The counts divided by `enough`, at most 1."""
     return (counts.cast(pl.Float64) / enough).clip(0, 1)
 
 
@@ -41,8 +41,8 @@ def _count(texts: pl.Series, pattern: str) -> pl.Series:
 
 
 def difficulty(questions: pl.Series) -> pl.Series:
-    """How hard a question looks before it is solved: the mean of its words over 100, its distinct numbers over 10 and
-    its operators and LaTeX commands over 15, each at most 1.
+    """How hard a question looks before it is solved. It is the mean of its words over 100, its distinct numbers over 10
+    and its operators and LaTeX commands over 15, each at most 1.
 
     Range [0, 1]. Source: SeVRA, table 5, "static heuristic estimate attached to the example before solving".
     """
@@ -67,7 +67,7 @@ def verification_need(questions: pl.Series) -> pl.Series:
 
 
 def constraint_density(questions: pl.Series) -> pl.Series:
-    """Constraints in a question, as words (at least, must, distinct, …) and signs, five times their number per word.
+    """The constraints in a question, as words (at least, must, distinct, …) and signs, times five, per word.
 
     Range [0, 1], cut at 1, which one constraint in five words reaches. Source: SeVRA, table 5, "number and density of
     explicit constraints in the problem".
@@ -76,12 +76,13 @@ def constraint_density(questions: pl.Series) -> pl.Series:
 
 
 def answer_length(answers: pl.Series) -> pl.Series:
-    """Characters of the answer. Range 0, 1, …; 0 where none was read. Source: SeVRA, appendix R."""
+    """The number of characters in the answer. Range 0, 1, …; 0 where none was read. Source: SeVRA, appendix R."""
     return answers.cast(pl.String).fill_null("").str.len_chars().cast(pl.Float64)
 
 
 def answer_format(answers: pl.Series, labels: pl.Series) -> pl.Series:
-    """What the answer looks like: 0 none, 1 an integer, 2 another number, 3 a label of the example, 4 other words.
+    """The form of the answer as a code: 0 none, 1 an integer, 2 another number, 3 a label of the example, 4 other
+    words.
 
     labels: (n,) lists, null where the example has none. A code, not an amount. Range {0, …, 4}. Source: SeVRA,
     appendix R.
@@ -103,27 +104,27 @@ def answer_format(answers: pl.Series, labels: pl.Series) -> pl.Series:
 
 
 def prompt_words(questions: pl.Series) -> pl.Series:
-    """Words of the question. Range 0, 1, … Source: SeVRA, appendix R, "shallow prompt/response statistics"."""
+    """The words in the question. Range 0, 1, … Source: SeVRA, appendix R, "shallow prompt/response statistics"."""
     return words(questions)
 
 
 def prompt_numbers(questions: pl.Series) -> pl.Series:
-    """Distinct numbers in the question. Range 0, 1, … Source: as `prompt_words`."""
+    """The number of distinct numbers in the question. Range 0, 1, … Source: as `prompt_words`."""
     return numbers_in(questions).list.len().cast(pl.Float64)
 
 
 def response_words(texts: pl.Series) -> pl.Series:
-    """Words of the trace. Range 0, 1, …; null where the log has no text of it. Source: as `prompt_words`."""
+    """The number of words in the trace. Range 0, 1, …; null where the log lacks its text. Source: as `prompt_words`."""
     return words(texts)
 
 
 def response_numbers(texts: pl.Series) -> pl.Series:
-    """Distinct numbers in the trace. Range 0, 1, … Source: as `prompt_words`."""
+    """The number of distinct numbers in the trace. Range 0, 1, … Source: as `prompt_words`."""
     return numbers_in(texts).list.len().cast(pl.Float64)
 
 
 def response_lines(texts: pl.Series) -> pl.Series:
-    """Lines of the trace that are not blank. Range 0, 1, … Source: as `prompt_words`."""
+    """The number of lines in the trace that are not blank. Range 0, 1, … Source: as `prompt_words`."""
     return _count(texts, r"(?m)^.*\S.*$")
 
 
@@ -143,7 +144,7 @@ SERVING: Mapping[str, tuple[Callable[..., pl.Series], tuple[str, ...]]] = {
 
 
 class _ServingWorker(FeatureWorker):
-    """Counts words and signs."""
+    """Computes SeVRA's serving-visible features, which count words and signs."""
 
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         labels = [name for name in ("labels",) if name in block.examples.columns]

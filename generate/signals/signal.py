@@ -41,16 +41,15 @@ ROW_BYTES = 200
 
 
 class UnreadableError(ThinkbackError):
-    """No judgement of a verifier can be read."""
+    """Not one judgement of a verifier could be read."""
 
 
 @dataclass(frozen=True)
 class BlockRows:
-    """The rows of a block. `skipped`: traces that can't have any, and why; `incomplete`: those whose row lacks a value,
-    and why. `unreadable`: judgements that could not be read, as the traces of each. `lost_tokens`: spent on calls that
-    came to nothing, prompt and completion. `recounted`: those whose text came to another number of tokens than the log
-    tells, and how many. `refused`: traces without a row since the call about them failed, why, and
-    the cause under which that is counted.
+    """The rows of a block with what is missing. `skipped`: traces that can't have a row, and why; `incomplete`: traces
+    whose row lacks a value, and why. `unreadable`: traces of judgements that could not be read; `lost_tokens`: prompt
+    and completion tokens spent for nothing. `recounted`: traces whose text has another number of tokens than logged,
+    with it; `refused`: traces whose call failed, why, and the cause to count it under.
     """
 
     rows: pl.DataFrame
@@ -63,7 +62,7 @@ class BlockRows:
 
 
 class Worker(ABC):
-    """The worker of a signal. `per_block`: about how many traces it takes at once, so that memory stays bounded."""
+    """Computes a signal's rows. `per_block`: about how many traces it takes at once, to bound memory."""
 
     per_block: int
 
@@ -72,25 +71,25 @@ class Worker(ABC):
 
     @abstractmethod
     def describe(self) -> Mapping[str, Any]:
-        """The manifest's record: the model, its weights' hash, versions, device, prompts."""
+        """The manifest's record of what makes the rows: model, weights' hash, versions, device, prompts."""
 
     @abstractmethod
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
-        """The rows of a block's wanted traces; `advance` counts traces that are done."""
+        """Computes the rows of a block's wanted traces. `advance` counts the traces that are done."""
 
     def finish(self, rows: int, unreadable: int) -> Mapping[str, Any] | None:  # noqa: B027 (most know no more)
-        """The final record for the manifest, given the numbers of rows and of unreadable judgements. UnreadableError
-        where there are only unreadable ones.
+        """The last record for the manifest, given the numbers of rows and of unreadable judgements. UnreadableError
+        where all judgements are unreadable.
         """
 
     def close(self) -> None:  # noqa: B027 (most hold nothing)
-        """Give back memory and connections."""
+        """Frees memory and connections."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """The work that a signal still has: numbers of traces and of groups. `text_bytes` counts those of the traces' texts
-    and of their examples' columns, for every trace.
+    """The work that a signal still has: numbers of traces and of groups. `text_bytes`: those of all these traces' texts
+    and of their examples' columns.
     """
 
     additions: Additions
@@ -99,14 +98,14 @@ class Workload:
     text_bytes: Callable[[], int]
 
     def read_tokens(self, prompt: str | None) -> int:
-        """The tokens of all traces once, in a prompt file or, without one, in words that are counted as none."""
+        """An upper bound for the tokens of reading all traces once in the prompt file `prompt`, or without one."""
         words = len(self.additions.prompts[prompt].text.encode()) if prompt else 0
         return self.text_bytes() + self.traces * (words + PER_MESSAGE) if self.traces else 0
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Upper bounds for a signal."""
+    """Upper bounds for the calls, tokens and disk space of a signal."""
 
     calls: int = 0
     tokens: int = 0
@@ -115,9 +114,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Work:
-    """The resources of a worker. pools: those of the wanted traces, and of the traces that these revise; existing: how
-    many rows the log holds; open_engine, embedder: those of the recipe, in whose place others may be given;
-    with_failures: calls that fail are given up, whatever the reason.
+    """The resources of a worker. pools: those of its traces, and of the traces that these revise; existing: the number
+    of rows in the log; open_engine, embedder: the recipe's, or others given in their place; with_failures: whether
+    calls that fail are abandoned, whatever the reason.
     """
 
     additions: Additions
@@ -131,7 +130,7 @@ class Work:
 
 
 def _read_counts(value: Any, place: str) -> dict[str, int]:
-    """How many of each split, from a table such as `{ train = 300, test = 300 }`."""
+    """Reads a number for each split, from a table such as `{ train = 300, test = 300 }`."""
     counts = {str(name): of_kind(int, count) for name, count in value.items()} if isinstance(value, Mapping) else {}
     if not isinstance(value, Mapping) or not all(isinstance(n, int) and n >= 1 for n in counts.values()):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a table of splits, each with an integer, at least 1")
@@ -191,24 +190,24 @@ class TraceSignal(Checked, ABC):
             raise InvalidError(f"`name` is `{self.name}`; it takes a name without `/` that begins with no dot")
 
     def default_name(self) -> str:
-        """Its name where it is given none."""
+        """The signal's name where the recipe gives none."""
         return self.kind
 
     @property
     def place(self) -> str:
-        """How errors name its table in the recipe."""
+        """The words for the signal's table of the recipe in errors."""
         return f"`{self.list_name}.{self.name}`"
 
     @abstractmethod
     def existing(self, log: Log) -> pl.DataFrame | None:
-        """The ids of traces that have its rows; None where the log has none at all of its name."""
+        """The ids of traces that have rows of this signal in the log; None where the log has none of its name."""
 
     def chosen(self, traces: pl.DataFrame) -> pl.DataFrame:
-        """The traces that it is for, of those that its filters leave, (example_id, sample_index, …)."""
+        """Those of the filtered traces (example_id, sample_index, …) that the signal is for."""
         return traces
 
     def check_log(self, additions: Additions, log: Log) -> None:
-        """ThinkbackError where the log lacks what it is made of. No weights are loaded."""
+        """Raises ThinkbackError where the log lacks what the signal is made of. No weights are loaded."""
         if self.texts is not Texts.NONE and "text" not in log.columns("traces"):
             raise UnsuitableError(
                 f"{self.section} `{self.name}`: the log has no texts of its traces: `traces` has no column `text`"
@@ -216,22 +215,22 @@ class TraceSignal(Checked, ABC):
 
     @property
     def prompt_files(self) -> tuple[str, ...]:
-        """The prompt files that its settings name."""
+        """The prompt files that the signal's settings name."""
         named = (getattr(self, "prompt", None), *getattr(self, "prompts", {}).values())
         return tuple(dict.fromkeys(name for name in named if name))
 
     @property
     def template_files(self) -> tuple[str, ...]:
-        """The chat templates that its settings name."""
+        """The chat templates that the signal's settings name."""
         return tuple(name for name in (getattr(self, "chat_template", None),) if name)
 
     @property
     def models(self) -> Mapping[str, str]:
-        """The models that its settings name, by the setting."""
+        """The models that the signal's settings name, by setting."""
         return {name: getattr(self, name) for name in ("model", "base") if getattr(self, name, None)}
 
     def identity(self, additions: Additions) -> dict[str, Any]:
-        """The settings that determine its rows, as dotted names and JSON values."""
+        """The settings that determine the signal's rows, as dotted names and JSON values."""
         flat = {**self.recorded, "kind": self.kind, **flatten(self)}
         for name in (*self.prompt_files, *self.template_files):
             flat[f"prompts.{name}"] = additions.prompts[name].digest
@@ -247,8 +246,8 @@ class TraceSignal(Checked, ABC):
         return flat
 
     def marks(self, described: Mapping[str, Any]) -> dict[str, str]:
-        """The parts of a worker's record that must stay equal when a run goes on: hashes of weights, and prompts. An
-        unknown hash is left out.
+        """The parts of a worker's record that must not change when a run is continued: hashes of weights, and prompts.
+        An unknown hash is left out.
         """
         entries: dict[str, str] = {}
         for name, value in described.items():
@@ -261,18 +260,18 @@ class TraceSignal(Checked, ABC):
         return entries
 
     def cost(self, load: Workload) -> Cost:
-        """An upper bound of its cost."""
+        """An upper bound of the signal's cost."""
         tokens = load.read_tokens(getattr(self, "prompt", None)) if self.reads_once and self.models else 0
         return Cost(0, tokens, self.disk_bytes(load))
 
     def disk_bytes(self, load: Workload) -> int:
-        """Bytes of its rows on disk, at most."""
+        """An upper bound for the bytes of the signal's rows on disk."""
         return load.traces * ROW_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifierSignal(TraceSignal):
-    """A verifier: a score of each trace, under a name by which policies know it."""
+    """A verifier: it gives each trace a score, under the name that policies use."""
 
     name: str = setting()
 
@@ -288,7 +287,7 @@ class VerifierSignal(TraceSignal):
         return traces if traces.height else None
 
     def row(self, trace: Mapping[str, Any], score: float | None = None, **more: Any) -> dict[str, Any]:
-        """A verification of a trace; costs that are not among `more` are not known."""
+        """A row of `verifications` for a trace. Costs that are not in `more` are unknown."""
         keys = {"trace_id": trace["trace_id"], "verifier": self.name, "example_id": trace["example_id"]}
         return {**keys, "score": score, **more}
 
@@ -298,7 +297,7 @@ FREE = {"prompt_tokens": 0, "completion_tokens": 0, "latency_s": 0.0, "device_s"
 
 
 def score_rows(rows: Sequence[dict[str, Any]], decimals: int | None = None) -> pl.DataFrame:
-    """Verifications as a frame, columns that are missing being null; scores rounded to `decimals`, where given."""
+    """Verifications as a frame, null in missing columns. Scores are rounded to `decimals`, if given."""
     schema = SCORES | {name: kind for name, kind in LISTED.items() if any(name in row for row in rows)}
     frame = pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)
     return frame if decimals is None else frame.with_columns(pl.col("score").round(decimals))
@@ -306,7 +305,7 @@ def score_rows(rows: Sequence[dict[str, Any]], decimals: int | None = None) -> p
 
 @dataclass(frozen=True)
 class Additions(RecipePart):
-    """The part of a recipe that adds to a log, checked as a whole. `prompts` holds the files that it names, by name."""
+    """The part of a recipe that adds to a log, checked as a whole. `prompts`: the prompt files it names, by name."""
 
     engine: EngineSettings | None
     embedding: EmbeddingSettings | None
@@ -337,11 +336,11 @@ class Additions(RecipePart):
 
     @property
     def steps(self) -> tuple[TraceSignal, ...]:
-        """The signals in the order in which they are made: features cost least, so they come first."""
+        """The signals in the order in which they are computed: features come first, since they cost least."""
         return (*self.features, *self.verify, *self.states)
 
     def engine_settings(self) -> EngineSettings:
-        """The engine. ThinkbackError where the recipe has none."""
+        """The settings of the recipe's engine. ThinkbackError where it has none."""
         if self.engine is None:
             raise RequiredError("a verifier that prompts a model needs `[engine]`")
         return self.engine

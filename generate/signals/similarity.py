@@ -10,7 +10,7 @@ from generate.passes.embedding import Embedder, fitting, unit_rows
 
 
 def embedded(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
-    """(n,) texts -> (n, d) embeddings of length one; NaN for a text that the encoder does not take whole.
+    """The embeddings of texts, (n, d), of length one; NaN for a text that is too long for the encoder.
 
     A text that comes several times is embedded once.
     """
@@ -24,7 +24,7 @@ def embedded(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
 
 
 def chunks(texts: Sequence[str], embedder: Embedder) -> list[list[str]]:
-    """Each text as chunks that the encoder takes whole: itself, or its halves, cut at a space, and so on."""
+    """Each text as chunks short enough for the encoder: the text itself, or its halves, cut at a space, and so on."""
     lists = [[text] for text in texts]
     while True:
         flat = list(dict.fromkeys(chunk for listed in lists for chunk in listed))
@@ -35,7 +35,7 @@ def chunks(texts: Sequence[str], embedder: Embedder) -> list[list[str]]:
 
 
 def _halves(text: str) -> list[str]:
-    """A text cut in two at the space nearest to its middle, or in its middle."""
+    """The text cut in two, at the space nearest to its middle, else in the middle."""
     middle = len(text) // 2
     places = [place for place in (text.rfind(" ", 1, middle), text.find(" ", middle)) if place > 0]
     cut = min(places, key=lambda place: abs(place - middle), default=middle)
@@ -43,7 +43,7 @@ def _halves(text: str) -> list[str]:
 
 
 def claim_similarity(claims: np.ndarray, justifications: np.ndarray) -> np.ndarray:
-    """The cosine of the claim's embedding and the justification's.
+    """The cosine between the embeddings of a claim and of its justification.
 
     claims, justifications: (n, d) unit rows. Range [-1, 1]. Source: the thesis on efficient fact-checking (TU Delft,
     2026), section 4.6.5.
@@ -52,7 +52,7 @@ def claim_similarity(claims: np.ndarray, justifications: np.ndarray) -> np.ndarr
 
 
 def evidence_similarity(passages: np.ndarray, counts: np.ndarray, justifications: np.ndarray) -> np.ndarray:
-    """The highest cosine of a passage's embedding and the justification's.
+    """The highest cosine between a justification's embedding and that of one of its passages.
 
     passages: (sum of counts, d) unit rows, those of one trace side by side; counts: (n,); justifications: (n, d).
     Range [-1, 1]; NaN without passages or an embedding. Source: as `claim_similarity`; that the nearest passage counts
@@ -67,8 +67,8 @@ def evidence_similarity(passages: np.ndarray, counts: np.ndarray, justifications
 
 
 def peer_similarity(traces: np.ndarray, groups: np.ndarray, earlier: bool) -> np.ndarray:
-    """The mean cosine of the trace's embedding and those of its peers: the other traces of the example in the pool, or
-    with `earlier` those of lower sample index alone, which a rule that stops early may know.
+    """The mean cosine between a trace's embedding and its peers': the example's other traces in the pool. With
+    `earlier` these are only traces of lower sample index, which a rule that stops early may know.
 
     traces: (n, d) unit rows, those of a group side by side in order of sample index; groups: (n,) ascending integers.
     Range [-1, 1]; 1 without peers, for a trace is like itself. Source: ours; the agreement of samples in meaning is

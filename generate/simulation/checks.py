@@ -35,7 +35,7 @@ PEOPLE = 5
 
 @dataclass(frozen=True)
 class TextModel:
-    """Parameters of the texts; the module's docstring says what each does."""
+    """The parameters of the simulated texts; the module's docstring explains each."""
 
     length: int = setting(60, low=4, high=100_000)
     errors: float = setting(0.5, low=0, high=1)
@@ -46,7 +46,7 @@ class TextModel:
 
 @dataclass(frozen=True)
 class CheckingModel:
-    """Parameters of a system that checks them."""
+    """The parameters of a simulated system that checks texts."""
 
     every: int = setting(8, low=1, high=10_000)
     extraction: float = setting(0.8, low=0, high=1)
@@ -64,7 +64,7 @@ def simulate_checks(
     out: str | Path, *, examples: int, seed: int = 0, name: str | None = None, force: bool = False,
     texts: TextModel | None = None, pools: Mapping[str, CheckingModel] | None = None,
 ) -> Log:  # fmt: skip
-    """Write the log to `out`, marked as simulated; the manifest has the parameters of texts and pools.
+    """Writes the log to `out`, marked as simulated. Its manifest has the parameters of texts and pools.
 
     A text is the same whatever the number of texts, and so are its checks.
     """
@@ -121,7 +121,7 @@ def _text(number: int, rng: np.random.Generator, texts: TextModel) -> dict[str, 
 def _checks(
     text: Mapping[str, Any], pool: str, rng: np.random.Generator, model: CheckingModel
 ) -> Iterator[dict[str, Any]]:
-    """The checks of one text by one system."""
+    """Yields the checks of one text by one system."""
     length, first = text["length"], text["gold_position"]
     ends = [*range(model.every, length, model.every), length]
     shows = next((place for place, end in enumerate(ends) if first is not None and first <= end), None)
@@ -139,7 +139,7 @@ def _claim(
     text: Mapping[str, Any], pool: str, claim: int, stage: str, position: int, wrong: bool, rng: np.random.Generator,
     model: CheckingModel,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """The rounds of a claim, up to a verdict or the limit; `wrong`: whether it names the error."""
+    """Yields the rounds of a claim, up to a verdict or the limit. `wrong`: whether the claim names the error."""
     for number in range(model.rounds):
         decided = bool(rng.random() < model.decides)
         refuted = rng.random() < (model.checking if wrong else model.spurious)

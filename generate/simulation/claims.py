@@ -44,7 +44,7 @@ _CLAIM, _TRACE = 1, 2  # streams of random numbers
 
 @dataclass(frozen=True)
 class _SimulatedVerifier:
-    """One verifier; rows of `scores` are gold labels, columns labels of the trace."""
+    """The parameters of one simulated verifier. Rows of `scores` are gold labels, columns the trace's labels."""
 
     name: str
     scores: tuple[tuple[float, ...], ...]
@@ -57,7 +57,7 @@ class _SimulatedVerifier:
 
 @dataclass(frozen=True)
 class _SplitModel:
-    """A further published split: claims by gold label, traces a claim, and the verifiers that scored them."""
+    """The parameters of a further published split: claims by gold label, traces a claim, and verifiers."""
 
     counts: Mapping[str, int]
     traces: int
@@ -66,7 +66,7 @@ class _SplitModel:
 
 @dataclass(frozen=True)
 class _ClaimsModel:
-    """Constants of one simulated data set."""
+    """The parameters of one simulated data set of claims."""
 
     name: str
     counts: Mapping[str, int]  # claims by gold label
@@ -88,7 +88,7 @@ class _ClaimsModel:
 
 @dataclass(frozen=True)
 class _SimulatedClaims:
-    """Claims with their latent variables, (n,) and (n, 3)."""
+    """The simulated claims with their latent variables, (n,) and (n, 3)."""
 
     gold: np.ndarray
     answer: np.ndarray  # a
@@ -98,7 +98,7 @@ class _SimulatedClaims:
 
 @dataclass(frozen=True)
 class _Draws:
-    """Random numbers of the traces, (n, T): uniforms `which` and `lost`, standard normals the others."""
+    """The random numbers behind the traces, (n, T): uniforms `which` and `lost`, the others standard normal."""
 
     which: np.ndarray
     lost: np.ndarray
@@ -111,7 +111,7 @@ class _Draws:
 
 @dataclass(frozen=True)
 class _SimulatedTraces:
-    """Traces, (n, T): label index (-1: none) and scores by verifier."""
+    """The simulated traces, (n, T): label index (-1: none) and scores by verifier."""
 
     label: np.ndarray
     scores: Mapping[str, np.ndarray]
@@ -119,7 +119,7 @@ class _SimulatedTraces:
 
 
 def draw_claims(model: _ClaimsModel, counts: Mapping[str, int], seed: int, stream: int = 0) -> _SimulatedClaims:
-    """Claims of every class, class after class."""
+    """Draws the claims of every class, class after class."""
     from scipy.special import ndtri
 
     rng = np.random.default_rng([seed, _CLAIM, stream])
@@ -136,7 +136,7 @@ def draw_claims(model: _ClaimsModel, counts: Mapping[str, int], seed: int, strea
 
 
 def draw_noise(model: _ClaimsModel, n: int, traces: int, seed: int, stream: int = 0) -> _Draws:
-    """Random numbers of `traces` traces of n claims."""
+    """Draws the random numbers of `traces` traces of each of n claims."""
     columns: dict[str, list[np.ndarray]] = defaultdict(list)
     for t in range(traces):
         rng = np.random.default_rng([seed, _TRACE, stream, t])
@@ -158,7 +158,7 @@ def draw_noise(model: _ClaimsModel, n: int, traces: int, seed: int, stream: int 
 
 
 def make_traces(model: _ClaimsModel, claims: _SimulatedClaims, draws: _Draws) -> _SimulatedTraces:
-    """Labels and scores from the random numbers; nothing is drawn here."""
+    """Computes labels and scores from the random numbers; nothing is drawn here."""
     tilt = np.asarray(model.answers)[claims.gold] + model.answer_spread * claims.answer  # (n, 3)
     weight = np.exp(tilt - tilt.max(axis=1, keepdims=True))
     edges = np.cumsum(weight, axis=1) / weight.sum(axis=1, keepdims=True)  # (n, 3)
@@ -188,7 +188,7 @@ MAIN, DEV, VALIDATION = 0, 1, 2  # streams of random numbers: the test claims, f
 
 @dataclass(frozen=True)
 class _ClaimsSize(Checked):
-    """How many traces of each claim, and how many further claims with the split `dev`."""
+    """The size of a simulation: traces of each claim, and further claims with the split `dev`."""
 
     traces: int = setting(PUBLISHED_TRACES, low=1, high=MOST_TRACES)
     dev: int = setting(0, low=0, high=100_000)
@@ -196,13 +196,13 @@ class _ClaimsSize(Checked):
 
 
 def _simulations() -> tuple[str, ...]:
-    """Names of the data sets that can be simulated."""
+    """The names of the data sets that can be simulated."""
     folder = files("generate.simulation") / "constants"
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
 
 
 def load_model(name: str) -> _ClaimsModel:
-    """The constants of one data set. Raises ThinkbackError for an unknown name."""
+    """Reads the parameters of a simulated data set. Raises ThinkbackError for an unknown name."""
     if name not in _simulations():
         raise UnknownError(f"unknown simulated data set `{name}`; {suggest(name, _simulations())}")
     table = tomllib.loads((files("generate.simulation") / "constants" / f"{name}.toml").read_text(encoding="utf-8"))
@@ -227,7 +227,7 @@ def simulate_claims(
     force: bool = False,
     log_name: str | None = None,
 ) -> Log:
-    """Write the simulated data set `name` to `out`: the published test claims, and `dev` more with split `dev`.
+    """Writes the simulated data set `name` to `out`: the published test claims, and `dev` more with split `dev`.
 
     Their pool is `n<traces>`. A data set with a published validation run has that, too: claims with split `validation`,
     in a pool of their own size. The first traces, and the test claims, do not depend on `traces` and `dev`.
@@ -249,7 +249,7 @@ def simulate_claims(
 
 @dataclass(frozen=True)
 class _SplitPlan:
-    """A split to be drawn from one stream of random numbers."""
+    """A split that is drawn from its own stream of random numbers."""
 
     name: str
     stream: int
@@ -257,12 +257,12 @@ class _SplitPlan:
 
     @property
     def pool(self) -> str:
-        """The pool of its traces, named after their number."""
+        """The name of the split's pool, which tells the number of traces."""
         return f"n{self.model.traces}"
 
 
 def _stratified(counts: Mapping[str, int], claims: int) -> dict[str, int]:
-    """`claims` in the proportions of `counts`, by largest remainder."""
+    """Splits the number `claims` in the proportions of `counts`, by largest remainder."""
     total = sum(counts.values())
     exact = {label: claims * counts[label] / total for label in LABELS}
     whole = {label: int(value) for label, value in exact.items()}
@@ -342,7 +342,7 @@ def _traces(
 
 
 def _about(normal: np.ndarray, spread: float, axis: int) -> np.ndarray:
-    """Log-normal factors whose mean over the claims is 1."""
+    """Log-normal factors with mean 1 over the claims, from standard normal numbers."""
     factor = np.exp(spread * normal)
     return factor / factor.mean(axis=axis, keepdims=True)
 
@@ -350,7 +350,7 @@ def _about(normal: np.ndarray, spread: float, axis: int) -> np.ndarray:
 def _verifications(
     verifier: _SimulatedVerifier, drawn: _SimulatedTraces, draws: _Draws, rows: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row for each trace with a label. Tokens are not published, so they are not recorded."""
+    """One verification for each trace with a label. Tokens were not published, so they are null."""
     seconds = _about(draws.checking[verifier.name], 0.1, 0) * verifier.seconds
     return rows.select(
         "trace_id",
@@ -365,7 +365,7 @@ def _source(
     model: _ClaimsModel, plans: Sequence[_SplitPlan], parts: Sequence[Mapping[str, pl.DataFrame]], traces: int,
     dev: int, seed: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """The manifest's `source`; wall-clock as if one process made all calls in turn, a verifier's also pool by pool."""
+    """The manifest's `source`. Wall-clock time is as if one process made all calls in turn, verifiers pool by pool."""
     published = sum(model.counts.values()) * PUBLISHED_TRACES
     pools: dict[str, float] = defaultdict(float)
     checks: dict[str, dict[str, float]] = {v.name: defaultdict(float) for v in model.verifiers}

@@ -28,7 +28,7 @@ TABLES = ("examples", "traces", "verifications", "features")
 
 @dataclass(frozen=True)
 class GridSize:
-    """How large a log is; `labels` is the size of the label space, 0 for open numeric answers."""
+    """The size of a simulated log. `labels` is the size of the label space, 0 for open numeric answers."""
 
     examples: int = setting(low=1, high=10**9)
     traces: int = setting(low=1, high=MOST_TRACES)
@@ -42,7 +42,7 @@ class GridSize:
 
 
 def label_names(labels: int) -> list[str]:
-    """A, B, … Z, L27, L28 …"""
+    """The names of so many labels: A, B, … Z, L27, L28 …"""
     return [chr(ord("A") + j) if j < 26 else f"L{j + 1}" for j in range(labels)]
 
 
@@ -70,7 +70,7 @@ def simulate(
     force: bool = False,
     model: grid_model.Model | None = None,
 ) -> Log:
-    """Write a simulated log to `out`, a block of examples at a time: memory does not grow with `examples`.
+    """Writes a simulated log to `out`, a block of examples at a time, so that memory does not grow with `examples`.
 
     The manifest says `simulated: true` and lists the model's parameters. `out` appears when the log is whole;
     one that exists is refused, or with `force` replaced.
@@ -88,7 +88,7 @@ def write_simulated(
     out: str | Path, shards: Iterable[Mapping[str, pl.DataFrame]], *, name: str, source: Mapping[str, Any],
     force: bool, advance: Advance = uncounted, pools: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Log:  # fmt: skip
-    """Write a sealed log of simulated tables, shard by shard, whole or not at all; `advance` counts its examples.
+    """Writes a sealed log of simulated tables, shard by shard, whole or not at all. `advance` counts its examples.
 
     `pools`: what the manifest says of single pools.
     """
@@ -108,7 +108,7 @@ def write_simulated(
 
 
 def _shards(blocks: Iterator[dict[str, pl.DataFrame]], traces: int) -> Iterator[dict[str, pl.DataFrame]]:
-    """Blocks gathered until they hold about ROWS_PER_SHARD traces."""
+    """Joins blocks into shards of about ROWS_PER_SHARD traces."""
     while held := list(islice(blocks, max(1, ROWS_PER_SHARD // (grid_model.BLOCK * traces)))):
         yield {table: pl.concat([part[table] for part in held]) for table in TABLES}
 
@@ -146,7 +146,7 @@ def _examples_frame(drawn: grid_model.DrawnExamples, names: list[str]) -> pl.Dat
 
 
 def _answer_strings(codes: np.ndarray, names: list[str]) -> pl.Series:
-    """(n,) label indices or numbers -> (n,) answers as written in the log."""
+    """The answers as the log writes them, (n,), from label indices or numbers (n,)."""
     numbers = pl.Series("answer", codes)
     return pl.Series("answer", names).gather(numbers) if names else numbers.cast(pl.String)
 
@@ -154,7 +154,7 @@ def _answer_strings(codes: np.ndarray, names: list[str]) -> pl.Series:
 def _frames(
     model: grid_model.Model, names: list[str], pool: grid_model.PoolPlan, ids: pl.Series, drawn: grid_model.DrawnTraces
 ) -> dict[str, pl.DataFrame]:
-    """The tables' rows of one pool, for the first examples of a block: those in `ids`."""
+    """The rows of each table for one pool, for the block's examples in `ids`."""
 
     def flat(values: np.ndarray) -> np.ndarray:  # (BLOCK, T) -> (n·T,)
         return np.ascontiguousarray(values[: ids.len()]).reshape(-1)
@@ -195,7 +195,7 @@ def _frames(
 
 
 def _keys(ids: pl.Series, pool: str, traces: int) -> pl.DataFrame:
-    """trace_id, example_id and sample_index of the rows of a pool, example by example."""
+    """The columns trace_id, example_id and sample_index of a pool's rows, example by example."""
     n, width = ids.len(), len(str(traces - 1))
     sample = pl.col("sample_index").cast(pl.String).str.zfill(width)
     return pl.DataFrame(
@@ -207,7 +207,7 @@ def _keys(ids: pl.Series, pool: str, traces: int) -> pl.DataFrame:
 
 
 def _verifications(model: grid_model.Model, traces: pl.DataFrame, verifier: str, scores: np.ndarray) -> pl.DataFrame:
-    """Rows of one verifier on the valid traces. It reads prompt and completion and writes one token."""
+    """The verifications by one verifier of the valid traces. It reads prompt and completion and writes one token."""
     read = pl.col("prompt_tokens") + pl.col("completion_tokens")
     seconds = 0.01 + model.prompt_token_s * read
     return traces.select(

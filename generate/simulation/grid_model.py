@@ -42,7 +42,7 @@ BLOCK = 1_000  # examples drawn together; part of the model: another size gives 
 
 @dataclass(frozen=True)
 class Model:
-    """Parameters of the simulation, written into the manifest. The module's docstring says what each does."""
+    """The parameters of the simulation, which the manifest records. The module's docstring explains each."""
 
     ease: float = 0.3
     spread: float = 1.4
@@ -81,7 +81,7 @@ VERIFIERS = ("strong", "weak")  # fields of Model with their AUC
 
 @dataclass(frozen=True)
 class DrawnExamples:
-    """One block of examples as drawn, before it is cut to the number wanted."""
+    """One block of examples as drawn, of which only as many as are wanted are written."""
 
     ids: pl.Series  # (BLOCK,)
     logit: np.ndarray  # (BLOCK,) of the probability of being right
@@ -93,7 +93,7 @@ class DrawnExamples:
 
 @dataclass(frozen=True)
 class PoolPlan:
-    """One pool to draw: its name, traces per example, temperature, and how accuracy follows difficulty."""
+    """A pool to draw: its name, traces per example, temperature, and how accuracy depends on difficulty."""
 
     name: str
     traces: int
@@ -103,7 +103,7 @@ class PoolPlan:
 
 @dataclass(frozen=True)
 class DrawnTraces:
-    """One pool of one block as drawn; every array is (BLOCK, T)."""
+    """The traces of one pool in one block, as drawn; every array is (BLOCK, T)."""
 
     codes: np.ndarray  # the answer: a label's index, or the number itself
     valid: np.ndarray
@@ -119,7 +119,7 @@ class DrawnTraces:
 
 
 def draw_examples(rng: np.random.Generator, model: Model, labels: int, seed: int, block: int) -> DrawnExamples:
-    """One whole block of examples."""
+    """Draws one whole block of examples."""
     index = pl.Series(np.arange(block * BLOCK, (block + 1) * BLOCK)).cast(pl.String).str.zfill(9)
     if labels:
         weight = 1 / np.sqrt(np.arange(1, labels + 1))
@@ -141,7 +141,7 @@ def draw_examples(rng: np.random.Generator, model: Model, labels: int, seed: int
 def _draw_answers(
     rng: np.random.Generator, model: Model, labels: int, drawn: DrawnExamples, p: np.ndarray, traces: int
 ) -> np.ndarray:
-    """(BLOCK,) probabilities of being right -> (BLOCK, T) answer codes."""
+    """Draws answer codes (BLOCK, T), given each example's probability `p` (BLOCK,) of a right answer."""
     shape = (BLOCK, traces)
     gold, lure = drawn.gold[:, None], drawn.lure[:, None]
     right, lured = rng.random(shape) < p[:, None], rng.random(shape) < model.attraction
@@ -156,7 +156,7 @@ def _draw_answers(
 def draw_traces(
     rng: np.random.Generator, model: Model, labels: int, drawn: DrawnExamples, pool: PoolPlan
 ) -> DrawnTraces:
-    """One pool of a block: answers, costs, scores and features."""
+    """Draws the traces of one pool in a block: answers, costs, scores and features."""
     shape = (BLOCK, pool.traces)
     hard = 1 - sigmoid(drawn.logit)[:, None]  # (BLOCK, 1)
     codes = _draw_answers(rng, model, labels, drawn, sigmoid(pool.slope * drawn.logit), pool.traces)
@@ -191,14 +191,14 @@ def draw_traces(
 
 
 def _verifier_errors(rng: np.random.Generator, model: Model, kind: np.ndarray) -> np.ndarray:
-    """(BLOCK, T) standard normal e, in part shared by the answers of one kind (0, 1 or 2) of an example."""
+    """Draws standard normal errors (BLOCK, T), in part shared by an example's answers of one kind (0, 1 or 2)."""
     shared = np.take_along_axis(rng.normal(size=(BLOCK, 3)), kind, axis=1)
     independent = rng.normal(size=kind.shape)
     return model.verifier_shared**0.5 * shared + (1 - model.verifier_shared) ** 0.5 * independent
 
 
 def _scores(model: Model, verifier: str, right: np.ndarray, logit: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """(BLOCK, T) scores in (0, 1), rounded to 4 decimals: ties happen, as they do with real verifiers."""
+    """A verifier's scores (BLOCK, T) in (0, 1), rounded to 4 decimals so that ties occur as with real verifiers."""
     d = 2**0.5 * NormalDist().inv_cdf(getattr(model, verifier))
     z = d * (right - 0.5) + model.verifier_ease * (logit - model.ease) + errors
     return np.clip(np.round(sigmoid(z), 4), 0.0001, 0.9999)

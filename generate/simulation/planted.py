@@ -30,7 +30,7 @@ NODES = 80
 
 @dataclass(frozen=True)
 class PlantedModel:
-    """Parameters of the simulation; the module's docstring says what each does."""
+    """The parameters of the simulation; the module's docstring explains each."""
 
     dimensions: int = setting(8, low=1, high=65_536)
     places: int = setting(4, low=1, high=1_024)
@@ -47,27 +47,27 @@ class PlantedModel:
 
     @property
     def logprob_model(self) -> PlantedModel | None:
-        """The model of log-probabilities, as if they were states of one number; None where there are none."""
+        """The model of log-probabilities, treated as states of one number; None where there are none."""
         if self.logprob is None:
             return None
         return replace(self, signal=self.logprob, shared=1.0, places=1, logprob=None)
 
     def variance(self, places: int | None = None) -> float:
-        """The variance of the projection's noise, averaged over so many places, by default all."""
+        """The variance of the projection's noise when averaged over `places` places, by default all."""
         return self.shared + (1 - self.shared) / (places or self.places)
 
     def right(self, difficulty: np.ndarray) -> np.ndarray:
-        """Probability that a trace of a question of this difficulty is right."""
+        """The probability that a trace of a question with this difficulty is right."""
         return 1 / (1 + np.exp(self.slope * difficulty - self.ease))
 
     def direction(self, seed: int) -> np.ndarray:
-        """The unit vector w."""
+        """The unit vector w along which states tell right from wrong traces."""
         drawn = np.random.default_rng([seed, self.dimensions]).normal(size=self.dimensions)
         return drawn / np.linalg.norm(drawn)
 
     @cached_property
     def _difficulties(self) -> tuple[np.ndarray, np.ndarray]:
-        """Places and weights of a standard normal variable."""
+        """The nodes and weights for integrals over a standard normal variable."""
         points, weights = np.polynomial.hermite_e.hermegauss(NODES)
         return points, weights / weights.sum()
 
@@ -89,12 +89,12 @@ class PlantedModel:
         return float(right @ above @ wrong / (right.sum() * wrong.sum()))
 
     def random_pick(self) -> float:
-        """The share of right traces."""
+        """The expected share of right traces."""
         u, weights = self._difficulties
         return float(weights @ self.right(u))
 
     def best_of(self, traces: int, places: int | None = None) -> float:
-        """Share of questions on which the trace with the highest projection, of so many, is right."""
+        """The expected share of questions on which the trace with the highest projection, of `traces`, is right."""
         from scipy.integrate import quad
         from scipy.stats import norm
 
@@ -102,7 +102,7 @@ class PlantedModel:
         probability, ahead = self.right(u), self.signal / np.sqrt(self.variance(places))
 
         def density(z: float) -> float:
-            """The density of a right trace of the value z, where that is the highest."""
+            """The density of z as the highest projection, of a right trace."""
             below = probability * norm.cdf(z - ahead) + (1 - probability) * norm.cdf(z)
             return float(weights @ (probability * below ** (traces - 1)) * norm.pdf(z - ahead))
 
@@ -124,7 +124,7 @@ def simulate_planted(
     out: str | Path, *, examples: int, traces: int, seed: int = 0, name: str | None = None, force: bool = False,
     model: PlantedModel | None = None,
 ) -> Log:  # fmt: skip
-    """Write the log to `out`, marked as simulated; the manifest has the model's parameters and what is known of it.
+    """Writes the log to `out`, marked as simulated. Its manifest has the model's parameters and known results.
 
     Memory does not grow with `examples`. An example is the same whatever the number of examples, and so are its first
     traces.
@@ -145,7 +145,7 @@ def simulate_planted(
 
 
 def _parts(size: GridSize, model: PlantedModel) -> Iterator[dict[str, pl.DataFrame]]:
-    """The tables' rows of a few examples at a time."""
+    """Yields the rows of each table for a few examples at a time."""
     step = max(1, MOST_NUMBERS // (size.traces * (model.places + 1) * model.dimensions))
     direction = model.direction(size.seed).astype(np.float32)
     for first in range(0, size.examples, step):
@@ -155,9 +155,7 @@ def _parts(size: GridSize, model: PlantedModel) -> Iterator[dict[str, pl.DataFra
 
 @dataclass(frozen=True, eq=False)
 class _Traces:
-    """T traces of one question in a pool: whether each is right, the label that it answers, its states and what its
-    log-probability is.
-    """
+    """T traces of one question in a pool: whether each is right, its label, its states and its log-probability."""
 
     right: np.ndarray
     codes: np.ndarray
@@ -167,8 +165,8 @@ class _Traces:
 
 
 class _Example:
-    """One question as drawn, from a generator of its own; other pools, the noise of states and log-probabilities from
-    further ones, trace by trace.
+    """One question as drawn, from its own generator. Other pools, and each trace's noise of states and
+    log-probabilities, come from further generators.
     """
 
     def __init__(self, number: int, size: GridSize, model: PlantedModel, direction: np.ndarray):
@@ -184,7 +182,7 @@ class _Example:
     def _traces(
         self, rng: np.random.Generator, stream: int, count: int, model: PlantedModel, direction: np.ndarray, seed: int
     ) -> _Traces:
-        """The traces, `count` of them; `stream` and the one after it tell the generators of their noise apart."""
+        """Draws `count` traces. `stream` and the next number give the generators of their noise."""
         drawn = rng.random((count, 2))
         right = drawn[:, 0] < model.right(np.array(self.difficulty))
         codes = np.where(right, self.gold, (self.gold + 1 + (drawn[:, 1] * (LABELS - 1)).astype(int)) % LABELS)
@@ -219,7 +217,7 @@ def _tables(drawn: list[_Example], size: GridSize, model: PlantedModel) -> dict[
 
 
 def _pool_tables(drawn: list[_Example], pool: str, ids: pl.Series, model: PlantedModel) -> dict[str, pl.DataFrame]:
-    """Rows of the traces of one pool."""
+    """The rows of each table for one pool's traces."""
     names, pool_traces = np.array(label_names(LABELS)), [one.pools[pool] for one in drawn]
     count = len(pool_traces[0].right)
     width = len(str(count - 1))

@@ -27,7 +27,9 @@ SPLITS = (("train", 0.5), ("dev", 0.2), ("test", 0.3))
 
 @dataclass(frozen=True)
 class _Action:
-    """Probabilities that a revision is right, of a cut attempt, of a wrong finished one, of a right one; its tokens."""
+    """The parameters of an action: the probability that a revision is right, of a cut, a wrong or a right attempt; its
+    tokens.
+    """
 
     cut: float
     wrong: float
@@ -37,7 +39,7 @@ class _Action:
 
 @dataclass(frozen=True)
 class RecoveryModel:
-    """Parameters of the simulation."""
+    """The parameters of the simulation of attempts and revisions."""
 
     right: float = 0.88  # probability that a finished attempt at a question of middling difficulty is right
     tokens: float = 2_300.0  # median need of tokens
@@ -53,7 +55,7 @@ def simulate_recovery(
     out: str | Path, *, examples: int, seed: int = 0, name: str | None = None, force: bool = False,
     model: RecoveryModel | None = None,
 ) -> Log:  # fmt: skip
-    """Write the log to `out`, marked as simulated, with the model's parameters in its manifest."""
+    """Writes the log to `out`, marked as simulated, with the model's parameters in its manifest."""
     from toolkit.files import hoist, replacing
     from toolkit.log import open_log, write_log
 
@@ -70,7 +72,7 @@ def simulate_recovery(
 
 
 def _recovery_tables(examples: int, seed: int, model: RecoveryModel) -> dict[str, pl.DataFrame]:
-    """The tables `examples`, `traces` and `features`."""
+    """Draws the tables `examples`, `traces` and `features`."""
     rng = np.random.default_rng(seed)
     difficulty = rng.normal(size=examples)
     ids = [f"q{number:06d}" for number in range(examples)]
@@ -118,7 +120,7 @@ class _World:
     probability: np.ndarray
 
     def pool(self, name: str, limit: int, probability: np.ndarray, traces: int) -> pl.DataFrame:
-        """First attempts with a token limit."""
+        """Draws the first attempts of a pool with a token limit."""
         size, frames = len(self.ids), []
         for index in range(traces):
             tokens = self.need * np.exp(0.15 * self.rng.normal(size=size))
@@ -128,7 +130,7 @@ class _World:
         return pl.concat(frames)
 
     def revisions(self, action: str, base: pl.DataFrame, setting: _Action) -> pl.DataFrame:
-        """Two rollouts of each base attempt's revision."""
+        """Draws two rollouts of the revision of each base attempt."""
         before = base.sort("example_id")
         cut = (before["finish_reason"] == "length").to_numpy()
         probability = np.where(cut, setting.cut, setting.wrong)

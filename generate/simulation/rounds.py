@@ -32,7 +32,7 @@ OTHERS = 8
 
 @dataclass(frozen=True)
 class RoundsModel:
-    """Parameters of the simulation; the module's docstring says what each does."""
+    """The parameters of the simulation; the module's docstring explains each."""
 
     hops: int = setting(2, low=1, high=100)
     rounds: int = setting(6, low=1, high=10_000)
@@ -48,7 +48,7 @@ class RoundsModel:
         check(self)
 
     def names_leader(self, gold: np.ndarray) -> np.ndarray:
-        """Probability that an answer names its round's leader, where the round holds gold and where it does not."""
+        """The probabilities that an answer names its round's leader, by whether the round holds gold documents."""
         return np.clip(self.agreement + self.tie * self.strength * np.where(gold, 1.0, -1.0), 0.0, 1.0)
 
 
@@ -56,7 +56,7 @@ def simulate_rounds(
     out: str | Path, *, examples: int, seed: int = 0, name: str | None = None, force: bool = False,
     model: RoundsModel | None = None,
 ) -> Log:  # fmt: skip
-    """Write the log to `out`, marked as simulated; the manifest has the model's parameters.
+    """Writes the log to `out`, marked as simulated. Its manifest has the model's parameters.
 
     An example is the same whatever the number of examples. The pool explored by relevance.
     """
@@ -96,7 +96,7 @@ TYPES: dict[str, Any] = {
 def _hop(
     example: str, hop: int, rng: np.random.Generator, model: RoundsModel
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """The rounds of one hop, and its gold documents."""
+    """Draws the rounds of one hop, and its gold documents."""
     size = (model.rounds, model.documents)
     golds = min(model.golds, model.rounds * model.documents)
     gold = np.zeros(size, bool)

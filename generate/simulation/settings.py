@@ -14,12 +14,12 @@ from toolkit.settings import from_table
 
 
 def rounds_model(settings: Sequence[str]) -> RoundsModel:
-    """The world of `simulate rounds`: `tie=-1`, `hops=3`."""
+    """The parameters of `simulate rounds` from settings such as `tie=-1`, `hops=3`."""
     return from_table(RoundsModel, _table(settings))
 
 
 def checks_models(settings: Sequence[str]) -> tuple[TextModel, dict[str, CheckingModel]]:
-    """The texts of `simulate checks` and the systems that check them, by pool.
+    """The parameters of `simulate checks`: of the texts, and of the systems that check them, by pool.
 
     `length=100` is of the texts, `checking=0.7` of every pool, and `other.checking=0.7` of a pool called `other`.
     """
@@ -43,7 +43,7 @@ def _names(model: type) -> set[str]:
 
 
 def _table(settings: Sequence[str]) -> dict[str, Any]:
-    """Settings as a table, those with a dot as tables in it."""
+    """The settings as a table; a dot in a key makes a table inside it."""
     table: dict[str, Any] = {}
     for text in settings:
         key, equals, value = text.partition("=")

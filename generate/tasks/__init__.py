@@ -30,7 +30,7 @@ TASKS: Mapping[str, Callable[..., Task]] = {"algebra_linear_1d": Algebra, "numer
 
 
 def make_task(name: str, settings: Mapping[str, Any] | None = None) -> Task:
-    """A task by its name and difficulty. ThinkbackError for an unknown name or setting, or an unfit value."""
+    """Makes a task from its name and difficulty. ThinkbackError for an unknown name or setting, or an unfit value."""
     if name not in TASKS:
         raise UnknownError(f"unknown task `{name}`; {suggest(name, TASKS)}")
     known = [field.name for field in dataclasses.fields(TASKS[name])]  # type: ignore[arg-type]
@@ -47,7 +47,7 @@ MOST_QUESTIONS = 10_000_000
 
 
 def _sizes(value: Any, place: str) -> dict[str, int]:
-    """How many examples of each split: a number for each of them, or a table."""
+    """Reads the number of examples of each split: one number for all, or a table."""
     sizes = value if isinstance(value, Mapping) else dict.fromkeys(SPLITS, value)
     if not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1 for n in sizes.values()):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes an integer, at least 1, or a table of such")
@@ -58,7 +58,7 @@ def _sizes(value: Any, place: str) -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Draw(Checked):
-    """What is drawn of a task: how many examples of each split, from which seed."""
+    """What to draw of a task: the number of examples of each split, and the seed."""
 
     n: Mapping[str, int] = setting({"train": 1_000, "dev": 500, "test": 1_000, "fit": 1_000}, read=_sizes)
     seed: int = setting(0)
@@ -67,7 +67,7 @@ class Draw(Checked):
 def task_examples(
     name: str, splits: Sequence[str], options: Mapping[str, Any], called: str | None = None
 ) -> pl.DataFrame:
-    """The examples of some splits: the options are the task's settings, `seed` (0), and `n`, how many of each split.
+    """Generates a task's examples. The options are its settings, `seed` (0), and `n`, the number for each split.
 
     `n` is a number, or a table such as `{train = 1000, dev = 500, test = 1000}`, the default. `variants` makes several
     data sets of the task: a table by their names, each with the settings that are its own.
@@ -86,7 +86,7 @@ def task_examples(
 
 
 def _variants(name: str, splits: Sequence[str], options: Mapping[str, Any]) -> pl.DataFrame:
-    """The examples of every variant, under its own name."""
+    """Generates the examples of every variant of a task, under the variant's name."""
     shared, variants = {key: value for key, value in options.items() if key != "variants"}, options["variants"]
     if not isinstance(variants, Mapping) or not variants or not all(isinstance(v, Mapping) for v in variants.values()):
         raise InvalidError(f"`{name}`: `variants` is {quote(variants)}; it takes a table of tables, by data set")

@@ -35,14 +35,14 @@ _TOKEN = re.compile(r"\s*(\d+|[a-z]|[-+*()])")
 
 @dataclass(frozen=True)
 class _Term:
-    """`factor` times `inner`: None for a constant, `VARIABLE`, or a sum."""
+    """A term of a sum: `factor` times `inner`, which is None for a constant, `VARIABLE`, or a sum in brackets."""
 
     factor: int
     inner: str | tuple[_Term, ...] | None = None
 
     @property
     def depth(self) -> int:
-        """The depth of nested brackets."""
+        """How deep brackets are nested in the term."""
         return 1 + depth(self.inner) if isinstance(self.inner, tuple) else 0
 
 
@@ -50,12 +50,12 @@ Sum = tuple[_Term, ...]
 
 
 def depth(terms: Sum) -> int:
-    """The depth of nested brackets in a sum."""
+    """How deep brackets are nested in a sum."""
     return max((term.depth for term in terms), default=0)
 
 
 def linear(terms: Sum) -> tuple[int, int]:
-    """(a, b) of the sum's value a*x + b."""
+    """The numbers (a, b) for which the sum equals a*x + b."""
     a = b = 0
     for term in terms:
         if isinstance(term.inner, tuple):
@@ -69,7 +69,7 @@ def linear(terms: Sum) -> tuple[int, int]:
 
 
 def _write(terms: Sum, letter: str) -> str:
-    """`3*x-4+2*(x-1)`, without spaces; factors of one are left out, and so is a sum of nothing but 0."""
+    """The sum as text, such as `3*x-4+2*(x-1)`. Factors of one are left out, and so is a sum of nothing but 0."""
     text = ""
     for term in terms:
         size, sign = abs(term.factor), "-" if term.factor < 0 else "+" if text else ""
@@ -82,13 +82,13 @@ def _write(terms: Sum, letter: str) -> str:
 
 
 def _collected(a: int, b: int) -> Sum:
-    """a*x + b as a sum, without terms that are 0."""
+    """The sum a*x + b without terms that are 0."""
     terms = (_Term(a, VARIABLE), _Term(b))
     return tuple(term for term in terms if term.factor) or (_Term(0),)
 
 
 def _expand(terms: Sum) -> Sum:
-    """The innermost brackets multiplied out: a sum of depth less by one."""
+    """The sum with its innermost brackets multiplied out, so that its depth falls by one."""
     deepest = depth(terms)
     expanded: list[_Term] = []
     for term in terms:
@@ -103,7 +103,7 @@ def _expand(terms: Sum) -> Sum:
 
 
 def canonical(question: str) -> str:
-    """The form of an equation, or of a question that holds one, in which letter, order and sides do not count.
+    """A form of an equation, or of a question with one, that ignores letter, order and sides.
 
     >>> canonical("Solve 4*k+2=10 for k.") == canonical("10 = 2 + 4*z")
     True
@@ -112,12 +112,12 @@ def canonical(question: str) -> str:
 
 
 def _canonical_of(left: Sum, right: Sum) -> str:
-    """The canonical form of an equation that is there as sums."""
+    """The canonical form of an equation, given its sides as sums."""
     return "=".join(sorted((_sorted(left), _sorted(right))))
 
 
 def _equation(text: str) -> tuple[Sum, Sum]:
-    """The two sides of the one equation in `text`. ThinkbackError where there is none."""
+    """The two sides of the only equation in `text`. ThinkbackError where there is none."""
     bare = re.sub(r"^Solve | for [a-z]\.?$", "", text.strip())
     sides = bare.split("=")
     if len(sides) != 2:
@@ -126,7 +126,7 @@ def _equation(text: str) -> tuple[Sum, Sum]:
 
 
 def read(text: str) -> Sum:
-    """A sum from its text. ThinkbackError where it is not a linear expression in one letter."""
+    """Parses a sum. ThinkbackError where the text is no linear expression in one letter."""
     tokens = _TOKEN.findall(text)
     if re.sub(r"\s", "", "".join(tokens)) != re.sub(r"\s", "", text) or not tokens:
         raise InvalidError(f"`{text}` is not a linear expression")
@@ -178,7 +178,7 @@ def _sorted(terms: Sum) -> str:
 
 
 def _root(left: Sum, right: Sum) -> Fraction | None:
-    """The one solution; null where there is none or where all numbers are."""
+    """The only solution of an equation; null where there is none, or every number is one."""
     a, b = linear(left)
     c, d = linear(right)
     return Fraction(d - b, a - c) if a != c else None
@@ -189,8 +189,8 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz"
 
 @dataclass(frozen=True)
 class _Way:
-    """A way through the steps. apart: brackets of the left side are multiplied out before those of the right;
-    direct: sides are not collected before the variable moves; right: the variable moves to the right side.
+    """A way to solve an equation. apart: brackets on the left are multiplied out before those on the right; direct:
+    sides are not collected before the variable moves; right: the variable moves to the right side.
     """
 
     apart: bool = False
@@ -217,7 +217,7 @@ class Algebra(Difficulty):
     labels: ClassVar[None] = None
 
     def draw(self, rng: random.Random) -> Item | None:
-        """One equation with its steps; null where its numbers came out too large or it has no single solution."""
+        """Draws an equation with its steps; null where a number came out too large or there is no single solution."""
         answer = rng.randint(-self.answer, self.answer)
         left, right = self._side(rng), self._side(rng)
         if rng.random() < 0.3:  # a constant alone on one side, as often in Saxton et al.
@@ -239,7 +239,7 @@ class Algebra(Difficulty):
         return Item(question, str(answer), solution, _canonical_of(left, right), {})
 
     def flawed(self, item: Item, rng: random.Random) -> str:
-        """A worked solution whose equation went wrong by one number at some step, solved on from there."""
+        """A worked solution with one wrong number in some step, solved on from there."""
         lines = item.solution.split("\n")[:-1]
         letter = item.question.rstrip(".")[-1]
         for _ in range(100):
@@ -260,7 +260,7 @@ class Algebra(Difficulty):
         return "\n".join([*lines[:-1], f"{letter}={off}", f"{ANSWER}{off}"])
 
     def check(self, item: Item, answer: str | None) -> Check:
-        """The answer put in for the variable, side by side: `5*(2*3-3)+4=19, 3*3+10=19`."""
+        """Checks an answer by putting it in for the variable, side by side: `5*(2*3-3)+4=19, 3*3+10=19`."""
         try:
             value = Fraction(int(answer or ""))
         except ValueError:
@@ -275,7 +275,7 @@ class Algebra(Difficulty):
         return Check("\n".join(parts), values[0] == values[1])
 
     def sound(self, item: Item, attempt: str) -> float:
-        """The share of lines that the true answer solves; a line that is not an equation does not hold."""
+        """The share of an attempt's lines that the true answer solves. Lines that are no equation count as unsolved."""
         return share_of_lines(attempt, lambda line: self._holds(line, item.answer))
 
     def _holds(self, line: str, answer: str) -> bool:
@@ -310,7 +310,7 @@ class Algebra(Difficulty):
 
 
 def steps(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
-    """The lines of the worked solution, without the question and the answer's line."""
+    """The lines of a worked solution, without the question and the answer's line."""
     lines: list[str] = []
     first = f"{_write(left, letter)}={_write(right, letter)}"
     while depth(left) or depth(right):
@@ -328,7 +328,7 @@ def steps(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
 
 
 def _finish(left: Sum, right: Sum, letter: str, root: int, way: _Way) -> list[str]:
-    """The lines from two sides to the last: collected, moved, collected, divided. Brackets are multiplied out."""
+    """The last lines of a solution, once brackets are multiplied out: collected, moved, collected, divided."""
     (a, b), (c, d) = linear(left), linear(right)
     if not way.direct:
         left, right = _collected(a, b), _collected(c, d)
@@ -345,7 +345,7 @@ def _finish(left: Sum, right: Sum, letter: str, root: int, way: _Way) -> list[st
 
 
 def _only(terms: Sum, inner: str | None) -> Sum:
-    """The terms of a sum in the variable, or its constants; all others, and those that are 0, left out."""
+    """The variable's terms of a sum, or its constants, without those that are 0."""
     return tuple(term for term in terms if term.inner == inner and term.factor)
 
 
@@ -358,7 +358,7 @@ def _way(rng: random.Random) -> _Way:
 
 
 def _once(lines: list[str]) -> list[str]:
-    """The lines without those that repeat the one before."""
+    """The lines without those that repeat the line before."""
     return [line for number, line in enumerate(lines) if not number or line != lines[number - 1]]
 
 

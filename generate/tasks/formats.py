@@ -54,7 +54,7 @@ CHARACTERS = (
 
 @dataclass(frozen=True)
 class TaskText:
-    """A prompt, and what the model is to learn to write behind it."""
+    """A training text: a prompt, and the completion that the model is to learn."""
 
     format: str
     prompt: str
@@ -62,7 +62,7 @@ class TaskText:
 
 
 def fill(name: str, **fields: str) -> str:
-    """The prompt of a format with its fields filled."""
+    """The prompt of a format with its fields filled in."""
     text = PROMPTS[name]
     for field, value in fields.items():
         text = text.replace(f"{{{{{field}}}}}", value)
@@ -70,12 +70,14 @@ def fill(name: str, **fields: str) -> str:
 
 
 def solve(item: Item) -> TaskText:
-    """The question, then the whole solution."""
+    """The training text of a solution: the question as prompt, the whole solution as completion."""
     return TaskText("solve", fill("solve", question=item.question), item.solution)
 
 
 def resume(item: Item, keep: int) -> TaskText:
-    """The solution cut after `keep` characters, then its rest: what a truncated attempt asks for."""
+    """The training text of a continuation: the solution cut after `keep` characters, then its rest, as for a truncated
+    attempt.
+    """
     if not 0 <= keep < len(item.solution):
         raise InvalidError(f"`keep` is {keep}, but the solution has {len(item.solution)} characters")
     head, tail = item.solution[:keep], item.solution[keep:]
@@ -83,8 +85,8 @@ def resume(item: Item, keep: int) -> TaskText:
 
 
 def verify(task: Task, item: Item, attempt: str) -> TaskText:
-    """A check of the attempt's answer. Where it holds the answer is said again; else the answer that the check came to,
-    or the whole solution.
+    """The training text of a check of an attempt's answer. Where it holds, the completion repeats the answer; else it
+    has the answer that the check came to, or the whole solution.
     """
     check = task.check(item, answer_of(attempt))
     anew = item.solution if check.answer is None else f"{ANSWER}{check.answer}"
@@ -93,7 +95,9 @@ def verify(task: Task, item: Item, attempt: str) -> TaskText:
 
 
 def repair(task: Task, item: Item, attempt: str) -> TaskText:
-    """How many lines of the attempt hold, then the solution; for an attempt that is right, its answer again."""
+    """The training text of a repair: how many lines of the attempt hold, then the solution, or a right attempt's answer
+    again.
+    """
     lines = [line for line in attempt.split("\n") if line.strip()]
     good = next((number for number, line in enumerate(lines) if task.sound(item, line) < 1), len(lines))
     right = answer_of(attempt) == item.answer and good == len(lines)
@@ -102,12 +106,12 @@ def repair(task: Task, item: Item, attempt: str) -> TaskText:
 
 
 def correct(item: Item, attempt: str) -> TaskText:
-    """The solution, after an attempt that is said to be wrong."""
+    """The training text of a correction: the solution, after an attempt that the prompt calls wrong."""
     return TaskText("correct", fill("correct", question=item.question, attempt=attempt), item.solution)
 
 
 def _grade(task: Task, item: Item, attempt: str, verdict: bool) -> str:
-    """The anchor of an attempt, by its verdict and the share of its lines that hold."""
+    """The anchored score for an attempt, by its verdict and the share of its lines that hold."""
     sound = task.sound(item, attempt)
     if verdict:
         return "1.00" if sound == 1 else "0.75"
@@ -120,13 +124,15 @@ def _grade(task: Task, item: Item, attempt: str, verdict: bool) -> str:
 
 
 def judge(task: Task, item: Item, attempt: str, verdict: bool) -> TaskText:
-    """One of the five anchored scores."""
+    """The training text of a judgement: one of the five anchored scores."""
     prompt = fill("judge", question=item.question, attempt=attempt)
     return TaskText("judge", prompt, _grade(task, item, attempt, verdict))
 
 
 def reflect(question: str, attempt: str, verdict: float) -> TaskText:
-    """How sure, from 1 to 10: `verdict` is right or wrong, or the share of right ones among samples like this."""
+    """The training text of self-reflection: a number from 1 to 10. `verdict`: right or wrong, or the share right among
+    like samples.
+    """
     if not 0 <= verdict <= 1:
         raise InvalidError(f"`verdict` is {verdict}: it must lie between 0 and 1")
     return TaskText("reflect", fill("reflect", question=question, attempt=attempt), str(1 + round(9 * float(verdict))))
@@ -135,7 +141,7 @@ def reflect(question: str, attempt: str, verdict: float) -> TaskText:
 def choose(
     question: str, attempts: Sequence[str], verdicts: Sequence[bool], rng: random.Random, lines: int = 2
 ) -> TaskText | None:
-    """The number, from 1, of a right attempt among several; null where none is right.
+    """The training text of a choice: the number, from 1, of a right attempt among several; None where none is right.
 
     Attempts are shown by their last `lines` lines, on one line each, in the order given; among several right ones
     the choice is drawn.
@@ -152,10 +158,10 @@ def choose(
 
 
 def shortlist(attempts: Sequence[str], lines: int = 2) -> str:
-    """`1) 7*x=21 #### 3`, a line an attempt: what a listwise prompt shows."""
+    """The attempts as a listwise prompt shows them, one on a line: `1) 7*x=21 #### 3`."""
     return "\n".join(f"{number}) {ending(attempt, lines)}" for number, attempt in enumerate(attempts, start=1))
 
 
 def ending(attempt: str, lines: int = 2) -> str:
-    """The last lines of an attempt on one line."""
+    """The last lines of an attempt, joined into one line."""
     return " ".join(line.strip() for line in attempt.strip().split("\n")[-lines:])

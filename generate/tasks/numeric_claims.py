@@ -53,7 +53,7 @@ _VERDICT = re.compile(r": (yes|no|half)$")
 
 @dataclass(frozen=True)
 class _ClaimPart:
-    """One part of a claim. Columns and years are places in the table; `way` is the direction, where there is one."""
+    """One part of a claim. Columns and years are places in the table; `way` is the direction, if there is one."""
 
     kind: str
     way: int
@@ -66,7 +66,7 @@ class _ClaimPart:
 
 @dataclass(frozen=True)
 class _FactTable:
-    """`cells[column][year]` holds one or two numbers."""
+    """The evidence of a claim. `cells[column][year]` holds one or two numbers, one for each source."""
 
     topics: tuple[str, ...]
     years: tuple[int, ...]
@@ -107,7 +107,7 @@ class Claims(Difficulty):
             raise InvalidError("`shares` takes three weights, of True, False and Conflicting")
 
     def draw(self, rng: random.Random) -> Item | None:
-        """One claim with its table; null where the wanted label did not come out of a hundred tries.
+        """Draws a claim with its table; null where a hundred tries did not give the wanted label.
 
         The label is drawn first and kept over the tries, so that labels are as frequent as `shares` say.
         """
@@ -137,7 +137,7 @@ class Claims(Difficulty):
         return Item(f"{table}\nclaim: {claim}", label, solution, canonical(table, parts), extra, facts)
 
     def flawed(self, item: Item, rng: random.Random) -> str:
-        """A justification with one number misread or one verdict turned round, and a wrong label."""
+        """A justification with one number misread or one verdict reversed, and so a wrong label."""
         lines = item.solution.split("\n")[:-1]
         at = rng.choice([number for number, line in enumerate(lines) if _VERDICT.search(line)])
         body, _, answer = lines[at].rpartition(": ")
@@ -154,12 +154,12 @@ class Claims(Difficulty):
         return "\n".join([*changed, f"{ANSWER}{label}"])
 
     def check(self, item: Item, answer: str | None) -> Check:
-        """The arithmetic of the parts done afresh, and whether the answer is what they come to."""
+        """Checks an answer by doing the arithmetic of the parts afresh."""
         text, _, label = item.solution.rpartition(f"\n{ANSWER}")
         return Check(text if answer else f"no answer\n{text}", answer == label, label)
 
     def sound(self, item: Item, attempt: str) -> float:
-        """The share of lines that a true justification may hold."""
+        """The share of an attempt's lines that a true justification may contain."""
         true = {*item.facts, f"{ANSWER}{item.answer}"}
         return share_of_lines(attempt, true.__contains__)
 
@@ -176,7 +176,7 @@ class Claims(Difficulty):
         return (value, other) if other != value else (value,)
 
     def _part(self, table: _FactTable, rng: random.Random, label: str) -> _ClaimPart:
-        """A part that holds, or not, as the wanted label asks for most of the time."""
+        """A part that is true, or false, as the wanted label needs it most of the time."""
         kind = rng.choice(self.kinds)
         column, other = rng.sample(range(self.columns), 2)
         year, later = sorted(rng.sample(range(self.years), 2))
@@ -197,7 +197,7 @@ class Claims(Difficulty):
     def _number(
         self, table: _FactTable, place: tuple[str, int, int, int, int], rng: random.Random, hold: bool
     ) -> tuple[int, int]:
-        """The claimed number and the direction."""
+        """The number that a part claims, and its direction. `hold`: whether the part is to be true."""
         kind, column, other, year, later = place
         least = 2 if kind == "times" else 1
         value, after = rng.choice(table.cells[column][year]), rng.choice(table.cells[column][later])
@@ -220,21 +220,21 @@ class Claims(Difficulty):
 
 
 def _second_cell(part: _ClaimPart) -> tuple[int, int] | None:
-    """The column and the year of what a part compares its first cell with; None where it speaks of one cell."""
+    """The column and year of the cell that a part compares its first with; None where it speaks of one cell."""
     if part.kind in LATER:
         return part.column, part.later
     return (part.other, part.year) if part.kind in OTHER else None
 
 
 def _combinations(table: _FactTable, part: _ClaimPart) -> list[tuple[int, int]]:
-    """The numbers that a part compares, (first, second), once for each choice of sources; second is 0 where unused."""
+    """The numbers that a part compares, (first, second), for each choice of sources; second is 0 where unused."""
     second = _second_cell(part)
     cells = (0,) if second is None else table.cells[second[0]][second[1]]
     return list(product(table.cells[part.column][part.year], cells))
 
 
 def verdict(table: _FactTable, part: _ClaimPart) -> str:
-    """`yes`, `no`, or `half`: so by some sources and not by others."""
+    """Whether the table bears a part out: `yes`, `no`, or `half` where only some sources do."""
     held = {_holds(part, first, second) for first, second in _combinations(table, part)}
     return HALF if len(held) == 2 else YES if held == {True} else NO
 
@@ -252,14 +252,14 @@ def _comes_to(kind: str, first: int, second: int) -> int:
 
 
 def _line_of(table: _FactTable, part: _ClaimPart) -> str:
-    """The line of a justification: the arithmetic for each choice of sources, the claimed number, the verdict."""
+    """A justification's line for a part: the arithmetic for each choice of sources, the claimed number, the verdict."""
     sums = [_arithmetic(part, first, second) for first, second in _combinations(table, part)]
     claimed = "" if part.kind in ("bound", "times") else f", {part.number}"
     return f"{table.topics[part.column]} {' '.join(sums)}{claimed}: {verdict(table, part)}"
 
 
 def _reading_of(table: _FactTable, part: _ClaimPart) -> str:
-    """The line that reads out the cells of a part: `jobs 2011 40, 2012 46/49`, `jobs 2011 40, homes 2011 12`."""
+    """The line that reads out a part's cells: `jobs 2011 40, 2012 46/49`, `jobs 2011 40, homes 2011 12`."""
     second = _second_cell(part)
     cells = [(part.column, part.year), *([] if second is None else [second])]
     readings = []
@@ -281,14 +281,14 @@ def _arithmetic(part: _ClaimPart, first: int, second: int) -> str:
 
 
 def _label_of(verdicts: list[str]) -> str:
-    """All yes: True; all no: False; anything else: Conflicting."""
+    """The claim's label from its parts' verdicts. All yes: True; all no: False; anything else: Conflicting."""
     if set(verdicts) == {YES}:
         return "True"
     return "False" if set(verdicts) == {NO} else "Conflicting"
 
 
 def canonical(table: _FactTable, parts: tuple[_ClaimPart, ...]) -> str:
-    """The form in which topics, years, wording, and the order of columns, parts and sources do not count."""
+    """A form of a claim that ignores topics, years, wording, and the order of columns, parts and sources."""
     cells = [tuple(tuple(sorted(cell)) for cell in column) for column in table.cells]
     order = sorted(range(len(cells)), key=lambda place: (cells[place], _uses(parts, place)))
     place_of = {column: place for place, column in enumerate(order)}
@@ -301,7 +301,7 @@ def canonical(table: _FactTable, parts: tuple[_ClaimPart, ...]) -> str:
 
 
 def _uses(parts: tuple[_ClaimPart, ...], column: int) -> list[tuple[str, int, int, bool]]:
-    """What is said of a column: tells columns with equal numbers apart."""
+    """What a claim says about a column, which tells columns with equal numbers apart."""
     return sorted(
         (part.kind, part.year, part.number, part.column == column)
         for part in parts

@@ -33,8 +33,8 @@ ANSWER = "#### "
 
 @dataclass(frozen=True)
 class Item:
-    """One question. `solution` ends in the answer's line; `extra` holds further columns of the example; `facts` are
-    the lines that a sound solution may hold, where the task can name them all.
+    """One generated question. `solution` ends in the answer's line; `extra`: further columns of the example; `facts`:
+    the lines that a sound solution may hold, where the task can list them.
     """
 
     question: str
@@ -47,8 +47,8 @@ class Item:
 
 @dataclass(frozen=True)
 class Check:
-    """A proposed answer, checked: the lines of the check, whether the answer holds, and the answer that the check
-    itself comes to, where it does.
+    """A check of a proposed answer: its lines, whether the answer holds, and the answer that the check itself comes to,
+    if any.
     """
 
     text: str
@@ -57,7 +57,7 @@ class Check:
 
 
 class Difficulty:
-    """A task's settings, checked and kept as they were given: their wording seeds the questions that are drawn."""
+    """A task's settings. They are checked and kept as given, since their wording seeds the questions drawn."""
 
     def __post_init__(self) -> None:
         for field in fields(self):  # type: ignore[arg-type]
@@ -65,43 +65,43 @@ class Difficulty:
 
 
 class Task(Protocol):
-    """A kind of question, with its difficulty as fields of a frozen dataclass."""
+    """A kind of generated question. Its fields set the difficulty."""
 
     @property
     def name(self) -> str:
-        """The data set's name in the log."""
+        """The name of the task's data set in the log."""
         ...
 
     @property
     def labels(self) -> tuple[str, ...] | None:
-        """The label space, where the answer is a class."""
+        """The labels that an answer may be, where the question is closed; else None."""
         ...
 
     def draw(self, rng: random.Random) -> Item | None:
-        """One question; null where this try came to nothing."""
+        """Draws one question; null where this try failed."""
         ...
 
     def flawed(self, item: Item, rng: random.Random) -> str:
-        """A solution with one error in it, carried through to a wrong answer."""
+        """A solution with one error, carried on to a wrong answer."""
         ...
 
     def check(self, item: Item, answer: str | None) -> Check:
-        """A check of a proposed answer without solving the question; a null answer does not hold."""
+        """Checks a proposed answer without solving the question. A null answer does not hold."""
         ...
 
     def sound(self, item: Item, attempt: str) -> float:
-        """The share of an attempt's lines that hold; 0 where there are none."""
+        """The share of an attempt's lines that hold; 0 without lines."""
         ...
 
 
 def part_of(canonical: str) -> str:
-    """The split that may hold a question of this canonical form."""
+    """The split to which a question with this canonical form belongs."""
     place = int.from_bytes(hashlib.sha256(canonical.encode()).digest()[:8], "big") % 100
     return next(split for split, places in SPLITS.items() if place in places)
 
 
 def stream(task: Task, split: str, seed: int) -> Iterator[Item]:
-    """The questions of one split, without end and without repetition.
+    """Yields the questions of one split without end and without repeats.
 
     Raises ThinkbackError where the task's settings have no further question of that split.
     """
@@ -132,7 +132,7 @@ def draw(task: Task, split: str, n: int, seed: int) -> list[Item]:
 
 
 def examples(task: Task, sizes: Mapping[str, int], seed: int, name: str | None = None) -> pl.DataFrame:
-    """The log's `examples` of some splits (split -> how many), with `canonical`, `solution` and the task's columns.
+    """The table `examples` for some splits (split -> how many), with `canonical`, `solution` and the task's columns.
 
     `name`: what the log calls the data set; by default as the task.
     """
@@ -161,13 +161,13 @@ def examples(task: Task, sizes: Mapping[str, int], seed: int, name: str | None =
 
 
 def share_of_lines(attempt: str, holds: Callable[[str], bool]) -> float:
-    """The share of an attempt's lines that hold, blank ones apart; 0 where there are none."""
+    """The share of an attempt's non-blank lines that hold; 0 without lines."""
     lines = [line for line in attempt.split("\n") if line.strip()]
     return sum(map(holds, lines)) / len(lines) if lines else 0.0
 
 
 def answer_of(text: str) -> str | None:
-    """The answer that a solution or attempt of these tasks ends in; null where it was cut off before one."""
+    """The answer that ends a solution or attempt of these tasks; null where it was cut off before."""
     _, mark, last = text.rpartition(ANSWER)
     last = last.split("\n")[0].strip()
     return last if mark and last else None

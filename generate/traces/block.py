@@ -29,8 +29,8 @@ NO_TEXT_OF_ANOTHER = "the log has no text of another that it was to be chosen am
 
 
 class Texts(Enum):
-    """Texts of a trace that are read: none, its own, that behind the attempt it goes on from, or that behind the
-    prompt it answered, in which a revision has its attempt.
+    """Which texts of a trace a signal reads: none; its own; its own after the attempt it continues; or its own after
+    the prompt it answered, which for a revision has the attempt in it.
     """
 
     NONE = 0
@@ -41,8 +41,8 @@ class Texts(Enum):
 
 @dataclass(frozen=True)
 class TraceBlock:
-    """Some examples of a log. `traces` are all of theirs, in the log's order; `wanted` the ids to be worked on;
-    `joined` the pools whose traces go on where their parents stop.
+    """Some examples of a log. `traces`: all of theirs, in the log's order; `wanted`: the ids to work on; `joined`: the
+    pools whose traces continue where their parents stop.
     """
 
     examples: pl.DataFrame
@@ -52,7 +52,7 @@ class TraceBlock:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The wanted traces, as rows in order."""
+        """The wanted traces as rows, in order."""
         return self.traces.filter(pl.col("trace_id").is_in(list(self.wanted))).to_dicts()
 
     @cached_property
@@ -66,18 +66,18 @@ class TraceBlock:
 
     @cached_property
     def fields(self) -> Mapping[str, dict[str, str]]:
-        """The examples' columns as they stand in prompts."""
+        """The examples' columns as prompts show them."""
         return {name: field_texts(row) for name, row in self.example_rows.items()}
 
     def whole(self, row: Mapping[str, Any]) -> str:
-        """A trace's text; behind its parent's, where it goes on from there."""
+        """A trace's text, after its parent's text where it continues that."""
         text = row["text"] or ""
         parent = self.by_id.get(row["parent_id"] or "") if row["pool"] in self.joined else None
         return text if parent is None else self.whole(parent) + text
 
     def silent(self, texts: Texts, whole_groups: bool) -> dict[str, str]:
-        """The wanted traces of which a text is missing that is read, and why each is left out; with `whole_groups`
-        those of their groups too, for a choice is among all of a group or not made. An empty text is not missing.
+        """The wanted traces with a missing text that would be read, and why each is left out. With `whole_groups` so
+        are all of their groups, since a choice is among a whole group. An empty text is not missing.
         """
         if texts is Texts.NONE:
             return {}
@@ -96,12 +96,12 @@ class TraceBlock:
 
 
 def group_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The group of a trace: those with the same are chosen among."""
+    """The group of a trace, among whose traces one is chosen."""
     return tuple(row[name] for name in GROUP)
 
 
 def _read_block(log: Log, wanted: pl.DataFrame, columns: Sequence[str] = READ) -> TraceBlock:
-    """The examples of wanted traces, (example_id, trace_id), with all their traces; nothing else is read."""
+    """Reads the examples of wanted traces (example_id, trace_id), with all their traces and nothing else."""
     ids = wanted["example_id"].unique().sort()
     within = pl.col("example_id").is_between(pl.lit(ids.first()), pl.lit(ids.last()))  # lets shards be passed over
     matches = within & pl.col("example_id").is_in(ids.implode())
@@ -111,7 +111,7 @@ def _read_block(log: Log, wanted: pl.DataFrame, columns: Sequence[str] = READ) -
 
 
 def blocks(log: Log, traces: pl.DataFrame, size: int, columns: Sequence[str] = READ) -> Iterator[TraceBlock]:
-    """Blocks of whole examples in order, with about `size` traces that are read, wanted or not."""
+    """Yields blocks of whole examples in order, with about `size` traces that are read, wanted or not."""
     examples = traces.select("example_id").unique()
     counts = collect(log.scan("traces", ["example_id"]).group_by("example_id").len(), log)
     for low, high in example_ranges([counts.join(examples, on="example_id", how="semi")], size):
@@ -120,7 +120,9 @@ def blocks(log: Log, traces: pl.DataFrame, size: int, columns: Sequence[str] = R
 
 
 def prompt_about(template: Template, block: TraceBlock, row: Mapping[str, Any]) -> Prompt:
-    """A prompt about a trace: `{{attempt}}` is its whole text, `{{answer}}` its answer, and the example's columns."""
+    """A prompt about one trace: `{{attempt}}` is its whole text, `{{answer}}` its answer; the example's columns are
+    fields too.
+    """
     values = {**block.fields[row["example_id"]], "attempt": block.whole(row), "answer": row["answer"] or ""}
     return template.render(values)
 
@@ -128,7 +130,7 @@ def prompt_about(template: Template, block: TraceBlock, row: Mapping[str, Any]) 
 def prompt_about_all(
     template: Template, block: TraceBlock, rows: Sequence[Mapping[str, Any]], lines: int | None
 ) -> Prompt:
-    """A prompt about several traces of an example, numbered from 1 in `{{attempts}}`."""
+    """A prompt about several traces of an example, which `{{attempts}}` numbers from 1."""
     from generate.tasks.formats import shortlist
 
     texts = [block.whole(row) for row in rows]
@@ -140,8 +142,8 @@ def prompt_about_all(
 
 
 def prompt_answered(prompts: Mapping[str, Template], block: TraceBlock, row: Mapping[str, Any]) -> Prompt:
-    """The prompt that a trace answered: in a revision's, `{{attempt}}`, `{{answer}}` and `{{prompt}}` are its parent's,
-    as in the recipe that made it. `prompts`: of each pool.
+    """The prompt that a trace answered. A revision's has its parent's `{{attempt}}`, `{{answer}}` and `{{prompt}}`, as
+    in its recipe. `prompts`: of each pool.
     """
     if row["pool"] not in prompts:
         raise RequiredError(
@@ -159,5 +161,5 @@ def prompt_answered(prompts: Mapping[str, Template], block: TraceBlock, row: Map
 
 
 def check_fields(template: Template, log: Log, further: Sequence[str]) -> None:
-    """ThinkbackError where nothing fills a field of a prompt: the columns of `examples` and `further` are known."""
+    """Raises ThinkbackError where a prompt has a field that no column of `examples` and none of `further` fills."""
     template.check([*log.columns("examples"), "labels", *further])

@@ -15,7 +15,7 @@ ANSWERED_FIELDS = ("attempt", "answer", "prompt")
 
 
 def sources_of(source: Any) -> Iterator[Mapping[str, Any]]:
-    """A manifest's `source`, and those of the logs that it was merged from."""
+    """Yields a manifest's `source`, and the sources of the logs that it was merged from."""
     if isinstance(source, Mapping):
         yield source
         for part in source.get("merged") or ():
@@ -24,23 +24,24 @@ def sources_of(source: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def joined_pools(log: Log) -> frozenset[str]:
-    """The pools whose traces go on where the attempt that they revise stops: they are read behind it."""
+    """The pools whose traces continue where the attempt that they revise stops, and so are read after it."""
     return frozenset(pool for pool, sampling in _samplings(log) if sampling.get("joined") is True)
 
 
 def stopped_pools(log: Log) -> frozenset[str]:
-    """The pools whose samples ended at stop texts too: `stop` does not say there that the model ended them."""
+    """The pools whose samples also ended at stop texts. There `stop` does not mean that the model ended them."""
     return frozenset(pool for pool, sampling in _samplings(log) if sampling.get("stop"))
 
 
 def _samplings(log: Log) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(pool, how it was sampled)."""
+    """Yields each pool's name with the settings it was sampled with."""
     samplings = ((pool, settings.get("sampling")) for pool, _, settings in _pools(log))
     return ((pool, sampling) for pool, sampling in samplings if isinstance(sampling, Mapping))
 
 
 def chat_of(log: Log, pools: Collection[str], files: ModelFiles) -> tuple[str | None, dict[str, Any]]:
-    """(chat template, its options) with which an engine ran this model for one of the pools; None is its own.
+    """The (chat template, its options) with which an engine ran this model for one of the pools. A template of None is
+    the model's own.
 
     It is the model where the names are the same, or the weights: a folder and a hub call them differently.
     """
@@ -57,7 +58,7 @@ def chat_of(log: Log, pools: Collection[str], files: ModelFiles) -> tuple[str | 
 
 
 def _same(pool_settings: Mapping[str, Any], files: ModelFiles, *, by_weights: bool) -> bool:
-    """Whether the model of a pool is the one of the files; `by_weights`: hash them where the names differ."""
+    """Whether a pool's model is that of the files. `by_weights`: compare hashes where the names differ."""
     if pool_settings.get("model") == files.name:
         return True
     engine = pool_settings.get("engine")
@@ -66,7 +67,7 @@ def _same(pool_settings: Mapping[str, Any], files: ModelFiles, *, by_weights: bo
 
 
 def _pools(log: Log) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
-    """(pool, source, what it says of the pool) of every pool that a recipe made, in every log that was merged."""
+    """Yields (pool, source, its settings) for each pool that a recipe made, in every log that was merged."""
     for source in sources_of(log.manifest.source if log.manifest is not None else None):
         for pool, settings in (source.get("pools") or {}).items():
             if isinstance(settings, Mapping):
@@ -76,7 +77,7 @@ def _pools(log: Log) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]
 def prompts_of_pools(
     log: Log, pools: Sequence[str], prompt: str | None, prompts: Mapping[str, str], read: Mapping[str, Template]
 ) -> dict[str, Template]:
-    """The prompt of every pool: that of `prompts`, else `prompt`, else the manifest's.
+    """The prompt of each pool: from `prompts`, else `prompt`, else the manifest's.
 
     `read`: the prompt files by name. ThinkbackError where none is known, or a field of one is filled by nothing.
     """
@@ -97,7 +98,7 @@ def prompts_of_pools(
 
 
 def _prompts(log: Log) -> Iterator[tuple[str, Template]]:
-    """(pool, prompt) as the manifest keeps them; of merged logs too. A pool with two prompts is left out."""
+    """Yields (pool, prompt) from the manifest, and those of merged logs. A pool with two prompts is left out."""
     texts: dict[str, set[tuple[str, str]]] = {}
     for pool, source, settings in _pools(log):
         prompts, name = source.get("prompts"), settings.get("prompt")

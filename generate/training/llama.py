@@ -22,7 +22,7 @@ _ATTENTION = "sdpa_float32"
 
 
 def make_tokenizer() -> Any:
-    """One token per character of the tasks, `<end>` (0) behind a completion and `<pad>` (1)."""
+    """A tokenizer with one token for each character of the tasks, `<end>` (0) after a completion and `<pad>` (1)."""
     installed("generate", "tokenizers", "transformers")
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
@@ -36,7 +36,7 @@ def make_tokenizer() -> Any:
 
 
 def make_model(shape: Shape, seed: int, tokenizer: Any) -> Any:
-    """A model with random weights, the same ones for one seed."""
+    """A model of this shape with random weights, which the seed determines."""
     installed("generate", "torch", "transformers")
     import torch
     from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
@@ -62,7 +62,7 @@ def make_model(shape: Shape, seed: int, tokenizer: Any) -> Any:
 
 
 def load_model(files: ModelFiles, tokenizer: Any) -> Any:
-    """A model that this training wrote, to go on from, in float32.
+    """Loads a model that this training wrote, in float32, to train it further.
 
     EngineError where it is of another architecture, or has other tokens.
     """
@@ -100,7 +100,7 @@ def _attention(module: Any, query: Any, key: Any, value: Any, attention_mask: An
 def save_model(
     model: Any, tokenizer: Any, folder: Path, *, force: bool = False, extra: Mapping[str, str] | None = None
 ) -> None:
-    """Write config, tokenizer, float16 weights and `extra` files (name -> text) into a folder, whole or not at all."""
+    """Writes config, tokenizer, float16 weights and `extra` files (name -> text) into a folder, whole or not at all."""
     import torch
 
     half = {name: weight.detach().to(torch.float16) for name, weight in model.state_dict().items()}

@@ -49,7 +49,7 @@ def _mixture(value: Any, place: str) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _TaskSettings:
-    """The task, with its difficulty as `options`."""
+    """The task to train on, with its difficulty as `options`."""
 
     name: str = setting(choices=TASKS)
     options: Mapping[str, Any] = setting({})
@@ -59,13 +59,15 @@ class _TaskSettings:
         self.make()
 
     def make(self) -> Task:
-        """The task itself."""
+        """Makes the task from its settings."""
         return make_task(self.name, self.options)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A Llama-architecture model: `heads` of `hidden`/`heads` dimensions, of which `kv_heads` keep keys and values."""
+    """The shape of a Llama-architecture model: `heads` of `hidden`/`heads` dimensions, of which `kv_heads` have keys
+    and values.
+    """
 
     hidden: int = setting(128, low=8)
     layers: int = setting(6, low=1)
@@ -82,7 +84,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class RateSchedule(Checked):
-    """One schedule over all phases: `warmup` steps up to `rate`, then down to nothing in a straight line.
+    """The learning rate over all phases: it rises to `rate` in `warmup` steps, then falls to 0 in a straight line.
 
     batch_tokens: places of one batch, padding included. weight_decay: of the matrices.
     """
@@ -95,7 +97,7 @@ class RateSchedule(Checked):
 
 @dataclass(frozen=True)
 class Attempts:
-    """Whose attempts a phase learns to revise and to judge: samples of the model as it is when the phase begins.
+    """The attempts that a phase learns to revise and to judge: samples of the model as it is when the phase begins.
 
     questions: new to the model; samples: of each, at temperatures taken in turn; max_tokens: of a whole attempt, and
     `short`: the limits at which further ones are cut off, taken in turn.
@@ -115,7 +117,7 @@ class Attempts:
 
 @dataclass(frozen=True)
 class Phase:
-    """`tokens` of texts (padding not counted), drawn from formats in the proportions of `mixture`.
+    """A phase of training: `tokens` of texts (without padding), in formats drawn in the proportions of `mixture`.
 
     Without `attempts`, attempts are solutions with one error put in, and whole ones.
     """
@@ -131,8 +133,8 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRecipe(Checked):
-    """The settings that determine the weights. start: folder of a model to go on from, in place of random weights of
-    the shape `model`.
+    """A training recipe: the settings that determine the weights. start: a model's folder to train further, in place of
+    random weights.
     """
 
     name: str = setting()
@@ -149,12 +151,12 @@ class ModelRecipe(Checked):
 
 
 def _shipped_training_recipes() -> tuple[str, ...]:
-    """Names of the recipes that come with the product."""
+    """The names of the training recipes that come with the product."""
     return shipped_recipes(SHIPPED)
 
 
 def load_training_recipe(recipe: str) -> ModelRecipe:
-    """Read a training recipe: a file, or a shipped one by its name. ThinkbackError: one line that names the key."""
+    """Reads a training recipe: a file, or a shipped one by its name. ThinkbackError: one line that names the key."""
     path = Path(recipe)
     if not path.is_file():
         if path.name != recipe or path.name not in _shipped_training_recipes():

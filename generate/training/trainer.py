@@ -37,7 +37,9 @@ CHOICES = 6
 
 @dataclass(frozen=True)
 class _Attempted:
-    """A question with attempts at it, and for each whether its answer is right. `cut` ones were stopped by a limit."""
+    """A question with several attempts at it, and whether each one's answer is right. `cut` attempts were stopped by a
+    limit.
+    """
 
     item: Item
     attempts: tuple[str, ...]
@@ -45,17 +47,17 @@ class _Attempted:
 
     @property
     def share(self) -> float:
-        """The share of right attempts: how easy the question is for the model that made them."""
+        """The share of right attempts, which says how easy the question is for the model that made them."""
         return sum(self.verdicts) / len(self.verdicts)
 
 
 def _attempted(item: Item, attempts: Sequence[str]) -> _Attempted:
-    """Attempts with their verdicts: right is an answer that equals the question's."""
+    """Judges attempts at a question: one is right if its answer equals the question's."""
     return _Attempted(item, tuple(attempts), tuple(answer_of(attempt) == item.answer for attempt in attempts))
 
 
 def _synthetic(task: Task, item: Item, rng: random.Random) -> _Attempted:
-    """Attempts without a model: a flawed solution, a whole one, and one of either that was cut off."""
+    """Makes attempts without a model: a flawed solution, a correct one, and one of them cut off."""
     flawed = task.flawed(item, rng)
     source = rng.choice((flawed, item.solution))
     return _attempted(item, (flawed, item.solution, source[: rng.randrange(len(source))]))
@@ -68,7 +70,8 @@ def texts(
     rng: random.Random,
     samples: Sequence[_Attempted] = (),
 ) -> Iterator[TaskText]:
-    """Texts of the mixture, without end. Attempts come from `samples`, or are made up where there are none.
+    """Yields training texts of the mixture without end. Attempts come from `samples`, or are synthetic where there are
+    none.
 
     ThinkbackError where the mixture can't be had from the samples: no wrong attempt to correct, say.
     """
@@ -96,7 +99,7 @@ def texts(
 
 
 def _of_attempts(name: str, task: Task, source: _Attempted, rng: random.Random) -> TaskText | None:
-    """One text of a format from a question's attempts; null where they have none that fits."""
+    """Makes one training text of a format from a question's attempts; None where no attempt fits the format."""
     item = source.item
     if name == "choose":
         places = rng.sample(range(len(source.attempts)), min(len(source.attempts), rng.randint(2, CHOICES)))
@@ -119,7 +122,7 @@ def _of_attempts(name: str, task: Task, source: _Attempted, rng: random.Random) 
 def _sample_attempts(
     model: Any, tokenizer: Any, questions: Iterator[Item], settings: Attempts, seed: int
 ) -> list[_Attempted]:
-    """Attempts at the next `wanted.questions` questions, by the engine that a recipe would ask.
+    """Samples attempts at the next `settings.questions` questions, with the engine that a recipe would use.
 
     Each question gets `wanted.samples` whole attempts, and one that is cut off where `wanted.short` names limits.
     """
@@ -153,8 +156,8 @@ SORTED = 48
 
 @dataclass(frozen=True)
 class _TextBatch:
-    """ids (B, L): tokens, padded at the end; targets (B, L): the next token where it belongs to a completion or is the
-    end behind it, else `IGNORED`. tokens: without padding.
+    """A batch of training texts. ids (B, L): tokens, padded at the end; targets (B, L): the next token, if it belongs
+    to a completion or ends one, else `IGNORED`. tokens: their number without padding.
     """
 
     ids: NDArray[np.int64]
@@ -165,7 +168,7 @@ class _TextBatch:
 def _batches(
     texts: Iterator[TaskText], tokenizer: Any, places: int, context: int, rng: random.Random
 ) -> Iterator[_TextBatch]:
-    """Batches of at most `places` places, without end. A text longer than `context` is left out.
+    """Yields batches of at most `places` tokens without end. Texts longer than `context` are left out.
 
     ThinkbackError where a text holds a character that the tokenizer lacks, or none is short enough.
     """
@@ -183,7 +186,7 @@ def _batches(
 
 
 def _encoded(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[tuple[list[int], int]]:
-    """Each text's tokens with the end behind them, and how many of them are its prompt's."""
+    """Yields each text's tokens with the end token, and how many of them belong to the prompt."""
     listed = list(texts)
     whole = tokenizer([text.prompt + text.completion for text in listed])["input_ids"]
     for text, ids in zip(listed, whole, strict=True):
@@ -211,8 +214,8 @@ LOGGED = 200
 
 @dataclass(frozen=True)
 class _PhaseReport:
-    """The cost and the result of a phase. losses: (tokens so far, mean loss per learnt token since the last entry);
-    sampled: the share of right ones among the attempts that the phase learnt from, where it sampled any.
+    """The cost and result of a phase. losses: (tokens so far, mean loss per learnt token since the last entry);
+    sampled: the share right among the attempts that the phase sampled, if any.
     """
 
     tokens: int
@@ -232,7 +235,7 @@ def train_model(
     advance: Advance | None = None,
     say: Callable[[str], None] | None = None,
 ) -> tuple[_PhaseReport, ...]:
-    """Train a recipe's model and write its folder `out`: config, tokenizer, float16 weights, `training.json`.
+    """Trains a recipe's model and writes its folder `out`: config, tokenizer, float16 weights, `training.json`.
 
     `compiled`: through torch.compile, which needs a C++ compiler and adds in another order, so that weights differ.
     `advance` is called with the tokens of each step, `say` with a line at each phase's end.
@@ -258,7 +261,7 @@ def train_model(
 
 
 class _Training:
-    """The state of training: the model, its optimizer, and the tokens and seconds so far."""
+    """A training run: the model, its optimizer, and the tokens and seconds so far."""
 
     def __init__(self, recipe: ModelRecipe, tokenizer: Any, model: Any, advance: Advance, compiled: bool) -> None:
         import torch
@@ -301,7 +304,7 @@ class _Training:
         )
 
     def step(self, batch: _TextBatch) -> float:
-        """Learn one batch; its mean loss per learnt token."""
+        """Trains on one batch; returns its mean loss per learnt token."""
         import torch
         from torch.nn.functional import cross_entropy
 
@@ -356,7 +359,7 @@ def _line(number: int, report: _PhaseReport) -> str:
 
 
 class _Optimizer:
-    """The two optimizers as one, with the rate of each step set from the schedule."""
+    """Two optimizers used as one, whose learning rate is set for each step by the schedule."""
 
     def __init__(self, model: Any, schedule: RateSchedule) -> None:
         import torch
@@ -376,7 +379,7 @@ class _Optimizer:
         ]
 
     def step(self, number: int, progress: float) -> None:
-        """One step from the gradients at hand. number: from 0; progress: the share of all tokens that came before."""
+        """Takes one step with the current gradients. number: from 0; progress: share of all tokens trained before."""
         import torch
 
         torch.nn.utils.clip_grad_norm_(self.weights, 1.0)
@@ -388,6 +391,6 @@ class _Optimizer:
 
 
 def _rate_at(schedule: RateSchedule, number: int, progress: float) -> float:
-    """The rate of step `number` (from 0), with `progress` in [0, 1): up in a line, then down to 0 in another."""
+    """The learning rate at step `number` (from 0), with `progress` in [0, 1): it rises in a line, then falls to 0."""
     warm = min(1.0, (number + 1) / (schedule.warmup + 1))
     return schedule.rate * warm * max(0.0, 1.0 - progress)

@@ -56,7 +56,7 @@ def compare(
 
 
 def _write(compared: ComparedPolicies, table: Table, width: float, out: Path, force: bool) -> list[str]:
-    """Write the tables, and all rows as CSV, to the folder; the names of the files."""
+    """Writes the tables, and all rows as CSV, to the folder; returns the names of the files."""
     from replay.runs.saved.display import ROWS
     from toolkit.files import replacing
     from toolkit.show import table_of, write_latex

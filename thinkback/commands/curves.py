@@ -80,7 +80,7 @@ def curves(
 def _write(
     frames: dict[str, pl.DataFrame], tables: dict[str, Table], look: dict[str, Any], out: Path, force: bool
 ) -> list[str]:
-    """Write frames, tables and the figure to the folder; the names of the files."""
+    """Writes frames, tables and the figure to the folder; returns the names of the files."""
     from toolkit.files import replacing
     from toolkit.show import curves_figure, save_formats, table_of, write_latex
 
@@ -96,7 +96,7 @@ def _write(
 
 
 def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float, notes: Sequence[str]) -> Table:
-    """One row a pool and k, one column a metric; `examples` are those of avg@k."""
+    """A table with a row for each pool and k, and a column for each metric. `examples` are those of avg@k."""
     from toolkit.show import SIMULATED, IntervalCell, Number, NumberWithInterval, Table, TableColumn
 
     cells = {
@@ -133,7 +133,7 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float, notes
 
 
 def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float) -> Table:
-    """One row a pool and k, one column a line: minus majority@k, and majority@k minus avg@k."""
+    """A table with a row for each pool and k: each line minus majority@k, and majority@k minus avg@k."""
     import polars as pl
 
     from toolkit.show import SIMULATED, ColumnNote, IntervalCell, Number, NumberWithInterval, Table, TableColumn
@@ -172,7 +172,7 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
 
 
 def _change(row: dict[str, Any]) -> tuple[str, str]:
-    """What is compared in a row, in words."""
+    """The words for what a row compares."""
     first, second = (_called(row[f"{side}_metric"], row[f"{side}_verifier"]) for side in ("first", "second"))
     return first, second
 
@@ -182,7 +182,7 @@ def _called(metric: str, verifier: str | None) -> str:
 
 
 def _panels(frame: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
-    """One panel a question, in which each pool, and for best-of-k each of its verifiers, has a line."""
+    """The figure's panels, one a question. Each pool has a line in it, for best-of-k each of its verifiers."""
     import polars as pl
 
     from toolkit.show import PlottedCurve

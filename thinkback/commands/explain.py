@@ -45,7 +45,7 @@ def explain(
 
 
 def _say_texts(texts: pl.DataFrame) -> None:
-    """Each text under its trace, line by line and set in, so that nothing in it looks like the rest of the output."""
+    """Prints each text under its trace, indented line by line, so that it cannot look like other output."""
     from thinkback import console
 
     for row in texts.iter_rows(named=True):

@@ -57,7 +57,7 @@ def frontier(
 
 
 def _write(fronts: Frontier, table: Table, look: dict[str, Any], out: Path, force: bool) -> list[str]:
-    """Write the frame, its policies, the table and the figure to the folder; the names of the files."""
+    """Writes the frame, its policies, the table and the figure to the folder; returns the names of the files."""
     import polars as pl
 
     from replay.analyses.strategies.frontier import front_policies
@@ -87,7 +87,7 @@ def _write(fronts: Frontier, table: Table, look: dict[str, Any], out: Path, forc
 
 
 def _table(fronts: Frontier, name: str, simulated: bool, level: float) -> Table:
-    """The points that nothing beat where they were chosen, from cheap to dear, below those of plain voting."""
+    """A table of the points that nothing beat where they were chosen, from cheap to dear, below plain voting."""
     import polars as pl
 
     from toolkit.show import SIMULATED, IntervalCell, Number, NumberWithInterval, Table, TableColumn
@@ -132,7 +132,7 @@ def _table(fronts: Frontier, name: str, simulated: bool, level: float) -> Table:
 
 
 def setting(row: dict[str, Any]) -> str:
-    """How many samples a question gets, in words."""
+    """The words for how many samples a question gets."""
     if row["below"] is None:
         return str(row["n"] or 2)
     parts = [f"{n} below {below:.3g}".replace("-", "−") for n, below in zip(row["votes"], row["below"], strict=True)]
@@ -140,7 +140,7 @@ def setting(row: dict[str, Any]) -> str:
 
 
 def _panels(front: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
-    """One panel a verifier with its strategies, beside those that ask none."""
+    """The figure's panels: for each verifier its strategies, beside those that need none."""
     import polars as pl
 
     from toolkit.show import PlottedCurve

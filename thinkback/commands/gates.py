@@ -65,7 +65,7 @@ def transfer(
 
 
 def _show_calibration(scores: CalibrationScores, title: str) -> None:
-    """Print the reliability curve over its numbers; where scores are not probabilities, the numbers that they have."""
+    """Prints the reliability curve and its numbers. Scores that are no probabilities get areas only."""
     from thinkback import console
     from toolkit.show import Number, Table, TableColumn
 

@@ -68,7 +68,7 @@ def generate(
 
 
 def say_generated(done: Generated, out: Path) -> None:
-    """Print what came of a run."""
+    """Prints the result of a run."""
     from thinkback import console
 
     log = done.log
@@ -87,8 +87,8 @@ def failure_line(done: Generated, out: Path) -> str:
 
 
 def _say_reached(engine: EngineSettings | None, allow_keys: Sequence[str]) -> None:
-    """Print the server that will be asked, and the variable of its key, before anything is sent. EngineError where that
-    key may not go there.
+    """Prints the server that will be asked, and the variable of its key, before anything is sent. EngineError where
+    that key may not go there.
     """
     from thinkback import console
 
@@ -109,7 +109,7 @@ def _add(
     with_failures: bool,
     allow_keys: Sequence[str],
 ) -> None:
-    """What `--on` does."""
+    """Carries out `generate --on`: adds a recipe's signals to a log."""
     from generate.annotating.annotation_plan import make_add_plan
     from generate.annotating.annotation_run import add
     from generate.signals.additions import load_additions

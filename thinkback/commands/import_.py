@@ -23,7 +23,7 @@ The command prints the format. Write its name in the place of `auto` to be certa
 
 
 def of_format(format_name: str, description: str = "") -> Callable[..., None]:
-    """The command that imports a known format, or `auto`."""
+    """Makes the command that imports a known format, or `auto`."""
 
     def command(
         paths: list[str],

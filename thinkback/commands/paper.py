@@ -16,7 +16,9 @@ PAPER = "thinkback.commands.paper:Paper"
 
 @dataclass(frozen=True)
 class Paper:
-    """Width and title of a figure; columns of a table; its LaTeX file, with the name that a paper refers to it by."""
+    """How a command's output looks on paper: a figure's width and title, a table's columns, and its LaTeX file with the
+    name to refer to it by.
+    """
 
     width: str = "6.75in"
     title: str = ""
@@ -27,7 +29,7 @@ class Paper:
 
     @classmethod
     def from_arguments(cls, given: dict[str, Any]) -> Self:
-        """The arguments for paper, taken out of a command's. ThinkbackError where the width is no length."""
+        """Takes the arguments for paper out of a command's `given`. ThinkbackError where the width is no length."""
         paper = cls(**{one.name: given.pop(one.name) for one in fields(cls) if one.name in given})
         _ = paper.inches
         return paper
@@ -40,15 +42,15 @@ class Paper:
 
     @property
     def figure(self) -> dict[str, Any]:
-        """Title and width, in inches, as a figure takes them."""
+        """The arguments of a figure: its title, and its width in inches."""
         return {"title": self.title, "width": self.inches}
 
     def of(self, table: Table) -> Table:
-        """The columns of a table that are asked for."""
+        """The table with only the columns that the user chose."""
         return table.only(self.columns) if self.columns else table
 
     def write(self, tables: Mapping[str, Table], force: bool) -> None:
-        """Write tables to the LaTeX file, if one is asked for.
+        """Writes tables to the LaTeX file, if the user asked for one.
 
         The name of the first begins those of the others, too; it has the caption.
         """

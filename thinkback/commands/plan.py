@@ -56,7 +56,7 @@ def plan(
 
 
 def _write(planned: QuestionPlan, paper: Paper, out: Path, force: bool) -> list[str]:
-    """Write tables and figure to the folder; the names of the files."""
+    """Writes tables and figure to the folder; returns the names of the files."""
     from toolkit.files import replacing
     from toolkit.show import save_formats, table_of, write_latex
 
@@ -71,7 +71,7 @@ def _write(planned: QuestionPlan, paper: Paper, out: Path, force: bool) -> list[
 
 
 def _figure(planned: QuestionPlan, **look: Any) -> Figure:
-    """The detectable difference over questions, a line a design."""
+    """Draws the detectable difference over the number of questions, with a line for each design."""
     import polars as pl
 
     from replay.analyses.plan.plan import POINT

@@ -16,7 +16,7 @@ ROWS = 100  # that a table on a terminal shows
 
 
 class Format(StrEnum):
-    """How rows are printed."""
+    """The format in which rows are printed."""
 
     table = "table"
     csv = "csv"
@@ -25,7 +25,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True)
 class Queried:
-    """What answers SQL, and whether it is simulated."""
+    """The thing to query: its `answer` function for SQL, and whether it is simulated."""
 
     answer: Callable[[str], pl.DataFrame]
     simulated: bool
@@ -64,7 +64,7 @@ def query(source: str, sql: str, output: Format | None = None) -> None:
 
 
 def _opened(source: str) -> Queried:
-    """A saved result where the folder has the record of one, else a log."""
+    """Opens a saved result, if the folder has the record of one; else a log."""
     from functools import partial
 
     from toolkit.log import open_log, query_log

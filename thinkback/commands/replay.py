@@ -73,7 +73,7 @@ def _write_and_show(
     force: bool,
     suite: bool,
 ) -> None:
-    """Write everything to the folder, as a whole, then print the tables and the names of the files."""
+    """Writes everything to the folder as a whole; then prints the tables and the names of the files."""
     from replay.runs.saved.display import ROWS, printed_tables, ranked_input, write_display
     from thinkback import console
     from toolkit.files import replacing

@@ -64,7 +64,7 @@ def report(
 def _imported(
     sources: Sequence[str], mapping: str | None, settings: Sequence[str], out: Path
 ) -> tuple[str, str | None]:
-    """The log that is meant, made of files where they are none; and the mapping that was guessed."""
+    """The log to report on, imported from the sources if these are files, and the guessed mapping's text, if any."""
     from thinkback import console
     from toolkit.imports import import_any
     from toolkit.imports.guessing.anything import CORRECTION, MAPPING
@@ -87,7 +87,7 @@ def _imported(
 
 
 def _is_log(sources: Sequence[str]) -> bool:
-    """Whether what is named is a log, if a damaged one, and not files to import."""
+    """Whether the sources are a log, even a damaged one, and not files to import."""
     from toolkit.log import TABLES, open_log
 
     folder = Path(sources[0])
@@ -99,7 +99,7 @@ def _is_log(sources: Sequence[str]) -> bool:
 
 
 def _keep(out: Path, log: str, mapping: str | None) -> str:
-    """Lay the log, and the mapping by which it was made, beside the report; the names of what was laid there."""
+    """Copies the imported log, and the mapping that made it, beside the report; returns their names as text."""
     import shutil
 
     from toolkit.imports.guessing.anything import MAPPING
@@ -112,7 +112,7 @@ def _keep(out: Path, log: str, mapping: str | None) -> str:
 
 
 def _say(sentence: str) -> None:
-    """Print a sentence; on a terminal on lines of its width."""
+    """Prints a sentence; on a terminal in lines of its width."""
     from textwrap import wrap
 
     from thinkback import console

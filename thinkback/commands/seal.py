@@ -41,7 +41,7 @@ def seal(
 
 
 def _seal_run(log: Path) -> None:
-    """What `--with-failures` does with an unfinished run."""
+    """Carries out `--with-failures`: seals an unfinished run without the calls that failed."""
     from generate.sampling.sampling_run import seal_unfinished
     from thinkback import console
     from thinkback.commands.generate import failure_line, say_generated

@@ -119,7 +119,7 @@ def _revised(out: Path, examples: int, seed: int, name: str | None, force: bool)
 def _claims(
     dataset: str, out: Path | None, traces: int | None, dev: int, check: bool, seed: int, name: str | None, force: bool
 ) -> None:
-    """The log of a data set, which is gone after the check where no place is named."""
+    """Writes a simulated data set of claims. Without a place `out` it is removed after the check."""
     from generate.simulation.claims import PUBLISHED_TRACES, simulate_claims
     from toolkit.errors import InvalidError
     from toolkit.work_places import scratch_folder
@@ -206,7 +206,7 @@ def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
 
 
 def _logs(dataset: str, first: int) -> Iterator[Log]:
-    """Logs of the data set by as many seeds, each gone once the next one is asked for."""
+    """Yields logs of the data set with several seeds. Each is removed when the next one is asked for."""
     from generate.simulation.claims import simulate_claims
     from replay.studies.factcheck.fidelity import TRACES
     from toolkit.work_places import scratch_folder

@@ -25,7 +25,7 @@ def _say(lines: Iterable[str]) -> None:
 
 
 def of_study(function: str) -> Callable[..., None]:
-    """The command of a study: its function's arguments, `--out` and `--force`."""
+    """Makes the command of a study: its function's arguments, `--out` and `--force`."""
 
     @takes(function, without=("log",))
     def command(log: str, out: Path, *, force: bool = False, **given: Any) -> None:

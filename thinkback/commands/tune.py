@@ -82,7 +82,7 @@ def tune(
 
 
 def _table(tuned: Tuned, goal: str) -> Table:
-    """One row a family: what was chosen, and the goal's metrics on both sets of rows; the best first."""
+    """A table with a row for each family, the best first: what was chosen, and the goal's metrics on both sets."""
     from toolkit.columns import metric_column
     from toolkit.notes import Severity
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn

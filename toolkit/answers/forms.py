@@ -38,7 +38,7 @@ _BRACKETED = r"[(\[]\s*[A-Za-z]\s*[)\]]"
 def normalise(
     answers: pl.Series, kind: str, labels: Sequence[str] = (), aliases: Mapping[str, str] | None = None
 ) -> pl.Series:
-    """Normal forms of a column of strings. `labels` and `aliases` (alias to label) are for kind `label`.
+    """The normal forms of a column of answers. `labels` and `aliases` (alias to label) are for the kind `label`.
 
     Raises ThinkbackError for an unknown `kind`, for two labels with one normal form, and for an alias of a label that
     is not in `labels`.
@@ -52,7 +52,7 @@ def normalise(
 
 
 def text_forms(trimmed: pl.Series) -> pl.Series:
-    """SQuAD's normal form of a column of trimmed texts."""
+    """SQuAD's normal form of each text in a column of trimmed texts."""
     lower = trimmed.str.to_lowercase()
     bare = lower.str.replace_all(_PUNCTUATION, "").str.replace_all(_ARTICLES, " ")
     bare = bare.str.replace_all(r"\s+", " ").str.strip_chars()

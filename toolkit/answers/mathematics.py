@@ -49,7 +49,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class _JudgedAnswers:
-    """The rows with `answer` (one string for equivalent answers) and `correct`, and what it took.
+    """The judged rows, with `answer` (one string for equivalent answers) and `correct`, and counts of the comparisons.
 
     `merged` counts the distinct answers of an example that took the string of another, `rewritten` the rows.
     `comparisons` were computed and `cached` ones read from the cache; `timed_out` and `failed` count those of both that
@@ -72,7 +72,7 @@ class _JudgedAnswers:
 
 
 class Mathematics:
-    """Compares expressions in `workers` processes, each comparison within `limit_s` seconds. Use it in a `with`.
+    """A judge that compares expressions in `workers` processes, each within `limit_s` seconds. Use it in a `with`.
 
     `cache` is a file (SQLite) that remembers comparisons by both texts and the version of math-verify; several
     processes may share it. A time-out is remembered with its limit and asked again under a longer one.
@@ -145,7 +145,7 @@ def tally(cache: str | Path) -> dict[str, int]:
 
 
 def judge_mathematics(rows: pl.DataFrame, judge: Mathematics) -> _JudgedAnswers:
-    """Judge the `answer` of each row against its `gold`, and give equivalent answers of an `example_id` one string.
+    """Judges the `answer` of each row against its `gold`, and gives equivalent answers of an `example_id` one string.
 
     The frame comes back in its order, with all its columns; "earliest" is by that order.
     """
@@ -178,7 +178,7 @@ def judge_mathematics(rows: pl.DataFrame, judge: Mathematics) -> _JudgedAnswers:
 
 
 def _example(name: str, part: pl.DataFrame) -> tuple[str, str | None, list[str]]:
-    """(example, reference, distinct answers in order)."""
+    """(example, reference, its distinct answers in order) of an example's rows."""
     golds = part["gold"].unique().to_list()
     if len(golds) > 1:
         raise MismatchError(f"example `{name}` has {len(golds)} different values of `gold`")
@@ -186,7 +186,7 @@ def _example(name: str, part: pl.DataFrame) -> tuple[str, str | None, list[str]]
 
 
 def _group(examples: Sequence[Sequence[str]], judge: Mathematics, verdicts: dict[Pair, str]) -> list[dict[str, str]]:
-    """Answer -> first of its group, for each example.
+    """For each example, which answer stands for each answer: the first of those that are equivalent.
 
     Round by round: in each every example asks about its next answer against all groups so far, so that the processes
     of `judge` have work from many examples at once.
@@ -207,7 +207,7 @@ def _group(examples: Sequence[Sequence[str]], judge: Mathematics, verdicts: dict
 
 
 def _plainly(reference: str, answer: str) -> str | None:
-    """The verdict that needs no computing, on equal strings, integers and texts too long to be answers; else None."""
+    """The verdict on a pair that needs no computing: equal strings, integers, texts too long for answers. Else None."""
     if reference == answer:
         return SAME
     if _WHOLE.fullmatch(reference) and _WHOLE.fullmatch(answer):
@@ -216,7 +216,7 @@ def _plainly(reference: str, answer: str) -> str | None:
 
 
 class _Worker:
-    """One worker process. It starts at its first comparison, and again after it was killed or died."""
+    """One worker process that compares expressions. It starts at its first comparison, and again after its death."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -260,7 +260,7 @@ class _Worker:
             raise PackageError(f"the process that runs math-verify {how}: try `python -c 'import math_verify'`")
 
     def _exchange(self, request: str | None, limit_s: float) -> tuple[str | None, bool]:
-        """(the reply, or None where there is none; whether the time ran out). Killing ends the reading."""
+        """Sends a request: (its reply, or None without; whether time ran out). Killing the process ends the wait."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             return None, False
@@ -286,7 +286,7 @@ class _Worker:
 
 
 class _Cache:
-    """A file of comparisons and their verdicts."""
+    """A file that stores comparisons with their verdicts."""
 
     def __init__(self, path: Path, limit_s: float) -> None:
         self._path = path

@@ -19,7 +19,7 @@ MEMORY_BYTES = 3 * 2**30  # 10^(10^10) would fill the machine before any clock r
 
 
 def main() -> None:
-    """Answer requests until standard input ends."""
+    """Answers requests to compare expressions until standard input ends."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whatever the libraries print is not a reply
     with contextlib.suppress(ImportError, ValueError, OSError):
@@ -53,7 +53,7 @@ def _reply(replies: TextIO, message: list) -> None:
 
 
 def _last_resort(seconds: float | None) -> None:
-    """Set an alarm that ends this process, so that it does not compute for ever after its parent died."""
+    """Sets an alarm that ends this process, so that it does not compute for ever after its parent died."""
     if hasattr(signal, "alarm"):
         signal.alarm(int(3 * seconds) + 5 if seconds is not None else 0)
 

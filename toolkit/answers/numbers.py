@@ -113,7 +113,7 @@ def _decimal(digits: str) -> Fraction:
 
 
 def _write(value: Fraction) -> str:
-    """Digits, a finite decimal, or a reduced fraction: one string for one value."""
+    """The normal form of a value: digits, a finite decimal, or a reduced fraction; equal values get equal strings."""
     if value.denominator == 1:
         return str(value.numerator)
     rest, places = value.denominator, 0
@@ -127,7 +127,7 @@ def _write(value: Fraction) -> str:
 
 
 def numbers(answers: pl.Series) -> pl.Series:
-    """Normal forms of a column of trimmed answers. Plain integers, most answers of real logs, are passed through."""
+    """The normal forms of a column of trimmed answers. Plain integers, most answers of real logs, stay as they are."""
     odd = answers.filter(answers.str.contains(_PLAIN).not_()).drop_nulls().unique(maintain_order=True)
     forms = {text: form for text in odd.to_list() if (form := number_form(text)) is not None and form != text}
     return answers.replace(list(forms), list(forms.values())) if forms else answers

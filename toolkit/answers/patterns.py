@@ -33,7 +33,7 @@ def check_pattern(pattern: str) -> int:
 
 
 def last_matches(texts: pl.Series, pattern: str) -> pl.DataFrame:
-    """The last match in each text: its first group (the whole where the pattern has none) as `taken`, `at_end`.
+    """The last match in each text: its first group (without groups, the whole) as `taken`, and whether it is `at_end`.
 
     `taken` is null without a match, and empty where the match does not use the group. `at_end`: nothing follows the
     group. Raises ThinkbackError as `check_pattern` does.
@@ -52,7 +52,7 @@ def last_matches(texts: pl.Series, pattern: str) -> pl.DataFrame:
 
 
 def _compiled(pattern: str) -> tuple[str, int]:
-    """The pattern as polars reads it, and its number of groups."""
+    """The pattern in polars' syntax, and its number of groups."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # signs that Python may read otherwise one day

@@ -50,7 +50,7 @@ _WORD = re.compile(r"[^\s$]+")
 def read_answers(
     texts: pl.Series, ways: Sequence[str], pattern: str | None = None, cut: pl.Series | None = None
 ) -> pl.Series:
-    """Answers of a column of texts, null where no way finds one. `pattern` is for the way of that name.
+    """The answers in a column of texts, null where no way finds one. `pattern` is for the way called `pattern`.
 
     `cut`: whether the token limit cut each text off (Boolean, null for not known); by default it cut none. Raises
     ThinkbackError for an unknown way, a missing or invalid `pattern`.
@@ -72,7 +72,7 @@ def read_answers(
 
 
 def boxed(text: str) -> str | None:
-    """The inside of the last box in `text` that closes, None where none does.
+    """The content of the last LaTeX box in `text` that is closed; None where none is.
 
     `\\boxed 7`, without braces, gives what comes up to the next white space or dollar sign.
     """
@@ -90,7 +90,7 @@ def boxed(text: str) -> str | None:
 
 
 def _closing(text: str) -> dict[int, int]:
-    """The index of the closing brace for the index of each opening brace that is closed."""
+    """The index of the closing brace for each opening brace that is closed, by the opening one's index."""
     places: dict[int, int] = {}
     opened: list[int] = []
     for brace in _BRACE.finditer(text):
@@ -102,7 +102,7 @@ def _closing(text: str) -> dict[int, int]:
 
 
 def _boxes(texts: pl.Series) -> pl.Series:
-    """The inside of the last closed box of each text.
+    """The content of the last closed LaTeX box of each text.
 
     Only texts whose last box does not close, or nests deeply, are read one by one.
     """
@@ -119,7 +119,7 @@ def _boxes(texts: pl.Series) -> pl.Series:
 
 
 def _behind_hashes(texts: pl.Series) -> pl.Series:
-    """The text behind the last `####` of each text; behind an earlier one where nothing follows the last."""
+    """What follows the last `####` of each text, or an earlier one where nothing follows the last."""
     parts = texts.str.split("####")
     last = parts.list.last().str.strip_chars_start("#").str.extract(r"^[ \t]*([^\n]+)", 1)
     odd = (parts.list.len() > 1) & last.is_null()
@@ -172,7 +172,7 @@ JUDGES = tuple(_JUDGES)
 
 
 def judge(answers: pl.Series, gold: pl.Series, how: str = "equal") -> pl.Series:
-    """Verdicts (Boolean) on `answers` by `gold`, two string columns of equal length."""
+    """The verdicts (Boolean) on `answers` by `gold`, two string columns of equal length."""
     if how not in JUDGES:
         raise UnknownError(f"unknown judge `{how}`; {suggest(how, JUDGES)}")
     right = _JUDGES[how](answers, gold).fill_null(False).alias("correct")

@@ -22,7 +22,7 @@ _ANY = r"\\(?:text|mathrm|mbox)|_\{?[0-9]|%|percent|[0-9.}]\s*[A-Za-z]"
 
 
 def same_values(answers: pl.Series, gold: pl.Series) -> pl.Series:
-    """Whether an answer and its gold are one number in two forms (Boolean by row), false where one is null."""
+    """Whether an answer and its gold are one number in two forms, row by row (Boolean); false where one is null."""
     pairs = pl.DataFrame({"answer": answers, "gold": gold})
     odd = pl.any_horizontal(pl.col("answer", "gold").str.contains(_ANY)) & (pl.col("answer") != pl.col("gold"))
     rows = pairs.select(odd.fill_null(False)).to_series().arg_true()
@@ -32,7 +32,7 @@ def same_values(answers: pl.Series, gold: pl.Series) -> pl.Series:
 
 @lru_cache(maxsize=65_536)
 def _values(text: str) -> frozenset[str]:
-    """The normal forms of the numbers that a text may mean; none where it is no number."""
+    """The normal forms of all numbers that a text may mean; empty where it is no number."""
     bare = _BASE.sub("", text.strip().strip("$").strip())
     form = number_form(bare) or number_form(_UNIT.sub("", bare))
     if form is None:

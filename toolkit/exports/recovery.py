@@ -21,7 +21,7 @@ OF_CALL = ("max_tokens", "latency_s", "device_s", "sum_logprob", "tokens_estimat
 
 
 def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None = None) -> int:
-    """Write an accept row for each base attempt (sample 0 of pool `base`) and one for each revision of it.
+    """Writes an accept row for each base attempt (sample 0 of pool `base`) and a row for each revision of it.
 
     Besides SeVRA's fields the rows hold what every signal of a gate file reads, where it is logged. `import_recovery`
     takes back: of the example gold, labels and cluster; of each call model, answer, finish reason, prompt and
@@ -61,7 +61,7 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
 
 
 def export_replay(log: Log, base: str | None, action: str, verifier: str, out: Path, *, pool: str | None = None) -> int:
-    """Write a row for each base attempt with its first revision by `action` and its score by `verifier`."""
+    """Writes a row for each base attempt, with its first revision by `action` and its score by `verifier`."""
     attempts, revisions = _pairs(log, base, pool)
     scan = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(
         (pl.col("verifier") == verifier) & pl.col("score").is_not_null()
@@ -87,7 +87,7 @@ def export_replay(log: Log, base: str | None, action: str, verifier: str, out: P
 
 
 def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, dict[str, list[dict[str, Any]]]]:
-    """Judged base attempts with what their examples say, and the judged revisions of each by trace id."""
+    """The judged base attempts with the columns of their examples, and the judged revisions of each by trace id."""
     traces = collect(log.scan("traces", [*OF_TRACE, *OF_CALL]), log).filter(pl.col("correct").is_not_null())
     first = traces.filter((pl.col("action") == "solve") & (pl.col("sample_index") == 0))
     revised = traces.filter(pl.col("action") != "solve").sort("example_id", "action", "pool", "sample_index")
@@ -105,7 +105,7 @@ def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, 
 
 
 def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
-    """The revisions of one pool for each action: rows name no pool, so rollouts of a second one would be repeats."""
+    """The revisions of one pool for each action. Rows name no pool, so a second one's would look like repeats."""
     if pool is not None and pool not in revisions["pool"]:
         raise UnknownError(f"no pool of revisions is called `{pool}`; {suggest(pool, revisions['pool'].unique())}")
     if pool is not None:
@@ -145,17 +145,17 @@ def _usage(trace: dict[str, Any]) -> dict[str, Any]:
 
 
 def _call(whose: str, trace: dict[str, Any]) -> dict[str, Any]:
-    """The logged columns of a trace's call, without its tokens."""
+    """The logged columns of a trace's call, other than its tokens."""
     return {f"{whose}_{name}": trace[name] for name in OF_CALL if trace[name] is not None}
 
 
 def _answer(name: str, trace: dict[str, Any]) -> dict[str, Any]:
-    """`{name: answer}` of a trace; empty for an opaque one."""
+    """The entry `{name: answer}` for a trace; empty for an opaque one."""
     return {} if trace["opaque"] else {name: trace["answer"]}
 
 
 def _marks(log: Log) -> dict[str, bool]:
-    """The column `simulated` of every row of a simulated log; nothing for a real log."""
+    """The entry `simulated` for every row of a simulated log; empty for a real log."""
     return {"simulated": True} if log.simulated else {}
 
 

@@ -26,7 +26,7 @@ Write = Callable[[pl.DataFrame], None]
 
 
 def export_table(log: Log, out: Path, to: str) -> int:
-    """Write a row for each trace as `parquet`, `jsonl` or `csv`, sorted by example; returns the number of rows.
+    """Writes a row for each trace as `parquet`, `jsonl` or `csv`, sorted by example; returns the number of rows.
 
     ThinkbackError where the log has no traces, or two columns of the table would have one name.
     """
@@ -44,7 +44,7 @@ def export_table(log: Log, out: Path, to: str) -> int:
 
 
 def _flat(log: Log, block: pl.Expr, verifiers: list[str]) -> pl.DataFrame:
-    """The rows of a block of examples."""
+    """The flat table's rows for a block of examples."""
     traces, examples = (_rows(log, table, block) for table in ("traces", "examples"))
     shared = [name for name in examples.columns if name in traces.columns and name != "example_id"]
     examples = examples.rename({name: f"example.{name}" for name in shared})
@@ -73,7 +73,7 @@ def _flat(log: Log, block: pl.Expr, verifiers: list[str]) -> pl.DataFrame:
 
 
 def _rows(log: Log, table: str, block: pl.Expr) -> pl.DataFrame:
-    """The columns of a table that go out, and those that its rows are sorted by."""
+    """The columns of a log's table that are exported, and those that its rows are sorted by."""
     order = _ORDER if table == "traces" else ()
     return collect(log.scan(table, list(dict.fromkeys([*log.columns(table), *order]))).filter(block), log)
 
@@ -105,7 +105,7 @@ def _jsonl(out: Path) -> Iterator[Write]:
 
 @contextmanager
 def _csv(out: Path) -> Iterator[Write]:
-    """Write CSV: lists as JSON, an empty text as `""`, null as an empty cell."""
+    """Yields a function that writes CSV: lists as JSON, an empty text as `""`, null as an empty cell."""
     with out.open("wb") as file:
 
         def write(table: pl.DataFrame) -> None:
@@ -117,7 +117,7 @@ def _csv(out: Path) -> Iterator[Write]:
 
 
 def _json(values: pl.Series) -> pl.Series:
-    """Lists or objects as JSON text."""
+    """The lists or objects of a column as JSON texts."""
     whole = pl.struct(v=pl.col(values.name)).struct.json_encode()
     text = whole.str.strip_prefix('{"v":').str.strip_suffix("}")
     return (

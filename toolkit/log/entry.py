@@ -35,12 +35,12 @@ GIVEN_ROW = "__given_row"
 
 
 class _FolderOwner:
-    """The owner of a temporary folder, which is removed when no log and no shard refers to the owner."""
+    """Owns a temporary folder, which is removed once no log and no shard refers to the owner."""
 
 
 @checks_arguments(name="a name")
 def open_log(log: AnyLog, *, name: str | None = None, simulated: bool = False) -> Log:
-    """Open a log: a folder, a glob of logs, table folders or shards, any address that fsspec knows, or frames.
+    """Opens a log: a folder, a glob of logs, table folders or shards, any address that fsspec knows, or frames.
 
     Frames are given by table and checked as a log is. They are kept in a temporary folder, which goes when nothing
     refers to the log or a scan of it. `name` and `simulated` are what their manifest says; a log at an
@@ -83,7 +83,7 @@ def _of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
 
 
 def _frame(table: str, data: Any) -> Frame:
-    """A table as a polars frame, with its columns in an order that depends only on their names."""
+    """A table as a polars frame. The order of its columns depends only on their names."""
     check_table(str(table))
     if isinstance(data, pl.LazyFrame):
         try:
@@ -105,7 +105,7 @@ def _frame(table: str, data: Any) -> Frame:
 
 
 def _in_frames(problem: Problem, log: Log, frames: Mapping[str, Frame]) -> Problem:
-    """A problem of a shard, with the table and the row of the user's frame."""
+    """A problem of a shard, told in terms of the user's frame: its table and row."""
     table, start = problem.file, 0
     for shards in log.shards.values():
         files = [shard.file for shard in shards]
@@ -119,14 +119,14 @@ def _in_frames(problem: Problem, log: Log, frames: Mapping[str, Frame]) -> Probl
 
 
 def _clean_up(folder: Path, process: int) -> None:
-    """Remove a folder that this process made; a forked process must not."""
+    """Removes a folder that this process made; a forked process must not."""
     if os.getpid() == process:
         remove(folder)
 
 
 @checks_arguments(log=f"{WORDS['log']}, or None", files="Parquet files by name")
 def query_log(log: AnyLog | None, sql: str, files: Mapping[str, Path] = MappingProxyType({})) -> pl.DataFrame:
-    """Answer one SELECT over the views `examples`, `traces`, …; hidden states are `hidden_states_MODEL`.
+    """Answers one SELECT over the views `examples`, `traces`, …; hidden states are `hidden_states_MODEL`.
 
     `files`: Parquet files that are views too, by name; without a log they are all that there is. A missing table is an
     empty view. Other statements are refused: a query changes nothing. LogError with one line for any error of the SQL,
@@ -137,13 +137,13 @@ def query_log(log: AnyLog | None, sql: str, files: Mapping[str, Path] = MappingP
 
 @checks_arguments()
 def describe_log(log: AnyLog) -> Description:
-    """Describe a log. LogError where it holds no tables, or its rows can't be read as the contract says."""
+    """Describes a log in numbers. LogError where it holds no tables, or its rows can't be read as the contract says."""
     return describe(open_log(log))
 
 
 @checks_arguments()
 def validate_log(log: AnyLog) -> Report:
-    """Check everything that the contract promises, the shards' hashes too; of frames in memory their rows.
+    """Checks everything that the contract promises, the shards' hashes too; of frames in memory, their rows.
 
     One problem per table and kind of fault, with the first offending row; notes say what is worth knowing but
     no fault: that the log is unsealed, gaps in sample indices, ignored files. Of frames whose values or columns do not

@@ -17,7 +17,7 @@ Message = str | Callable[[dict[str, Any]], str]
 
 
 def message_of(message: Message, row: dict[str, Any]) -> str:
-    """The message about a row."""
+    """A fault's message, filled in for one row."""
     if not isinstance(message, str):
         return message(row)
     return message.format_map({k: str(v).lower() if isinstance(v, bool) else backticked(v) for k, v in row.items()})
@@ -25,7 +25,7 @@ def message_of(message: Message, row: dict[str, Any]) -> str:
 
 @dataclass
 class Faults:
-    """Faults by (table, column, code); kept small whatever the size of the log."""
+    """The faults of a log, by (table, column, code). Each keeps its first row and a count, whatever the log's size."""
 
     log: Log
     fixed: list[Problem] = field(default_factory=list)
@@ -34,8 +34,8 @@ class Faults:
     def add_rows(
         self, table: str, column: str, code: str, offenders: pl.DataFrame, message: Message, count: int = 0
     ) -> None:
-        """Add the rows of one kind of fault, with `__row` and the columns of the message. `count`: the number of such
-        rows, where `offenders` are only the first.
+        """Adds the rows with one kind of fault: `offenders` have `__row` and the message's columns. `count`: how many
+        such rows there are, where `offenders` are only the first.
         """
         if offenders.height:
             row = offenders.row(int(offenders[ROW].arg_min() or 0), named=True)
@@ -46,11 +46,11 @@ class Faults:
             self._rows[key] = (before + (count or offenders.height), first, text)
 
     def add(self, problem: Problem) -> None:
-        """Add a fault without a row."""
+        """Adds a fault that belongs to no row."""
         self.fixed.append(problem)
 
     def problems(self) -> tuple[Problem, ...]:
-        """All faults: those of files and columns first, then by table, in the contract's order, and by row."""
+        """All faults in order: those of files and columns, then by table in the contract's order, and by row."""
         rows = []
         for (table, column, code), (count, row, text) in self._rows.items():
             more = f" ({count:,} rows in all)" if count > 1 else ""

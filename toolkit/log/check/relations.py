@@ -25,7 +25,7 @@ _RUN = ["example_id", "pool", "action", "parent_id"]
 
 @dataclass
 class _Gaps:
-    """The number of gaps in sample indices over all blocks. They are a note and no fault."""
+    """Counts gaps in sample indices over all blocks. Gaps are a note, not a fault."""
 
     groups: int = 0
     traces: int = 0
@@ -35,7 +35,7 @@ class _Gaps:
 def _check_traces(
     faults: Faults, traces: pl.DataFrame, examples: pl.DataFrame, gaps: _Gaps, unknown_parent: Message
 ) -> None:
-    """Parents, sample indices and judgements of the traces of a block."""
+    """Checks the parents, sample indices and judgements of a block's traces."""
     revisions = traces.filter(pl.col("parent_id").is_not_null())
     if revisions.height:
         message = "{parent_id} is itself a revision of {trace_id}: a chain of revisions must begin with a solve"
@@ -55,7 +55,7 @@ def _check_traces(
 
 
 def _in_cycles(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
-    """The revisions whose chain of parents leads back to them, without those that are their own parent."""
+    """The revisions whose chain of parents leads back to themselves, without those that are their own parent."""
     known = traces.unique("trace_id", keep="first", maintain_order=True).with_row_index("at")
     places = known.select("at", "example_id", parent_id="trace_id")
     links = known.join(places, on=["parent_id", "example_id"], how="inner", suffix="_parent")
@@ -71,7 +71,7 @@ def _in_cycles(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: _Gaps) -> None:
-    """Sample indices count 0, 1, 2 … in (example, pool, action, parent): twice is a fault, a gap is counted."""
+    """Checks that sample indices count from 0 in (example, pool, action, parent). Repeats are faults, gaps counted."""
     coded = traces.select(ROW, "sample_index", group=pl.struct(_RUN).hash()).sort("group", "sample_index", ROW)
     same = pl.col("group") == pl.col("group").shift()
     before = pl.when(same).then(pl.col("sample_index").shift()).otherwise(-1)
@@ -119,7 +119,7 @@ def _check_judged_by_labels(faults: Faults, judged: pl.DataFrame, examples: pl.D
 
 
 def _check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.DataFrame) -> None:
-    """Verifiers that rank candidates against each other: where all their rows are logged, one row pays the call."""
+    """Checks that of a call that ranks several traces, if all its rows are logged, only the first has the cost."""
     listed = verifications.filter(pl.col("candidates").is_not_null())
     group = ["example_id", "pool", "action", "parent_id", "verifier"]
     placed = listed.join(
@@ -134,7 +134,7 @@ def _check_listwise(faults: Faults, verifications: pl.DataFrame, traces: pl.Data
 
 
 def _check_counting(faults: Faults, table: str, rows: pl.DataFrame, group: list[str], name: str) -> None:
-    """A column's numbers (`hop`, `round`) count 0, 1, 2 … in their group."""
+    """Checks that the column `name` (`hop`, `round`) counts 0, 1, 2 … within each group."""
     ordered = rows.unique([*group, name], keep="any").sort(*group, name)
     before = pl.col(name).shift(fill_value=-1).over(group)
     broken = ordered.with_columns(before=before).filter(pl.col(name) > pl.col("before") + 1)
@@ -153,7 +153,7 @@ def _where(row: Mapping[str, object], group: Sequence[str]) -> str:
 def _check_positions(
     faults: Faults, table: str, rows: pl.DataFrame, examples: pl.DataFrame, group: list[str], order: str
 ) -> None:
-    """Words seen: never more than the text has, never fewer than before in a group."""
+    """Checks the number of words seen: at most the text's length, and never falling within a group."""
     placed = rows.drop_nulls("position")
     if not placed.height:
         return
@@ -175,7 +175,7 @@ _CLAIM = ["example_id", "pool", "claim"]
 
 
 def _check_claims(faults: Faults, checks: pl.DataFrame, examples: pl.DataFrame) -> None:
-    """What a claim is stays the same in all its rounds, and what its unit is; a supported claim is at its end."""
+    """Checks that a claim and its unit stay the same in all its rounds, and that a supported claim ends there."""
     for name, unit in (("matches_error", "claim"), ("gold_verdict", "claim"), ("unit", "claim"),
                        ("unit_words", "unit"), ("unit_entities", "unit")):  # fmt: skip
         group = ["example_id", "pool", unit]
@@ -202,7 +202,7 @@ def _changed(name: str, unit: str, group: Sequence[str], row: dict[str, object])
 
 
 def _check_stages(faults: Faults, checks: pl.DataFrame) -> None:
-    """A claim is followed in one stage."""
+    """Checks that each claim is followed in one stage only."""
     mixed = checks.unique([*_CLAIM, "stage"]).group_by(_CLAIM).len().filter(pl.col("len") > 1)
     rows = checks.join(mixed, on=_CLAIM, how="semi").sort("round", ROW)
     changed = rows.with_columns(first=pl.col("stage").first().over(_CLAIM)).filter(pl.col("stage") != pl.col("first"))
@@ -241,7 +241,7 @@ _STATES = 64
 
 
 def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Add the faults between rows of `tables`; `known` are those that ids may be looked up in. Returns notes."""
+    """Adds the faults between rows of `tables`. Ids may be looked up in the tables `known`. Returns notes."""
     log, gaps = faults.log, _Gaps()
     hashes: list[np.ndarray] = []
     bare = Log(log.address, None, {}, ())
@@ -287,7 +287,7 @@ def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str])
 
 
 def _check_keys(faults: Faults, table: str, frame: pl.DataFrame, hashes: list[np.ndarray]) -> None:
-    """Rows with the key of an earlier row. Traces may meet their like in another block, so theirs come last."""
+    """Adds rows with the key of an earlier row. Equal trace ids in different blocks are checked at the end."""
     keys = list(keys_of(table))
     hashed = frame.select(pl.struct(keys).hash() if len(keys) > 1 else pl.col(keys[0]).hash()).to_series()
     if table == "traces":
@@ -297,7 +297,7 @@ def _check_keys(faults: Faults, table: str, frame: pl.DataFrame, hashes: list[np
 
 
 def _check_trace_ids_across(faults: Faults, hashes: list[np.ndarray]) -> None:
-    """Equal trace ids in the whole log: those whose hashes are equal are compared themselves."""
+    """Adds equal trace ids of the whole log. Ids with equal hashes are compared themselves."""
     every = np.sort(np.concatenate([*hashes, np.empty(0, np.uint64)]))
     twice = np.unique(every[1:][every[1:] == every[:-1]])
     if len(twice):
@@ -317,8 +317,8 @@ def _add_duplicates(faults: Faults, table: str, keys: list[str], candidates: pl.
 
 
 def _shortened(name: str) -> list[pl.Expr]:
-    """The beginning of a text and a hash of the whole, by which equal texts are recognised: whole answers of millions
-    of traces would not fit in memory.
+    """The start of a text and a hash of the whole, which together recognise equal texts. Whole answers of millions of
+    traces would not fit in memory.
     """
     text = pl.col(name)
     short = pl.concat_str(text.str.head(_STATES), text.hash().cast(pl.String), separator="\n")
@@ -326,7 +326,7 @@ def _shortened(name: str) -> list[pl.Expr]:
 
 
 def _unknown_trace(log: Log, row: dict[str, Any], column: str) -> str:
-    """The message about an id that no trace of the row's example has: it is unknown, or of another example."""
+    """The message about an id without a trace in the row's example: it is unknown, or belongs to another example."""
     trace_id = row[column]
     match = collect(log.scan("traces", ["example_id", "trace_id"]).filter(pl.col("trace_id") == trace_id).head(1), log)
     if not match.height:

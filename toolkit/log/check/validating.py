@@ -22,7 +22,7 @@ REPLAYED = ("examples", "traces", "verifications", "features")
 
 
 def validate(log: Log) -> Report:
-    """Check everything that the contract promises, the shards' hashes too; `toolkit.log.validate_log` says more."""
+    """Checks everything that the contract promises, with the shards' hashes; see `toolkit.log.validate_log`."""
     if not log.shards:
         message = f"holds no tables: nothing is there to validate; {UNFINISHED}"
         return Report((Problem(log.address, None, None, message, "empty"),), tuple(log.warnings))
@@ -30,8 +30,8 @@ def validate(log: Log) -> Report:
 
 
 def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
-    """Raise LogError with the first problem of the named tables. Texts of an unsealed log are not read. The user's
-    cache remembers sealed logs that passed, and they are not checked again.
+    """Raises LogError with the first problem in `tables`. Texts of an unsealed log are not read. Sealed logs that
+    passed before are in the user's cache and skipped.
     """
     for table in tables:
         check_table(table)
@@ -65,9 +65,7 @@ def _examine(log: Log, tables: tuple[str, ...], deep: bool) -> Report:
 
 
 def _files_are_sound(faults: Faults, table: str, deep: bool) -> bool:
-    """Whether the shards exist, are whole and are as they were sealed. `deep` reads every page and ignores
-    the cache.
-    """
+    """Whether a table's shards exist, are whole and are as sealed. `deep` reads every page, cached or not."""
     before, log = len(faults.fixed), faults.log
     with contextlib.suppress(LogError):  # side by side; what fails is told below, each by its name
         log.footers(table)
@@ -101,7 +99,7 @@ def _columns_are_sound(faults: Faults, table: str) -> bool:
 
 
 def _is_sound_quietly(log: Log, table: str) -> bool:
-    """Whether a table that is not itself checked is sound enough to look ids up in it."""
+    """Whether a table that is not checked itself is sound enough to look ids up in."""
     try:
         return next(log.conversion_problems(table, ["example_id"]), None) is None
     except LogError:

@@ -24,7 +24,7 @@ VERDICTS = (*CLAIM_VERDICTS, "none")
 
 @dataclass(frozen=True)
 class _ValueRule:
-    """A fault that one row can have: where `flagged` is true, `message` says what is wrong."""
+    """A rule for single rows: where `flagged` is true there is a fault, and `message` says what is wrong."""
 
     column: str
     code: str
@@ -34,7 +34,7 @@ class _ValueRule:
 
 
 def check_values(faults: Faults, table: str) -> None:
-    """Add the faults of a table's single rows; the contents of hidden states are for `check_states`."""
+    """Adds the faults of a table's single rows. The contents of hidden states are left to `check_states`."""
     log = faults.log
     rules = list(_rules(table, log.columns(table)))
     if not rules or not log.rows(table):
@@ -50,7 +50,7 @@ def check_values(faults: Faults, table: str) -> None:
 
 
 def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
-    """The first fault of rows, of the contract's types, that are not yet in a log. Its file is the table's name."""
+    """The first fault in rows of the contract's types that are in no log yet. The table's name stands for its file."""
     absent = [column for column in schema_of(table).values() if column.name not in rows.columns]
     rules = list(_rules(table, dict(rows.schema)))
     rows = rows.with_columns(pl.lit(None, column.dtype).alias(column.name) for column in absent)
@@ -95,7 +95,7 @@ def _no_number(name: str, dtype: pl.DataType) -> Message:
 
 
 def _skipped(table: str, name: str) -> bool:
-    """Columns that this pass does not read: texts have no rules, and states are checked by `check_states`."""
+    """Whether this pass leaves a column unread: texts have no rules, and `check_states` reads states."""
     return name in ("text", "state") and name in schema_of(table)
 
 
@@ -151,7 +151,7 @@ def _traces() -> Iterator[_ValueRule]:
 
 
 def _token_lists() -> Iterator[_ValueRule]:
-    """The lists with an entry for each token: entropies and ranks beside log-probabilities."""
+    """Rules for lists with an entry for each token: entropies and ranks must match the log-probabilities."""
     below = "the list holds a negative number: entropies begin at 0"
     yield _ValueRule("token_entropies", "negative-item", pl.col("token_entropies").list.min() < 0, below)
     below = "the list holds a number below 1: the rank of the most likely token is 1"
@@ -160,7 +160,7 @@ def _token_lists() -> Iterator[_ValueRule]:
 
 
 def _one_for_each(*pairs: tuple[str, str]) -> Iterator[_ValueRule]:
-    """Lists that must be as long as another one, the second of each pair."""
+    """Rules that the first list of each pair must be as long as the second."""
 
     def message(name: str, of: str, row: dict[str, Any]) -> str:
         return f"has {len(row[name])} entries for {len(row[of])} `{of}`: write one for each"
@@ -212,7 +212,7 @@ _TABLE_RULES: dict[str, Callable[[], Iterator[_ValueRule]]] = {
 
 
 def check_states(faults: Faults, table: str) -> list[str]:
-    """Hidden states: no nulls, NaN or infinity, no dictionary encoding; notes on row groups above 64 MB.
+    """Checks hidden states: no nulls, NaN or infinity, no dictionary encoding. Returns notes on row groups above 64 MB.
 
     Read row group by row group, in batches, so that memory does not depend on the shard.
     """
@@ -254,7 +254,7 @@ def check_states(faults: Faults, table: str) -> list[str]:
 
 
 def _state_is_encoded(file: Any) -> bool:
-    """Whether states that were read are dictionary-encoded."""
+    """Whether the states in a file that was read are dictionary-encoded."""
     schema = file.metadata.schema
     paths = [schema.column(place).path for place in range(len(schema))]
     states = [path for path in paths if path.startswith("state")]

@@ -23,7 +23,7 @@ _FLOAT32_MAX = 3.4028235677973366e38  # halfway from the largest float32 to the 
 
 
 def can_convert(kind: pl.DataType, target: pl.DataType) -> bool:
-    """Whether the kinds agree, so that only single values can prevent a conversion."""
+    """Whether a type can be converted to `target`, so that only single values can fail."""
     if kind in (target, pl.Null):
         return True
     if isinstance(target, pl.Array):
@@ -37,7 +37,7 @@ def can_convert(kind: pl.DataType, target: pl.DataType) -> bool:
 
 
 def cast(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr:
-    """The conversion itself, for values that `lossy` does not flag."""
+    """An expression that converts values to `target`. It holds for values that `lossy` does not flag."""
     if kind == target:
         return values
     if isinstance(kind, pl.List) and isinstance(target, pl.Array):
@@ -48,7 +48,7 @@ def cast(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr:
 
 
 def lossy(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr | None:
-    """True where a value would not survive the conversion; None where every value does."""
+    """An expression that is true where a value would be lost in conversion; None where none would."""
     if isinstance(target, (pl.List, pl.Array)) and isinstance(kind, (pl.Array, pl.List)):
         return _lossy_list(values, kind, target)
     if kind == target or not (kind.is_numeric() and target.is_numeric()):
@@ -75,7 +75,7 @@ def _lossy_list(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.E
 
 
 def not_finite(values: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
-    """True where a value holds NaN or infinity, however deep; None where the type can hold neither."""
+    """An expression that is true where a value holds NaN or infinity, however deep; None where its type cannot."""
     if kind.is_float():
         return ~values.is_finite()
     if isinstance(kind, pl.Struct):
@@ -93,7 +93,7 @@ def not_finite(values: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
 
 
 def state_type(kind: pl.DataType, length: Callable[[], int | None]) -> pl.DataType:
-    """The type in which a hidden state is read: float16 stays, other numbers become float32.
+    """The type in which a hidden state is read. float16 stays, other numbers become float32.
 
     `length` finds the first state's length, which all must have, where the type does not say it.
     """
@@ -104,7 +104,7 @@ def state_type(kind: pl.DataType, length: Callable[[], int | None]) -> pl.DataTy
 
 
 def wrong_type(kind: pl.DataType, target: pl.DataType) -> str:
-    """The words of an error about a column of another kind."""
+    """The words for a column whose type cannot be converted."""
     return f"holds {type_name(kind)}, expected {type_name(target)}"
 
 
@@ -129,7 +129,7 @@ def _lossy_integer(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> p
 
 
 def _reaches(kind: pl.DataType, bound: int) -> bool:
-    """Whether an integer type can hold numbers beyond `bound`."""
+    """Whether an integer type can hold numbers above `bound`."""
     return 2 ** _BITS.get(type(kind), 128) > bound
 
 
@@ -138,5 +138,5 @@ def _inner(dtype: pl.DataType) -> pl.DataType:
 
 
 def _instance(dtype: Any) -> pl.DataType:
-    """polars lets a nested type name its parts by class."""
+    """The polars type as an instance; a nested type may name its parts by class."""
     return dtype() if isinstance(dtype, type) else dtype

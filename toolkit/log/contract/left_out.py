@@ -13,8 +13,8 @@ SECTIONS = ("verifiers", "features", "hidden_states")
 
 
 def calls_left_out(source: Any) -> Counter[str]:
-    """The number of calls that failed for good, by cause (`400`, `prompt too long`), in a manifest's `source` and in
-    those of the logs that it was merged from. Equal counts of copies of one log count once.
+    """The number of calls that failed for good, by cause (`400`, `prompt too long`), in a manifest's `source` and those
+    merged into it. Copies of one log count once.
     """
     causes: dict[str, Mapping[str, Any]] = {}
     for part in source_parts(source):
@@ -30,7 +30,7 @@ def calls_left_out(source: Any) -> Counter[str]:
 
 
 def source_parts(source: Any) -> Iterator[Mapping[str, Any]]:
-    """A `source`, and those of the logs that it was made of."""
+    """Yields a manifest's `source`, and the sources of the logs that it was merged from."""
     waiting = [source]
     while waiting:
         part = waiting.pop()

@@ -30,7 +30,7 @@ _KNOWN = {"format", "version", "name", "created", "license", "simulated", "sourc
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """A shard as the manifest lists it: its file under the log's folder, its rows, its content's hash."""
+    """A shard as the manifest lists it: its file under the log's folder, its number of rows, its content's hash."""
 
     file: str
     rows: int
@@ -39,7 +39,7 @@ class ShardEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The manifest's content. `extra` keeps the keys that we do not know."""
+    """The content of a log's manifest. `extra` keeps the keys that this version does not know."""
 
     name: str
     created: str
@@ -52,17 +52,17 @@ class Manifest:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def pools_without_prefix(self) -> frozenset[str]:
-        """Pools whose traces depend on how many there were, as in beam search: replayed whole or not at all."""
+        """Pools whose traces depend on how many there were, as in beam search: to be replayed whole or not at all."""
         settings = self.pools.items()
         return frozenset(name for name, pool in settings if isinstance(pool, dict) and pool.get("prefix") is False)
 
     def pool_setting(self, pool: str, key: str) -> Any:
-        """What the manifest says of a pool under a key (`explore`, `sees`); None where it does not say."""
+        """What the manifest says about a pool under a key (`explore`, `sees`); None where it says nothing."""
         settings = self.pools.get(pool)
         return settings.get(key) if isinstance(settings, dict) else None
 
     def to_json(self) -> str:
-        """The file's text; optional keys only where they say something. LogError where it could not be read again."""
+        """The manifest's text, without optional keys that say nothing. LogError where it could not be read again."""
         content: dict[str, Any] = {"format": FORMAT, "version": VERSION, "name": self.name}
         content["created"] = self.created
         optional = {"license": self.license, "simulated": self.simulated or None, "source": self.source}
@@ -86,12 +86,12 @@ class Manifest:
 
 
 def now() -> str:
-    """The time in UTC, ISO 8601, to the second."""
+    """The present time in UTC, in ISO 8601 to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_manifest(data: bytes, where: str) -> Manifest:
-    """Read a manifest; LogError where it is not one, is damaged, or is of a newer version than we know."""
+    """Parses a manifest. LogError where the data are none, are damaged, or are of a newer version."""
     try:
         content = parse_json(data.decode("utf-8-sig"), f"`{where}`")
     except (FormatError, LimitError, UnicodeDecodeError) as error:
@@ -131,7 +131,7 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
 
 
 def join_manifests(manifests: Sequence[Manifest], name: str) -> Manifest:
-    """One manifest for several logs: licence and pool entries on which all agree, and `prefix: false` where any log has
+    """Joins the manifests of several logs: licence and pool entries on which all agree, `prefix: false` where any has
     it.
 
     LogError where they differ in how a pool explored, in what its extractor saw or in how it was billed, for its rows
@@ -171,7 +171,7 @@ def join_manifests(manifests: Sequence[Manifest], name: str) -> Manifest:
 
 
 def _value(content: Mapping[str, Any], key: str, kind: type, words: str, where: str, path: str = "") -> Any:
-    """The key's value, None where it is absent or null; LogError where it is of another kind."""
+    """The value of a key, None where it is absent or null. LogError where it is of another kind."""
     value = content.get(key)
     if value is None or type(value) is kind:
         return value
@@ -200,8 +200,7 @@ def _pools(content: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _check_pool(settings: Mapping[str, Any], place: str) -> None:
-    """What a manifest says of how a pool of rounds explored, what a pool of checks was shown, and how prompts were
-    billed."""
+    """Checks what a manifest says about a pool: how its rounds explored, and what its checks were shown."""
     explore, sees = settings.get("explore"), settings.get("sees")
     if isinstance(explore, dict):
         for key in explore:

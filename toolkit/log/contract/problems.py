@@ -36,27 +36,27 @@ class Problem:
 
 
 def raise_first(problems: Iterable[Problem | None]) -> None:
-    """Raise the first problem as an error, where there is one."""
+    """Raises the first problem as an error, if there is any."""
     for problem in filter(None, problems):
         raise problem.error()
 
 
 class LogError(ThinkbackError):
-    """A log that can't be read or written as asked. Its code is another kind's, or that of its `problem`."""
+    """A log that can't be read or written as asked. Its code is that of its `problem`, or the one given."""
 
     problem: Problem | None = None
 
 
 @dataclass(frozen=True)
 class Report:
-    """What validation found: faults that make the log invalid, and notes that do not."""
+    """The result of a validation: problems, which make the log invalid, and notes, which do not."""
 
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
 
     @property
     def ok(self) -> bool:
-        """True without problems; notes do not count."""
+        """Whether the log has no problems; notes do not count."""
         return not self.problems
 
 
@@ -65,7 +65,7 @@ UNFINISHED = "name a log's folder, or run again the command that was to make thi
 
 
 def backticked(value: object, limit: int = 60) -> str:
-    """A value as messages show it: short, on one line."""
+    """A value as messages quote it: in backticks, shortened, on one line."""
     text = str(value) if isinstance(value, str) else repr(value)
     text = " ".join(text.split()) if text.strip() else repr(text)[1:-1]
     return f"`{text if len(text) <= limit else text[: limit - 1] + '…'}`"

@@ -20,7 +20,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class LogColumn:
-    """One column of the contract. `nullable` columns may also be absent altogether, unless they are `needed`."""
+    """One column of the contract. `nullable` columns may also be missing from a table, unless they are `needed`."""
 
     name: str
     dtype: pl.DataType
@@ -31,7 +31,7 @@ class LogColumn:
 
     @property
     def may_be_absent(self) -> bool:
-        """Whether a table may lack the column."""
+        """Whether a table may lack the column altogether."""
         return self.nullable and not self.needed
 
 
@@ -41,7 +41,7 @@ STR, BOOL = pl.String(), pl.Boolean()
 
 
 def _columns(keys: Mapping[str, pl.DataType], required: str, optional: str) -> tuple[LogColumn, ...]:
-    """Columns from `name:type` words; the types are the short names of `_TYPES`, a list is `[type]`."""
+    """Columns from words `name:type`. Types are the short names in `_TYPES`, and `[type]` is a list."""
     columns = [LogColumn(name, dtype, nullable=False, key=True) for name, dtype in keys.items()]
     for words, nullable in ((required, False), (optional, True)):
         for word in words.split():
@@ -121,12 +121,12 @@ COUNTS = frozenset({
 
 
 def kind_of(table: str) -> str:
-    """The contract's table for a table of a log: `hidden_states/MODEL` is of the kind `hidden_states`."""
+    """The contract's name for a log's table: `hidden_states/MODEL` is of the kind `hidden_states`."""
     return table.partition("/")[0]
 
 
 def check_table(table: str) -> None:
-    """LogError where a log has no such table."""
+    """Raises LogError where the contract has no such table."""
     if not isinstance(table, str):
         raise LogError(f"{quote(table)} is no table's name: {suggest('', SCHEMAS)}", code="unknown")
     kind, slash, model = table.partition("/")
@@ -137,17 +137,17 @@ def check_table(table: str) -> None:
 
 
 def schema_of(table: str) -> dict[str, LogColumn]:
-    """Columns of a table by name, in the contract's order. `table` may be `hidden_states/MODEL`."""
+    """The columns of a table by name, in the contract's order. `table` may be `hidden_states/MODEL`."""
     return {column.name: column for column in SCHEMAS[kind_of(table)]}
 
 
 def keys_of(table: str) -> tuple[str, ...]:
-    """The columns that are unique together in a table."""
+    """The columns whose values together are unique in a table."""
     return tuple(column.name for column in SCHEMAS[kind_of(table)] if column.key)
 
 
 def target_type(table: str, name: str, kind: pl.DataType) -> pl.DataType:
-    """The type in which a column is read: the contract's, float64 for a feature, else the one it has."""
+    """The type in which a column is read: the contract's, float64 for a feature, else the one that it has."""
     column = schema_of(table).get(name)
     if column is not None:
         return column.dtype

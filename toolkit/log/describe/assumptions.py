@@ -23,7 +23,7 @@ AT_LIMIT = "length"
 
 
 def order_sums(traces: pl.DataFrame) -> pl.DataFrame:
-    """Sums by pool and action over groups of judged traces, for `order_frame`.
+    """Sums over groups of judged traces by pool and action, from which `order_frame` computes.
 
     With c = correct − the group's mean, i the sample index, N traces: `slope` Σ(i − ī)c, `spread` Σ(i − ī)²,
     `chance` the variance of `slope` over all orders of the group; `lag` Σ c·c' over neighbours c, c' and `lag_chance`
@@ -62,8 +62,8 @@ def order_sums(traces: pl.DataFrame) -> pl.DataFrame:
 
 
 def order_frame(sums: pl.DataFrame) -> pl.DataFrame:
-    """`order` of a Description, of the pools where some group has two judged traces. `lag_expected`: the average over
-    all orders, −1/(N − 1); `between` and `sampling` by a one-way analysis of variance.
+    """The table `order` of a Description: pools where some group has two judged traces. `lag_expected`: the average
+    over all orders, −1/(N − 1); `between` and `sampling` come from a one-way analysis of variance.
     """
     added = sums.group_by(POOL).agg(pl.all().sum()).filter(pl.col("groups") > 0)
     count, traces = pl.col("all_groups").cast(pl.Float64), pl.col("traces")
@@ -91,12 +91,12 @@ def _ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
 
 
 def _unless_tiny(value: pl.Expr) -> pl.Expr:
-    """Null where a sum of squares is only rounding, as in groups of two traces."""
+    """The value, or null where a sum of squares is only rounding, as in groups of two traces."""
     return pl.when(value > 1e-18).then(value)
 
 
 def size_counts(traces: pl.DataFrame) -> pl.DataFrame:
-    """The number of groups by numbers of traces, judged traces, right traces, and pairs of traces that agree."""
+    """How many groups have each number of traces, judged traces, right traces, and pairs of traces that agree."""
     answers = traces.group_by(*GROUP, "answer").len("same")
     same = pl.col("same").cast(pl.Int64)
     pairs = answers.group_by(GROUP).agg(agreeing=(same * (same - 1)).filter(pl.col("answer").is_not_null()).sum())
@@ -110,9 +110,9 @@ def size_counts(traces: pl.DataFrame) -> pl.DataFrame:
 
 
 def size_frame(counts: pl.DataFrame) -> pl.DataFrame:
-    """The columns `size_…` of `settings` of a Description. No share depends on a group's number of traces where the run
-    asked for as many whatever it saw. Null where all groups are equal. The z is robust: groups with few traces have
-    more variable shares.
+    """The columns `size_…` of a Description's `settings`: whether shares depend on a group's number of traces, which
+    they cannot where the run always asked for as many. Null where all groups are equal. The z is robust, as small
+    groups vary more.
     """
     size, pairs = pl.col("size").cast(pl.Float64), (pl.col("size") * (pl.col("size") - 1)).cast(pl.Float64)
     seen = counts.with_columns(
@@ -136,7 +136,7 @@ def size_frame(counts: pl.DataFrame) -> pl.DataFrame:
 
 
 def setting_sums(traces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The distinct settings of each pool; and sums by pool and action over its traces, for `setting_frame`."""
+    """The distinct settings of each pool, and sums over its traces by pool and action, for `setting_frame`."""
     several = pl.struct(SETTINGS).n_unique() > 1
     mixed = traces.group_by(GROUP).agg(mixed=several).group_by(POOL).agg(pl.col("mixed").sum().cast(pl.Int64))
     both = pl.col("latency_s").is_not_null() & pl.col("device_s").is_not_null()
@@ -154,7 +154,7 @@ def setting_sums(traces: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def setting_frame(settings: pl.DataFrame, sums: pl.DataFrame, without_prefix: Sequence[str]) -> pl.DataFrame:
-    """The columns of `settings` of a Description but for `size_…`."""
+    """The columns of a Description's `settings` other than `size_…`."""
     kinds = settings.unique().group_by(POOL).len("settings").cast({"settings": pl.Int64})
     added = sums.group_by(POOL).agg(pl.all().sum()).join(kinds, on=POOL)
     timed = pl.col("timed")
@@ -172,7 +172,7 @@ def setting_frame(settings: pl.DataFrame, sums: pl.DataFrame, without_prefix: Se
 
 
 def repeat_sums(traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
-    """Sums by verifier, pool and action over readings of the same text, for `noise_frame`.
+    """Sums over repeated readings of the same text by verifier, pool and action, for `noise_frame`.
 
     `traces` has a column `text` (or a hash of it); `scores` are the verifications of these traces.
     """
@@ -190,7 +190,7 @@ def repeat_sums(traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
 
 
 def noise_frame(sums: pl.DataFrame) -> pl.DataFrame:
-    """verifier, pool, action, `repeats`, `noise` of `verifiers` of a Description; null where it read none twice."""
+    """verifier, pool, action, `repeats` and `noise` of a Description's `verifiers`; null where none was read twice."""
     key = ("verifier", *POOL)
     added = sums.group_by(key).agg(pl.all().sum())
     spread = (pl.col("score_squared") - pl.col("score") ** 2 / pl.col("scored")) / (pl.col("scored") - 1)
@@ -200,7 +200,7 @@ def noise_frame(sums: pl.DataFrame) -> pl.DataFrame:
 
 
 def remarks(order: pl.DataFrame, settings: pl.DataFrame) -> Iterator[str]:
-    """The remarks on these numbers; `settings` has the columns of `size_frame`."""
+    """Yields the remarks on these numbers. `settings` has the columns of `size_frame`."""
     for row in order.iter_rows(named=True):
         name = _name(row)
         if abs(row["trend_z"] or 0) > SURE:
@@ -236,7 +236,7 @@ def remarks(order: pl.DataFrame, settings: pl.DataFrame) -> Iterator[str]:
 
 
 def _number(value: float, form: str = ".2f") -> str:
-    """A number as the tables show it."""
+    """A number in the form that the tables show."""
     return f"{value:{form}}".replace("-", "−")
 
 

@@ -48,7 +48,7 @@ _BEFORE_GAP = pl.col("sample_index").rank("ordinal").cast(pl.Int64) - 1 == pl.co
 
 
 def _at_once(limits: pl.DataFrame, gapped: pl.Expr, unfit: pl.Expr) -> pl.DataFrame:
-    """The limits of pools that were generated at once: each example supports exactly its size, or nothing."""
+    """The limits for pools whose traces were generated at once. Each example supports exactly its size, or nothing."""
     other = pl.when(gapped).then(pl.lit(_GAP)).otherwise(pl.lit(_OTHER_SIZE))
     return limits.with_columns(
         least="limit",
@@ -58,14 +58,14 @@ def _at_once(limits: pl.DataFrame, gapped: pl.Expr, unfit: pl.Expr) -> pl.DataFr
 
 
 def _of_known(limits: pl.DataFrame, examples: pl.DataFrame, column: str) -> pl.DataFrame:
-    """The limits, 0 for examples without a value of `column`."""
+    """The limits, set to 0 for examples without a value in `column`."""
     known = pl.col("example_id").is_in(examples.filter(pl.col(column).is_not_null())["example_id"].implode())
     limit, why = pl.when(known).then("limit").otherwise(0), pl.when(known).then("why")
     return limits.with_columns(limit=limit, why=why.otherwise(pl.lit(f"with no {column}")))
 
 
 def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozenset[str]) -> pl.DataFrame:
-    """`sample` without a verifier: the traces of the pool before a gap.
+    """The limits of `sample` without a verifier: an example supports the traces of the pool before a gap.
 
     `whole_pools` are those with `prefix: false`: each example supports exactly its size, and none with a gap.
     """
@@ -83,7 +83,7 @@ def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozen
 def limits_of_verifiers(
     ids: pl.DataFrame, traces: pl.DataFrame, marked: pl.DataFrame, whole_pools: frozenset[str], verifiers: Sequence[str]
 ) -> pl.DataFrame:
-    """`sample` with a verifier: the traces before a gap and before the first valid one without a score.
+    """The limits of `sample` with a verifier: the traces before a gap, and before the first valid one without a score.
 
     `marked` are the scores with `at`, the row of their trace in `traces`, its pool and its action. `verifiers` are
     those of the whole log: what a block's examples support may not depend on what else is in the block.
@@ -117,7 +117,7 @@ def limits_of_verifiers(
 
 
 def _scores_of_one() -> dict[str, pl.Expr]:
-    """What the traces of an example say of a verifier: `scored` and `valid` by `sample_index`, which has no gap.
+    """Expressions for an example's traces: `scored` and `valid` by `sample_index`, which has no gaps.
 
     - `size`: the traces; `listwise`: whether they were ranked in one call.
     - `unscored`: the traces before the first valid one without a score, null where there is none.
@@ -140,8 +140,8 @@ def _scores_of_one() -> dict[str, pl.Expr]:
 
 
 def _ranked(calls: pl.DataFrame, at_once: pl.Expr, gapped: pl.Expr) -> pl.DataFrame:
-    """Caps that a call over several traces supports. One that saw the first c traces supports exactly c; one that saw
-    the valid ones of the first c supports every cap from c up to the next valid trace.
+    """The caps that listwise calls support. A call on the first c traces supports exactly c; one on the valid ones of
+    the first c supports every cap from c up to the next valid trace.
     """
     most = pl.when("valid_seen").then("next").when("all_seen").then("least").otherwise(0)
     bounds = calls.with_columns(limit=most)
@@ -156,7 +156,7 @@ def _ranked(calls: pl.DataFrame, at_once: pl.Expr, gapped: pl.Expr) -> pl.DataFr
 
 
 def limits_of_actions(ids: pl.DataFrame, traces: pl.DataFrame) -> pl.DataFrame:
-    """`act`: the revisions of the base pool's sample 0, by action, base and pool of the revision."""
+    """The limits of `act`: the revisions of the base pool's sample 0, by action, base and pool of the revision."""
     bases = traces.filter((pl.col("action") == "solve") & (pl.col("sample_index") == 0))
     revised = traces.filter(pl.col("action") != "solve").join(
         bases.select("example_id", base="pool", parent_id="trace_id"), on=["example_id", "parent_id"]
@@ -173,7 +173,7 @@ def limits_of_actions(ids: pl.DataFrame, traces: pl.DataFrame) -> pl.DataFrame:
 
 
 def limits_of_rounds(ids: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
-    """`retrieve`: the rounds of the hop that has fewest."""
+    """The limits of `retrieve`: the number of rounds of the hop with fewest."""
     hops = rounds.group_by("pool", "example_id", "hop").agg(limit=pl.len())
     limits = hops.group_by("pool", "example_id").agg(pl.col("limit").min(), why=pl.lit("with no more rounds"))
     whole = _with_absent(ids, limits, ["pool"], "with no round")
@@ -181,7 +181,7 @@ def limits_of_rounds(ids: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
 
 
 def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataFrame) -> pl.DataFrame:
-    """`buzz`: rounds of the claims left undecided, and claims of a stream whose end was not logged as `none`."""
+    """The limits of `buzz`: rounds of undecided claims, and claims of a stream whose end was not logged as `none`."""
     none = pl.col("verdict") == "none"
     present = checks.select("pool", "example_id").unique()
     claim = ["pool", "example_id", "claim"]
@@ -203,7 +203,7 @@ def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataF
 
 
 def _with_absent(ids: pl.DataFrame, limits: pl.DataFrame, by: list[str], absent: str) -> pl.DataFrame:
-    """The limits with a row for every example in every group: added rows have limit 0 and the reason `absent`."""
+    """Adds rows, so that every group has every example. Added rows have limit 0 and the reason `absent`."""
     defaults = {"limit": pl.lit(None, pl.Int64), "why": pl.lit(None, pl.String)}
     added = [value.alias(name) for name, value in defaults.items() if name not in limits.columns]
     here = limits.with_columns(*added, here=True)
@@ -216,9 +216,7 @@ def _with_absent(ids: pl.DataFrame, limits: pl.DataFrame, by: list[str], absent:
 
 
 def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
-    """`caps` of a Description. `limits` are the blocks' limits frames, one under the other; `examples` are those of the
-    whole log.
-    """
+    """The table `caps` of a Description. `limits` are all blocks' limits; `examples` is the number in the whole log."""
     rows = []
     called = limits.filter(pl.col("kind") == LISTWISE)["of"].unique()
     by_list = pl.col("kind").is_in(VERIFIED) & pl.col("of").is_in(called.implode())
@@ -233,9 +231,7 @@ def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
 
 
 def _largest_cap(part: pl.DataFrame, share: float, examples: int) -> int | None:
-    """The largest cap that `share` of the examples supports; null where nothing limits it, 0 where no cap
-    is supported.
-    """
+    """The largest cap that `share` of the examples supports; null where nothing limits it, 0 where no cap is."""
     bounds = part.group_by("least", "limit").agg(pl.col("n").sum())
     caps = bounds.select(cap="limit").unique().join(bounds, how="cross").filter(_supports(pl.col("cap")))
     counted = caps.group_by("cap").agg(pl.col("n").sum()).sort("cap", descending=True, nulls_last=False)
@@ -245,12 +241,12 @@ def _largest_cap(part: pl.DataFrame, share: float, examples: int) -> int | None:
 
 
 def _supports(cap: pl.Expr) -> pl.Expr:
-    """Whether a limits row supports a cap; no limit at all supports every one, and only that supports a null cap."""
+    """Whether a row of limits supports a cap. Without a limit it supports every cap, the null one included."""
     return pl.col("limit").is_null() | ((pl.col("limit") >= cap) & (pl.col("least") <= cap)).fill_null(False)
 
 
 def _rest(part: pl.DataFrame, absent: int, most: int | None, kind: str) -> str:
-    """The words on why some examples do not support the largest cap that any example supports."""
+    """The words for why some examples do not support the largest cap that any example supports."""
     target = None if part["limit"].null_count() else part.select(pl.col("limit").max()).item()
     if kind in ONE_CAP:
         target = most or target

@@ -41,7 +41,7 @@ _COVERED = "covered: valid traces with a score; AUC within: mean over examples w
 
 @dataclass(frozen=True)
 class Description:
-    """A log in numbers, as polars frames.
+    """A log's numbers, as polars frames and as tables for people.
 
     - `tables`: table, shards, rows.
     - `pools`: pool, action, examples, traces, fewest and most per example, sizes (a histogram in text where they
@@ -84,14 +84,14 @@ class Description:
     remarks: tuple[str, ...]
 
     def terminal(self, width: int = 160, color: bool = False) -> str:
-        """All tables, one under the other; those without rows are left out."""
+        """All tables as terminal text, one after the other, without tables that have no rows."""
         return "\n".join(table.terminal(width, color) for table in self.as_tables())
 
     def _repr_html_(self) -> str:
         return "".join(table.html() for table in self.as_tables())
 
     def as_tables(self) -> list[Table]:
-        """The description as tables, which also write Markdown and CSV."""
+        """The description as tables, which can also be written as Markdown and CSV."""
         from toolkit.show import SIMULATED
 
         state = "sealed" if self.sealed else "unsealed"
@@ -118,7 +118,7 @@ class Description:
 
 
 def _table(title: str, frame: pl.DataFrame, above: Sequence[str] = (), below: Sequence[str] = ()) -> Table | None:
-    """A frame with headings for people, without columns that say nothing; shares in per cent."""
+    """A frame as a table with headings for people, without columns that say nothing. Shares are in per cent."""
     from toolkit.show import Number, Table, TableColumn, Words
 
     if not frame.height:

@@ -34,7 +34,7 @@ MOST_TEXTS = 50_000
 
 @dataclass
 class _Sums:
-    """Sums over the blocks. Only judged scores are stored one by one, for their ranks."""
+    """Sums over the blocks of a log. Only judged scores are kept one by one, because they are ranked."""
 
     verifiers: tuple[str, ...] = ()
     examples: int = 0
@@ -44,7 +44,7 @@ class _Sums:
     parts: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
 
     def add(self, **parts: pl.DataFrame) -> None:
-        """Add the frames of a block, by name."""
+        """Adds the frames of a block, by name."""
         for name, part in parts.items():
             self.parts.setdefault(name, []).append(part)
 
@@ -53,7 +53,7 @@ class _Sums:
 
 
 def describe(log: Log) -> Description:
-    """Describe a log. LogError where it holds no tables, or its rows can't be read as the contract says."""
+    """Computes the description of a log. LogError where it holds no tables, or rows that break the contract."""
     if not log.shards:
         raise LogError(f"{log.address}: holds no tables: nothing is there to describe; {UNFINISHED}", code="empty")
     sums = _Sums()
@@ -90,7 +90,7 @@ def describe(log: Log) -> Description:
 
 
 def _recorded(log: Log) -> pl.DataFrame:
-    """How many rows have a value in columns that only some policies read; columns without any are left out."""
+    """The number of rows with a value in each column that only some policies read, without columns that have none."""
     rows = []
     for table, names in _RECORDED.items():
         names = tuple(name for name in names if log.has(table) and name in log.columns(table))
@@ -146,7 +146,7 @@ def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
 
 
 def _repeats(sums: _Sums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
-    """Sums over repeated scores of one text, among the first traces only, because texts are large."""
+    """Sums over repeated scores of one text. Only the first traces are compared, because texts are large."""
     left = MOST_TEXTS - sums.texts
     sizes = traces.group_by("example_id").len().sort("example_id").filter(pl.col("len").cum_sum() <= max(left, 0))
     if scores.is_empty() or sizes.is_empty():
@@ -161,13 +161,13 @@ def _repeats(sums: _Sums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) 
 
 
 def _of_scored(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
-    """The limits, without the pools that a verifier has not scored anywhere."""
+    """The limits, without those of pools that a verifier never scored."""
     scored = verified.filter(pl.col("action") == "solve").select(of=pl.format("{} by {}", "pool", "verifier")).unique()
     return limits.filter(~pl.col("kind").is_in(caps.VERIFIED) | pl.col("of").is_in(scored["of"].implode()))
 
 
 def _coded(judged: pl.DataFrame, groups: dict[tuple[str, str, str], int]) -> pl.DataFrame:
-    """Scores with a number instead of verifier, pool and action; `groups` is added to."""
+    """The scores with one number in place of verifier, pool and action. New numbers are added to `groups`."""
     by = ["verifier", "pool", "action"]
     keys = judged.select(by).unique().sort(by)
     codes = [groups.setdefault(key, len(groups)) for key in keys.iter_rows()]
@@ -180,7 +180,7 @@ def _read(log: Log, table: str, columns: tuple[str, ...], here: pl.Expr) -> pl.D
 
 
 def _sizes(traces: pl.DataFrame) -> pl.DataFrame:
-    """Examples by pool, action and size (traces per example), and the sums over their traces."""
+    """The number of examples by pool, action and size (traces per example), with sums over their traces."""
     tokens = ("prompt_tokens", "completion_tokens")
     sizes = traces.group_by("example_id", "pool", "action").agg(
         size=pl.len().cast(pl.Int64),

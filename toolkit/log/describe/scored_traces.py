@@ -54,8 +54,8 @@ class ScoredTraces:
     left_out: int
 
     def suffixes(self, most: int) -> Iterator[Floats]:
-        """Log-probabilities (N,) of the last 1, 2, … `most` tokens; of a shorter text, of all tokens. Every array uses
-        the same memory, so it is valid until the next one.
+        """Yields the log-probabilities (N,) of the last 1, 2, … `most` tokens, or of all tokens of a shorter text. All
+        arrays share one memory, so each is valid until the next.
         """
         lengths = self.tokens.list.len().fill_null(0).cast(pl.Int64).to_numpy()
         flat, starts = self.tokens.drop_nulls().explode().drop_nulls().to_numpy(), np.cumsum(lengths) - lengths
@@ -68,11 +68,11 @@ class ScoredTraces:
             yield total
 
     def suffix(self, k: int) -> Floats:
-        """Log-probability (N,) of the last k tokens; of a shorter text, of all tokens."""
+        """The log-probability (N,) of each trace's last k tokens, or of all tokens of a shorter text."""
         return self.suffixes_of([k])[k]
 
     def suffixes_of(self, lengths: Collection[int]) -> dict[int, Floats]:
-        """Log-probabilities (N,) of some numbers of last tokens."""
+        """The log-probabilities (N,) of the last tokens, by number of tokens."""
         wanted = set(lengths)
         return {k: one.copy() for k, one in enumerate(self.suffixes(max(wanted, default=0)), 1) if k in wanted}
 
@@ -85,8 +85,8 @@ class ScoredTraces:
 def scored_traces(
     log: Log, ids: pl.Series, pools: Collection[str] | None = None, *, answered: bool = False
 ) -> Iterator[ScoredTraces]:
-    """The scored traces of some examples by pool and data set; by default pools of several traces an example, if
-    there are any, else all. A judged trace without an answer is a wrong one; `answered` leaves such traces out.
+    """Yields the scored traces of the examples `ids`, by pool and data set. By default it takes pools with several
+    traces an example, if there are any. A judged trace without an answer is wrong; `answered` leaves such traces out.
     """
     examples = collect(log.scan("examples", ["example_id", "dataset", "cluster"]), log)
     examples = examples.filter(pl.col("example_id").is_in(ids.implode()))
@@ -155,7 +155,7 @@ def _scored(dataset: str, pool: str, frame: pl.DataFrame, scored: pl.DataFrame, 
 
 
 def _votes(frame: pl.DataFrame, opaque: pl.Series) -> Floats:
-    """The share of an example's traces that have this trace's answer; 0 without an answer, and null where an answer is
+    """The share of an example's traces with the same answer as each trace; 0 without an answer, null where an answer is
     opaque or the example has one trace.
     """
     equal, answers = pl.len().over("example_id", "answer"), pl.col("answer").count().over("example_id")

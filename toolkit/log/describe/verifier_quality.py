@@ -39,8 +39,8 @@ BELOW_RANDOM = "below_random"
 
 @dataclass(frozen=True)
 class _SignalQuality:
-    """One row: areas, best-of-n, and differences to the reference and to a random pick. `remark`: what is to be said of
-    it, such as why it is missing.
+    """One row of the table: a signal's areas, its best-of-n, and differences to the reference and to a random pick.
+    `remark`: what must be said of it, such as why it is missing.
     """
 
     name: str
@@ -56,8 +56,9 @@ class _SignalQuality:
 
 @dataclass(frozen=True)
 class VerifierQuality:
-    """The signals of one pool and data set. `reference`: what differences are to; `suffixes`: of every k,
-    by the writing model or the verifier `teller`."""
+    """The quality of each signal on one pool and data set. `reference`: what differences are to; `suffixes`: for every
+    k, by the writing model or the verifier `teller`.
+    """
 
     dataset: str
     pool: str
@@ -75,7 +76,7 @@ class VerifierQuality:
 
 @dataclass(frozen=True, eq=False)
 class _ScoredSignal:
-    """A signal: its score (N,), name and remark. `widened`: a factor of its standard error."""
+    """A signal that may predict right answers: scores (N,), name, remark. `widened` multiplies its standard error."""
 
     name: str
     score: Floats
@@ -85,7 +86,7 @@ class _ScoredSignal:
 
 @dataclass(frozen=True)
 class _SuffixLengths:
-    """Lengths of suffixes: the best on these rows, and the one chosen on others, None without such."""
+    """The best number of last tokens: `best` on these rows, `honest` chosen on others (None without such)."""
 
     best: int
     honest: int | None
@@ -110,9 +111,9 @@ def _quality(
     traces: ScoredTraces, train: ScoredTraces | None, reference: str | None = None, untrained: str = "no training rows",
     simulated: bool = False,
 ) -> VerifierQuality:  # fmt: skip
-    """The quality of each signal on some traces. `train`: other traces, on which the prior is fitted and k is chosen;
-    `untrained`: why there are none. `reference`: the verifier that all others are compared with, by default the whole
-    text's log-probability, else the share of votes.
+    """Measures each signal on some traces. `train`: other traces, on which the prior is fitted and k is chosen;
+    `untrained`: why there are none. `reference`: the verifier to compare with, by default the whole text's
+    log-probability, else the share of votes.
     """
     lengths = suffix_lengths(traces, train)
     signals = list(signals_of(traces, train, untrained, lengths))
@@ -143,9 +144,7 @@ def _quality(
 def signals_of(
     traces: ScoredTraces, train: ScoredTraces | None, untrained: str, lengths: _SuffixLengths | None
 ) -> Iterator[_ScoredSignal]:
-    """The signals that may predict a right answer, in the order of tables, verifiers last. A missing signal has no
-    score, and the reason as its remark.
-    """
+    """Yields the signals that may predict right answers, verifiers last. A missing one has a remark but no score."""
     nothing = np.full(len(traces.right), np.nan)
     yield _ScoredSignal(
         VOTES, traces.votes, "" if not np.isnan(traces.votes).all() else "one trace a question, or no answers"
@@ -170,7 +169,7 @@ def signals_of(
 
 
 def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
-    """The share right of equal answers among the training traces, shrunk towards the share of all."""
+    """The share right among training traces with the same answer, shrunk towards the share of all."""
     base = float(train.right.mean())
     learnt = pl.DataFrame({"answer": train.answers.cast(pl.String), "right": train.right})
     shares = learnt.group_by("answer").agg(
@@ -185,7 +184,7 @@ def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
 
 
 def suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _SuffixLengths | None:
-    """The best lengths of suffixes, on these rows and on others; None where no log-probabilities are logged."""
+    """The best suffix lengths, on these rows and chosen on others; None where no log-probabilities are logged."""
     if not traces.longest or traces.tokens.is_null().all():
         return None
     return _SuffixLengths(
@@ -194,13 +193,13 @@ def suffix_lengths(traces: ScoredTraces, train: ScoredTraces | None) -> _SuffixL
 
 
 def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
-    """The length of the suffix with the largest pooled area, the shortest of equal ones."""
+    """The suffix length with the largest pooled area; of equal ones the shortest."""
     areas = [auc(one, traces.right) for one in traces.suffixes(min(traces.longest, most or traces.longest))]
     return int(np.argmax(areas)) + 1
 
 
 def _lengths(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
-    """Lengths of suffixes with their remarks."""
+    """The suffix lengths to show, each with a remark."""
     step = max(1, (longest - EACH_K) // (MOST_K - EACH_K))
     some = {*range(1, min(EACH_K, longest) + 1), *range(EACH_K, longest + 1, step)}
     remarks = [(k, remark) for k, remark in ((chosen.best, BEST), (chosen.honest, HONEST)) if k is not None]
@@ -246,8 +245,8 @@ def _estimates(traces: ScoredTraces, score: Floats, known: NDArray[np.bool_]) ->
 
 
 def picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, Floats]:
-    """Whether the trace with the highest score is right on each example, the first of equal ones, and the share of its
-    scored traces that are; NaN where none, or one, is scored.
+    """Whether the trace with the highest score is right on each example, and the share right of its scored traces. The
+    first of equal scores counts; NaN where none, or one, is scored.
     """
     known = np.flatnonzero(~np.isnan(score))
     example, right = traces.example[known], traces.right[known].astype(np.float64)
@@ -286,7 +285,7 @@ def _notes(rows: list[_SignalQuality], suffixes: list[_SignalQuality]) -> Iterat
 
 
 def _below(row: _SignalQuality) -> PairedInterval | None:
-    """The difference to a random pick, where the best of n by it is right less often."""
+    """The difference to a random pick, where best-of-n by this signal is right less often; else None."""
     over = row.over_random
     return over if over is not None and (over.difference or 0) < 0 else None
 
@@ -311,7 +310,7 @@ def quality_of_log(
     reference: str | Collection[str] = (),
     pools: Collection[str] | None = None,
 ) -> Iterator[tuple[str, VerifierQuality]]:
-    """The quality of each signal by data set and pool, and the words on which examples it is measured on.
+    """Yields the quality of each signal by data set and pool, and the words for the examples that it is measured on.
 
     `train`: ids of the examples that something was fitted on, by default those of the split `train`. Measured are the
     test examples, where there are some, else all others; where all were fitted on, these. With a `reference`, of
@@ -339,7 +338,7 @@ def quality_of_log(
 
 
 def quality_rows(qualities: Iterable[VerifierQuality]) -> pl.DataFrame:
-    """The qualities of signals as a frame: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark.
+    """A frame of the signals' qualities: dataset, pool, signal, metric, estimate, low, high, n, p_value, remark.
 
     `metric`: auc, auc_within, best_of_n, and the differences auc_difference, within_difference (to the reference) and
     over_random, which alone have a p-value.
@@ -365,7 +364,7 @@ def _anything(traces: ScoredTraces) -> bool:
 
 
 def quality_tables(quality: VerifierQuality, examples: str) -> list[Table]:
-    """The signals, and where log-probabilities of tokens are logged the suffixes."""
+    """The table of signals and, where log-probabilities of tokens are logged, the table of suffixes."""
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
 
     where = f"`{quality.dataset}`, pool `{quality.pool}`"

@@ -16,11 +16,11 @@ BATCH_ROWS = 2**16
 
 
 class NoRanges(OSError):
-    """The file system can't say a file's size, or gives other bytes than it was asked for."""
+    """The file system can't tell a file's size, or returns other bytes than requested."""
 
 
 class RangeFile(io.RawIOBase):
-    """A remote file, read only where it is asked: every read is one request, nothing is read ahead."""
+    """A remote file that fetches only the bytes asked for. Each read is one request, and nothing is read ahead."""
 
     def __init__(self, place: Place, path: str):
         super().__init__()
@@ -37,13 +37,13 @@ class RangeFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a byte, as files do."""
+        """Moves to a byte, as files do."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self.position, io.SEEK_END: self.length}[whence]
         self.position = max(start + offset, 0)
         return self.position
 
     def read(self, size: int | None = -1) -> bytes:
-        """The next bytes, up to the file's end. NoRanges where other than those come."""
+        """The next bytes, up to the end of the file. NoRanges where others come."""
         rest = max(self.length - self.position, 0)
         count = rest if size is None or size < 0 else min(size, rest)
         if not count:
@@ -56,7 +56,7 @@ class RangeFile(io.RawIOBase):
 
 
 def scan_ranges(shards: Sequence[tuple[Shard, Any]], types: Mapping[str, pl.DataType], row: str | None) -> pl.LazyFrame:
-    """Remote shards, each with its footer as pyarrow has it, as one lazy frame that fetches what a query needs.
+    """A lazy frame over remote shards, each given with pyarrow's footer, that fetches only what a query needs.
 
     `types` are the shards' columns as polars reads them; `row`, where it is given, names a column that counts
     the rows from 0. A predicate's own columns are read first, and the others only where a row group has a row
@@ -83,7 +83,7 @@ def scan_ranges(shards: Sequence[tuple[Shard, Any]], types: Mapping[str, pl.Data
 def _groups(
     shards: Sequence[tuple[Shard, Any]], schema: pl.Schema, row: str | None, names: list[str], predicate: pl.Expr | None
 ) -> Iterator[pl.DataFrame]:
-    """The selected columns of the rows for which the predicate is true, row group by row group."""
+    """Yields, for each row group, the selected columns of the rows that meet the predicate."""
     import pyarrow.parquet as pq
 
     first, start = list(dict.fromkeys(names if predicate is None else predicate.meta.root_names())), 0
@@ -106,7 +106,7 @@ def _groups(
 def _read_group(
     file: Any, group: int, schema: pl.Schema, start: int, row: str | None, names: Sequence[str]
 ) -> pl.DataFrame:
-    """Columns of one row group in the schema's types, with the count of rows where it is among them."""
+    """The columns of one row group in the schema's types, with row numbers where `row` is among the names."""
     stored = [name for name in names if name != row]
     height = file.metadata.row_group(group).num_rows
     if stored:

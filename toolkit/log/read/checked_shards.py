@@ -21,7 +21,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS checked (path PRIMARY KEY, state, at) WITHO
 
 
 def _cache_folder() -> Path | None:
-    """`thinkback` under XDG_CACHE_HOME, by default under ~/.cache; None for a user without a home."""
+    """The folder `thinkback` under XDG_CACHE_HOME, by default under ~/.cache; None for a user without a home."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     if Path(named).is_absolute():
         return Path(named) / "thinkback"
@@ -32,7 +32,7 @@ def _cache_folder() -> Path | None:
 
 
 def known_shards(states: Mapping[str, str]) -> set[str]:
-    """The paths whose cached state is recent and equals that of `states` (path: state)."""
+    """The paths whose state (path: state) is in the cache, recent and unchanged."""
     since, paths = time.time() - REMEMBERED_S, set()
     with contextlib.suppress(sqlite3.Error), _opened(make=False) as database:
         ask = "SELECT 1 FROM checked WHERE path = ? AND state = ? AND at > ?"
@@ -43,7 +43,7 @@ def known_shards(states: Mapping[str, str]) -> set[str]:
 
 
 def keep_shards(states: Mapping[str, str]) -> None:
-    """Store the states (path: state) of shards that were hashed just now, and delete old states."""
+    """Stores the states (path: state) of shards that were just hashed, and deletes old states."""
     if not states:
         return
     now = time.time()
@@ -56,7 +56,7 @@ def keep_shards(states: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def _opened(make: bool) -> Iterator[sqlite3.Connection]:
-    """The cache's database. sqlite3.Error where there is none, or it can't be used; a damaged one is removed."""
+    """The cache's database. sqlite3.Error where there is none or it can't be used; a damaged one is removed."""
     folder = _cache_folder()
     if folder is None:
         raise sqlite3.OperationalError("no home")

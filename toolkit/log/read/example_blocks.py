@@ -16,14 +16,14 @@ BLOCK_ROWS = 2_000_000
 
 
 def example_blocks(log: Log, tables: Sequence[str], rows: int) -> Iterator[tuple[str, str]]:
-    """Ranges (first, last) of example ids with about `rows` rows of all the tables together; nulls are left out."""
+    """Yields ranges (first, last) of example ids, each with about `rows` rows in all the tables; nulls are left out."""
     counts = (collect(log.scan(t, ["example_id"]).group_by("example_id").len(), log).drop_nulls() for t in tables)
     yield from example_ranges(counts, rows)
 
 
 def example_ranges(counts: Iterable[pl.DataFrame], rows: int) -> Iterator[tuple[str, str]]:
-    """The ranges (first, last) from frames of row counts (example_id, len). LogError for a null example_id, which lies
-    in no range.
+    """Yields ranges (first, last) of ids from frames of row counts (example_id, len). LogError for a null id, which
+    lies in no range.
     """
     frames = [frame.select("example_id", pl.col("len").cast(pl.Int64)) for frame in counts]
     if not frames:
@@ -38,7 +38,7 @@ def example_ranges(counts: Iterable[pl.DataFrame], rows: int) -> Iterator[tuple[
 
 
 def cuts(lengths: np.ndarray, rows: int) -> list[tuple[int, int]]:
-    """Neighbouring examples (start, end) with about `rows` rows together; `lengths` are each one's rows, (E,)."""
+    """Groups neighbouring examples, (start, end), into about `rows` rows each. `lengths` (E,): each one's rows."""
     block = (np.cumsum(lengths) - 1) // max(rows, 1)  # (E,), ascending
     starts = np.flatnonzero(np.diff(block, prepend=-1))
     return list(itertools.pairwise([*starts.tolist(), len(lengths)])) if len(lengths) else []

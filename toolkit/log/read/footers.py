@@ -30,7 +30,7 @@ _OTHER_PROCESS = "the log's tables are frames in the memory of another process: 
 
 @dataclass(frozen=True)
 class Footer:
-    """The footer of a shard: the number of rows, and types by column as polars reads them.
+    """What a shard's footer says: the number of rows, and the columns' types as polars reads them.
 
     A remote shard is copied when `path` or `readable` is first asked for. Where it need not be, since polars knows
     all of its types and its place gives ranges of bytes, `ranged` is the footer as pyarrow has it, for scans.
@@ -44,26 +44,24 @@ class Footer:
 
     @property
     def path(self) -> str:
-        """The file, or a local copy of a remote one. Several footers may copy theirs at once."""
+        """The shard's file, or a local copy of a remote one. Several footers may make their copies at the same time."""
         if "copy" not in self.__dict__:
             self.__dict__["copy"] = self.shard.place.local_copy(self.shard.path)
         return str(self.__dict__["copy"])
 
     @property
     def in_ranges(self) -> bool:
-        """Whether a scan would fetch ranges of a remote file, which is not copied yet."""
+        """Whether a scan would fetch byte ranges of a remote file, because no local copy exists yet."""
         return self.ranged is not None and "copy" not in self.__dict__
 
     @cached_property
     def readable(self) -> str:
-        """The file that polars and DuckDB read: the shard, or a copy with plainer types where polars cannot read its
-        types.
-        """
+        """A file that polars and DuckDB read: the shard, or a copy with plainer types where polars can't read it."""
         return self.path if self.plain is None else _readable(self.path, self.plain)
 
 
 def read_footer(shard: Shard) -> Footer:
-    """Read the footer of a shard; LogError with one line where it can't be."""
+    """Reads the footer of a shard. LogError in one line where it can't be read."""
     import pyarrow as pa
 
     try:
@@ -86,7 +84,7 @@ def read_footer(shard: Shard) -> Footer:
 
 
 def missing(shard: Shard) -> Problem:
-    """The problem of a missing shard; rows in memory are deleted with the log that they belonged to."""
+    """The problem of a missing shard. Rows in memory are deleted with the log that they belonged to."""
     if shard.place.owner is None:
         return Problem(shard.file, None, None, f"is missing: {_RESTORE}", "not-found")
     return Problem(shard.table, None, None, f"is gone: {_OTHER_PROCESS}", "not-found")
@@ -94,7 +92,7 @@ def missing(shard: Shard) -> Problem:
 
 @lru_cache(64)
 def _read_types(schema: bytes) -> tuple[Any, bool, Mapping[str, pl.DataType]]:
-    """(the schema with plainer types, whether they differ, types by column as polars reads them)."""
+    """(the schema with plainer types, whether it differs from the shard's, types by column as polars reads them)."""
     import pyarrow as pa
 
     arrow = pa.ipc.read_schema(pa.py_buffer(schema))
@@ -103,7 +101,7 @@ def _read_types(schema: bytes) -> tuple[Any, bool, Mapping[str, pl.DataType]]:
 
 
 def polars_types(schema: pa.Schema) -> dict[str, pl.DataType]:
-    """Types by column as polars reads a file of this schema."""
+    """The types by column as polars reads a file with this schema."""
     import pyarrow as pa
 
     # `schema.empty_table()` loads pandas, which takes longer than all the rest of opening a log.
@@ -112,7 +110,7 @@ def polars_types(schema: pa.Schema) -> dict[str, pl.DataType]:
 
 
 def _schema_of(shard: Shard) -> tuple[Any, Any, str | None]:
-    """(Arrow schema, the footer as pyarrow has it, the local copy of a remote shard whose place has no ranges)."""
+    """(Arrow schema, pyarrow's footer, the local copy of a remote shard whose place can't give byte ranges)."""
     import pyarrow.parquet as pq
 
     if shard.place.system is not None:
@@ -129,8 +127,8 @@ def _schema_of(shard: Shard) -> tuple[Any, Any, str | None]:
 
 
 def _check_agreement(metadata: Any) -> None:
-    """ValueError where a footer contradicts itself. It says names, types and numbers of rows twice, and no checksum
-    covers it: a damaged name would be a missing column, and wrong numbers of rows end polars in a panic.
+    """Raises ValueError where a footer contradicts itself. It says names, types and row counts twice, and no checksum
+    covers it: a damaged name would hide a column, and wrong row counts make polars panic.
 
     DuckDB reads what is said of the chunks of columns: pyarrow ends the process over some damages there.
     """
@@ -151,7 +149,7 @@ def _check_agreement(metadata: Any) -> None:
 
 
 def _chunks(metadata: Any) -> list[tuple[int, str, str, int]]:
-    """The chunks of columns, group after group: rows of the group, path, physical type, and number of values."""
+    """The column chunks, group after group: the group's rows, path, physical type, and number of values."""
     import duckdb
 
     if not hasattr(_OF_THREAD, "duck"):
@@ -166,7 +164,7 @@ def _chunks(metadata: Any) -> list[tuple[int, str, str, int]]:
 
 
 def _readable(path: str, plain: Any) -> str:
-    """A copy of a file with the types of the schema `plain`."""
+    """Writes a copy of a file with the types of the schema `plain`; returns its path."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -179,7 +177,7 @@ def _readable(path: str, plain: Any) -> str:
 
 
 def _plain_type(kind: Any) -> Any:
-    """List views as lists and 256-bit decimals as 128-bit ones or float64, however deep; other types stay."""
+    """The type with list views as lists and 256-bit decimals as 128-bit ones or float64, however deep."""
     import pyarrow as pa
 
     types = pa.types
@@ -201,7 +199,7 @@ def _plain_type(kind: Any) -> Any:
 
 
 def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -> Problem | None:
-    """Read every page of a shard, or of some of its columns, and say what is wrong; None when all can be read.
+    """Reads every page of a shard, or of some columns, and returns what is wrong; None where all can be read.
 
     A page is compared with its checksum where it has one: not every writer gives it one. The bounds that a footer
     states have none, and whoever filters rows leaves out what lies beyond them: they are compared with the rows.
@@ -227,7 +225,7 @@ def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -
 
 
 def chunks_read(file: Any, group: int, column: str) -> Iterator[Any]:
-    """The footer's entry of a column, by its whole path, in a row group whose rows were read.
+    """Yields the footer's entries of a column, by whole path, in a row group whose rows were read.
 
     pyarrow ends the process over some damages of it, but where rows are read it raises an error.
     """
@@ -238,7 +236,7 @@ def chunks_read(file: Any, group: int, column: str) -> Iterator[Any]:
 
 
 def _bounds(values: Any) -> list[Any]:
-    """The least and the largest of some values; empty where there are none, or they have no order of their own."""
+    """The smallest and the largest of some values; empty where there are none, or they have no order."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -249,7 +247,7 @@ def _bounds(values: Any) -> list[Any]:
 
 
 def _check_statistics(statistics: Any, nulls: int, bounds: list[Any]) -> None:
-    """Raise ValueError where the footer states other null counts or bounds of a column than its rows have: readers skip
+    """Raises ValueError where the footer's null counts or bounds of a column differ from its rows, since readers skip
     rows by these.
     """
     if statistics is None:
@@ -264,12 +262,12 @@ def _check_statistics(statistics: Any, nulls: int, bounds: list[Any]) -> None:
 
 
 def hash_file(path: str | Path) -> str:
-    """Hex SHA-256 of a file's bytes."""
+    """The SHA-256 of a file's bytes in hexadecimal digits."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def one_line(error: BaseException) -> str:
-    """An error's message without what follows its first sentence: polars adds query plans, Arrow paths."""
+    """The first sentence of an error's message. polars adds query plans, Arrow paths."""
     text = " ".join(str(error).split())
     return text.partition(" This error occurred")[0].partition(" Resolved plan")[0][:200]

@@ -25,7 +25,7 @@ time.
 
 
 class SoundBytes:
-    """The results of byte checks of an open log: each sealed shard, or column of an unsealed one, is checked once."""
+    """Checks the bytes of an open log, and remembers which sealed shards and unsealed columns it has checked."""
 
     def __init__(self, parts: Iterable[SoundBytes] = ()):
         self._found: dict[tuple[str, str], Problem | None] = {}  # by path and column; `` is the shard as it was sealed
@@ -35,7 +35,8 @@ class SoundBytes:
     def problems(
         self, footers: Sequence[Footer], columns: Sequence[str] | None = None, anew: bool = False
     ) -> Iterator[Problem]:
-        """The problems, at most one a shard: of its hash where it has one, else of the pages of `columns` (None: all).
+        """Yields at most one problem a shard: with its hash if it has one, else with the pages of `columns` (None:
+        all).
 
         `anew` hashes shards that the cache of the user knows, too.
         """
@@ -49,14 +50,14 @@ class SoundBytes:
             yield from itertools.islice(filter(None, known), 1)
 
     def read_all(self, footer: Footer) -> Problem | None:
-        """Read every page of a shard, also if it was checked before."""
+        """Reads every page of a shard, even if it was checked before, and returns the problem, if any."""
         problem = damage(footer.shard, footer)
         if problem is None:
             self._found |= {(footer.shard.path, name): None for name in footer.columns}
         return problem
 
     def _read_pages(self, footers: Iterable[Footer], columns: Sequence[str] | None) -> None:
-        """Read columns that were not read before. What is fetched in ranges is compared with checksums as it comes."""
+        """Reads columns that were not read before. Fetched byte ranges are compared with checksums as they come."""
         due = []
         for footer in footers:
             wanted = footer.columns if columns is None else [name for name in columns if name in footer.columns]
@@ -69,8 +70,8 @@ class SoundBytes:
 
 
 def _altered(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | None]:
-    """The problem with the bytes of each sealed shard, by path; None where they are as sealed. Cached shards are not
-    read, unless `anew` is true.
+    """The problem with each sealed shard's bytes, by path; None where they are as sealed. Shards in the cache are not
+    read again unless `anew`.
     """
     before = _states(sealed)
     known = set() if anew else known_shards({name: state for name, state, _ in before.values()})
@@ -92,7 +93,7 @@ def _problem(footer: Footer) -> Problem | None:
 
 
 def _states(footers: Sequence[Footer]) -> Mapping[str, tuple[str, str, bool]]:
-    """A shard's name and state in the cache and whether it may be stored, by path. Shards without a known state are
+    """By path: a shard's name, its state in the cache, and whether that may be stored. Shards without a known state are
     left out.
     """
     states = side_by_side(_state, [footer.shard for footer in footers])

@@ -28,7 +28,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class _Location:
-    """What an address holds; `located` is an address of the same that no change of the working directory changes."""
+    """The shards and manifest at an address. `located`: the address in a form that holds in every working directory."""
 
     manifest: Manifest | None
     shards: Mapping[str, tuple[Shard, ...]]
@@ -37,7 +37,7 @@ class _Location:
 
 
 def find(address: str) -> _Location:
-    """The shards that an address means. LogError where there is no log, or its manifest is invalid."""
+    """Finds the shards at an address. LogError where there is no log, or its manifest is invalid."""
     try:
         place = place_of(address)
         if any(sign in address for sign in "*?[") and not place.is_folder():
@@ -54,12 +54,12 @@ def find(address: str) -> _Location:
 
 
 def is_shard(name: str) -> bool:
-    """Whether a file's name is one that a reader takes for a shard."""
+    """Whether a reader takes a file of this name for a shard."""
     return name.endswith(".parquet") and not name.startswith((".", "_"))
 
 
 def _find_folder(place: Place, prefix: str) -> _Location | None:
-    """A log's folder; None where it is not one. `prefix` comes before file names in messages."""
+    """The log in a folder; None where it has none. `prefix` comes before file names in messages."""
     folders, files = place.names()
     data = place.read(MANIFEST)
     if data is not None:
@@ -98,7 +98,7 @@ def _find_sealed(place: Place, manifest: Manifest, folders: list[str], prefix: s
 
 
 def _list_shards(place: Place, folders: Iterable[str], prefix: str) -> dict[str, tuple[Shard, ...]]:
-    """Shards by table, in the order of their names, as the folders hold them."""
+    """The shards in the folders by table, in the order of their names."""
     tables = [name for name in folders if name in SCHEMAS and name != HIDDEN]
     if HIDDEN in folders:
         models = (name for name in place.names(HIDDEN)[0] if not name.startswith((".", "_")))
@@ -144,7 +144,7 @@ def _no_log(place: Place, address: str) -> LogError:
 
 
 def _find_glob(place: Place, address: str) -> _Location:
-    """Logs, tables' folders or shards that match a pattern, read together as one log."""
+    """The logs, table folders or shards that match a pattern, joined into one log."""
     matches = place.matches()
     if not matches:
         raise LogError(f"`{address}` matches nothing", code="not-found")
@@ -174,7 +174,7 @@ def _find_glob(place: Place, address: str) -> _Location:
 
 
 def _split_root(match: str) -> tuple[str, str | None]:
-    """(log's folder, table or shard in it); the second is None where the match is a log's folder itself."""
+    """Splits a match into (log's folder, table or shard inside it); the second is None for a log's folder itself."""
     parts = match.rstrip("/").split("/")
     for at in range(len(parts) - 1, max(len(parts) - 4, -1), -1):
         if parts[at] in SCHEMAS:
@@ -185,7 +185,7 @@ def _split_root(match: str) -> tuple[str, str | None]:
 
 
 def _restricted(whole: _Location, root: str, entries: list[str]) -> _Location:
-    """Only the shards and tables that a pattern named."""
+    """The log with only the shards and tables that a pattern named."""
     shards = {}
     for table, of_table in whole.shards.items():
         names = ((shard, f"{table}/{shard.path.rpartition('/')[2]}") for shard in of_table)
@@ -196,7 +196,7 @@ def _restricted(whole: _Location, root: str, entries: list[str]) -> _Location:
 
 
 def _joined(logs: list[_Location], address: str) -> _Location:
-    """Several logs as one: sealed when all are, simulated when any is."""
+    """Several logs as one. It is sealed if all are, and simulated if any is."""
     shards: dict[str, tuple[Shard, ...]] = {}
     for one in logs:
         for table, of_table in one.shards.items():

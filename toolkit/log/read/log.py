@@ -31,7 +31,7 @@ ROW = "__row"  # place of a row in the whole table: shards by name, rows within
 
 @dataclass(frozen=True)
 class _Types:
-    """The types in which a table's columns are read, and the columns whose shards disagree."""
+    """The types in which a table's columns are read, and the columns on which its shards disagree."""
 
     types: Mapping[str, pl.DataType]
     conflicts: Mapping[str, Problem]
@@ -39,7 +39,7 @@ class _Types:
 
 @dataclass(frozen=True)
 class Log:
-    """A log that was opened. Nothing but its footers is read before a scan is collected.
+    """A log that was opened. Only its footers are read before a scan is collected.
 
     `address` is as it was given; `located` is where it was found, from whatever working directory, empty for rows in
     memory.
@@ -62,9 +62,7 @@ class Log:
         return printable(f"Log {self.name}{marked}{where}: {', '.join(sorted(self.shards)) or 'no tables'}")
 
     def __getstate__(self) -> dict[str, object]:
-        """The state without cached footers and checks: where the pickle is opened, the files may be different or
-        missing.
-        """
+        """The state without cached footers and checks, since files may have changed where the pickle is opened."""
         return self.__dict__ | {"_footers": {}, "_types": {}, "_checked": {}, "sound_bytes": SoundBytes()}
 
     def _repr_html_(self) -> str:
@@ -75,19 +73,19 @@ class Log:
 
     @property
     def name(self) -> str:
-        """The manifest's name, else the last part of the address."""
+        """The log's name in its manifest, else the last part of its address."""
         if self.manifest is not None and self.manifest.name:
             return self.manifest.name
         return self.address.rstrip("/").rpartition("/")[2] or self.address
 
     @property
     def sealed(self) -> bool:
-        """Whether a manifest lists the shards."""
+        """Whether the log has a manifest that lists its shards."""
         return self.manifest is not None
 
     @property
     def simulated(self) -> bool:
-        """Whether the manifest says that the rows come from a model of the world."""
+        """Whether the manifest says that the rows come from a simulation."""
         return self.manifest is not None and self.manifest.simulated
 
     @property
@@ -95,23 +93,23 @@ class Log:
         return tuple(sorted(t.partition("/")[2] for t in self.shards if kind_of(t) == HIDDEN))
 
     def has(self, table: str) -> bool:
-        """Whether the log holds at least one shard of the table."""
+        """Whether the log has a shard of the table."""
         return table in self.shards
 
     def rows(self, table: str) -> int:
-        """Rows of a table, as the manifest says, or the footers of its shards where there is none."""
+        """The number of rows of a table, by the manifest, or by the footers of its shards where there is none."""
         check_table(table)
         counts = (self.footer(s).rows if s.rows is None else s.rows for s in self.shards.get(table, ()))
         return sum(counts)
 
     def columns(self, table: str) -> dict[str, pl.DataType]:
-        """Columns that the shards of a table hold, with the types in which they are read."""
+        """The columns of a table's shards, with the types in which they are read."""
         check_table(table)
         raise_first(self._resolved(table).conflicts.values())
         return dict(self._resolved(table).types)
 
     def scan(self, table: str, columns: Sequence[str] | None = None, *, rows: bool = False) -> pl.LazyFrame:
-        """A table with the contract's types; `columns` in the order asked, by default all.
+        """A lazy frame of a table in the contract's types, with `columns` in the order asked, by default all.
 
         Columns of the contract that no shard holds are null columns, further columns travel along, a missing
         table is empty. With `rows`, `__row` is each row's place in the table. LogError where the bytes are not those
@@ -134,13 +132,14 @@ class Log:
         return pl.concat(frames, how="vertical") if len(frames) > 1 else frames[0]
 
     def scans(self, table: str) -> list[pl.LazyFrame]:
-        """The rows of each shard of a table, in the types in which `scan` reads the whole, its columns alone."""
+        """Lazy frames of each shard of a table with its own columns, in the types in which `scan` reads the whole."""
         columns = list(self.columns(table))  # the types of all shards, which the logs below share
         shards = self.shards.get(table, ())
         return [replace(self, shards={table: (shard,)}).scan(table, columns) for shard in shards]
 
     def damages(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Problem]:
-        """What is wrong with a table's bytes, shard by shard, each looked at once: `scan` asks before it reads.
+        """Yields what is wrong with a table's bytes, shard by shard. Each is checked once; `scan` does so before it
+        reads.
 
         Those of a sealed shard must be the ones that were sealed. Of an unsealed one the pages of the columns named, by
         default of all, must agree with their checksums, where they have any.
@@ -148,7 +147,7 @@ class Log:
         yield from self.sound_bytes.problems(self.footers(table), columns)
 
     def conversion_problems(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Problem]:
-        """Missing columns, wrong types and values that would be lost, shard by shard, each read once."""
+        """Yields missing columns, wrong types and values that reading would lose, shard by shard, each read once."""
         resolved = self._resolved(table)
         names = list(dict.fromkeys([*schema_of(table), *resolved.types] if columns is None else columns))
         yield from (resolved.conflicts[name] for name in names if name in resolved.conflicts)
@@ -165,13 +164,13 @@ class Log:
                     yield problem
 
     def footer(self, shard: Shard) -> Footer:
-        """The footer of a shard, read once. LogError where the file is missing, truncated or damaged."""
+        """The footer of a shard, which is read once. LogError where the file is missing, truncated or damaged."""
         if shard.path not in self._footers:
             self._footers[shard.path] = read_footer(shard)
         return self._footers[shard.path]
 
     def footers(self, table: str) -> list[Footer]:
-        """The footers of a table's shards; those of many are read side by side."""
+        """The footers of a table's shards. Many are read in parallel."""
         shards = self.shards.get(table, ())
         due = {shard.path: shard for shard in shards if shard.path not in self._footers}
         self._footers.update(zip(due, side_by_side(read_footer, list(due.values())), strict=True))
@@ -181,7 +180,7 @@ class Log:
         return zip(self.shards.get(table, ()), self.footers(table), strict=True)
 
     def locate(self, table: str, row: int) -> tuple[str, int]:
-        """(file, row in it) of a place in a table, as `__row` counts."""
+        """The (file, row in it) of row `row` of a table, as `__row` counts."""
         start = 0
         for shard in self.shards[table]:
             count = self.footer(shard).rows
@@ -191,11 +190,11 @@ class Log:
         raise IndexError(row)
 
     def pools_without_prefix(self) -> frozenset[str]:
-        """Pools that the manifest marks with `prefix: false`."""
+        """The pools that the manifest marks with `prefix: false`."""
         return frozenset() if self.manifest is None else self.manifest.pools_without_prefix()
 
     def digest(self) -> str:
-        """Hex SHA-256 of the shards' hashes, whatever their order and names: it identifies the content."""
+        """A SHA-256 that identifies the log's content, made of its shards' hashes whatever their order and names."""
         hashes = (
             f"{table}\0{shard.sha256 or hash_file(self.footer(shard).path)}\n"
             for table, of_table in self.shards.items()
@@ -218,14 +217,14 @@ class Log:
         return self._types[table]
 
     def _target(self, shard: Shard, name: str, kind: pl.DataType) -> pl.DataType:
-        """The type in which one shard's column would be read; a state's length is that of the first one."""
+        """The type in which a column of one shard is to be read. A state has the length of the first one."""
         if name != "state" or kind_of(shard.table) != HIDDEN:
             return target_type(shard.table, name, kind)
         first = self._raw([shard], None).select(pl.col(name).list.len()).drop_nulls().head(1)
         return state_type(kind, lambda: next(iter(collect(first, self)[name]), None))
 
     def _runs(self, table: str) -> Iterator[tuple[int, list[Shard]]]:
-        """Runs of neighbouring shards with equal columns and types, each with the row number of its first row."""
+        """Yields runs of neighbouring shards with equal columns and types, each with the number of its first row."""
         start, alike = 0, lambda one: (list(one[1].columns.items()), one[1].in_ranges)
         for _, run in itertools.groupby(self._shards(table), key=alike):
             shards, footers = zip(*run, strict=True)
@@ -246,9 +245,7 @@ class Log:
         return frame.select(chosen)
 
     def _raw(self, run: Sequence[Shard], row: str | None) -> pl.LazyFrame:
-        """Shards with equal columns as one unconverted lazy frame; remote ones are read in byte ranges
-        where possible.
-        """
+        """A lazy frame of shards with equal columns, unconverted; of remote ones in byte ranges where possible."""
         footers = [self.footer(shard) for shard in run]
         if all(footer.in_ranges for footer in footers):
             known = [(shard, footer.ranged) for shard, footer in zip(run, footers, strict=True)]
@@ -290,9 +287,7 @@ class Log:
 def _resolve(
     types_of: Mapping[str, Mapping[pl.DataType, Shard]], wanted_of: Mapping[str, Mapping[pl.DataType, pl.DataType]]
 ) -> _Types:
-    """The common type of each column, from the types that its shards have (`types_of`) and would be read in
-    (`wanted_of`).
-    """
+    """The common type of each column, from those that shards have (`types_of`) and are to be read in (`wanted_of`)."""
     types: dict[str, pl.DataType] = {}
     conflicts: dict[str, Problem] = {}
     for name, shards in types_of.items():
@@ -319,7 +314,7 @@ def _is_state(dtype: pl.DataType) -> bool:
 
 
 def open_log(address: str | Path) -> Log:
-    """Open a log: a folder, a glob of logs, table folders or shards, or any address that fsspec knows.
+    """Opens a log: a folder, a glob of logs, table folders or shards, or any address that fsspec knows.
 
     Each ignored file, such as a shard that the manifest does not list, is a warning of the logger `thinkback`. LogError
     where there is none, its manifest is damaged or newer, or a shard that it lists is missing.
@@ -332,7 +327,7 @@ def open_log(address: str | Path) -> Log:
 
 
 def collect(frame: pl.LazyFrame, log: Log | None = None) -> pl.DataFrame:
-    """Collect a scan with the streaming engine; a damaged shard becomes one line that names it (LogError)."""
+    """Collects a scan with the streaming engine. A damaged shard becomes a LogError of one line that names it."""
     try:
         return frame.collect(engine="streaming")
     except FAILURES as error:
@@ -343,7 +338,7 @@ def collect(frame: pl.LazyFrame, log: Log | None = None) -> pl.DataFrame:
 
 
 def first_damaged(log: Log) -> Problem | None:
-    """The first shard whose pages can't be read, found by reading all of them; None when all can be."""
+    """The problem of the first shard with unreadable pages, found by reading all; None where all can be read."""
     for of_table in log.shards.values():
         for shard in of_table:
             try:

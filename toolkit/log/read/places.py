@@ -16,7 +16,7 @@ from toolkit.work_places import scratch_folder
 
 @dataclass(frozen=True)
 class Place:
-    """A folder. `system` is None for a local one, else its fsspec file system; `root` has no scheme then.
+    """A folder. `system` is its fsspec file system, None for a local folder; `root` has no scheme then.
 
     A temporary folder lasts as long as something refers to its `owner`.
     """
@@ -26,12 +26,12 @@ class Place:
     owner: object = field(default=None, compare=False, repr=False)
 
     def path(self, *names: str) -> str:
-        """The full path of something in the folder."""
+        """The full path of an entry of the folder."""
         home = self.root if self.root.endswith("/") or not self.root else f"{self.root}/"
         return home + "/".join(names)
 
     def names(self, *names: str) -> tuple[list[str], list[str]]:
-        """(folders, files) that lie directly in a folder, sorted; both empty where there is none."""
+        """The names of (folders, files) directly in a folder, sorted; both empty where it does not exist."""
         path = self.path(*names) if names else self.root
         if self.system is None:
             folder = Path(path)
@@ -50,7 +50,7 @@ class Place:
         return [(name, is_folder) for name, is_folder in named if name]
 
     def read(self, name: str) -> bytes | None:
-        """A small file's bytes, or None where there is none."""
+        """A small file's bytes; None where there is no such file."""
         try:
             if self.system is None:
                 path = Path(self.path(name))
@@ -66,7 +66,7 @@ class Place:
             return None
 
     def local_copy(self, path: str) -> str:
-        """A local file with the content of `path`: itself, or a copy in a temporary folder until we exit."""
+        """A local file with the content of `path`: itself, or a copy in a temporary folder that lasts until exit."""
         if self.system is None:
             return path
         copy = str(Path(scratch_folder()) / Path(path).name)
@@ -74,7 +74,7 @@ class Place:
         return copy
 
     def size(self, path: str) -> int | None:
-        """Bytes of a remote file; None where its place can't say."""
+        """The size of a remote file in bytes; None where its place can't tell."""
         size = self._remote(self.system.info, path).get("size")
         return None if size is None else int(size)
 
@@ -89,18 +89,18 @@ class Place:
         return str(self.system.unstrip_protocol(path))
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
-        """The bytes from `start` to before `end` of a remote file."""
+        """The bytes of a remote file from `start` up to, and without, `end`."""
         return bytes(self._remote(self.system.cat_file, path, start, end))
 
     def exists(self) -> bool:
         return Path(self.root).exists() if self.system is None else bool(self._remote(self.system.exists, self.root))
 
     def is_folder(self) -> bool:
-        """Whether the address is a folder, be it an empty one."""
+        """Whether the address is an existing folder, even an empty one."""
         return Path(self.root).is_dir() if self.system is None else bool(self._remote(self.system.isdir, self.root))
 
     def matches(self) -> list[str]:
-        """Paths that match the address as a pattern, sorted. LogError where it is no pattern."""
+        """The paths that match the address as a pattern, sorted. LogError where it is no pattern."""
         if self.system is not None:
             return sorted(path.rstrip("/") for path in self._remote(self.system.glob, self.root))
         path = Path(self.root)
@@ -112,7 +112,7 @@ class Place:
             raise LogError(f"`{self.root}` is no pattern: {first_line(error)}", code="format") from None
 
     def _remote(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a remote file system. Its errors, of whatever class, become LogErrors."""
+        """Calls a remote file system. Its errors, of whatever class, become LogErrors."""
         try:
             return call(*arguments)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -123,7 +123,7 @@ class Place:
 
 
 def place_of(address: str, pattern: bool = False) -> Place:
-    """The folder that an address means; it need not exist. A local one means the same from every working directory.
+    """The folder at an address, which need not exist. A local one holds in every working directory.
 
     Of a `pattern` the signs `*`, `?` and `[` stand for others. LogError where fsspec does not know the scheme.
     """
@@ -147,7 +147,7 @@ def place_of(address: str, pattern: bool = False) -> Place:
 
 
 def local_path(path: str | Path) -> Path:
-    """The path as a local one; LogError for an address: logs are written locally, then copied."""
+    """The path as a local one. LogError for an address, since logs are written locally and then copied."""
     text = str(path)
     if "://" in text:
         raise LogError(

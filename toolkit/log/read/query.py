@@ -36,7 +36,7 @@ ENDS_S = 8.0
 
 
 def answer(log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame:
-    """The answer of one SELECT over views of a log's tables and of Parquet files; `toolkit.log.query_log` says more.
+    """Answers one SELECT over views of a log's tables and of Parquet files; see `toolkit.log.query_log`.
 
     LogError with one line for any error.
     """
@@ -59,7 +59,7 @@ def answer(log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame
 
 
 def _quotes(message: str, sql: str) -> str:
-    """What to write where a word that SQL takes for a column stands to the right of a comparison."""
+    """The advice to use single quotes, where SQL takes a word on the right of a comparison for a column."""
     word = re.search(r'Referenced column "([^"]+)" not found', message)
     if word is None or not re.search(rf"(?:=|<>|!=|\bLIKE|\bIN\s*\()\s*\"?{re.escape(word[1])}\b", sql, re.IGNORECASE):
         return ""
@@ -87,8 +87,8 @@ def _answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path
 
 @contextmanager
 def limited_memory() -> Iterator[None]:
-    """Limit the memory that the process takes beyond what it has to a query's: DuckDB's own limit does not hold
-    for all that its functions take. Where the system does not tell what the process has, there is no such limit.
+    """Limits the process's memory to what it has plus a query's share, since DuckDB's own limit does not cover all that
+    its functions take. There is no limit where the system can't tell what the process has.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with suppress(OSError, ValueError):
@@ -103,7 +103,7 @@ def limited_memory() -> Iterator[None]:
 
 
 def check_printable_size(frame: pl.DataFrame) -> None:
-    """LogError for an answer too large to be printed: as text it takes some twenty times its own memory."""
+    """Raises LogError for an answer too large to print: its text takes some twenty times its memory."""
     if (size := int(frame.estimated_size())) > _memory() >> 5:
         raise LogError(
             f"the SQL's answer holds {size >> 20:,} MiB, too many to print: ask for less, or use Python", code="limit"
@@ -111,7 +111,7 @@ def check_printable_size(frame: pl.DataFrame) -> None:
 
 
 def _views(connection: Any, log: Log, sql: str) -> list[str]:
-    """Make the tables of a log views; the files of those that the SQL reads, whose bytes were checked."""
+    """Makes views of the tables that the SQL reads, and returns their files, whose bytes were checked."""
     checked: list[str] = []
     for view, table in _views_of(log).items():
         if view.lower() in sql.lower():  # who reads a view must name it: the others' files are not fetched
@@ -128,21 +128,21 @@ def _views(connection: Any, log: Log, sql: str) -> list[str]:
 
 
 def _memory() -> int:
-    """Bytes of memory that a process here may have; a query takes half of them, and spills nothing to disk."""
+    """The memory in bytes that a process may have here. A query takes half of it, and spills nothing to disk."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_container_limits()]
     return min(limits if limit == resource.RLIM_INFINITY else [*limits, limit])
 
 
 def _container_limits() -> Iterator[int]:
-    """The memory limits of a container, by both versions of Linux's control groups."""
+    """Yields a container's memory limits, from both versions of Linux's control groups."""
     for path in ("memory.max", "memory/memory.limit_in_bytes"):
         with suppress(OSError, ValueError):  # "max": no limit
             yield int((Path("/sys/fs/cgroup") / path).read_text())
 
 
 def _views_of(log: Log) -> dict[str, str]:
-    """Views by name, and the table of each; names of models keep letters, digits and `_`.
+    """The table behind each view, by view name. Model names keep their letters, digits and `_`.
 
     Where two models would share a name, the one whose own name it is keeps it, else the first; the others are
     numbered from 2.
@@ -155,7 +155,7 @@ def _views_of(log: Log) -> dict[str, str]:
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """The names, numbered from `_2` where an earlier one is the same to DuckDB, which ignores case."""
+    """The names made distinct for DuckDB, which ignores case: repeats get numbers from `_2` on."""
     lowered = {name.lower() for name in names}
     chosen_names: dict[str, str] = {}
     for name in names:
@@ -170,9 +170,7 @@ Columns = tuple[tuple[str, pl.DataType], ...]
 
 
 def _files(log: Log, table: str) -> dict[Columns, list[str]]:
-    """A table's files by their columns and types, as DuckDB is given them: a link where it would read the path as a
-    pattern.
-    """
+    """A table's files by their columns and types. A file that DuckDB would read as a pattern is given as a link."""
     home, files = "", dict[Columns, list[str]]()
     for number, footer in enumerate(log.footers(table)):
         path = footer.readable
@@ -208,13 +206,13 @@ def _without_rows(log: Log, view: str, table: str) -> str:
 
 
 def _columns_of(log: Log, table: str) -> tuple[dict[str, pl.DataType], dict[str, str]]:
-    """(types by column of a table, the column's name in the view)."""
+    """(the types of a table's columns, the name of each column in the view)."""
     types = {name: column.dtype for name, column in schema_of(table).items()} | log.columns(table)
     return types, dict(zip(types, _unique(list(types)), strict=True))
 
 
 def _sources(connection: Any, columns: list[str], files: list[str]) -> dict[str, str]:
-    """DuckDB's names of the columns of some files: it renames columns that differ only in case."""
+    """DuckDB's own names for the columns of some files. It renames columns that differ only in case."""
     if len({name.lower() for name in columns}) == len(columns):
         return {name: name for name in columns}
     renamed = connection.sql(f"SELECT * FROM {_reading(files)}").columns
@@ -224,7 +222,7 @@ def _sources(connection: Any, columns: list[str], files: list[str]) -> dict[str,
 def _column(
     present: Mapping[str, pl.DataType], name: str, dtype: pl.DataType, sources: Mapping[str, str], alias: str
 ) -> str | None:
-    """The SQL of a column; None for a column without values in these files, whose type other files give."""
+    """The SQL that selects a column; None for one without values in these files, whose type other files give."""
     kind = _duck_type(dtype)
     if name not in present:
         return None if kind is None else f"CAST(NULL AS {kind}) AS {_quoted(alias)}"
@@ -234,13 +232,13 @@ def _column(
 
 
 def _reading(files: list[str]) -> str:
-    """The SQL that reads files, without columns from folder names such as `column=value`."""
+    """The SQL that reads files, and ignores columns in folder names such as `column=value`."""
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
     return f"read_parquet([{listed}], hive_partitioning = false)"
 
 
 def _duck_type(dtype: Any) -> str | None:
-    """DuckDB's name of a contract type; None for types of further columns, which stay as they are."""
+    """DuckDB's name for a type of the contract; None for types of further columns, which stay unchanged."""
     if isinstance(dtype, pl.List):
         inner = _duck_type(dtype.inner)
         return None if inner is None else f"{inner}[]"
@@ -254,7 +252,7 @@ def _quoted(name: str) -> str:
 
 
 def _interruptible(connection: Any, work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-    """The work's answer. DuckDB does not hear Ctrl-C while it works, so it works beside the thread that does."""
+    """Runs `work` in another thread, so that Ctrl-C is heard although DuckDB does not hear it; returns its answer."""
     import duckdb
 
     answer: Future[pl.DataFrame] = Future()
@@ -285,7 +283,7 @@ def _interruptible(connection: Any, work: Callable[[], pl.DataFrame]) -> pl.Data
 
 
 def _to_polars(relation: Any) -> pl.DataFrame:
-    """The answer with 64-bit sums, where DuckDB makes 128-bit ones. LogError for what polars has no type for."""
+    """DuckDB's answer as a frame, with 128-bit sums as 64-bit ones. LogError for what polars has no type for."""
     kinds = dict(zip(relation.columns, relation.types, strict=True))
     for name, kind in kinds.items():
         if (strange := _strange(kind)) is not None:
@@ -305,7 +303,7 @@ def _to_polars(relation: Any) -> pl.DataFrame:
 
 
 def _strange(kind: Any) -> str | None:
-    """DuckDB's type, or the one inside it, that polars can't hold."""
+    """The DuckDB type, or the one inside it, that polars can't hold; None where there is none."""
     if kind.id in ("interval", "union"):
         return kind.id.upper()
     if kind.id not in ("list", "array", "struct", "map"):
@@ -315,6 +313,6 @@ def _strange(kind: Any) -> str | None:
 
 
 def _first_lines(error: BaseException) -> str:
-    """DuckDB's message up to the picture of the statement."""
+    """DuckDB's error message without its picture of the statement."""
     lines = str(error).split("\n\nLINE")[0].split("\nLINE")[0].split()
     return " ".join(lines)[:400]

@@ -16,8 +16,8 @@ Result = TypeVar("Result")
 
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The results of `work` on each item, in the items' order, from several threads. The first error ends it, and items
-    that have not begun are dropped.
+    """Runs `work` on each item in several threads; returns the results in the items' order. The first error ends it,
+    and items not begun are dropped.
     """
     if len(items) < 2:
         return [work(item) for item in items]

@@ -43,7 +43,7 @@ _PLACING = "placing.json"
 
 
 def open_sealed(path: str | Path) -> Log:
-    """Open a local, sealed log that can be written. LogError where it is not one."""
+    """Opens a local, sealed log for writing. LogError where it is not one."""
     folder = local_path(path)
     log = open_log(folder)
     if not log.shards:
@@ -69,7 +69,7 @@ def open_sealed(path: str | Path) -> Log:
 def extend_log(
     path: str | Path, tables: Mapping[str, Rows], source: Callable[[Any], Any] | None = None, *, validate: bool = True
 ) -> Log:
-    """Add rows to a local, sealed log, or columns to its `features`, and seal it again.
+    """Adds rows to a local, sealed log, or columns to its `features`, and seals it again.
 
     `tables` maps tables (`hidden_states/MODEL` too) to their new rows; a LazyFrame, or several, are read in ranges of
     examples, so they may be larger than memory. `source` makes the manifest's new `source` from the existing one. In
@@ -102,7 +102,7 @@ def _extended(
     source: Callable[[Any], Any] | None,
     validate: bool,
 ) -> str:
-    """Write the new shards, check the log with them, and make the text of its new manifest."""
+    """Writes the new shards and checks the log with them; returns the text of its new manifest."""
     listed = dict(manifest.tables)
     shards = dict(log.shards)
     for table, rows in tables.items():
@@ -122,12 +122,12 @@ def _extended(
 
 
 def _joins(log: Log, table: str) -> bool:
-    """Whether new rows are further columns of existing ones."""
+    """Whether the new rows are further columns of existing rows."""
     return kind_of(table) == FEATURES and log.has(table)
 
 
 def _types(log: Log, table: str, rows: Rows) -> dict[str, pl.DataType]:
-    """The columns of a table with its new rows: those of its shards first."""
+    """The types of a table's columns once the new rows are in: those of its shards first."""
     types = dict(log.columns(table)) if log.has(table) else {}
     for part in parts_of(rows):
         for name, dtype in part.collect_schema().items():
@@ -136,25 +136,25 @@ def _types(log: Log, table: str, rows: Rows) -> dict[str, pl.DataType]:
 
 
 def _narrow(log: Log, table: str, rows: Rows) -> set[str]:
-    """The files of the shards that new ones replace: those that lack a column; of columns that are joined all."""
+    """The files that new shards replace: those that lack a column; if columns are joined, all."""
     shards, types = log.shards.get(table, ()), _types(log, table, rows)
     return {one.file for one in shards if _joins(log, table) or types.keys() - log.footer(one).columns.keys()}
 
 
 def _widened(log: Log, table: str, narrow: Collection[str]) -> Iterator[pl.DataFrame]:
-    """The rows of shards that lack a column, shard by shard, with the columns of the others."""
+    """Yields the rows of shards that lack a column, shard by shard, with the missing columns added as null."""
     scans = zip(log.shards.get(table, ()), log.scans(table) if narrow else (), strict=False)
     return (collect(scan, log) for shard, scan in scans if shard.file in narrow)
 
 
 def _with_types(block: pl.DataFrame, table: str, types: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """A block with all columns of its table, in one order: null where it has none."""
+    """The block with all columns of its table in one order, null where it has none."""
     lacking = [pl.lit(None, dtype).alias(name) for name, dtype in types.items() if name not in block.columns]
     return contract_rows(block.with_columns(lacking).select(types.keys()), table) if lacking else block
 
 
 def _joined(log: Log, rows: Rows) -> Iterator[pl.DataFrame]:
-    """The existing features and the new ones, one row per trace, in blocks; existing values are kept."""
+    """Yields existing and new features with one row a trace, in blocks. Existing values are kept."""
     old, new = log.scan(FEATURES, list(log.columns(FEATURES))), pl.concat(parts_of(rows))
     existing, coming = list(old.collect_schema()), list(new.collect_schema())
     both = [name for name in coming if name in existing and name not in ("trace_id", "example_id")]
@@ -169,7 +169,7 @@ def _joined(log: Log, rows: Rows) -> Iterator[pl.DataFrame]:
 
 
 def _rows(rows: Rows) -> int:
-    """Rows of a shard: a million, fewer where a row holds a hidden state."""
+    """The number of rows for one shard: a million, or fewer where a row holds a hidden state."""
     state = parts_of(rows)[0].collect_schema().get("state")
     if not isinstance(state, pl.Array):
         return ROWS_PER_SHARD
@@ -177,7 +177,7 @@ def _rows(rows: Rows) -> int:
 
 
 def _note(folder: Path, log: Log, tables: Mapping[str, Rows]) -> None:
-    """Record which files exist before new ones are written, so that all later files are known to be ours."""
+    """Records which files exist before new ones are written, so that later files are known to be this writer's."""
     before = {}
     for table, rows in tables.items():
         narrow = {name.rpartition("/")[2] for name in _narrow(log, table, rows)}
@@ -187,14 +187,14 @@ def _note(folder: Path, log: Log, tables: Mapping[str, Rows]) -> None:
 
 
 def _listed(folder: Path) -> dict[str, set[str]]:
-    """Names of the shards of each table that the manifest lists."""
+    """The names of each table's shards that the manifest lists."""
     tables = parse_manifest((folder / MANIFEST).read_bytes(), MANIFEST).tables
     return {table: {entry.file.rpartition("/")[2] for entry in entries} for table, entries in tables.items()}
 
 
 def _clear(folder: Path) -> None:
-    """Remove shards that the manifest does not list and that were not there before: those of a writer that was killed,
-    and old ones once new ones took their place.
+    """Removes shards that the manifest does not list and that were not there before: a killed writer's, and those that
+    new ones replaced.
     """
     note = folder / ADDING / _PLACING
     if not note.exists():
@@ -221,6 +221,6 @@ def _clear(folder: Path) -> None:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a folder in which nothing lies."""
+    """Removes a folder if it is empty."""
     with contextlib.suppress(OSError):
         folder.rmdir()

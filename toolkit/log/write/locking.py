@@ -14,7 +14,7 @@ from toolkit.work_places import is_locked_here
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock, which ends with its process; another process that holds it is waited for."""
+    """Holds a folder's lock, which ends with the process. It waits for another process that holds the lock."""
     if is_locked_here(folder):
         yield
         return

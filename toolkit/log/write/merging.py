@@ -37,8 +37,8 @@ _CONTENT = (*PLACE, "model", "answer", "text", "correct", "prompt_tokens", "comp
 
 @dataclass(frozen=True)
 class _Dropped:
-    """`rows`: places (`__row`) of the trace rows that are left out. `trace_ids`: ids of traces of which no row is
-    left. `strangers`: by the log's number, ids of traces that are there, but not as this log has them.
+    """What a merge leaves out. `rows`: places (`__row`) of trace rows; `trace_ids`: ids of traces that have no row
+    left; `strangers`: by log number, ids whose surviving trace is another log's.
     """
 
     rows: pl.Series
@@ -46,14 +46,14 @@ class _Dropped:
     strangers: Mapping[int, pl.Series]
 
     def of_log(self, number: int) -> pl.Series:
-        """Ids of the traces whose scores, features and states in this log are dropped."""
+        """The ids of traces whose scores, features and states in log `number` are dropped."""
         return pl.concat([self.trace_ids, self.strangers.get(number, self.trace_ids.clear())]).unique()
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Trace rows that may be dropped, in their order, (R,) each: numbers for the trace's id, its
-    place and its parent's id (−1: no trace among these); and (R, C) hashes of what the row says, 0 for null.
+    """Trace rows that may have to be dropped, in order, (R,) each: numbers for id, place and parent (−1: none of
+    these), and (R, C) hashes of their content, 0 for null.
     """
 
     key: np.ndarray
@@ -63,7 +63,7 @@ class _Rows:
 
 
 def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
-    """The rows to drop from `log`, which is several logs one after another; `ends`: their last trace rows plus one,
+    """The trace rows to drop from `log`, which is several logs in a row. `ends`: each one's last trace row plus one,
     ascending.
 
     In the order of the rows: a row whose id came before is dropped; so is one whose place (example, pool,
@@ -92,9 +92,7 @@ def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
 
 @dataclass(frozen=True)
 class _SeenRows:
-    """The state after the logs read so far, by number: ids, ids with a surviving row, hashes of first rows, and
-    occupied places.
-    """
+    """What the logs read so far hold, by number: ids, ids with a surviving row, first rows' hashes, occupied places."""
 
     known: np.ndarray
     stays: np.ndarray
@@ -102,7 +100,9 @@ class _SeenRows:
     places: np.ndarray
 
     def add(self, rows: _Rows, here: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Add one log: (its rows that are kept, (n,); by id whether its trace is another than the kept, (ids,))."""
+        """Adds one log; returns whether each of its rows is kept (n,), and whether each id's trace differs from the
+        kept one (ids,).
+        """
         key, place, parent = rows.key[here], rows.place[here], rows.parent[here]
         strange = np.zeros(len(self.known), bool)
         falls = np.zeros(len(key), bool)
@@ -126,7 +126,7 @@ class _SeenRows:
 
 
 def _first(numbers: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """The first row of each number, (n,) bool, among the rows that are marked."""
+    """Whether each of the rows `among` is the first with its number, (n,) bool."""
     at = np.flatnonzero(among)
     first = np.zeros(len(numbers), bool)
     first[at[np.unique(numbers[at], return_index=True)[1]]] = True
@@ -146,7 +146,7 @@ def _competing(log: Log) -> pl.DataFrame:
 
 
 def _numbered(frame: pl.DataFrame) -> _Rows:
-    """Ids and places as numbers: that of the first row that has them."""
+    """The rows with ids and places as numbers, each that of the first row that has it."""
     row = pl.col("row").cast(pl.Int64).first()
     numbers = frame.with_row_index("row").select("trace_id", "content", key=row.over("trace_id"), place=row.over(PLACE))
     by_id = numbers.select(parent_id="trace_id", parent="key").unique()
@@ -165,9 +165,9 @@ DECIDING = ("kind", "settings", "model", "weights_sha256")
 
 @dataclass(frozen=True)
 class MergeReport:
-    """What merging did: rows dropped per table, for an earlier row has their key or their trace is not there; `strays`:
-    how many of these are of traces that differ from the ones that are kept in their place or under their id;
-    `differing`: verifiers of one name that the logs' manifests tell of differently.
+    """The result of a merge: rows dropped per table, because an earlier row has their key or their trace is missing.
+    `strays`: how many of these belong to traces that differ from the kept ones; `differing`: verifiers that the logs'
+    manifests describe differently.
     """
 
     dropped: Mapping[str, int]
@@ -184,7 +184,7 @@ def merge_logs(
     validate: bool = True,
     compression: int = LEVEL,
 ) -> MergeReport:
-    """Merge logs into a new sealed one at `out`, a local path that does not exist yet.
+    """Merges logs into a new sealed log at `out`, a local path that does not exist yet.
 
     The first row of a key wins, in the order of the logs given, then file name, then row; the later ones are
     dropped and counted. Of `features` the first value of a trace and column wins, and a row is dropped that gives
@@ -219,18 +219,18 @@ def merge_logs(
 
 @dataclass(frozen=True)
 class _Joined:
-    """All the shards as one log, in the order in which the first row of a key wins, and the logs themselves."""
+    """All shards as one log, in the order in which the first row with a key wins, and the single logs."""
 
     log: Log
     parts: Sequence[Log]
 
     def ends(self, table: str) -> list[int]:
-        """Where each log's rows of a table end, as `__row` counts."""
+        """The end of each log's rows in a table, as `__row` counts."""
         return list(accumulate(part.rows(table) for part in self.parts))
 
 
 def _differing(logs: Sequence[Log]) -> tuple[str, ...]:
-    """Verifiers of one name with other settings, or of another model, in one of the logs."""
+    """The verifiers of one name that have other settings, or another model, in one of the logs."""
     known: dict[str, list[object]] = {}
     differing = set()
     for log in logs:
@@ -244,7 +244,7 @@ def _differing(logs: Sequence[Log]) -> tuple[str, ...]:
 
 
 def _in_a_row(logs: Sequence[Log]) -> Log:
-    """The shards of the logs as those of one log, which is read without loss in types that fit all of them."""
+    """The logs' shards as one log, which is read without loss in types that fit all."""
     shards: dict[str, list[Shard]] = {}
     footers: dict[str, Footer] = {}
     for log in logs:
@@ -263,14 +263,14 @@ def _in_a_row(logs: Sequence[Log]) -> Log:
 
 
 def _check_bytes(logs: Sequence[Log]) -> None:
-    """Raise LogError where a log is damaged or altered: the merged log's hashes would hide it."""
+    """Raises LogError where a log is damaged or altered, since the merged log's new hashes would hide that."""
     for log in logs:
         problems = (problem for table in log.shards for problem in log.damages(table))
         raise_first(replace(problem, file=f"{log.address.rstrip('/')}/{problem.file}") for problem in problems)
 
 
 def _check_shards(logs: Sequence[Log]) -> None:
-    """LogError where shards `i/n` of one recipe differ, by their manifests, in a setting, a prompt or the model."""
+    """Raises LogError where manifests of shards `i/n` of one recipe differ in a setting, a prompt or the model."""
     first: dict[tuple[object, ...], tuple[Log, Mapping[str, object]]] = {}
     for log in logs:
         source = (log.manifest.source if log.manifest else None) or {}
@@ -289,9 +289,7 @@ def _check_shards(logs: Sequence[Log]) -> None:
 
 
 def _deciding(source: Mapping[str, Any]) -> dict[str, object]:
-    """The settings that determine the traces of a generated log, from its manifest: options, prompts, and each pool's
-    weights.
-    """
+    """The settings that determine a log's traces, from its manifest: options, prompts, and each pool's weights."""
     settings = {key: value for key, value in source.get("settings", {}).items() if key != "shard"}
     settings |= {f"prompts.{name}": text for name, text in source.get("prompts", {}).items()}
     for pool, details in source.get("pools", {}).items():
@@ -301,7 +299,7 @@ def _deciding(source: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _check_questions(log: Log) -> None:
-    """LogError where examples of one id are different questions, or have different gold answers."""
+    """Raises LogError where examples with one id are different questions, or have different gold answers."""
     hashed = pl.col("example_id").hash()
     hashes = collect(log.scan("examples", ["example_id"]).select(hashed), log)["example_id"]
     twice = hashes.filter(hashes.is_duplicated()).unique()
@@ -324,7 +322,7 @@ def _check_questions(log: Log) -> None:
 
 
 def _details(logs: list[Log], name: str) -> dict[str, object]:
-    """The new manifest's keys: where the logs came from, and what they say of pools, licence and simulation."""
+    """The keys of the merged manifest: where the logs came from, and their pools, licence and simulation."""
     manifests = [log.manifest or Manifest(name=log.name, created="", tables={}) for log in logs]
     joined = join_manifests(manifests, name)
     merged = [
@@ -337,7 +335,7 @@ def _details(logs: list[Log], name: str) -> dict[str, object]:
 
 
 def _merge_table(folder: Path, joined: _Joined, table: str, lost: _Dropped, level: int) -> tuple[int, int]:
-    """Write the kept rows of one table, in ranges of examples; the rows dropped, and those of other traces."""
+    """Writes a table's kept rows by ranges of examples; counts the rows dropped, and those of other traces."""
     log, columns, features = joined.log, list(joined.log.columns(table)), kind_of(table) == FEATURES
     stray = _strays(joined, table, lost) if "trace_id" in keys_of(table) else pl.Series(ROW, [], pl.UInt64)
     later = lost.rows if table == "traces" else stray if features else _losers(joined, table, stray)
@@ -355,14 +353,14 @@ def _merge_table(folder: Path, joined: _Joined, table: str, lost: _Dropped, leve
 
 
 def _gives(rows: pl.DataFrame) -> pl.Series:
-    """(n,) whether a row of features is its trace's first or has a value that none before it has."""
+    """Whether each row of features is its trace's first, or has a value that no earlier row has, (n,)."""
     there = (pl.col(name).is_not_null() for name in rows.columns if name not in ("trace_id", "example_id"))
     new = (present & (present.cast(pl.Int32).cum_sum().over("trace_id") == 1) for present in there)
     return rows.select(pl.any_horizontal(pl.col("trace_id").is_first_distinct(), *new).alias("gives"))["gives"]
 
 
 def _losers(joined: _Joined, table: str, stray: pl.Series) -> pl.Series:
-    """Rows (`__row`) that are `stray`, or whose key an earlier one of the other rows has.
+    """The rows (`__row`) that are `stray`, or whose key an earlier one of the other rows has.
 
     Keys are compared themselves where hashes agree.
     """
@@ -376,7 +374,7 @@ def _losers(joined: _Joined, table: str, stray: pl.Series) -> pl.Series:
 
 
 def _strays(joined: _Joined, table: str, lost: _Dropped) -> pl.Series:
-    """Rows (`__row`) of traces that were dropped, or for which another log's trace survives."""
+    """The rows (`__row`) of traces that were dropped, or for which another log's trace survives."""
     ends = joined.ends(table)
     parts = [pl.Series(ROW, [], pl.UInt64)]
     for number, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):

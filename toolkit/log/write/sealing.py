@@ -25,7 +25,7 @@ _DETAILS = {"license", "simulated", "source", "pools", "currency", "created"}
 
 
 def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: Any) -> Log:
-    """Seal a local log that has no manifest: list its shards with rows and hashes.
+    """Seals a local log without a manifest: writes one that lists its shards with rows and hashes.
 
     `details` are the manifest's further keys: `license`, `simulated`, `source`, `pools`, `currency` or any other. A
     shard that another tool wrote with other types, or not sorted by example_id, is rewritten under its name.
@@ -42,7 +42,7 @@ def seal_log(path: str | Path, *, name: str, validate: bool = True, **details: A
 
 
 def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> None:
-    """The sealing itself, of a folder under any name; `details` that are no keys of ours are kept as further ones."""
+    """Seals a folder under any name. `details` with keys that the contract does not know are kept as further ones."""
     known = {key: details[key] for key in _DETAILS & details.keys() if details[key] is not None}
     extra = {key: value for key, value in details.items() if key not in _DETAILS}
     manifest = Manifest(**{"created": now(), **known}, name=name, tables={}, extra=extra)
@@ -67,7 +67,7 @@ def seal_folder(folder: Path, *, validate: bool, name: str, **details: Any) -> N
 
 
 def _is_ours(log: Log, table: str, path: str) -> bool:
-    """Whether a shard has the contract's types, small row groups, and is sorted by example_id."""
+    """Whether a shard is as we write it: the contract's types, small row groups, sorted by example_id."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
@@ -82,14 +82,14 @@ def _is_ours(log: Log, table: str, path: str) -> bool:
 
 
 def _written_type(table: str, name: str, dtype: pl.DataType) -> pl.DataType:
-    """The type in which we would write a column. A list of states must become a fixed-size one."""
+    """The type in which a column would be written. A list of states must become a fixed-size one."""
     if name == "state" and kind_of(table) == HIDDEN:
         return state_type(dtype, lambda: None)
     return target_type(table, name, dtype)
 
 
 def shard_entry(path: Path, file: str) -> ShardEntry:
-    """What the manifest says of a shard; `file` is its name under the log's folder."""
+    """The manifest's entry for a shard. `file` is its name under the log's folder."""
     import pyarrow.parquet as pq
 
     return ShardEntry(file, pq.read_metadata(path).num_rows, hash_file(path))

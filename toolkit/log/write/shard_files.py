@@ -25,12 +25,12 @@ _PART = ".part"
 
 
 def write_shard(folder: Path, table: str, rows: pl.DataFrame, level: int = LEVEL) -> Path:
-    """Write rows as the table's next shard: beside, synced, then under its name."""
+    """Writes rows as the table's next shard: under a temporary name, synced, then renamed."""
     return write_shards(folder, table, [rows], level)[0]
 
 
 def write_shards(folder: Path, table: str, blocks: Iterable[pl.DataFrame], level: int = LEVEL) -> list[Path]:
-    """Write each block as the table's next shard."""
+    """Writes each block as a further shard of the table."""
     home = folder / table
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -53,14 +53,14 @@ def write_shards(folder: Path, table: str, blocks: Iterable[pl.DataFrame], level
 
 
 def replace_shard(path: Path, table: str, rows: pl.DataFrame) -> None:
-    """Replace a shard, which is whole before and after."""
+    """Replaces a shard's rows. The file is complete before and after."""
     with beside(path) as temporary:
         _write_parquet(temporary, table, rows)
 
 
 @contextlib.contextmanager
 def beside(path: Path, exclusive: bool = False) -> Iterator[Path]:
-    """A file to write next to `path`, which takes its name, synced, when the block ends well."""
+    """A file to write next to `path`. It is synced and gets the name `path` when the block ends without an error."""
     temporary: Path | None = None
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=_PART, dir=path.parent)
@@ -83,7 +83,7 @@ def beside(path: Path, exclusive: bool = False) -> Iterator[Path]:
 
 
 def _take_name(temporary: Path, path: Path) -> None:
-    """Rename to a name that must be free. A hard link can't overwrite; some file systems have none."""
+    """Renames a file to a name that must be free. A hard link can't overwrite, but some file systems have none."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -95,7 +95,7 @@ def _take_name(temporary: Path, path: Path) -> None:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove what killed writers left behind."""
+    """Removes the partial files of killed writers."""
     for left in folder.rglob(f".*{_PART}"):
         left.unlink(missing_ok=True)
 
@@ -132,7 +132,9 @@ def _write_parquet(path: Path, table: str, rows: pl.DataFrame, level: int = LEVE
 
 
 def _dictionary(rows: pl.DataFrame) -> list[str]:
-    """Columns whose values repeat far apart; states, texts and ids of traces do not, and seconds repeat nearby."""
+    """The columns to encode by dictionary, whose values repeat far apart. States, texts and trace ids do not, and
+    seconds repeat nearby.
+    """
     repeating = [n for n, dtype in rows.schema.items() if dtype == pl.String and n not in ("trace_id", "text")]
     if "score" in rows.columns and rows["score"].n_unique() * _RARELY_UNIQUE <= rows.height:
         repeating.append("score")
@@ -140,7 +142,7 @@ def _dictionary(rows: pl.DataFrame) -> list[str]:
 
 
 def _encodings(schema: pl.Schema) -> dict[str, str]:
-    """Lists of numbers byte by byte, which takes less room and is read as fast.
+    """The encoding of lists of numbers: byte by byte, which takes less room and is read as fast.
 
     States stay plain, for not every reader takes half-precision numbers so; ids of traces too, for what saves room
     there is slow to read.
@@ -151,7 +153,7 @@ def _encodings(schema: pl.Schema) -> dict[str, str]:
 
 
 def _row_groups(arrow: Any) -> Iterator[Any]:
-    """Slices of an Arrow table of at most 64 MB, as even as halving makes them; one row is never cut."""
+    """Yields slices of at most 64 MB of an Arrow table, as even as halving makes them. A row is never cut."""
     groups = [arrow.slice(start, ROW_GROUP_ROWS) for start in range(0, len(arrow), ROW_GROUP_ROWS)] or [arrow]
     while groups:
         group = groups.pop(0)
@@ -163,7 +165,7 @@ def _row_groups(arrow: Any) -> Iterator[Any]:
 
 
 def _arrow_type(dtype: Any, name: str = "") -> Any | None:
-    """The Arrow type that we write for a polars type; None where the type's own Arrow form will do.
+    """The Arrow type to write a polars type as; None where its own Arrow form will do.
 
     Strings are Arrow's `string` and lists its `list`, but texts of a model are a `large_string`, as the contract says.
     """

@@ -10,7 +10,7 @@ from toolkit.log.contract.schema import HIDDEN, keys_of, kind_of, schema_of, tar
 
 
 def to_contract(frame: pl.DataFrame, table: str) -> pl.DataFrame:
-    """The rows with the contract's types, columns in its order, further ones after them.
+    """The rows in the contract's types, with its columns in its order and further ones after them.
 
     LogError names the table, the column and the first row where that can't be done without loss, where a
     required column is missing or null, and where a number is NaN or infinite.
@@ -51,11 +51,11 @@ def _raise_first(frame: pl.DataFrame, flagged: pl.Expr, table: str, name: str, f
 
 
 def contract_rows(frame: pl.DataFrame, table: str) -> pl.DataFrame:
-    """`to_contract`, then `sort_rows`: the rows as a shard holds them."""
+    """The rows as a shard holds them: in the contract's types, then sorted."""
     return sort_rows(to_contract(frame, table), table)
 
 
 def sort_rows(frame: pl.DataFrame, table: str) -> pl.DataFrame:
-    """Rows by example_id, then by what orders them within an example, then by key; bytes, not locale."""
+    """The rows sorted by example_id, then by the order within an example, then by key; by bytes, not locale."""
     order = ["example_id", *(c for c in ("pool", "action", "sample_index") if c in frame.columns), *keys_of(table)]
     return frame.sort(list(dict.fromkeys(order)), maintain_order=True)

@@ -41,7 +41,7 @@ def write_log(
     rows_per_shard: int = ROWS_PER_SHARD,
     validate: bool = True,
 ) -> Log:
-    """Write a whole sealed log; nothing is seen under `path` before it is whole and on disk.
+    """Writes a whole sealed log. Nothing is visible under `path` before all is on disk.
 
     Rows are sorted by example_id (then by key) and cut into shards of about `rows_per_shard`. A LazyFrame is
     read in ranges of examples, so it may be larger than memory. LogError when `path` exists or, with
@@ -59,7 +59,7 @@ def write_log(
 
 
 class LogWriter:
-    """Appends shards to a log that may already hold some; each is on disk when `append` returns.
+    """Appends shards to a log that may already hold some. Each is on disk when `append` returns.
 
     Killed at any moment, the log opens and holds every row whose `append` had returned. To resume, make a
     writer for the same path, read `log()` for what is there, and append the rest. One writer at a time.
@@ -85,30 +85,30 @@ class LogWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to close: what was appended is on disk, what was not is not there."""
+        """Does nothing: what was appended is on disk, and nothing else was written."""
 
     def append(self, table: str, frame: Frame) -> Path:
-        """Write the rows as one new shard and return its path when it is on disk. LogError for wrong types."""
+        """Writes rows as one new shard; returns its path once it is on disk. LogError for wrong types."""
         check_table(table)
         rows = collect(frame) if isinstance(frame, pl.LazyFrame) else frame
         return write_shard(self.path, table, contract_rows(rows, table))
 
     def log(self) -> Log:
-        """The log with what was appended so far."""
+        """Opens the log with what was appended so far."""
         return open_log(self.path)
 
     def seal(self, *, name: str, validate: bool = True, **details: Any) -> Log:
-        """Validate what was appended and write the manifest; see `seal_log`."""
+        """Validates what was appended and writes the manifest; see `seal_log`."""
         return seal_log(self.path, name=name, validate=validate, **details)
 
 
 def parts_of(rows: Rows) -> list[pl.LazyFrame]:
-    """The parts of rows; those at once are one."""
+    """The rows as a list of lazy frames. Rows given at once are one part."""
     return [rows.lazy()] if isinstance(rows, pl.DataFrame | pl.LazyFrame) else list(rows)
 
 
 def sorted_blocks(given: Rows, table: str, rows_per_shard: int) -> Iterator[pl.DataFrame]:
-    """The rows in order, in blocks of about `rows_per_shard` that split no example.
+    """Yields the rows in order, in blocks of about `rows_per_shard` that split no example.
 
     A block reads those parts that hold examples of it, so parts of neighbouring examples are read in linear time.
     Columns that a part lacks are null in its rows.
