@@ -176,14 +176,17 @@ class Engine(Protocol):
 class CallQueue(ABC):
     """What an engine is that takes calls while it works on others. `run` is written on it."""
 
+    pauses = False
+    """Whether it may wait between two answers that it gives in a row."""
+
     @abstractmethod
     def submit(self, call: Call) -> None:
         """Take a call, whose key is that of no other that waits."""
 
     @abstractmethod
     def completed(self) -> Iterator[tuple[Call, Outcome]]:
-        """Wait until a call is done, then give all that are; nothing where none waits. What is given counts as done
-        when the next is asked for.
+        """Wait until a call is done, then give all that are; nothing where none waits. What was given is in the journal
+        when the next are asked for.
 
         EngineError where no call can succeed, once all are given that were on their way.
         """
@@ -210,6 +213,7 @@ class CallQueue(ABC):
 class ListedCalls(CallQueue):
     """The queue of an engine that has `run` alone: what was submitted while it worked is its next list."""
 
+    pauses = True
     PATIENCE_S, MOST = 0.02, 64
     """After so many seconds, or calls, what is done is looked at before the list goes on."""
 
@@ -283,9 +287,9 @@ def packed(values: Sequence[float] | None, kind: str) -> array[Any] | None:
     return None if values is None else array(kind, values)
 
 
-def writable(completion: Completion) -> Completion:
+def writable(completion: Completion, **other: Any) -> Completion:
     """A completion that a log can store, in little memory: without half characters, where a server cut the text within
-    one, and with null for log-probabilities that are NaN or infinite.
+    one, and with null for log-probabilities that are NaN or infinite. `other`: values in place of its own.
     """
     every = completion.token_logprobs
     if every is not None and not all(map(math.isfinite, every)):
@@ -293,16 +297,18 @@ def writable(completion: Completion) -> Completion:
     whole = completion.sum_logprob
     if whole is not None and not math.isfinite(whole):
         whole = None
-    return replace(
-        completion,
-        text=_utf8(completion.text),
-        reasoning=None if completion.reasoning is None else _utf8(completion.reasoning),
-        token_ids=packed(completion.token_ids, "i"),
-        token_logprobs=packed(every, "d"),
-        token_entropies=packed(completion.token_entropies, "d"),
-        token_ranks=packed(completion.token_ranks, "i"),
-        sum_logprob=whole,
-    )
+    values = {
+        **vars(completion),
+        "token_ids": packed(completion.token_ids, "i"),
+        "token_logprobs": packed(every, "d"),
+        "token_entropies": packed(completion.token_entropies, "d"),
+        "token_ranks": packed(completion.token_ranks, "i"),
+        "sum_logprob": whole,
+        **other,
+    }
+    for name in ("text", "reasoning"):
+        values[name] = None if values[name] is None else _utf8(values[name])
+    return Completion(**values)
 
 
 def _utf8(text: str) -> str:

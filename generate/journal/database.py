@@ -24,6 +24,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -104,8 +106,9 @@ class Journal:
         rows = [(type(event), row_of(event)) for event in events]
         with self._named():
             self._db.execute("BEGIN")
-            for kind, row in rows:
-                self._db.execute(f"INSERT INTO {kind.__name__} VALUES ({', '.join('?' * len(row))})", row)
+            for kind, listed in groupby(rows, key=itemgetter(0)):
+                marks = ", ".join("?" * len(columns_of(kind)))
+                self._db.executemany(f"INSERT INTO {kind.__name__} VALUES ({marks})", map(itemgetter(1), listed))
             for name, value in (keep or {}).items():
                 self._db.execute("INSERT OR REPLACE INTO Kept VALUES (?, ?)", (name, json.dumps(value)))
             self._db.execute("COMMIT")

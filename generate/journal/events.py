@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import dataclass, fields
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -88,6 +89,7 @@ Event = Answered | SignalEvent
 KINDS: tuple[type[Event], ...] = (Answered, Skipped, Incomplete, Recounted, Unreadable, BlockDone)
 
 
+@cache
 def columns_of(kind: type[Event]) -> tuple[str, ...]:
     """The columns of the table of a kind of event; a completion has a column for each of its fields."""
     names = tuple(field.name for field in fields(kind) if field.name != COMPLETION)
@@ -96,10 +98,10 @@ def columns_of(kind: type[Event]) -> tuple[str, ...]:
 
 def row_of(event: Event) -> tuple[Any, ...]:
     """An event as a row of its table, lists of numbers as bytes. ThinkbackError where a number in it is none."""
-    row = [getattr(event, field.name) for field in fields(event) if field.name != COMPLETION]
+    row = [value for name, value in vars(event).items() if name != COMPLETION]
     reply = getattr(event, COMPLETION, None)
     if reply is not None:
-        given = [getattr(reply, name) for name in _FIELDS]
+        given = [*vars(reply).values()]
         numbers = [value for value in given if type(value) is float]
         lists = [list(getattr(reply, name) or ()) for name in _FLOATS]
         if not all(map(math.isfinite, chain(numbers, *lists))):

@@ -65,6 +65,7 @@ class Queue:
         """Samples in the journal."""
         self.in_a_row = 0
         self._engine: CallQueue | None = None
+        self._answered: list[Answered] = []  # of the answers that are given in a row, not yet in the journal
         self._last = 0.0  # when the answer before came, on the monotonic clock
 
     def note(self, event: Answered) -> None:
@@ -95,7 +96,10 @@ class Queue:
         try:
             for call, outcome in self._answers(self._engine):
                 settled += self._settle(call, outcome)
+                if getattr(self._engine, "pauses", False):
+                    self._commit()
         finally:
+            self._commit()
             self.journal.sync()
         if not settled:
             raise EngineError(f"the engine gave no answer to `{self._first()}`; {AGAIN}", code="server")
@@ -111,6 +115,7 @@ class Queue:
     def give_up(self) -> list[Settled]:
         """Let all failures be final."""
         settled = list(self._finalise([True] * len(self.failed)))
+        self._commit()
         self.journal.sync()
         return settled
 
@@ -133,6 +138,12 @@ class Queue:
             if pair is None:
                 return
             yield pair
+
+    def _commit(self) -> None:
+        """Have the answers so far in the journal."""
+        answered, self._answered = self._answered, []
+        if answered:
+            self.journal.append(answered)
 
     def _first(self) -> str:
         return next(iter(self.waiting))
@@ -184,7 +195,7 @@ class Queue:
                 yield one, self._record(one, failure, 0.0)
 
     def _record(self, call: JournalCall, outcome: Outcome, elapsed_s: float) -> list[Answered]:
-        """The samples of a call, once they are in the journal."""
+        """The samples of a call, for the journal."""
         seconds = [elapsed_s] + [0.0] * (len(call.samples) - 1)
         if isinstance(outcome, CallFailure):
             completions: list[Completion | None] = [None] * len(call.samples)
@@ -195,7 +206,7 @@ class Queue:
             Answered(call.about, call.pool, sample, reason, spent, completion, cause)
             for sample, spent, completion in zip(call.samples, seconds, completions, strict=True)
         ]
-        self.journal.append(answered)
+        self._answered += answered
         self.recorded += len(answered)
         return answered
 
@@ -215,8 +226,10 @@ def _completions(call: JournalCall, outcome: Sequence[Completion]) -> Iterator[C
     for sample, one in zip(call.samples, outcome, strict=True):
         thoughts, text = (one.reasoning, one.text) if one.reasoning is not None else split_thoughts(one.text, inside)
         first = None if one.request is None else replies.setdefault(one.request, sample)
-        yield replace(
-            writable(replace(one, reasoning=thoughts, text=text)),
+        yield writable(
+            one,
+            reasoning=thoughts,
+            text=text,
             request=None if first is None else f"{call.about}/{call.pool}/{first}",
             started_at=now - one.latency_s if one.started_at is None else one.started_at,
         )

@@ -151,7 +151,7 @@ def answers(call: Call) -> tuple[Completion, ...]:
 
 class ShuffledEngine(CallQueue):
     """The rule, as a queue that answers in an order of its own. `at`: called with each request, and with each answer
-    that was taken.
+    when further ones are asked for.
     """
 
     name, model = "rule", "rule"
@@ -159,6 +159,7 @@ class ShuffledEngine(CallQueue):
     def __init__(self, seed: int = 0, at: Callable[[str, Call], None] = lambda *_: None):
         self.rng, self.at = random.Random(seed), at
         self.waiting: list[Call] = []
+        self.given: list[Call] = []
         self.calls: list[Call] = []
         self.most = 0
 
@@ -172,11 +173,13 @@ class ShuffledEngine(CallQueue):
         self.at("asked", call)
 
     def completed(self) -> Iterator[tuple[Call, Outcome]]:
+        for call in self.given:
+            self.at("answered", call)
+        self.given = []
         for _ in range(self.rng.randrange(1, 4)):
             if self.waiting:
-                call = self.waiting.pop(self.rng.randrange(len(self.waiting)))
-                yield call, answers(call)
-                self.at("answered", call)
+                self.given.append(self.waiting.pop(self.rng.randrange(len(self.waiting))))
+                yield self.given[-1], answers(self.given[-1])
 
     def cancel(self, call: Call) -> None:
         self.waiting = [one for one in self.waiting if one.key != call.key]
