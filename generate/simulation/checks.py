@@ -1,13 +1,20 @@
 """Simulated logs of text that unfolds word by word, whose errors, claims and verdicts are known.
 
-The model. A text has `length` words, about; a share `errors` of the texts hold one error, which can be seen from a
-known word on. Claims are extracted every `every` words. Of a text with an error, one claim covers the word that shows
-it, and the extractor names the error with the probability `extraction`. A claim is checked for up to `rounds` rounds:
-each decides with the probability `decides`, and then rightly with the probability `checking`; a claim without the
-error is refuted by mistake (a spurious refutation) with the probability `spurious`. Confidences are those of a beta
-distribution, higher by `calibration` where the verdict is right: with 0 they tell nothing. Every claim is followed to
-a verdict or the limit, the stream to its end, and a pass of revision follows on every text; extractor and revisor see
-the claims so far, not the verdicts. `pools` have their own parameters on the same texts.
+The model of texts. A text has `length` words, about; a share `errors` of them hold one error, which can be seen from a
+known word on, any with equal chance. A share `dense` of the texts make two claims in a sentence, the others one; each
+text needs 1 to `hops` passages to judge a claim. Of five people each acts some words after the error can be seen
+(geometric, 5 on average), in a text without one at its end, and is right with the probability 0.7 or 0.9.
+
+The model of a system. Sentences have `every` words; the extractor reads each once its words are there, until it names
+no further claim. Where a claim of the text covers the word that shows the error, it names the error with the
+probability `extraction`. A round of a check finds one more passage with the probability `decides`, and decides when all
+are there, up to `rounds` rounds: rightly with the probability q, which is `checking` for the claim with the error and
+1 − `spurious` for the others, whose wrong verdicts are spurious refutations. The confidence c of a verdict is of a beta
+distribution with the mean q, and a verdict of confidence c is right with the probability q + `calibration` · (c − q):
+with 1 confidence is calibrated, with 0 it tells nothing. Each claim is followed to a verdict or the limit, the stream
+to its end, and a pass of revision follows on every text, in which half as many errors are named. `sees` is what
+extractor and revisor were shown: of `claims`, the revisor names an error that no claim has named; of `verdicts`, one
+that was not refuted. `pools` have their own parameters on the same texts.
 """
 
 from __future__ import annotations
@@ -15,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -28,9 +35,18 @@ if TYPE_CHECKING:
     from toolkit.log import Log
 
 POOL = "simulated"
-AT_ONCE = 500
+AT_ONCE, MOST_ROUNDS = 500, 2**20
+"""Texts drawn together, and their rounds: what a text is depends on no other number of texts."""
 PEOPLE = 5
 """People whose buzzes are recorded of each text."""
+LATE = 0.2
+"""Probability with which a person who can see the error acts at the next word."""
+PEOPLE_RIGHT = 0.7, 0.9
+"""How often a person is right on a text with an error, and on one without."""
+SPREAD = 4.0
+"""The sum of the two parameters of a confidence's beta distribution."""
+VERDICTS = ("not_enough", "supported", "refuted", "none")
+NOT_ENOUGH, SUPPORTED, REFUTED, NO_CLAIM = range(4)
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,8 @@ class TextModel:
 
     length: int = setting(60, low=4, high=100_000)
     errors: float = setting(0.5, low=0, high=1)
+    dense: float = setting(0.5, low=0, high=1)
+    hops: int = setting(2, low=1, high=100)
 
     def __post_init__(self) -> None:
         check(self)
@@ -48,16 +66,32 @@ class TextModel:
 class CheckingModel:
     """The parameters of a simulated system that checks texts."""
 
-    every: int = setting(8, low=1, high=10_000)
+    every: int = setting(16, low=2, high=10_000)
     extraction: float = setting(0.8, low=0, high=1)
     checking: float = setting(0.85, low=0, high=1)
     spurious: float = setting(0.05, low=0, high=1)
-    decides: float = setting(0.6, low=0, high=1)
-    rounds: int = setting(3, low=1, high=100)
-    calibration: float = setting(0.3, low=0, high=1)
+    decides: float = setting(0.7, low=0, high=1)
+    rounds: int = setting(4, low=1, high=100)
+    calibration: float = setting(1.0, low=0, high=1)
+    sees: str = setting("claims", choices=("claims", "verdicts"))
 
     def __post_init__(self) -> None:
         check(self)
+
+
+@dataclass(frozen=True)
+class DrawnTexts:
+    """n texts (n,) each: words, whether one holds an error, the word that first shows it, 0 for none, claims of a
+    sentence, passages that a claim needs; `positions` and `corrects` (n, P) of people.
+    """
+
+    length: np.ndarray
+    error: np.ndarray
+    first: np.ndarray
+    density: np.ndarray
+    hops: np.ndarray
+    positions: np.ndarray
+    corrects: np.ndarray
 
 
 def simulate_checks(
@@ -72,7 +106,7 @@ def simulate_checks(
     models = {pool: asdict(model) for pool, model in pools.items()}
     source = {"simulation": "checks", "examples": examples, "seed": seed, "texts": asdict(texts), "pools": models}
     title = name or f"checks-{examples}x{texts.length}-s{seed}"
-    settings = {pool: {"sees": "claims"} for pool in pools}
+    settings = {pool: {"sees": model.sees} for pool, model in pools.items()}
     with progress("simulating", examples, "examples") as advance:
         parts = _parts(examples, seed, texts, pools)
         return write_simulated(out, parts, name=title, source=source, force=force, advance=advance, pools=settings)
@@ -81,88 +115,164 @@ def simulate_checks(
 def _parts(
     examples: int, seed: int, texts: TextModel, pools: Mapping[str, CheckingModel]
 ) -> Iterator[dict[str, pl.DataFrame]]:
-    for first in range(0, examples, AT_ONCE):
-        rows, checks = list[dict[str, Any]](), list[dict[str, Any]]()
-        for number in range(first, min(first + AT_ONCE, examples)):
-            text = _text(number, np.random.default_rng([seed, number]), texts)
-            rows.append(text)
-            for place, (pool, model) in enumerate(pools.items()):
-                checks += _checks(text, pool, np.random.default_rng([seed, number, place + 1]), model)
-        yield {"examples": pl.DataFrame(rows, schema_overrides=TEXTS), "checks": pl.DataFrame(checks, schema=CHECKS)}
+    most = max(-(-2 * texts.length // model.every) * 3 * model.rounds for model in pools.values())
+    block = max(1, min(AT_ONCE, MOST_ROUNDS // most))
+    for number, first in enumerate(range(0, examples, block)):
+        drawn = _draw(np.random.default_rng([seed, number]), block, texts)
+        ids = pl.Series("example_id", [f"t{one:06}" for one in range(first, min(first + block, examples))])
+        checks = [
+            _checks(ids, pool, drawn, np.random.default_rng([seed, number, place]), model)
+            for place, (pool, model) in enumerate(pools.items(), 1)
+        ]
+        yield {"examples": _texts(ids, first, drawn), "checks": pl.concat(checks)}
 
 
-TEXTS: dict[str, Any] = {
-    "length": pl.Int32, "gold_position": pl.Int32, "human_positions": pl.List(pl.Int32),
-    "human_corrects": pl.List(pl.Boolean),
-}  # fmt: skip
-CHECKS = {
-    "example_id": pl.String, "pool": pl.String, "claim": pl.Int32, "round": pl.Int32, "stage": pl.String,
-    "position": pl.Int32, "verdict": pl.String, "confidence": pl.Float64, "matches_error": pl.Boolean,
-    "gold_verdict": pl.String, "claim_text": pl.String, "unit": pl.Int32, "unit_words": pl.Int32,
-    "unit_entities": pl.Int32, "queries": pl.Int32, "calls": pl.Int32, "prompt_tokens": pl.Int32,
-    "completion_tokens": pl.Int32, "latency_s": pl.Float32,
-}  # fmt: skip
+def _draw(rng: np.random.Generator, texts: int, model: TextModel) -> DrawnTexts:
+    length = np.clip(rng.normal(model.length, model.length / 6, texts), 4, 2 * model.length).astype(np.int64)
+    error = rng.random(texts) < model.errors
+    first = np.where(error, 1 + np.floor(rng.random(texts) * length).astype(np.int64), 0)
+    density = np.where(rng.random(texts) < model.dense, 2, 1)
+    hops = rng.integers(1, model.hops + 1, texts)
+    acts = np.where(error, first, length)[:, None] + rng.geometric(LATE, (texts, PEOPLE))
+    right = rng.random((texts, PEOPLE)) < np.where(error, *PEOPLE_RIGHT)[:, None]
+    return DrawnTexts(length, error, first, density, hops, np.minimum(acts, length[:, None]), right)
 
 
-def _text(number: int, rng: np.random.Generator, texts: TextModel) -> dict[str, Any]:
-    length = int(np.clip(rng.normal(texts.length, texts.length / 6), 4, None))
-    error = bool(rng.random() < texts.errors)
-    first = int(rng.integers(1, length + 1)) if error else None
-    # people notice an error some words late, and sometimes never; without one they may act by mistake
-    acts = np.minimum((first or length) + rng.geometric(0.2, PEOPLE), length)
-    right = rng.random(PEOPLE) < (0.7 if error else 0.9)
-    return {
-        "example_id": f"t{number:06}", "dataset": "simulated", "split": "dev" if number % 5 == 0 else "test",
-        "question": f"text {number}", "length": length, "gold_error": error, "gold_position": first,
-        "human_positions": acts.tolist(), "human_corrects": right.tolist(),
-    }  # fmt: skip
+def _texts(ids: pl.Series, first: int, drawn: DrawnTexts) -> pl.DataFrame:
+    """The table `examples`; the words of a text are w1, w2, …"""
+    words, count = [f"w{one}" for one in range(1, int(drawn.length.max()) + 1)], len(ids)
+    return pl.DataFrame({
+        "example_id": ids, "dataset": "simulated",
+        "split": ["dev" if one % 5 == 0 else "test" for one in range(first, first + count)],
+        "question": [" ".join(words[:length]) for length in drawn.length[:count]],
+        "length": drawn.length[:count].astype(np.int32), "gold_error": drawn.error[:count],
+        "gold_position": drawn.first[:count].astype(np.int32),
+        "human_positions": drawn.positions[:count].astype(np.int32).tolist(),
+        "human_corrects": drawn.corrects[:count].tolist(),
+        "density": np.where(drawn.density > 1, "dense", "sparse")[:count],
+        "hops": drawn.hops[:count].astype(np.int32),
+    }, schema_overrides={"human_positions": pl.List(pl.Int32)}).with_columns(
+        gold_position=pl.when("gold_error").then("gold_position")
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Claims:
+    """Claims and `none` rows of n texts (n, S), in order: `there`, whether it `names` a claim, its `unit`, the word
+    after which it is extracted, the words of its unit, and its last word; the last two are of the revision.
+    """
+
+    there: np.ndarray
+    names: np.ndarray
+    unit: np.ndarray
+    position: np.ndarray
+    words: np.ndarray
+    ends: np.ndarray
+
+
+def _words(spans: pl.DataFrame) -> pl.Series:
+    """The `count` words up to word `last` of a text."""
+    once = spans.unique()
+    texts = [" ".join(f"w{one}" for one in range(last - count + 1, last + 1)) for last, count in once.rows()]
+    return spans.join(once.with_columns(text=pl.Series(texts)), on=spans.columns, how="left", maintain_order="left")[
+        "text"
+    ]
+
+
+def _claims(drawn: DrawnTexts, every: int) -> _Claims:
+    """Of each unit its one or two claims, and a row that says that there are no more; then the revision's."""
+    length = drawn.length[:, None]
+    units = -(-length // every)
+    unit = np.repeat(np.arange(int(units.max())), 3)
+    slot = np.tile([1, 2, 3], len(unit) // 3)
+    start, end = unit * every, np.minimum((unit + 1) * every, length)
+    two = (drawn.density == 2)[:, None] & (end - start > 1)
+    names = (slot == 1) | ((slot == 2) & two)
+    position = np.where((slot == 1) & two, start + (end - start) // 2, end)
+    there = (unit < units) & (names | (slot == 3))
+    last = np.broadcast_to([True, False], (len(length), 2))
+    return _Claims(
+        np.hstack([there, np.ones_like(last)]),
+        np.hstack([np.broadcast_to(names, there.shape), last]),
+        np.hstack([np.broadcast_to(unit, there.shape), np.broadcast_to(units, last.shape)]),
+        np.hstack([position, np.broadcast_to(length, last.shape)]),
+        np.hstack([end - start, np.broadcast_to(length, last.shape)]),
+        np.hstack([end, np.broadcast_to(length, last.shape)]),
+    )
 
 
 def _checks(
-    text: Mapping[str, Any], pool: str, rng: np.random.Generator, model: CheckingModel
-) -> Iterator[dict[str, Any]]:
-    """Yields the checks of one text by one system."""
-    length, first = text["length"], text["gold_position"]
-    ends = [*range(model.every, length, model.every), length]
-    shows = next((place for place, end in enumerate(ends) if first is not None and first <= end), None)
-    named = shows if shows is not None and rng.random() < model.extraction else None
-    for claim, end in enumerate(ends):
-        yield from _claim(text, pool, claim, "stream", end, claim == named, rng, model)
-    yield _row(text, pool, len(ends), 0, "stream", length, "none", None, None, rng)
-    again = len(ends) + 1
-    late = shows is not None and named is None and rng.random() < model.extraction / 2
-    yield from _claim(text, pool, again, "revision", length, late, rng, model)
-    yield _row(text, pool, again + 1, 0, "revision", length, "none", None, None, rng)
+    ids: pl.Series, pool: str, drawn: DrawnTexts, rng: np.random.Generator, model: CheckingModel
+) -> pl.DataFrame:
+    """The table `checks` of one system, for the first texts."""
+    claims = _claims(drawn, model.every)
+    texts, slots = claims.there.shape
+    size = (texts, slots, model.rounds)
+    stream = np.arange(slots) < slots - 2
+    covers = claims.there & claims.names & stream & (claims.position >= drawn.first[:, None])
+    shows = drawn.error[:, None] & covers & (np.cumsum(covers, axis=1) == 1)
+    wrong = shows & (rng.random(texts) < model.extraction)[:, None]
+    passages = np.cumsum(rng.random(size) < model.decides, axis=2) >= drawn.hops[:, None, None]
+    decided = np.where(passages.any(axis=2), passages.argmax(axis=2), model.rounds)  # the round with the verdict
+    again = drawn.error & (rng.random(texts) < model.extraction / 2)
+    luck, other = rng.random((texts, slots)), rng.beta(4, 3, size)
+    confidences = {one: _confidence(rng, q, (texts, slots)) for one, q in _rightness(model).items()}
+    confidence, right = _verdicts(model, confidences, luck, wrong)
+    refuted = (wrong & right & (decided < model.rounds)).any(axis=1)
+    again &= ~(refuted if model.sees == "verdicts" else wrong.any(axis=1))
+    wrong[:, -2] = again
+    confidence, right = _verdicts(model, confidences, luck, wrong)
+    verdict = np.where(wrong == right, REFUTED, SUPPORTED)
+
+    count, number = len(ids), np.arange(model.rounds)
+    mask = claims.there[..., None] & np.where(claims.names[..., None], number <= decided[..., None], number == 0)
+    mask[count:] = False
+    seconds = np.round(rng.gamma(4.0, 0.2, size), 3)
+    text, claim, round_ = np.nonzero(mask)
+    at, ends = (text, claim), decided[text, claim] == round_
+    named = claims.names[at]
+    order = np.cumsum(claims.there, axis=1) - 1
+    final = np.where(ends, verdict[at], NOT_ENOUGH)
+    labels = pl.Series(VERDICTS)
+    frame = pl.DataFrame({
+        "example_id": ids.gather(text), "claim": order[at].astype(np.int32), "round": round_.astype(np.int32),
+        "stage": np.where(stream[claim], "stream", "revision"),
+        "position": np.minimum(claims.position[at] + round_, drawn.length[text]).astype(np.int32),
+        "verdict": labels.gather(np.where(named, final, NO_CLAIM)),
+        "confidence": np.where(ends, confidence[at], other[mask]), "matches_error": wrong[at],
+        "gold_verdict": labels.gather(np.where(wrong[at], REFUTED, SUPPORTED)), "named": named,
+        "unit": claims.unit[at].astype(np.int32), "unit_words": claims.words[at].astype(np.int32),
+        "unit_entities": drawn.density[text].astype(np.int32), "queries": named.astype(np.int32),
+        "calls": (1 + named).astype(np.int32), "latency_s": seconds[mask].astype(np.float32),
+    })  # fmt: skip
+    claims_alone = ("confidence", "matches_error", "gold_verdict", "claim_text")
+    words = pl.DataFrame({"last": claims.ends[at], "count": claims.words[at]})
+    frame = frame.with_columns(claim_text=_words(words))
+    return frame.with_columns(
+        *(pl.when("named").then(name).alias(name) for name in claims_alone),
+        evidence=pl.when("named").then(pl.format("passage {} on: {}", "round", "claim_text")),
+        pool=pl.lit(pool),
+        prompt_tokens=pl.lit(200, pl.Int32),
+        completion_tokens=pl.lit(20, pl.Int32),
+    ).drop("named")
 
 
-def _claim(
-    text: Mapping[str, Any], pool: str, claim: int, stage: str, position: int, wrong: bool, rng: np.random.Generator,
-    model: CheckingModel,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """Yields the rounds of a claim, up to a verdict or the limit. `wrong`: whether the claim names the error."""
-    for number in range(model.rounds):
-        decided = bool(rng.random() < model.decides)
-        refuted = rng.random() < (model.checking if wrong else model.spurious)
-        verdict = ("refuted" if refuted else "supported") if decided else "not_enough"
-        yield _row(text, pool, claim, number, stage, position, verdict, wrong, refuted == wrong, rng, model)
-        if decided:
-            return
-        position = min(position + 1, text["length"])
+def _rightness(model: CheckingModel) -> dict[bool, float]:
+    """How often a verdict is right, of claims with the error and of others."""
+    return {True: model.checking, False: 1 - model.spurious}
 
 
-def _row(
-    text: Mapping[str, Any], pool: str, claim: int, number: int, stage: str, position: int, verdict: str,
-    wrong: bool | None, right: bool | None, rng: np.random.Generator, model: CheckingModel | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    named = wrong is not None
-    confidence = None
-    if named and model is not None:
-        confidence = float(np.clip(rng.beta(4, 3) + model.calibration * (0.5 if right else -0.5), 0, 1))
-    return {
-        "example_id": text["example_id"], "pool": pool, "claim": claim, "round": number, "stage": stage,
-        "position": position, "verdict": verdict, "confidence": confidence, "matches_error": wrong,
-        "gold_verdict": ("refuted" if wrong else "supported") if named else None,
-        "claim_text": f"claim {claim}" if named else None, "unit": claim, "unit_words": 8, "unit_entities": 1,
-        "queries": 1 if named else 0, "calls": 2 if named else 1, "prompt_tokens": 200, "completion_tokens": 20,
-        "latency_s": float(np.round(rng.gamma(4.0, 0.2), 3)),
-    }  # fmt: skip
+def _confidence(rng: np.random.Generator, mean: float, size: tuple[int, ...]) -> np.ndarray:
+    """Confidences of a mean, all of it where that is 0 or 1."""
+    if mean in (0.0, 1.0):
+        return np.full(size, mean)
+    return rng.beta(SPREAD * mean, SPREAD * (1 - mean), size)
+
+
+def _verdicts(
+    model: CheckingModel, confidences: Mapping[bool, np.ndarray], luck: np.ndarray, wrong: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Confidence of the verdict of each claim (n, S), and whether it is right."""
+    confidence = np.where(wrong, confidences[True], confidences[False])
+    mean = np.where(wrong, *_rightness(model).values())
+    return confidence, luck < mean + model.calibration * (confidence - mean)

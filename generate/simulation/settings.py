@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from generate.simulation.chains import ChainsModel
 from generate.simulation.checks import POOL, CheckingModel, TextModel
 from generate.simulation.rounds import RoundsModel
 from toolkit import documents
@@ -13,9 +14,12 @@ from toolkit.errors import InvalidError, UnknownError, suggest
 from toolkit.settings import from_table
 
 
-def rounds_model(settings: Sequence[str]) -> RoundsModel:
-    """The parameters of `simulate rounds` from settings such as `tie=-1`, `hops=3`."""
-    return from_table(RoundsModel, _table(settings))
+def rounds_models(settings: Sequence[str]) -> tuple[RoundsModel, ChainsModel]:
+    """The world of `simulate rounds`: `tie=-1`, `hops=3`, and of its chains: `chains=8`."""
+    given = _table(settings)
+    _require_known(given, _names(RoundsModel) | _names(ChainsModel))
+    chains = {key: given.pop(key) for key in _names(ChainsModel) if key in given}
+    return from_table(RoundsModel, given), from_table(ChainsModel, chains)
 
 
 def checks_models(settings: Sequence[str]) -> tuple[TextModel, dict[str, CheckingModel]]:
@@ -28,14 +32,17 @@ def checks_models(settings: Sequence[str]) -> tuple[TextModel, dict[str, Checkin
     pools: dict[str, dict[str, Any]] = {POOL: {}}
     pools |= {key: dict(value) for key, value in given.items() if isinstance(value, Mapping)}
     shared = {key: value for key, value in given.items() if not isinstance(value, Mapping)}
-    known = _names(TextModel) | _names(CheckingModel)
-    for key in shared:
-        if key not in known:
-            raise UnknownError(f"`{key}` is no parameter of the simulation; {suggest(key, known)}")
+    _require_known(shared, _names(TextModel) | _names(CheckingModel))
     models = {
         pool: from_table(CheckingModel, shared | settings_of_pool, pool) for pool, settings_of_pool in pools.items()
     }
     return from_table(TextModel, texts), models
+
+
+def _require_known(given: Mapping[str, Any], known: set[str]) -> None:
+    for key in given:
+        if key not in known:
+            raise UnknownError(f"`{key}` is no parameter of the simulation; {suggest(key, known)}")
 
 
 def _names(model: type) -> set[str]:

@@ -163,9 +163,39 @@ class TableRows:
         """The place (R,) of each row among those of its example, from 0."""
         return np.arange(len(self.frame)) - self.offsets[self.example]
 
+    @cached_property
+    def _numbers(self) -> dict[str, np.ndarray]:
+        return {}
+
+    @cached_property
+    def _sums(self) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+        return {}
+
+    @cached_property
+    def _spread(self) -> dict[str, np.ndarray]:
+        return {}
+
     def numbers(self, column: str) -> np.ndarray:
         """A column as float64 (R,), NaN for null."""
-        return self.frame[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        if column not in self._numbers:
+            self._numbers[column] = as_numbers(self.frame[column])
+        return self._numbers[column]
+
+    def logged(self, column: str) -> np.ndarray:
+        """A column of numbers by example and place (E, W), NaN for null and where there is no row."""
+        if column not in self._spread:
+            self._spread[column] = self.spread(self.numbers(column), np.nan)
+        return self._spread[column]
+
+    def paid_sum(self, column: str, paid: np.ndarray) -> np.ndarray:
+        """The sum (E,) of a column over the rows that are `paid` (E, W) bool or 0 to 1; NaN where one is not known."""
+        if column not in self._sums:
+            values, there = self.logged(column), np.arange(paid.shape[1]) < self.size[:, None]
+            unknown = np.isnan(values) & there
+            self._sums[column] = np.where(np.isnan(values), 0.0, values), unknown if unknown.any() else None
+        values, gaps = self._sums[column]
+        total = np.einsum("ew,ew->e", paid, values)
+        return total if gaps is None else np.where(((paid > 0) & gaps).any(axis=1), np.nan, total)
 
     def spread(self, values: np.ndarray, fill: float = 0.0) -> np.ndarray:
         """Values of the rows (R,) as an array by example and place (E, W), with `fill` where there is no row."""
@@ -177,6 +207,11 @@ class TableRows:
         """The rows of the examples from number `start` up to `stop`."""
         first, last = int(self.offsets[start]), int(self.offsets[stop])
         return TableRows(self.frame[first:last], self.offsets[start : stop + 1] - first)
+
+
+def as_numbers(column: pl.Series) -> np.ndarray:
+    """A column (N,) as float64, NaN for null."""
+    return column.cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
 def judged_unless_null(judged: np.ndarray, predicted: np.ndarray) -> np.ndarray:
@@ -203,6 +238,18 @@ class LogBlock:
         tables = {name: rows.slice(start, stop) for name, rows in self.tables.items()}
         inside = inside - (start, 0, 0)
         return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside, tables=tables)
+
+    @cached_property
+    def _numbers(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def numbers(self, column: str) -> np.ndarray:
+        """A column of numbers of the examples (E,), NaN for null and where there is none."""
+        if column not in self._numbers:
+            there = column in self.examples.columns
+            nothing = np.full(len(self.examples), np.nan)
+            self._numbers[column] = as_numbers(self.examples[column]) if there else nothing
+        return self._numbers[column]
 
     def word(self, answer: str) -> int:
         """The number of an answer in the vocabulary; -1 where it is not in it."""

@@ -80,13 +80,24 @@ def _read_tables(
         columns = sorted({column for one, _, column in needs.tables if one == table})
         keys = [key for key in keys_of(table) if key in columns]
         scan = log.scan(table, ["example_id", "pool", *columns]).filter(within & pl.col("pool").is_in(pools))
-        frame = collect(scan.join(rows, on="example_id", how="inner"), log).sort("e", *keys)
+        frame = collect(scan.join(rows, on="example_id", how="inner", maintain_order="left"), log)
+        frame = frame if _in_order(frame, ["e", *keys]) else frame.sort("e", *keys)
         for pool in pools:
-            of_pool = frame.filter(pl.col("pool") == pool)
+            of_pool = frame if len(pools) == 1 else frame.filter(pl.col("pool") == pool)
             counts = np.bincount(of_pool["e"].to_numpy(), minlength=examples)
             offsets = np.concatenate([[0], np.cumsum(counts)])
             tables[table, pool] = TableRows(of_pool.select(columns), offsets)
     return tables
+
+
+def _in_order(frame: pl.DataFrame, keys: Sequence[str]) -> bool:
+    """Whether rows are in ascending order of keys that no two rows share."""
+    before, after = np.zeros(max(len(frame) - 1, 0), bool), np.ones(max(len(frame) - 1, 0), bool)
+    for key in keys:
+        values = frame[key].to_numpy()
+        before |= after & (values[:-1] < values[1:])
+        after &= values[:-1] == values[1:]
+    return bool(before.all())
 
 
 def _numbered(traces: pl.DataFrame, words: pl.DataFrame, column: str, word: str, code: str) -> pl.DataFrame:

@@ -205,8 +205,8 @@ def path_of_rows(
     rows, examples = block.tables[calls.table, calls.pool], len(reason)
     mask = certain(rows.spread(paid.astype(float)) * (reason == 0)[:, None])
     path = Realization(np.ones(examples), (CallSegment({calls: mask}),))
-    logged = {name: calls.logged(block, name) for name in ("calls", "queries") if name in rows.frame.columns}
-    counts = {name: weighed(mask.among, values).sum(axis=1) for name, values in logged.items()}
+    logged = [name for name in ("calls", "queries") if name in rows.frame.columns]
+    counts = {name: rows.paid_sum(name, mask.among) for name in logged}
     unknown = np.full(examples, np.nan)
     outcome = Outcome(
         reason=reason,

@@ -163,13 +163,12 @@ class RowCalls(CallKey):
     pool: str = ""
 
     def logged(self, block: LogBlock, column: str) -> np.ndarray:
-        """A column of the table's rows (E, T); NaN where it is not logged."""
-        rows = block.tables[self.table, self.pool]
-        return rows.spread(rows.numbers(column), np.nan)
+        """A column of the rows (E, T); NaN where it is not logged."""
+        return block.tables[self.table, self.pool].logged(column)
 
     def costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         for cost, columns in ROW_COSTS.items():
-            total = weighed(paid, self.logged(block, cost)).sum(axis=1)
+            total = block.tables[self.table, self.pool].paid_sum(cost, paid)
             yield from ((AT[column], total) for column in columns)
         yield AT["price"], np.where(paid.any(axis=1), np.nan, 0.0)
 

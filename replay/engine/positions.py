@@ -38,7 +38,7 @@ def with_positions(block: LogBlock, plain: Outcome, position: np.ndarray | None)
     """The outcome with the columns of positions, for a last trace at `position` (E,); None: unchanged."""
     if position is None:
         return plain
-    length = _numbers(block, "length")
+    length = block.numbers("length")
     share = np.divide(position, length, out=np.full(len(position), np.nan), where=length > 0)
     expected = expected_wins(block.examples, position, plain.correct)
     measured = dict(zip(POSITION_COLUMNS, (position, share, expected), strict=True))
@@ -76,13 +76,6 @@ def _people(examples: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     every = pl.concat([one.rename(dict(zip(schema, lists, strict=True))), several])
     row, place, right = (every[name].to_numpy() for name in ("row", *lists))
     return row.astype(np.int64), place, right.astype(bool)
-
-
-def _numbers(block: LogBlock, name: str) -> np.ndarray:
-    """A numeric column (E,) of the block's examples; NaN for null, and everywhere where there is no such column."""
-    if name not in block.examples.columns:
-        return np.full(len(block.examples), np.nan)
-    return block.examples[name].cast(pl.Float64).to_numpy()
 
 
 @dataclass(frozen=True)
@@ -129,7 +122,7 @@ def _columns_by_step(block: LogBlock, trajectory: Trajectory, select: Select) ->
     correct = trajectory.results(select).judged
     plain = np.full_like(correct, np.nan)
     plain[:, 1:] = np.take_along_axis(trajectory.pool.signals[POSITION], trajectory.place, axis=1)
-    length = _numbers(block, "length")[:, None]
+    length = block.numbers("length")[:, None]
     share = np.divide(plain, length, out=np.full(plain.shape, np.nan), where=length > 0)
     steps = range(trajectory.costs.shape[1])
     wins = np.stack([expected_wins(block.examples, plain[:, step], correct[:, step]) for step in steps], axis=1)

@@ -18,7 +18,7 @@ from replay.engine.costs import AT, RowCalls
 from replay.kinds.checks import NOT_ENOUGH, REFUTED, REVISION, STREAM, SUPPORTED, Checks, Followed, follow
 from replay.policies.base import Evaluator, Policy, Stage, errors_of
 from replay.policies.remarks import Counts, Remark, RemarkKind
-from toolkit.columns import CLAIM_COUNTS, OutcomeColumn, find
+from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import ConflictError, InvalidError, MismatchError, UnsuitableError, counted, listed, quote
 from toolkit.log import Log, collect
 from toolkit.log.contract.schema import TEXT_LABELS
@@ -136,6 +136,10 @@ class Buzz(Policy, kind="buzz"):
         )
 
     @property
+    def of_samples(self) -> bool:
+        return False
+
+    @property
     def top_level_only(self) -> str:
         return f"kind `{self.kind}`, whose answer is of a whole text: give it a `[[policy]]` of its own"
 
@@ -161,7 +165,7 @@ class Buzz(Policy, kind="buzz"):
         return rows_of(TABLE, str(self.pool), *columns) | answers
 
     def explained(self, contents: Contents) -> Needs:
-        return rows_of(TABLE, str(self.pool), "claim_text")
+        return rows_of(TABLE, str(self.pool), "claim_text") | Needs(example_columns=frozenset(["question"]))
 
     def check_log(self, log: Log, contents: Contents) -> None:
         """Raise where gold is of texts, and says otherwise than `gold_error`."""
@@ -207,8 +211,9 @@ class Buzz(Policy, kind="buzz"):
 
         def way() -> tuple[Followed, np.ndarray, np.ndarray]:
             checks = self._checks(on)
-            followed, cap, last = self._followed(checks, _numbers(on.block, "length"))
-            done = follow(checks, followed, self.max_rounds, self.confidence, self.patience, last != 0, self.to_end)
+            followed, cap, last = self._followed(checks, on.block.numbers("length"))
+            reach = self.revisions != 0
+            done = follow(checks, followed, self.max_rounds, self.confidence, self.patience, reach, self.to_end)
             return done, cap, last
 
         return on.once(("way", self.cache_key), way)
@@ -216,7 +221,7 @@ class Buzz(Policy, kind="buzz"):
     def path(self, on: Evaluator) -> PolicyPath:
         block, checks = on.block, self._checks(on)
         way, cap, last = self._way(on)
-        buzzed, length = way.buzz >= 0, _numbers(block, "length")
+        buzzed, length = way.buzz >= 0, block.numbers("length")
         ends_short = self._short(way, cap, last)
         reason = np.where(checks.rows.size == 0, 1, 0)
         position = _at(checks.rows.numbers("position"), way.buzz)
@@ -233,7 +238,7 @@ class Buzz(Policy, kind="buzz"):
             for number, short in enumerate(ends_short, 4):
                 reason = np.where(short & (reason == 0), number, reason)
         exhausted = np.where(ends_short[0] | ends_short[1], ends.EXHAUSTED, ends.CAP)
-        gold = _numbers(block, "gold_error")
+        gold = block.numbers("gold_error")
         path = path_of_rows(
             block, RowCalls(table=TABLE, pool=str(self.pool)), way.paid, reason.astype(np.int16), self._reasons(),
             np.where(buzzed, ends.RULE, exhausted), self._measured(block, way, position, gold),
@@ -312,7 +317,7 @@ class Buzz(Policy, kind="buzz"):
         matches = checks.per_claim("matches_error")
         named = _at(matches, _at(checks.claim, way.buzz, -1))
         right = buzzed & (gold == 1) & np.where(np.isnan(named), True, named == 1)
-        length, first = _numbers(block, "length"), _numbers(block, "gold_position")
+        length, first = block.numbers("length"), block.numbers("gold_position")
         with np.errstate(invalid="ignore", divide="ignore"):
             deviation = np.where(right & (length > 0), (position - first) / length, np.nan)
         known = ~np.isnan(deviation)
@@ -355,7 +360,7 @@ class Buzz(Policy, kind="buzz"):
         }.get(ending, ending)
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
-        """The rounds that it paid, in their order."""
+        """The rounds that it paid, in their order, and the text on one line with them, its buzz and the error."""
         way, _, _ = self._way(on)
         checks = way.checks
         rows = np.flatnonzero(way.paid)
@@ -363,10 +368,11 @@ class Buzz(Policy, kind="buzz"):
         frame = checks.rows.frame[rows].select(
             "stage", "position", "claim", "round", "claim_text", "verdict", "confidence", "matches_error"
         )
-        acts = pl.Series("buzz", np.isin(rows, way.buzz[way.buzz >= 0]))
-        gold = _numbers(on.block, "gold_position")[0]
+        frame = frame.with_columns(pl.Series("buzz", np.isin(rows, way.buzz[way.buzz >= 0])))
+        gold, length = on.block.numbers("gold_position")[0], on.block.numbers("length")[0]
         where = "" if np.isnan(gold) else f"; the error can be seen from word {gold:.0f} on"
-        yield Stage(f"`{self.name}`, the checks that it paid{where}", frame.with_columns(acts))
+        question = on.block.examples["question"][0] if "question" in on.block.examples.columns else ""
+        yield Stage(f"`{self.name}`, the checks that it paid{where}", frame, line_of(question, length, gold, frame))
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """What its numbers rest on."""
@@ -403,7 +409,7 @@ class BestBuzz(Buzz, kind="best buzz"):
         checks, block = self._checks(on), on.block
         claims, every = checks.claims, np.ones(len(checks.time), bool)
         matches = checks.per_claim("matches_error")[checks.claim] if len(every) else every
-        gold, first = _numbers(block, "gold_error")[checks.rows.example], _numbers(block, "gold_position")
+        gold, first = block.numbers("gold_error")[checks.rows.example], block.numbers("gold_position")
         distance = np.abs(checks.rows.numbers("position") - first[checks.rows.example])
         may = claims.named[checks.claim] & (gold == 1) if len(every) else every
         names = np.where(np.isnan(matches), True, matches == 1)
@@ -422,9 +428,38 @@ class BestBuzz(Buzz, kind="best buzz"):
         return none, none, none
 
 
-def _numbers(block: LogBlock, column: str) -> np.ndarray:
-    """A column of examples (E,) as numbers, NaN for null."""
-    return block.examples[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
+MARKS = {"supported": "+", "refuted": "-", "not_enough": "?"}
+"""The verdicts of rounds on a line of text; rows that name no claim are left out."""
+
+
+def line_of(question: str | None, length: float, gold: float, paid: pl.DataFrame) -> str:
+    """A text as one line: each round as [claim.round verdict] behind the words that it had, the buzz, the error.
+
+    The words are those of the question where it has as many as the text, else their numbers. Rounds behind a double
+    bar are those of the revision.
+    """
+    marks: dict[int, list[str]] = {}
+    if not np.isnan(gold):
+        marks[int(gold)] = ["<error seen>"]
+    revisions: list[str] = []
+    for row in paid.filter(pl.col("verdict") != "none").iter_rows(named=True):
+        mark = f"[{row['claim']}.{row['round']} {MARKS[row['verdict']]}{' BUZZ' * row['buzz']}]"
+        if row["stage"] == "revision":
+            revisions.append(mark)
+        else:
+            marks.setdefault(row["position"], []).append(mark)
+    words = (question or "").split()
+    last = max([*marks, 0]) if np.isnan(length) else int(length)
+    if len(words) != last:
+        words = [""] * last
+    parts, blank = [], 0
+    for place in range(last + 1):
+        word = words[place - 1] if place else ""
+        blank += place > 0 and not word
+        if blank and (place in marks or place == last):
+            word, blank = f"{counted(blank, 'word')}", 0
+        parts += [*([word] if word else []), *marks.get(place, ())]
+    return " ".join([*parts, *(["||", *revisions] if revisions else [])])
 
 
 def _at(values: np.ndarray, rows: np.ndarray, fill: float = np.nan) -> np.ndarray:

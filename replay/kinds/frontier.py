@@ -20,6 +20,10 @@ NONE = np.iinfo(np.int64).min
 EQUAL = 1e-12
 """Sums of scores that differ by no more than this are equal."""
 LEAST_EXPONENT = -700.0
+MARKS = 2**20
+"""Marks by which numbers are looked for, a power of 2."""
+MIXER = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number that spreads small ones over all bits."""
 
 
 def runs(values: np.ndarray) -> np.ndarray:
@@ -32,7 +36,8 @@ def runs(values: np.ndarray) -> np.ndarray:
 def lists_of(frame: pl.DataFrame, column: str) -> tuple[np.ndarray, pl.Series]:
     """The row of each item of a column of lists, and the items; a null list has none."""
     size = frame[column].list.len().fill_null(0).to_numpy()
-    return np.repeat(np.arange(len(frame)), size), frame[column].filter(pl.Series(size > 0)).explode()
+    lists = frame[column] if size.all() else frame[column].filter(pl.Series(size > 0))
+    return np.repeat(np.arange(len(frame)), size), lists.explode()
 
 
 def codes_of(texts: pl.Series) -> np.ndarray:
@@ -40,18 +45,46 @@ def codes_of(texts: pl.Series) -> np.ndarray:
     return np.asarray(texts.to_arrow(compat_level=pl.CompatLevel.oldest()).dictionary_encode().indices, dtype=np.int64)
 
 
+def alike(texts: pl.Series, owner: np.ndarray) -> np.ndarray:
+    """A number (N,) that two texts share when they are equal and have one `owner` (N,).
+
+    By hashes: texts of one hash are compared, and where two differ all are numbered by a table of them.
+    """
+    mixed = texts.hash().to_numpy() ^ (owner.astype(np.uint64) * MIXER)
+    keys = (mixed >> np.uint64(1)).astype(np.int64)
+    number = repeated(keys)
+    again = np.flatnonzero(number >= 0)
+    again = again[np.argsort(number[again], kind="stable")]
+    first = np.repeat(again[starts := runs(number[again])], np.diff(np.append(starts, len(again))))
+    if (owner[first] == owner[again]).all() and (texts.gather(first) == texts.gather(again)).all():
+        return keys
+    codes = codes_of(texts)
+    return codes + owner * (int(codes.max(initial=0)) + 1)
+
+
 def places_in(keys: np.ndarray, among: np.ndarray) -> np.ndarray:
     """The place (N,) of each of `keys` in the sorted `among`, -1 where it is not there."""
+    out = np.full(len(keys), -1)
     if not len(among):
-        return np.full(len(keys), -1)
-    place = np.minimum(np.searchsorted(among, keys), len(among) - 1)
-    return np.where(among[place] == keys, place, -1)
+        return out
+    marks = np.zeros(MARKS, bool)  # most keys are not there: only those that may be are looked for
+    marks[among & (MARKS - 1)] = True
+    some = np.flatnonzero(marks[keys & (MARKS - 1)])
+    place = np.minimum(np.searchsorted(among, keys[some]), len(among) - 1)
+    out[some] = np.where(among[place] == keys[some], place, -1)
+    return out
+
+
+def distinct(keys: np.ndarray) -> np.ndarray:
+    """The different ones of some numbers, ascending: numpy's `unique` hashes, which takes longer."""
+    in_order = np.sort(keys)
+    return in_order[runs(in_order)]
 
 
 def repeated(keys: np.ndarray) -> np.ndarray:
     """A number (N,) for each key that comes more than once, the same for equal ones; -1 for others."""
     in_order = np.sort(keys)
-    return places_in(keys, np.unique(in_order[1:][in_order[1:] == in_order[:-1]]))
+    return places_in(keys, distinct(in_order[1:][in_order[1:] == in_order[:-1]]))
 
 
 def sort_within(keys: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -186,16 +219,21 @@ class Rounds:
         """Sums of the scores of answers, 0 where there is none."""
         return self._counts(np.nan_to_num(self._scores))
 
-    def _counts(self, weight: np.ndarray) -> Answers:
+    @cached_property
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The row and the cluster of each (row, cluster) that has answers (P,), and which of these an answer is of."""
         row, cluster = self._clusters
-        order = np.lexsort((cluster, row))
-        starts = runs(np.stack([row[order], cluster[order]], axis=1))
-        pair = np.empty(len(row), np.int64)
-        pair[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(row))))
-        count = np.bincount(pair, weights=weight, minlength=len(starts))  # added in the order of the answers
-        rows = row[order][starts]
+        low = int(cluster.min(initial=0))
+        span = int(cluster.max(initial=0)) - low + 1
+        key = row * span + (cluster - low)
+        different = distinct(key)
+        return different // span, different % span + low, np.searchsorted(different, key)
+
+    def _counts(self, weight: np.ndarray) -> Answers:
+        rows, cluster, pair = self._pairs
+        count = np.bincount(pair, weights=weight, minlength=len(rows))  # added in the order of the answers
         first = runs(rows)
-        return Answers(rows, cluster[order][starts], count, rows[first], first)
+        return Answers(rows, cluster, count, rows[first], first)
 
     @cached_property
     def disagreeing(self) -> np.ndarray:
@@ -204,25 +242,35 @@ class Rounds:
         """
         row, cluster = self._clusters
         answer = codes_of(lists_of(self.rows.frame, "answers")[1])
-        names, cluster = np.unique(cluster, return_inverse=True)
-        group, answers = row * max(len(names), 1) + cluster, int(answer.max(initial=0)) + 1
-        distinct = np.unique(group * answers + answer) // answers  # the row and cluster of each distinct answer
-        pairs = _pairs(np.bincount(distinct // max(len(names), 1), minlength=len(self.hop)))
-        alike, number = np.unique(distinct, return_counts=True)
-        pairs -= np.bincount(alike // max(len(names), 1), weights=_pairs(number), minlength=len(self.hop))
+        names = distinct(cluster)
+        clusters, answers = max(len(names), 1), int(answer.max(initial=0)) + 1
+        group = row * clusters + np.searchsorted(names, cluster)
+        different = distinct(group * answers + answer) // answers  # the row and cluster of each distinct answer
+        pairs = _two_of(np.bincount(different // clusters, minlength=len(self.hop)))
+        first = runs(different)
+        number = np.diff(np.append(first, len(different)))
+        pairs -= np.bincount(different[first] // clusters, weights=_two_of(number), minlength=len(self.hop))
         logged = self.rows.numbers("contradictions")
         return np.where(np.isnan(logged), pairs, logged)
 
     # ---- documents ----
 
-    @cached_property
-    def document_row(self) -> np.ndarray:
-        """The row of each document (D,)."""
-        return lists_of(self.rows.frame, "documents")[0]
+    def of_documents(self, values: np.ndarray) -> np.ndarray:
+        """Values of rounds (R,) for each of their documents (D,)."""
+        return np.repeat(values, self._hop_documents[2])
 
     @cached_property
+    def _documents(self) -> tuple[np.ndarray, pl.Series]:
+        return lists_of(self.rows.frame, "documents")
+
+    @property
+    def document_row(self) -> np.ndarray:
+        """The row of each document (D,)."""
+        return self._documents[0]
+
+    @property
     def documents(self) -> pl.Series:
-        return lists_of(self.rows.frame, "documents")[1]
+        return self._documents[1]
 
     @cached_property
     def relevance(self) -> np.ndarray:
@@ -247,10 +295,9 @@ class Rounds:
     def _codes(self) -> tuple[np.ndarray, np.ndarray]:
         """A number for each document (D,) and each gold document that the same document of an example shares."""
         example, gold = lists_of(self.gold.to_frame("gold"), "gold")
-        every = codes_of(pl.concat([self.documents.cast(pl.String), gold.cast(pl.String)]))
-        size = int(every.max(initial=0)) + 1
-        every += np.concatenate([self.rows.example[self.document_row], example]) * size
-        return every[: len(self.documents)], np.unique(every[len(self.documents) :])
+        texts = pl.concat([self.documents.cast(pl.String), gold.cast(pl.String)])
+        every = alike(texts, np.concatenate([self.rows.example[self.document_row], example]))
+        return every[: len(self.documents)], distinct(every[len(self.documents) :])
 
     @property
     def code(self) -> np.ndarray:
@@ -298,6 +345,72 @@ class Rounds:
         order = documents[sort_within(keys[documents], size)]
         return order, np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
 
+    @cached_property
+    def _hop_documents(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The first document of each hop (G,), how many it has (G,) and each row has (R,), and which ones are gold."""
+        of_row = np.bincount(self.document_row, minlength=len(self.hop))
+        size = np.add.reduceat(of_row, self.first) if len(self.first) else of_row
+        return np.cumsum(size) - size, size, of_row, np.flatnonzero(self.is_gold)
+
+    @cached_property
+    def _come_again(self) -> np.ndarray:
+        """Examples (E,) in which a document comes in two rounds."""
+        again = np.zeros(len(self.gold), bool)
+        again[self.rows.example[self.document_row[self._in_hops >= 0]]] = True
+        return again
+
+    def gold_places(self, keys: np.ndarray, paid: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """The gold documents among the first `most` of each example, of rounds `paid` (R,) and by ascending key (D,):
+        their examples and their places. As `merged` of what is `ranked`, which sorts: here places are counted.
+        """
+        again, example = self._come_again, self.rows.example
+        of_again = again[example]
+        place = [self._counted_places(keys, paid & ~of_again)]
+        if (some := paid & of_again).any():
+            documents, places = self.merged(*self.ranked(keys, some), most)
+            gold = self.is_gold[documents]
+            place.append((example[self.document_row[documents[gold]]], places[gold]))
+        return tuple(np.concatenate(both) for both in zip(*place, strict=True))  # type: ignore[return-value]
+
+    def _counted_places(self, keys: np.ndarray, paid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The example of each gold document of `paid` rounds (R,), and its place, where no document comes twice."""
+        first, size, of_row, golds = self._hop_documents
+        if not len(golds):
+            return golds, golds
+        gold = golds[paid[self.document_row[golds]]]
+        hop = self.hop[self.document_row[gold]]
+        place = np.zeros(len(gold), np.int64)
+        there = np.add.reduceat(np.where(paid, of_row, 0), self.first)
+        ran = np.ones(len(keys), bool) if paid.all() else np.repeat(paid, of_row)
+        keys = keys if paid.all() else np.where(ran, keys, np.inf)
+        bits = np.ceil(np.log2(np.maximum(size, 1))).astype(int)
+        for one in np.unique(bits[hop]):
+            hops = np.flatnonzero(bits == one)
+            rows = np.flatnonzero(bits[hop] == one)
+            width, at = int(size[hops].max()), np.searchsorted(hops, hop[rows])
+            if (size[hops] == width).all() and len(hops) == len(first):
+                table = keys.reshape(len(hops), width)
+            else:
+                inside = np.arange(width) < size[hops][:, None]
+                table = np.full(inside.shape, np.inf)
+                table[inside] = keys[(first[hops][:, None] + np.arange(width))[inside]]
+            mine, others = keys[gold[rows]][:, None], table[at]
+            count = np.count_nonzero(others < mine, axis=1)
+            tied = np.flatnonzero(np.count_nonzero(others == mine, axis=1) != 1)
+            before = np.arange(width) < (gold[rows] - first[hop[rows]])[tied, None]
+            before &= others[tied] == mine[tied]
+            documents = np.minimum(first[hop[rows[tied]]][:, None] + np.arange(width), len(ran) - 1)
+            place[rows] = count
+            place[rows[tied]] += np.count_nonzero(before & ran[documents], axis=1)
+        merged = place.copy()
+        for step in range(1, int(np.bincount(self.example).max(initial=0))):
+            for other, same in ((hop - step, 1), (hop + step, 0)):
+                known = (other >= 0) & (other < len(first))
+                known &= self.example[np.clip(other, 0, len(first) - 1)] == self.example[hop]
+                # of an earlier hop those of the same place come before, too
+                merged += np.where(known, np.minimum(there[np.clip(other, 0, len(first) - 1)], place + same), 0)
+        return self.example[hop], merged
+
     def merged(self, order: np.ndarray, place: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
         """The first `most` documents of each example, and their places: its hops' lists merged by place, then hop;
         repeats dropped.
@@ -318,7 +431,7 @@ class Rounds:
         return order, np.arange(len(order)) - np.repeat(starts, size)
 
 
-def _pairs(number: np.ndarray) -> np.ndarray:
+def _two_of(number: np.ndarray) -> np.ndarray:
     return number * (number - 1) / 2
 
 

@@ -181,7 +181,7 @@ class Retrieve(Policy, kind="retrieve", answers=False, lists=frozenset({"at"})):
             return rounds.retrieval_rank
         logistic = self.relevance == "logistic" or (self.relevance == "auto" and self.negative)
         relevance = rounds.logistic if logistic else rounds.relevance
-        return -(relevance * factor[rounds.document_row])
+        return -(relevance * rounds.of_documents(factor))
 
     def _stops(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
         """The rounds paid (R,) bool, and the ending of each hop (G,)."""
@@ -206,7 +206,7 @@ class Retrieve(Policy, kind="retrieve", answers=False, lists=frozenset({"at"})):
             reason = np.where(lacks & (reason == 0), 2, reason)
         last = np.full(examples, ends.RULE)
         np.maximum.at(last, rounds.example, ending)
-        measured = dict(self._recall(on, *rounds.ranked(self._keys(on, factor), paid)))
+        measured = dict(self._recall(rounds, self._keys(on, factor), paid))
         if self.penalty is None:
             measured["rewarded"] = _sums(rounds, self._rewarded(on) & paid)
         if self.stable is not None:
@@ -219,15 +219,12 @@ class Retrieve(Policy, kind="retrieve", answers=False, lists=frozenset({"at"})):
         calls = RowCalls(table=TABLE, pool=str(self.pool))
         return path_of_rows(on.block, calls, paid, reason.astype(np.int16), reasons, last, measured)
 
-    def _recall(self, on: Evaluator, order: np.ndarray, place: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    def _recall(self, rounds: Rounds, keys: np.ndarray, paid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         """Hits and recall (E,) at each number of documents."""
-        rounds = self._rounds(on)
-        documents, places = rounds.merged(order, place, max(self.at))
-        gold = rounds.is_gold[documents]
-        example = rounds.rows.example[rounds.document_row[documents]]
+        example, places = rounds.gold_places(keys, paid, max(self.at))
         unknown = np.isnan(rounds.golds)
         for k in self.at:
-            count = np.bincount(example[gold & (places < k)], minlength=len(unknown))
+            count = np.bincount(example[places < k], minlength=len(unknown))
             yield f"hit_{k}", np.where(unknown, np.nan, count > 0)
             yield f"recall_{k}", count / rounds.golds
 

@@ -196,6 +196,11 @@ class Policy(ClassFacts, ABC):
         return {}
 
     @property
+    def of_samples(self) -> bool:
+        """Whether what it answers is of samples of a question, of which there might have been others."""
+        return self.answers
+
+    @property
     def top_level_only(self) -> str:
         """Why the policy can be no part of another one, in words; empty if it can."""
         if not self.answers:

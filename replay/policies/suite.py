@@ -82,7 +82,7 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> 
     where = TEST if where is None and split else where
     command = "thinkback replay LOG --policies FILE" + (f" --where {_quoted(where)}" if where else "")
     head = [f"The standard suite for the log `{opened_log.name}`: edit it, then `{command}`."]
-    if facts.pools or not facts.rounds:
+    if facts.pools or not (facts.rounds or facts.checks):
         head.append(f"Votes and best-of-N are means over all orders, stops and weighted votes over {ORDERS} orders.")
     head += [f"Left out: {what}." for what in left_out]
     head += [f'Skipped (on_unscored = "skip"): {what}.' for what in facts.skipped]

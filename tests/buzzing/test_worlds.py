@@ -61,6 +61,43 @@ def test_what_is_planted_in_texts(tmp_path: Path) -> None:
     assert value["blind", "found"] == 0
 
 
+def test_confidence_is_as_often_right_as_it_says(tmp_path: Path) -> None:
+    """With a calibration of 1 a verdict of confidence c is right with probability c; with 0 it tells nothing."""
+    pools = {
+        "calibrated": CheckingModel(checking=0.7, spurious=0.3, calibration=1.0),
+        "blind": CheckingModel(checking=0.7, spurious=0.3, calibration=0.0),
+    }
+    log = simulate_checks(tmp_path / "log", examples=600, seed=6, pools=pools)
+    rows = log.scan("checks").filter(pl.col("verdict").is_in(["supported", "refuted"]))
+    low = pl.col("confidence") < 0.6
+    table = collect(
+        rows.group_by("pool", low=low).agg(
+            (pl.col("verdict") == pl.col("gold_verdict")).mean().alias("right"), pl.col("confidence").mean()
+        ),
+        log,
+    )
+    value = {(pool, below): (right, confidence) for pool, below, right, confidence in table.iter_rows()}
+    for below in (True, False):
+        assert value["calibrated", below][0] == pytest.approx(value["calibrated", below][1], abs=0.03)
+        assert value["blind", below][0] == pytest.approx(0.7, abs=0.03)
+
+
+def test_texts_dense_and_sparse_and_with_hops(tmp_path: Path) -> None:
+    """Dense texts have about twice the claims of sparse ones; more passages take more rounds; `sees` is recorded."""
+    pools = {"plain": CheckingModel(), "other": CheckingModel(sees="verdicts")}
+    log = simulate_checks(tmp_path / "log", examples=200, seed=7, texts=TextModel(hops=2), pools=pools)
+    first = log.scan("checks").filter((pl.col("round") == 0) & (pl.col("verdict") != "none"), pool="plain")
+    claims = dict(
+        first.join(log.scan("examples"), on="example_id").group_by("density")
+        .agg(pl.len() / pl.col("example_id").n_unique()).collect().iter_rows()
+    )  # fmt: skip
+    assert 1.6 < (claims["dense"] - 1) / (claims["sparse"] - 1) < 2.1  # less the claim of the revision
+    rounds = log.scan("checks").join(log.scan("examples"), on="example_id").group_by("hops")
+    mean = dict(rounds.agg(pl.col("round").mean()).collect().iter_rows())
+    assert mean[2] > mean[1]
+    assert log.manifest.pools == {"plain": {"sees": "claims"}, "other": {"sees": "verdicts"}}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("tie", "sign"), [(1.0, 1), (-1.0, -1), (0.0, 0)])
 def test_agreement_that_tells_of_gold(tmp_path: Path, tie: float, sign: int) -> None:

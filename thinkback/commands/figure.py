@@ -25,7 +25,8 @@ def figure(
     frontier: accuracy against cost. forest: differences to a baseline with limits that hold for all of them at once.
     headroom: how much of each policy's gap is generation, stopping and selection. stopping: for how many traces each
     policy paid. scores: those of right and of wrong traces by verifier. gates: accuracy against intervention rate.
-    positions: accuracy against the share of a text seen, of policies that answer while it unfolds.
+    positions: accuracy against the share of a text seen, of policies that answer while it unfolds. recall: that of
+    documents over rounds paid. buzzes: where policies act on a text against where its error can first be seen.
     """
     from replay import load
     from replay.runs.figures.figures import check_figure_file, figure_kind, write_figure

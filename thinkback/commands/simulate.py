@@ -158,9 +158,10 @@ def _planted(
 
 def _rounds(out: Path, examples: int, seed: int, name: str | None, force: bool, settings: Sequence[str]) -> Log:
     from generate.simulation.rounds import simulate_rounds
-    from generate.simulation.settings import rounds_model
+    from generate.simulation.settings import rounds_models
 
-    return simulate_rounds(out, examples=examples, seed=seed, name=name, force=force, model=rounds_model(settings))
+    model, chains = rounds_models(settings)
+    return simulate_rounds(out, examples=examples, seed=seed, name=name, force=force, model=model, chains=chains)
 
 
 def _checks(out: Path, examples: int, seed: int, name: str | None, force: bool, settings: Sequence[str]) -> Log:

@@ -16,7 +16,7 @@ from replay.policies.suite import suite
 from replay.policies.suite_facts import MIN_SHARE
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.compare.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
-from replay.runs.compare.same_questions import SameQuestions
+from replay.runs.compare.same_questions import NO_SAMPLES, SameQuestions
 from replay.runs.figures.figure_data import RATE, FigureData
 from replay.runs.figures.figures import FIGURES
 from replay.runs.figures.score_data import scores_of_log
@@ -227,7 +227,7 @@ def _fewer(result: Result, name: str | None) -> list[str]:
 
 def _other_samples(result: Result) -> SameQuestions | None:
     """What other samples show of the leader, the baseline and one attempt, and of a vote over fewer traces; None where
-    no policy gives an answer.
+    no policy gives an answer, or none reads samples of a question.
     """
     if not any(policy.answers for policy in result.policies):
         return None
@@ -237,7 +237,8 @@ def _other_samples(result: Result) -> SameQuestions | None:
         same = result.same_questions(*sorted({*names, name}))
         if same.of(name).cell is not None:
             return same
-    return result.same_questions(*sorted(names))
+    same = result.same_questions(*sorted(names))
+    return None if all(same.of(name).why == NO_SAMPLES for name in names) else same
 
 
 def _same_gain(result: Result, same: SameQuestions | None) -> Iterator[str]:

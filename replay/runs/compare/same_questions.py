@@ -9,7 +9,7 @@ orders are multiplied with those of the other, and the variance between the halv
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,7 +39,7 @@ FEW_VARIED = 20
 """Limits are marked where fewer questions than this vary between samples."""
 FEWEST_VARIED, ROUNDING = 2, 1e-12
 ONE_ORDER = "it takes the logged order: give it `expected = true` or `orders`"
-NO_ANSWER = "it gives no answer"
+NO_ANSWER, NO_SAMPLES = "it gives no answer", "what it reads are no samples of a question"
 FEW_TRACES = "some question has no trace more than it takes"
 WHOLE = "its pool depends on how many traces there were"
 ALIKE = "hardly any question's samples make a difference"
@@ -143,13 +143,17 @@ class SameQuestions:
         return Table(title, tuple(columns), tuple(rows), above=above, below=tuple(below), marks=marks)
 
 
+def _unknown(policy: Policy, whole: Collection[str]) -> str:
+    """Why it is not known what other samples would give of a policy; empty where it is."""
+    if not policy.of_samples:
+        return NO_SAMPLES if policy.answers else NO_ANSWER
+    return ONE_ORDER if not policy.drawn_from else WHOLE if policy.drawn_from in whole else ""
+
+
 def same_questions(source: RunSource, policies: Sequence[Policy]) -> pl.DataFrame:
     """The frame of `SameQuestions` for some policies of a run and all pairs of them, from one pass over the log."""
     whole = source.plan.contents.whole
-    why = [
-        NO_ANSWER if not one.answers else ONE_ORDER if not one.drawn_from else WHOLE if one.drawn_from in whole else ""
-        for one in policies
-    ]
+    why = [_unknown(one, whole) for one in policies]
     known = [one for one, reason in zip(policies, why, strict=True) if not reason]
     if len(known) > MOST_PAIRED:
         known, why = [], [reason or MANY for reason in why]

@@ -98,8 +98,8 @@ def requested_policies(request: FigureRequest, known: Sequence[PolicyRow | Polic
     return {policy.name for policy in known if {policy.name, policy.sweep} & {*request.policies}}
 
 
-def _figure_rows(request: FigureRequest, most: int) -> tuple[list[Ranked], int]:
-    """The rows that a figure has room for, the best first, and how many are left out.
+def figure_rows(request: FigureRequest, most: int) -> tuple[list[Ranked], int]:
+    """The rows that a figure has room for, the best first, and how many it leaves out.
 
     Those of the policies and sweeps named; else those that are no settings of a sweep, its best and the front.
     """
@@ -170,7 +170,7 @@ def forest_data(request: FigureRequest) -> FigureData:
     else:
         pairs = against(compare(result, None, None, None, None).pairs, baseline)
         limits, stepwise = dict(_to_another(result, baseline, column, pairs)), {*pairs.filter("differs")["policy"]}
-    rows, left_out = _figure_rows(request, ROWS)
+    rows, left_out = figure_rows(request, ROWS)
     differences = {
         name: PolicyDifference(
             name,
@@ -248,7 +248,7 @@ def headroom_data(request: FigureRequest) -> FigureData:
         raise UnsuitableError(f"the result was saved without the parts of the gap, which the figure shows: {how}")
     measures = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
     right = dict(room.accuracy.select("policy", "estimate").iter_rows())
-    rows, left_out = _figure_rows(request, BARS)
+    rows, left_out = figure_rows(request, ROWS)
     called = _called(result)
     bars = []
     for row in rows:
@@ -296,7 +296,7 @@ def stopping_data(request: FigureRequest) -> FigureData:
     counts = counts.with_columns(share=pl.col("examples") / pl.col("examples").sum().over("policy"))
     counts = counts.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64), "traces")
     by_policy = {name: rows for (name,), rows in counts.partition_by("policy", as_dict=True).items()}
-    rows, _ = _figure_rows(request, len(result.policies))
+    rows, _ = figure_rows(request, len(result.policies))
     rows = [row for row in rows if row.policy.name in by_policy]
     if not request.policies:
         varied = [row for row in rows if by_policy[row.policy.name].height > 1 and not row.policy.diagnostic]

@@ -17,6 +17,7 @@ from replay.runs.figures.figure_data import (
     positions_data,
     stopping_data,
 )
+from replay.runs.figures.further_tables import buzzes_data, recall_data
 from replay.runs.figures.score_data import scores_data
 from toolkit.errors import ConflictError, InvalidError, argument, require_known
 from toolkit.files import check_replaceable, replacing_file
@@ -45,6 +46,8 @@ FIGURES = {
     "scores": _FigureKind("scores of right and of wrong traces by verifier", scores_data, ("policies", "log")),
     "gates": _FigureKind("accuracy against intervention rate of each gate", gates_data, ("policies",)),
     "positions": _FigureKind("accuracy against the share of a text that was seen", positions_data, ("policies",)),
+    "recall": _FigureKind("recall and hits at every k over the rounds paid", recall_data, ("policies",)),
+    "buzzes": _FigureKind("where policies act against where the error can be seen", buzzes_data, ("policies",)),
 }
 
 

@@ -27,8 +27,8 @@ from toolkit.progress import progress
 BLOCK_CELLS = 2**19
 """How many cells (examples x traces) are read at once; it limits memory and changes no result."""
 EXAMPLES_AT_ONCE = 2048
-ROW_CELLS = 8
-"""How many cells a row of a further table counts for, since it holds lists."""
+ROW_CELLS, WALKED_CELLS = 8, 2
+"""Cells of a row of a further table, which holds lists, where it is read, and where policies walk over it."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = Fals
     `identified`: with the ids of traces.
     """
     most = _widest(plan.contents, policies)
-    chunk = chunk_size(len(policies), most)
+    chunk = chunk_size(len(policies), _widest(plan.contents, policies, WALKED_CELLS))
     request = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices, identified)
     examples = plan.examples.frame
     bound = max(BLOCK_CELLS // most // chunk, 1) * chunk
@@ -145,12 +145,12 @@ def correctness(on: Evaluator) -> np.ndarray:
     return np.stack([np.where(outcome.reason == COVERED, outcome.correct, np.nan) for outcome in outcomes])
 
 
-def _widest(contents: Contents, policies: Sequence[Policy]) -> int:
-    """How many cells an example has at most that the policies read: traces, and rows of further tables."""
+def _widest(contents: Contents, policies: Sequence[Policy], row_cells: int = ROW_CELLS) -> int:
+    """Cells per example that the policies read at most: traces, and rows of further tables of so many cells."""
     needs = needs_of(policies, contents)
     traces = sum(contents.sizes.get(pool, 1) for pool in needs.pools)
     rows = sum(contents.rows(table)[pool] for table, pool in {(table, pool) for table, pool, _ in needs.tables})
-    return max(traces + ROW_CELLS * rows, 1)
+    return max(traces + row_cells * rows, 1)
 
 
 def chunk_size(policies: int, traces: int) -> int:

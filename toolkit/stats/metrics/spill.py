@@ -19,7 +19,7 @@ from toolkit.errors import WriteError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-KEEP_BYTES = 512 * 2**20
+KEEP_BYTES = 32 * 2**20
 """Tables are kept in memory up to this size; what follows goes to a temporary file."""
 
 NULL = 255
