@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,16 +25,17 @@ def completion(kind: str) -> Callable[[typer.Context, str], list[str]]:
         except (OSError, ValueError, LookupError, TypeError, AttributeError):  # a line that is not whole yet
             return []
         bash = os.environ.get("_THINKBACK_COMPLETE", "").endswith("bash")  # other shells quote by themselves
-        return [shlex.quote(name) for name in names] if bash else names
+        return [re.sub(r"([^\w@%+=:,./-])", r"\\\1", name) for name in names] if bash else names
 
     return complete
 
 
 def _policies(given: Mapping[str, Any]) -> Iterator[str]:
     """Policies of the result or of the policy file that stands on the line, sweeps by their name, too."""
-    if (result := given.get("result")) is not None:
-        places = (Path(result) / "run.json", Path(result) / "result" / "run.json")
-        for one in json.loads(_read(next(filter(Path.is_file, places))))["policies"]:
+    words = [str(given["result"])] if given.get("result") else os.environ.get("COMP_WORDS", "").split()
+    places = [Path(word) / inner / "run.json" for word in words for inner in ("", "result")]  # click may not know yet
+    if (place := next(filter(Path.is_file, places), None)) is not None:
+        for one in json.loads(_read(place))["policies"]:
             yield from (one["name"], one["sweep"])
     elif isinstance(file := given.get("policies"), str | Path):
         yield from (one["name"] for one in tomllib.loads(_read(Path(file)))["policy"])
