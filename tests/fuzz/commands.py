@@ -100,10 +100,12 @@ class Commands:
         self._requests += 1
         worker.stdin.write(json.dumps(request).encode() + b"\n")  # type: ignore[union-attr]
         worker.stdin.flush()  # type: ignore[union-attr]
-        if _hangs(worker.pid, limit_s, lambda left_s: bool(select.select([worker.stdout], [], [], left_s)[0])):
+        replies = worker.stdout
+        assert replies is not None
+        if _hangs(worker.pid, limit_s, lambda left_s: bool(select.select([replies], [], [], left_s)[0])):
             self._end()
             return Ran(told, -signal.SIGKILL, *self._said(), time.monotonic() - begun, hung=True)
-        line = worker.stdout.readline()  # type: ignore[union-attr]
+        line = replies.readline()
         if not line:
             code = worker.wait()
             self._end()
