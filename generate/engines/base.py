@@ -23,7 +23,7 @@ import math
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from time import monotonic
 from typing import Any, ClassVar, Protocol, TypeVar
 

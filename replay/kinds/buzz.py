@@ -18,7 +18,7 @@ from replay.engine.costs import AT, RowCalls
 from replay.kinds.checks import NOT_ENOUGH, REFUTED, REVISION, STREAM, SUPPORTED, Checks, Followed, follow
 from replay.policies.base import Evaluator, Policy, Stage, errors_of
 from replay.policies.remarks import Counts, Remark, RemarkKind
-from toolkit.columns import OutcomeColumn, find
+from toolkit.columns import CLAIM_COUNTS, OutcomeColumn, find
 from toolkit.errors import ConflictError, InvalidError, MismatchError, UnsuitableError, counted, listed, quote
 from toolkit.log import Log, collect
 from toolkit.log.contract.schema import TEXT_LABELS
@@ -212,8 +212,7 @@ class Buzz(Policy, kind="buzz"):
         def way() -> tuple[Followed, np.ndarray, np.ndarray]:
             checks = self._checks(on)
             followed, cap, last = self._followed(checks, on.block.numbers("length"))
-            reach = self.revisions != 0
-            done = follow(checks, followed, self.max_rounds, self.confidence, self.patience, reach, self.to_end)
+            done = follow(checks, followed, self.max_rounds, self.confidence, self.patience, last != 0, self.to_end)
             return done, cap, last
 
         return on.once(("way", self.cache_key), way)

@@ -248,7 +248,7 @@ def headroom_data(request: FigureRequest) -> FigureData:
         raise UnsuitableError(f"the result was saved without the parts of the gap, which the figure shows: {how}")
     measures = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
     right = dict(room.accuracy.select("policy", "estimate").iter_rows())
-    rows, left_out = figure_rows(request, ROWS)
+    rows, left_out = figure_rows(request, BARS)
     called = _called(result)
     bars = []
     for row in rows:
