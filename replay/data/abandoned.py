@@ -44,8 +44,8 @@ def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedP
         code=nowhere,
         word=nowhere,
         costs=costs,
-        judged=_worthless(pool.judged),
-        credit=_worthless(pool.credit),
+        judged=_value_without_answer(pool.judged),
+        credit=_value_without_answer(pool.credit),
         scores={
             name: Scores(unseen, nothing, dict.fromkeys((*SCORE_COSTS, *scores.costs), nothing))
             for name, scores in pool.scores.items()
@@ -79,6 +79,6 @@ def with_abandoned(pool: LoggedPool, cut: LoggedPool, abandoned: np.ndarray) -> 
     )
 
 
-def _worthless(values: np.ndarray) -> np.ndarray:
+def _value_without_answer(values: np.ndarray) -> np.ndarray:
     """The value of a trace without an answer: 0, and null where the trace has no verdict."""
     return np.where(np.isnan(values), np.nan, 0.0)

@@ -103,7 +103,7 @@ class LoggedPool:
 
     def first(self, count: int) -> LoggedPool:
         """The pool with the first `count` traces of each example alone."""
-        return _each(
+        return _map_arrays(
             replace(self, size=np.minimum(self.size, count)),
             lambda array: array[:, :count] if array.ndim > 1 else array,
         )
@@ -111,7 +111,7 @@ class LoggedPool:
     def without(self, index: int) -> LoggedPool:
         """The pool without the traces of one sample index; an example may have no such trace."""
         left = replace(self, size=self.size - (index < self.size), struck=index)
-        return _each(left, lambda array: np.delete(array, index, axis=1) if array.ndim > 1 else array)
+        return _map_arrays(left, lambda array: np.delete(array, index, axis=1) if array.ndim > 1 else array)
 
     def scored(self, verifier: str) -> np.ndarray:
         """Mask (E, T) of the valid traces that a verifier scored."""
@@ -233,7 +233,7 @@ class LogBlock:
 
     def slice(self, start: int, stop: int) -> LogBlock:
         """The block's examples from number `start` up to `stop`, as views."""
-        pools = _each(self.pools, lambda array: array[start:stop])
+        pools = _map_arrays(self.pools, lambda array: array[start:stop])
         inside = self.outside[(self.outside[:, 0] >= start) & (self.outside[:, 0] < stop)]
         tables = {name: rows.slice(start, stop) for name, rows in self.tables.items()}
         inside = inside - (start, 0, 0)
@@ -265,10 +265,12 @@ class LogBlock:
         return example_hashes(self.examples["example_id"].to_list())
 
 
-def _each(value: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
+def _map_arrays(value: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
     """`change` applied to an array, or to every array that a mapping or a dataclass holds."""
     if isinstance(value, Mapping):
-        return {name: _each(held, change) for name, held in value.items()}
+        return {name: _map_arrays(held, change) for name, held in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: _each(getattr(value, field.name), change) for field in fields(value)})
+        return replace(
+            value, **{field.name: _map_arrays(getattr(value, field.name), change) for field in fields(value)}
+        )
     return change(value) if isinstance(value, np.ndarray) else value

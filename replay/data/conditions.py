@@ -21,13 +21,13 @@ def has_test(split: pl.Series | None) -> bool:
 def matching(log: Log, condition: str, key: str) -> pl.Series:
     """Ids of the examples on which an SQL condition holds, sorted; `key` is the setting that errors name."""
     if not condition.strip():
-        raise InvalidError(f"{_key(key)} is empty: write a condition such as `split = 'test'`, or leave it out")
+        raise InvalidError(f"{_key_name(key)} is empty: write a condition such as `split = 'test'`, or leave it out")
     try:
         ids = query_log(log, f"SELECT example_id FROM examples WHERE (\n{condition}\n)")["example_id"]
     except ThinkbackError as error:
-        raise InvalidError(f"{_key(key)} ({condition}) cannot be evaluated on examples: {error}") from None
+        raise InvalidError(f"{_key_name(key)} ({condition}) cannot be evaluated on examples: {error}") from None
     if ids.is_empty():
-        raise EmptyError(f"{_key(key)} matches no example of the log: {condition}; its splits are {_splits(log)}")
+        raise EmptyError(f"{_key_name(key)} matches no example of the log: {condition}; its splits are {_splits(log)}")
     return ids.sort()
 
 
@@ -61,7 +61,7 @@ def without(where: str | None, other: str) -> str:
     return left if where is None else f"({where}) AND {left}"
 
 
-def _key(key: str) -> str:
+def _key_name(key: str) -> str:
     """How errors name a key: as an argument, or as a setting of a policy, such as `prior.on`."""
     return argument(key) if key.isidentifier() else f"`{key}`"
 
@@ -105,14 +105,14 @@ def refuse_overlap(
     both = development.filter(development.is_in(reported.implode()))
     if not both.is_empty():
         raise LeakageError(
-            f"{_key(key)} ({condition}) holds on {len(both):,} of {whom}, such as `{both[0]}`: "
+            f"{_key_name(key)} ({condition}) holds on {len(both):,} of {whom}, such as `{both[0]}`: "
             f"no result may be reported on rows that it was fitted or chosen on; {advice}"
         )
     clusters = _clusters(log, development)
     shared = clusters.filter(clusters.is_in(_clusters(log, reported).implode()))
     if not shared.is_empty():
         raise LeakageError(
-            f"{_key(key)} ({condition}) shares {len(shared):,} clusters with {whom}, such as `{shared[0]}`: "
+            f"{_key_name(key)} ({condition}) shares {len(shared):,} clusters with {whom}, such as `{shared[0]}`: "
             "examples of a cluster are alike, so no result may be reported on a cluster that it was fitted on; split "
             "by `cluster`"
         )

@@ -183,7 +183,7 @@ def read_contents(log: Log) -> Contents:
     frame = collect(kinds.agg(facts), log)
     solves = frame.filter(pl.col("action") == "solve")
     veiled = frozenset(solves.filter("opaque")["pool"])
-    answered = _answered(log, veiled) if veiled else frozenset()
+    answered = _pools_with_answers(log, veiled) if veiled else frozenset()
     columns = log.columns("features") if log.has("features") else {}
     verifiers = collect(log.scan("verifications", ["verifier"]).select(pl.col("verifier").unique()), log)
     return Contents(
@@ -198,24 +198,24 @@ def read_contents(log: Log) -> Contents:
         features={n: t for n, t in columns.items() if n not in ("trace_id", "example_id")},
         sizes={pool: largest + 1 for pool, largest in solves.select("pool", "sample_index").iter_rows()},
         revisions=_revisions(log) if len(solves) < len(frame) else frozenset(),
-        lowest=cache(partial(_lowest, log, len(frame) == 1)),
+        lowest=cache(partial(_lowest_score, log, len(frame) == 1)),
         positioned=frozenset(solves.filter("position")["pool"]),
         fitted=fitted_verifiers(log),
         rows=cache(partial(_most_rows, log)),
-        least=cache(partial(_least, log)),
-        nulls=cache(partial(_nulls, log)),
+        least=cache(partial(_least_number, log)),
+        nulls=cache(partial(_has_nulls, log)),
         pool_setting=lambda pool, key: None if log.manifest is None else log.manifest.pool_setting(pool, key),
     )
 
 
-def _least(log: Log, table: str, pool: str, column: str) -> float | None:
+def _least_number(log: Log, table: str, pool: str, column: str) -> float | None:
     """The least number in the lists of a column, over the rows of a pool; None where none is logged."""
     rows = log.scan(table, ["pool", column]).filter(pl.col("pool") == pool)
     least: float | None = collect(rows.select(pl.col(column).list.min().min()), log).item()
     return least
 
 
-def _nulls(log: Log, table: str, pool: str, column: str, condition: str) -> bool:
+def _has_nulls(log: Log, table: str, pool: str, column: str, condition: str) -> bool:
     rows = log.scan(table).filter(pl.col("pool") == pool, pl.sql_expr(condition))
     return bool(collect(rows.select(pl.col(column).is_null().any()), log).item())
 
@@ -228,7 +228,7 @@ def _most_rows(log: Log, table: str) -> dict[str, int]:
     return dict(collect(counts.group_by("pool").agg(pl.col("len").max()).sort("pool"), log).iter_rows())
 
 
-def _lowest(log: Log, alone: bool, pool: str, verifier: str) -> float | None:
+def _lowest_score(log: Log, alone: bool, pool: str, verifier: str) -> float | None:
     """A verifier's lowest score on a pool, None without any; `alone`: the log has no traces of another kind."""
     scores = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(pl.col("verifier") == verifier)
     if not alone:
@@ -239,7 +239,7 @@ def _lowest(log: Log, alone: bool, pool: str, verifier: str) -> float | None:
     return lowest
 
 
-def _answered(log: Log, pools: frozenset[str]) -> frozenset[str]:
+def _pools_with_answers(log: Log, pools: frozenset[str]) -> frozenset[str]:
     """The pools in which some first attempt has an answer that is not opaque."""
     plain = (pl.col("action") == "solve") & pl.col("answer").is_not_null() & ~pl.col("opaque").fill_null(False)
     traces = log.scan("traces", ["pool", "action", "answer", "opaque"])

@@ -118,14 +118,14 @@ def read_later(fitted: Mapping[str, FitRecord], verifier: str, tokens: int) -> s
         return f"states at token {late}"
     for given in settings["inputs"]:
         source, _, rest = given.partition(":")
-        if source == "verifier" and not _early(rest, tokens):
+        if source == "verifier" and not _is_scored_early(rest, tokens):
             return read_later(fitted, rest, tokens) if rest in fitted else f"`{given}`"
         if source == "tokens" or (source == "trace" and rest not in BEFORE):
             return f"`{given}`"
     return None
 
 
-def _early(verifier: str, tokens: int) -> bool:
+def _is_scored_early(verifier: str, tokens: int) -> bool:
     """Whether a verifier, by its name, scores traces after at most `tokens` tokens."""
     match = NAMED_TOKENS.fullmatch(verifier)
     return match is not None and int(match[1]) <= tokens

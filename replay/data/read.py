@@ -48,9 +48,9 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
     texts = (traces[_votes_as(name)].alias("answer") for name in named)
     vocabulary = pl.concat([traces["answer"], traces[OUTSIDE], others, *texts]).unique().drop_nulls().sort()
     words = pl.DataFrame({"answer": vocabulary, "word": np.arange(len(vocabulary), dtype=np.int32)})
-    traces = _numbered(traces, words, "answer", "word", "code")
+    traces = _with_numbers(traces, words, "answer", "word", "code")
     for name in named:
-        traces = _numbered(traces, words, _votes_as(name), f"word as {name}", f"code as {name}")
+        traces = _with_numbers(traces, words, _votes_as(name), f"word as {name}", f"code as {name}")
     scores = _read_scores(log, traces, within, request)
     whole = log.pools_without_prefix()
     billed = billed_by_request(log)
@@ -67,7 +67,7 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
         pools[cut.name] = cut
     actions = {name: action for action, name in request.needs.slices.items()}
     tables = _read_tables(log, rows, len(examples), within, request.needs)
-    return LogBlock(examples, vocabulary, pools, actions, *_outside(traces, words), tables)
+    return LogBlock(examples, vocabulary, pools, actions, *_labels_outside(traces, words), tables)
 
 
 def _read_tables(
@@ -116,7 +116,7 @@ def _votes_as(name: str) -> str:
     return f"votes as {name}"
 
 
-def _outside(traces: pl.DataFrame, words: pl.DataFrame) -> tuple[np.ndarray, tuple[tuple[str, ...], ...]]:
+def _labels_outside(traces: pl.DataFrame, words: pl.DataFrame) -> tuple[np.ndarray, tuple[tuple[str, ...], ...]]:
     """The traces whose label is outside the label space, (N, 3): row of the example, number of the answer, number of a
     set of slices; then these sets by number. A trace counts once, however many slices it is in.
     """
@@ -169,7 +169,7 @@ def _read_traces(
         features = log.scan("features", ["trace_id", "example_id", *inputs]).filter(within)
         numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in inputs))
         frame = frame.join(collect(numbers, log), on="trace_id", how="left", maintain_order="left")
-    frame = _sliced(frame, request.needs)
+    frame = _with_slices(frame, request.needs)
     logprobs = pl.col("token_logprobs").cast(pl.List(pl.Float64))  # not logged: null; the sum of none: 0
     as_answers = [pl.col(name).alias(_votes_as(name)) for name in sorted(request.needs.answers_as)]
     return _valid_answers(frame.with_columns(as_answers), examples).with_columns(
@@ -187,11 +187,11 @@ def read_texts(log: Log, example: str, needs: Needs) -> pl.DataFrame:
     """The logged texts of one example's traces: slice, sample, trace_id, text; numbered as its block numbers them."""
     columns = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text"]
     scan = log.scan("traces", columns).filter(pl.col("example_id") == example).with_columns(e=pl.lit(0))
-    rows = _sliced(_up_to_gaps(collect(scan, log)), needs)
+    rows = _with_slices(_up_to_gaps(collect(scan, log)), needs)
     return rows.select("slice", pl.col("sample_index").cast(pl.Int64).alias("sample"), "trace_id", "text")
 
 
-def _sliced(frame: pl.DataFrame, needs: Needs) -> pl.DataFrame:
+def _with_slices(frame: pl.DataFrame, needs: Needs) -> pl.DataFrame:
     """First attempts (slice: their pool) and revisions (their action's slice), numbered in it; sorted."""
     first = frame.filter((pl.col("action") == "solve") & pl.col("pool").is_in(sorted(needs.pools)))
     first = first.with_columns(slice=pl.col("pool"))
@@ -254,8 +254,10 @@ def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: Block
         .filter(within & pl.col("verifier").is_in(names))
         .join(place, on="trace_id", how="inner")
         .with_columns(
-            pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens").is_null()).alias(_lacks(SCORE_COSTS[0])),
-            *(pl.col(name).is_null().alias(_lacks(name)) for name in SCORE_COSTS[1:]),
+            pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens").is_null()).alias(
+                _lacks_column(SCORE_COSTS[0])
+            ),
+            *(pl.col(name).is_null().alias(_lacks_column(name)) for name in SCORE_COSTS[1:]),
             pl.col("candidates").fill_null(0),
             pl.col("latency_s", "device_s").cast(pl.Float64).fill_null(0.0),
             *([request.prices.expr("verifier").alias("price")] if request.prices else []),
@@ -270,7 +272,7 @@ def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: Block
     return frame
 
 
-def _lacks(cost: str) -> str:
+def _lacks_column(cost: str) -> str:
     return f"lacks {cost}"
 
 
@@ -358,19 +360,19 @@ def _price_of(traces: pl.DataFrame, tokens: int, pool: LoggedPool, request: Bloc
     return _spread(cut.with_columns(request.prices.expr("model").alias("price")), "price", pool.code.shape)
 
 
-def _marked(traces: pl.DataFrame, column: str, shape: tuple[int, int]) -> np.ndarray | None:
+def _true_mask(traces: pl.DataFrame, column: str, shape: tuple[int, int]) -> np.ndarray | None:
     """Mask (E, T) of the traces on which a column is true; None where it is true on none."""
     return _spread(traces, column, shape, False, bool) if traces[column].any() else None
 
 
 def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: BlockRequest) -> Scores:
     names = SCORE_COSTS + (("price",) if request.prices else ())
-    lacking = [cost for cost in SCORE_COSTS if frame[_lacks(cost)].any()]
+    lacking = [cost for cost in SCORE_COSTS if frame[_lacks_column(cost)].any()]
     return Scores(
         score=_spread(frame, "score", shape),
         candidates=_spread(frame, "candidates", shape, 0),
         costs={cost: _spread(frame, cost, shape, 0.0) for cost in names},
-        lacking={cost: _spread(frame, _lacks(cost), shape, False, bool) for cost in lacking},
+        lacking={cost: _spread(frame, _lacks_column(cost), shape, False, bool) for cost in lacking},
     )
 
 

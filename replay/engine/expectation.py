@@ -23,14 +23,14 @@ def expected_outcome(trajectory: Trajectory, verifications: int, how: Cut, reaso
     never_called = np.zeros(len(trajectory.steps.limit), dtype=bool)
     pool, example = trajectory.pool, np.arange(len(trajectory.steps.limit))
     sample, probability = winner_probabilities(trajectory, verifications)
-    valid = _valid(trajectory)
+    valid = _valid_counts(trajectory)
     verified = np.minimum(verifications, valid)
     return Outcome(
         reason=why_partial(trajectory, how, trajectory.steps.limit, never_called),
         reasons=reasons,
         costs=_expected_costs(trajectory, verified, valid),
-        correct=judged_unless_null(_mean(probability, pool.judged, sample, example), valid > 0),
-        credit=_mean(probability, pool.credit, sample, example),
+        correct=judged_unless_null(_mean_of_winners(probability, pool.judged, sample, example), valid > 0),
+        credit=_mean_of_winners(probability, pool.credit, sample, example),
         words=np.where(probability > 0, pool.word[example[:, None], sample], -1).T,
         shares=probability.T,
         rows=np.maximum((probability > 0).sum(axis=1), 1),
@@ -87,8 +87,8 @@ def outcome_of_chances(
         reason=reason,
         reasons=reasons,
         costs=costs,
-        correct=_weighed(np.concatenate([chance, nothing], axis=1), values),
-        credit=_weighed(chance + nothing, pool.credit),
+        correct=_weighted_mean(np.concatenate([chance, nothing], axis=1), values),
+        credit=_weighted_mean(chance + nothing, pool.credit),
         words=np.concatenate([pool.words, np.full((len(example), 1), -1, dtype=np.int32)], axis=1).T,
         shares=shares,
         rows=np.maximum((shares > 0).sum(axis=0), 1),
@@ -96,7 +96,7 @@ def outcome_of_chances(
     )
 
 
-def _weighed(chance: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _weighted_mean(chance: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Mean (E,) of values (E, T) by the chance of each; a mean that is 0 or 1 but for rounding becomes exactly that."""
     mean = np.where(chance > 0, chance * values, 0.0).sum(axis=1)
     return np.where(np.abs(mean - np.rint(mean)) < ROUNDING, np.rint(mean), mean)
@@ -127,7 +127,7 @@ def winner_probabilities(trajectory: Trajectory, verifications: int) -> tuple[np
     return np.take_along_axis(trajectory.place, ranked, axis=1), chance
 
 
-def _valid(trajectory: Trajectory) -> np.ndarray:
+def _valid_counts(trajectory: Trajectory) -> np.ndarray:
     """How many traces (E,) may be verified."""
     return np.asarray((trajectory.revealed.verified_code >= 0).sum(axis=1))
 
@@ -145,7 +145,9 @@ def _expected_costs(trajectory: Trajectory, verified: np.ndarray, valid: np.ndar
     return expected
 
 
-def _mean(probability: np.ndarray, values: np.ndarray, sample: np.ndarray, example: np.ndarray) -> np.ndarray:
+def _mean_of_winners(
+    probability: np.ndarray, values: np.ndarray, sample: np.ndarray, example: np.ndarray
+) -> np.ndarray:
     """Mean (E,) of `values` over the traces that may win; where none may, the value of the first trace."""
     won = values[example[:, None], sample]
     mean = np.where(probability > 0, probability * won, 0.0).sum(axis=1)

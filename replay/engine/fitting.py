@@ -72,7 +72,7 @@ def _trees(features: np.ndarray, scores: np.ndarray) -> Predictor:
     return _rounded(predict)
 
 
-def _process(features: np.ndarray, scores: np.ndarray) -> Predictor:
+def _gaussian_process(features: np.ndarray, scores: np.ndarray) -> Predictor:
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -107,7 +107,11 @@ def _rounded(predict: Callable[[np.ndarray], np.ndarray]) -> Predictor:
     return lambda rows: np.round(predict(rows), DECIMALS)
 
 
-MODELS: dict[str, Callable[[np.ndarray, np.ndarray], Predictor]] = {"linear": _linear, "trees": _trees, "gp": _process}
+MODELS: dict[str, Callable[[np.ndarray, np.ndarray], Predictor]] = {
+    "linear": _linear,
+    "trees": _trees,
+    "gp": _gaussian_process,
+}
 
 
 def fit_calibration(pool: LoggedPool, verifier: str, calibration: Calibration) -> Calibration:

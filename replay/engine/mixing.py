@@ -94,7 +94,7 @@ def mixture(rate: float, base: PolicyPath, then: PolicyPath, columns: Columns) -
         only = replace(sides[0][1].outcome, reason=reason, reasons=reasons, against=None, measured=further)
         return replace(sides[0][1], outcome=only, chosen=None)
     one, two = base.outcome, then.outcome
-    (words, shares), (more_words, more_shares) = _answers(one), _answers(two)
+    (words, shares), (more_words, more_shares) = _answer_shares(one), _answer_shares(two)
     outcome = Outcome(
         reason=reason,
         reasons=reasons,
@@ -142,7 +142,7 @@ def _shares(outcome: Outcome) -> np.ndarray:
     return np.ones(outcome.words.shape) if outcome.shares is None else outcome.shares
 
 
-def _answers(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
+def _answer_shares(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
     """Predictions of an outcome and their shares (W, E); what is missing to 1 is the share of the null answer."""
     shares = _shares(outcome)
     null = np.full((1, shares.shape[1]), -1, dtype=np.int32)

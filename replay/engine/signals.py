@@ -117,7 +117,7 @@ class _Feature(GateInput, source="feature"):
         contents.require_feature(self.name, reader)
 
     def read(self, block: LogBlock, path: PolicyPath) -> Signal:
-        return Signal(_chosen(block, path, lambda pool: pool.features[self.name]), {})
+        return Signal(_column_of_chosen(block, path, lambda pool: pool.features[self.name]), {})
 
 
 class _OfBase(GateInput, source="signal"):
@@ -198,16 +198,16 @@ def _chosen_traces(path: PolicyPath) -> ChosenTraces:
     return path.chosen
 
 
-def _chosen(block: LogBlock, path: PolicyPath, of: Callable[[LoggedPool], np.ndarray | None]) -> np.ndarray:
+def _column_of_chosen(block: LogBlock, path: PolicyPath, of: Callable[[LoggedPool], np.ndarray | None]) -> np.ndarray:
     return _chosen_traces(path).read(block, of)
 
 
 def _cost(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
-    return _chosen(block, path, lambda pool: pool.costs[name])
+    return _column_of_chosen(block, path, lambda pool: pool.costs[name])
 
 
 def _column(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
-    return _chosen(block, path, lambda pool: pool.signals.get(name))
+    return _column_of_chosen(block, path, lambda pool: pool.signals.get(name))
 
 
 def _near_limit(block: LogBlock, path: PolicyPath, fraction: Parameter) -> np.ndarray:
@@ -218,16 +218,16 @@ def _near_limit(block: LogBlock, path: PolicyPath, fraction: Parameter) -> np.nd
 
 
 def _invalid(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
-    return _chosen(block, path, lambda pool: (pool.code < 0).astype(float))
+    return _column_of_chosen(block, path, lambda pool: (pool.code < 0).astype(float))
 
 
 def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     lengths = np.append(block.vocabulary.str.len_chars().to_numpy().astype(float), 0.0)
-    word = _chosen(block, path, lambda pool: np.where(_veiled(pool), np.nan, pool.word))
+    word = _column_of_chosen(block, path, lambda pool: np.where(_verdicts_without_answers(pool), np.nan, pool.word))
     return np.where(np.isnan(word), np.nan, lengths[np.nan_to_num(word, nan=-1.0).astype(int)])
 
 
-def _veiled(pool: LoggedPool) -> np.ndarray | bool:
+def _verdicts_without_answers(pool: LoggedPool) -> np.ndarray | bool:
     """Mask of the traces that have a verdict but no answer."""
     return False if pool.opaque is None else pool.opaque
 

@@ -258,7 +258,7 @@ def walk_block(block: LogBlock, walk: Walk) -> Trajectory:
         keys = keys if pool.struck is None else np.delete(keys, pool.struck, axis=1)  # the others' order stays
     place = _generation_places(pool, keys if walk.permuted else None, walk.cap)
     voting = pool.voting(walk.answers_as)
-    traces = _generated(voting, scores, walk, place, keys)
+    traces = _generated_traces(voting, scores, walk, place, keys)
     listwise = scores.listwise if scores is not None else np.zeros(len(place), dtype=bool)
     steps = walk.order.steps(traces.visible(walk.order.reads))
     looked_at = np.arange(steps.at.shape[1]) < steps.count[:, None]
@@ -324,11 +324,11 @@ def _ranks(
 def _block_ends(walk: Walk, revealed: Revealed, places: int) -> np.ndarray | None:
     """After which traces a block ends that is generated together, by place: bool (T,) or (E, T); None: after each."""
     if walk.needs is not None:
-        return needed_ends(walk.needs, _counted(revealed))
+        return needed_ends(walk.needs, _generation_statistics(revealed))
     return None if walk.width == 1 else np.arange(1, places + 1) % walk.width == 0
 
 
-def _counted(revealed: Revealed) -> Prefix:
+def _generation_statistics(revealed: Revealed) -> Prefix:
     """The statistics of votes and verifications of a walk whose steps each generate a trace."""
     steps = np.broadcast_to(np.arange(1, revealed.code.shape[1] + 1, dtype=np.int32), revealed.code.shape)
 
@@ -347,7 +347,7 @@ def abandonment_of(pool: LoggedPool, abandon: Abandon) -> Abandonment:
     return abandon.decide(pool.there, pool.costs["completion_tokens"], alone)
 
 
-def _generated(
+def _generated_traces(
     pool: LoggedPool, scores: Scores | None, walk: Walk, place: np.ndarray, keys: np.ndarray | None
 ) -> GeneratedTraces:
     """The traces of a walk in the order of generation."""
@@ -377,7 +377,7 @@ def _generation_costs(pool: LoggedPool, place: np.ndarray, valid: np.ndarray, en
 
     `ends`: after which traces a block of them ends that run side by side.
     """
-    costs, flat = np.zeros((*place.shape, len(COSTS))), _flat(place, pool.code.shape[1])
+    costs, flat = np.zeros((*place.shape, len(COSTS))), _flat_places(place, pool.code.shape[1])
     costs[..., AT["traces"]] = np.arange(1, place.shape[1] + 1)
     costs[..., AT["valid_traces"]] = np.cumsum(valid, axis=1)
     paid = {name: values.take(flat) for name, values in pool.costs.items()}
@@ -393,14 +393,14 @@ def _generation_costs(pool: LoggedPool, place: np.ndarray, valid: np.ndarray, en
 
 def _verification_costs(scores: Scores, place: np.ndarray, on: np.ndarray) -> np.ndarray:
     """Cumulative costs (E, S, C) of the verifications in `on` (E, S); a listwise verifier's are charged at the end."""
-    costs, flat = np.zeros((*place.shape, len(COSTS))), _flat(place, scores.score.shape[1])
+    costs, flat = np.zeros((*place.shape, len(COSTS))), _flat_places(place, scores.score.shape[1])
     costs[..., AT["verifications"]] = np.cumsum(on, axis=1)
     for column, values in charged(scores.costs):
         costs[..., column] = np.cumsum(np.where(on, values.take(flat), 0.0), axis=1)
     return costs
 
 
-def _flat(place: np.ndarray, width: int) -> np.ndarray:
+def _flat_places(place: np.ndarray, width: int) -> np.ndarray:
     """Places (E, S) as indices into a flattened array (E, width); to take from that is seven times as fast."""
     return place + np.arange(len(place))[:, None] * width
 

@@ -90,26 +90,26 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
         path = on.path(last)
         for one in reversed(lower):
             fires, gate_path = one.fires(on), on.path(one)
-            against = _either(fires, gate_path.outcome.against, path.outcome.against)
+            against = _against_where(fires, gate_path.outcome.against, path.outcome.against)
             path = choose(fires, gate_path, path, self.columns)
             path = replace(path, outcome=replace(path.outcome, against=against))
         return path
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
-        yield from self._deciding(on).explain(on, repetition)
+        yield from self._deciding_gate(on).explain(on, repetition)
 
     def why(self, on: Evaluator, ending: str) -> str:
-        return self._deciding(on).why(on, ending)
+        return self._deciding_gate(on).why(on, ending)
 
     def rows_of(self, on: Evaluator, rows: int) -> str:
-        return self._deciding(on).rows_of(on, rows)
+        return self._deciding_gate(on).rows_of(on, rows)
 
-    def _deciding(self, on: Evaluator) -> When:
+    def _deciding_gate(self, on: Evaluator) -> When:
         """The first gate that fires on the one example of a block, else the last."""
         return next((one for one in self.gated if one.fires(on)[0]), self.gated[-1])
 
 
-def _either(on: np.ndarray, first: Against | None, second: Against | None) -> Against:
+def _against_where(on: np.ndarray, first: Against | None, second: Against | None) -> Against:
     """Fixes and flips of one gate where `on` (E,), of another elsewhere."""
     names = [field.name for field in fields(Against)]  # gates always have a base
     return Against(*(np.where(on, getattr(first, name), getattr(second, name)) for name in names))

@@ -106,7 +106,7 @@ class _AnyRight(_OracleRule, single=True):
         examples, names = len(block.examples), _slice_names(block, base, of)
         reason, costs = np.zeros(examples, dtype=np.int16), np.zeros((examples, len(COSTS)))
         paid = {}
-        bill = _bill(block, base, of, names)
+        bill = _traces_needed(block, base, of, names)
         for number, (name, needed) in enumerate(bill.items()):
             pool = block.pools[name]
             lacks = (pool.size < needed) | (pool.whole & (pool.behind_gap > 0))
@@ -142,7 +142,7 @@ class _AnyRight(_OracleRule, single=True):
         """What the revisions read of the base, and its first trace in any case."""
         if base is None:
             return ()
-        needed = int(_bill(block, base, of, _slice_names(block, base, of))[base][0])
+        needed = int(_traces_needed(block, base, of, _slice_names(block, base, of))[base][0])
         return tuple((base, sample) for sample in range(min(needed, int(block.pools[base].size[0]))))
 
 
@@ -179,7 +179,7 @@ class _BestAction(_OracleRule, single=True, needs_base=True, rows_are="traces"):
             reasons.append(f"`{name}` {LACKS}")
             reason = np.where(lacks & (reason == 0), len(reasons) - 1, reason).astype(np.int16)
         candidates = self.candidates(block, first, names)
-        best = _best(candidates)
+        best = _best_candidate(candidates)
         traces: list[tuple[str, int]] = []
         realizations: list[Realization] = []
         for number in np.unique(best):
@@ -213,7 +213,7 @@ class _BestExpectedAction(_BestAction, single=False, together=True):
     def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
         yield from super().stages(name, block, base, of)
         candidates = self.candidates(block, str(base), dict(zip(of, _slice_names(block, base, of), strict=True)))
-        best = int(_best(candidates)[0])
+        best = int(_best_candidate(candidates)[0])
         rows = [
             {
                 "of": one.name if number else f"the base, sample 0 of {one.name}",
@@ -278,13 +278,15 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
     return _Candidate(name, [(name, sample) for sample in samples], realizations, mean, np.nan_to_num(cost, nan=np.inf))
 
 
-def _best(candidates: Sequence[_Candidate]) -> np.ndarray:
+def _best_candidate(candidates: Sequence[_Candidate]) -> np.ndarray:
     """The number (E,) of the best candidate; of equals the first, so that the base wins ties."""
     tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(candidate.tokens for candidate in candidates[1:])])
     return np.asarray(np.lexsort((tokens, -np.stack([candidate.value for candidate in candidates])), axis=0)[0])
 
 
-def _bill(block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str, ...]) -> dict[str, np.ndarray]:
+def _traces_needed(
+    block: LogBlock, base: str | None, of: Sequence[str], names: tuple[str, ...]
+) -> dict[str, np.ndarray]:
     """Slice -> how many traces (E,) it must have: one of each of `of`, and of the base what revisions read."""
     needed = {name: np.ones(len(block.examples), dtype=np.int32) for name in names}
     if base is not None:

@@ -112,7 +112,7 @@ def _step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Selec
     columns = {
         "step": pl.Series(step),
         "sample": sample,
-        "answer": answers(block, np.where(revealing, _words(trajectory, at), -1)),
+        "answer": answers(block, np.where(revealing, _revealed_words(trajectory, at), -1)),
     }
     if (column := walk.answers_as) is not None and steps:
         votes_for = trajectory.pool.voting(column).word[0, trajectory.sample_index[0, at]]
@@ -140,8 +140,8 @@ def _step_table(block: LogBlock, trajectory: Trajectory, how: Cut, select: Selec
     if walk.needs is not None:
         columns["needed"] = seen_by(walk.needs.needed(seen)[:, 1:], at_rule[0, at] & after)
     columns["holds"] = seen_by(how.stop.decide(seen) & at_rule).fill_null(False).cast(pl.Boolean)
-    columns["answer_now"] = answers(block, _answer(trajectory, select, step))
-    costs = by_name(_costs(trajectory, stopped)[step])
+    columns["answer_now"] = answers(block, _answer_numbers(trajectory, select, step))
+    costs = by_name(_cumulative_costs(trajectory, stopped)[step])
     columns |= {name: pl.Series(costs[name]) for name in COST_COLUMNS}
     return pl.DataFrame(columns, nan_to_null=True).with_columns(pl.col(pl.Float64).fill_nan(None))
 
@@ -182,13 +182,13 @@ def _order_stage(block: LogBlock, name: str, walks: Sequence[Walk], how: Cut, se
             break
         stopped = cut(trajectory, how)
         step = stopped.step[:1]
-        costs = by_name(_costs(trajectory, stopped)[step][0])
+        costs = by_name(_cumulative_costs(trajectory, stopped)[step][0])
         rows.append(
             {
                 "order": number,
                 "steps": int(step[0]),
                 "ending": ENDINGS[stopped.ending[0]],
-                "answer": answers(block, _answer(trajectory, select, step))[0],
+                "answer": answers(block, _answer_numbers(trajectory, select, step))[0],
                 "correct": known(trajectory.results(select).judged[0, step[0]]),
                 **{name: known(float(costs[name])) for name in COST_COLUMNS},
             }
@@ -246,14 +246,14 @@ def answers(block: LogBlock, words: np.ndarray) -> pl.Series:
     return pl.Series([_word_of(block, int(word)) for word in words], dtype=pl.String)
 
 
-def _words(trajectory: Trajectory, at: np.ndarray) -> np.ndarray:
+def _revealed_words(trajectory: Trajectory, at: np.ndarray) -> np.ndarray:
     """Vocabulary numbers of the answers that steps (numbered from 0) reveal."""
     if not trajectory.steps.at.shape[1]:
         return np.full(len(at), -1)
     return np.asarray(trajectory.pool.word[0, trajectory.sample_index[0, at]])
 
 
-def _answer(trajectory: Trajectory, select: Select, step: np.ndarray) -> np.ndarray:
+def _answer_numbers(trajectory: Trajectory, select: Select, step: np.ndarray) -> np.ndarray:
     """Vocabulary number of the answer after each step, if the policy stopped there; −1 for none."""
     place = trajectory.chosen(select)[0, step]
     if not trajectory.place.shape[1]:
@@ -261,7 +261,7 @@ def _answer(trajectory: Trajectory, select: Select, step: np.ndarray) -> np.ndar
     return np.where(place >= 0, trajectory.pool.word[0, trajectory.place[0, np.maximum(place, 0)]], -1)
 
 
-def _costs(trajectory: Trajectory, stopped: Stopped) -> np.ndarray:
+def _cumulative_costs(trajectory: Trajectory, stopped: Stopped) -> np.ndarray:
     """Cumulative costs (S + 1, C); the one call of a listwise verifier is paid at the end."""
     costs = trajectory.costs[0].copy()
     if stopped.called is not None and stopped.called[0]:

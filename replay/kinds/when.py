@@ -180,7 +180,7 @@ class When(Policy, kind="when", inner=("base", "then")):
             base, then, signals, gate, unfired, unfired + (then.outcome.costs if apart else fired), tokens
         )
 
-    def _decided(self, parts: _GatedParts) -> tuple[Outcome, np.ndarray]:
+    def _outcome_and_mask(self, parts: _GatedParts) -> tuple[Outcome, np.ndarray]:
         """The outcome, and the mask (E,) of the examples on which the gate fires."""
         base, then = parts.base.outcome, parts.then.outcome
         fires, unread = self.gate.fires(parts.signals, predicted(base) < 0)
@@ -201,15 +201,15 @@ class When(Policy, kind="when", inner=("base", "then")):
         ), fires
 
     def fires(self, on: Evaluator) -> np.ndarray:
-        return self._decided(self.gated(on))[1]
+        return self._outcome_and_mask(self.gated(on))[1]
 
     def outcome(self, on: Evaluator) -> Outcome:
-        return self._decided(self.gated(on))[0]
+        return self._outcome_and_mask(self.gated(on))[0]
 
     def path(self, on: Evaluator) -> PolicyPath:
         """The path with the calls of the base and of the gate, and those of `then` where the gate fires."""
         parts = self.gated(on)
-        outcome, fires = self._decided(parts)
+        outcome, fires = self._outcome_and_mask(parts)
         base, then, gate = parts.base, parts.then, CallSegment(parts.gate)
         realizations = [
             Realization(realization.weight, (*realization.segments, gate)).where(~fires)
@@ -226,7 +226,7 @@ class When(Policy, kind="when", inner=("base", "then")):
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         parts = self.gated(on)
-        outcome, fires = self._decided(parts)
+        outcome, fires = self._outcome_and_mask(parts)
         yield from self.base.explain(on, repetition)
         null = predicted(parts.base.outcome) < 0
         rows = []
@@ -265,17 +265,17 @@ class When(Policy, kind="when", inner=("base", "then")):
         values = [float(each.read(on.block, path).value[0]) for each in one.inputs]
         return pl.DataFrame({"reads": [str(each) for each in one.inputs], "value": values}, nan_to_null=True)
 
-    def _answering(self, on: Evaluator) -> Policy:
+    def _answering_policy(self, on: Evaluator) -> Policy:
         """The policy, base or `then`, that answers the one example of a block."""
-        return self.then if self._decided(self.gated(on))[1][0] else self.base
+        return self.then if self._outcome_and_mask(self.gated(on))[1][0] else self.base
 
     def why(self, on: Evaluator, ending: str) -> str:
-        part = self._answering(on)
+        part = self._answering_policy(on)
         fired = "the gate fires, and `then` answers" if part is self.then else "the gate does not fire"
         return f"{fired}; {part.why(on, ending)}"
 
     def rows_of(self, on: Evaluator, rows: int) -> str:
-        return self._answering(on).rows_of(on, rows)
+        return self._answering_policy(on).rows_of(on, rows)
 
     def may_pay(self, block: LogBlock) -> Iterator[Payable]:
         for name, verifier in sorted(self.gate.needs(block.pools).scores):

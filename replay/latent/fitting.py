@@ -191,7 +191,7 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
     ids = matching(log, train_on, "train_on")
     material = _read_material(log, settings)
     _check_free(log, material.names)
-    dealt = _deal(material, ids, train_on)
+    dealt = _deal_folds(material, ids, train_on)
     material, folds, parts = dealt.material, dealt.folds, dealt.parts
     traces, trained = material.traces, parts[-1]
     seen = np.isin(traces.group, np.unique(traces.group[trained]))
@@ -236,7 +236,7 @@ class _Dealt:
     lacking: tuple[tuple[int, int], ...]
 
 
-def _deal(material: Material, ids: pl.Series, train_on: str) -> _Dealt:
+def _deal_folds(material: Material, ids: pl.Series, train_on: str) -> _Dealt:
     """The training traces in folds, without the places at which some model would see one class alone."""
     traces = material.traces
     chosen = traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(traces.right)
@@ -369,12 +369,12 @@ def _assign_folds(traces: Traces, trained: np.ndarray, count: int, seed: int) ->
         raise EmptyError(
             f"{argument('train_on')} holds on {len(groups):,} questions, too few for {max(count, 2)} folds: take more"
         )
-    dealt = _dealt(traces, trained & np.isin(traces.group, free), count, seed) if len(free) else {}
+    dealt = _folds_of_questions(traces, trained & np.isin(traces.group, free), count, seed) if len(free) else {}
     of_group = dealt | inherited
     return np.array([of_group.get(group, NO_FOLD) for group in traces.group.tolist()], np.int64)
 
 
-def _dealt(traces: Traces, rows: np.ndarray, count: int, seed: int) -> dict[int, int]:
+def _folds_of_questions(traces: Traces, rows: np.ndarray, count: int, seed: int) -> dict[int, int]:
     """Question -> its fold, so that folds have alike shares of right traces."""
     from sklearn.model_selection import StratifiedGroupKFold
 

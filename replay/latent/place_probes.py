@@ -100,7 +100,7 @@ def placed_traces(
     frame = frame.filter(pl.col("train") | ~pl.col("group").is_in(seen.implode()))
     if frame.is_empty():
         return None
-    sample = (_drawn(frame, most, seed) if most else frame).sort("trace_id")
+    sample = (_drawn_rows(frame, most, seed) if most else frame).sort("trace_id")
     state_rows, _ = find_states(log, states, (), (), sample["trace_id"])
     return PlacedTraces(
         keys=sample.select("trace_id", "example_id", "dataset", "pool"),
@@ -112,7 +112,7 @@ def placed_traces(
     )
 
 
-def _drawn(frame: pl.DataFrame, most: int, seed: int) -> pl.DataFrame:
+def _drawn_rows(frame: pl.DataFrame, most: int, seed: int) -> pl.DataFrame:
     """The first traces of each data set, pool and part, question by question in an order drawn by the seed."""
     groups = frame["group"].unique().sort()
     order = pl.Series("order", np.random.default_rng(seed).permutation(len(groups)))
@@ -355,7 +355,7 @@ def _even_rows(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
 def by_questions(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
     """The quality of a verifier of some places by the number of training questions: all, half, a quarter, …"""
     whole = len(np.unique(traces.unit[traces.train]))
-    yield from _each(traces, places, {
+    yield from _areas_by_size(traces, places, {
         count: [_some_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
         for count in sorted({whole >> halved for halved in range(HALVINGS)})
     }, level)  # fmt: skip
@@ -365,10 +365,10 @@ def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: flo
     """The quality of a verifier of some places by the share of right traces among equally many to train on."""
     rows = _even_rows(traces)
     drawn = {share: [_some_right(traces, share, rows, seed) for seed in range(seeds)] for share in SHARES}
-    yield from _each(traces, places, drawn, level)
+    yield from _areas_by_size(traces, places, drawn, level)
 
 
-def _each(
+def _areas_by_size(
     traces: PlacedTraces, places: Sequence[int], drawn: Mapping[float, Sequence[np.ndarray]], level: float
 ) -> Iterator[SeededArea]:
     """The quality at each size, from the training masks that the seeds have drawn for it."""

@@ -36,8 +36,10 @@ def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
     seconds = float(sum(known)) if known and len(known) == len(records) else None
     of_pass = pl.lit(seconds, pl.Float64)
     share = pl.when(length.is_null().any()).then(of_pass / pl.len()).otherwise(of_pass * length / length.sum())
-    names = {name: _plain(name) for name in frame["model"].drop_nulls().unique()}
-    other = pl.col("model").is_in([name for name, plain in names.items() if reader and plain != _plain(reader)])
+    names = {name: _short_model_name(name) for name in frame["model"].drop_nulls().unique()}
+    other = pl.col("model").is_in(
+        [name for name, plain in names.items() if reader and plain != _short_model_name(reader)]
+    )
     costs = frame.select(
         "trace_id",
         tokens=pl.when(other.fill_null(False)).then(length).otherwise(0).cast(pl.Int32),
@@ -55,7 +57,7 @@ def _records(source: Any, states: str) -> Iterator[Mapping[str, Any]]:
             yield entry
 
 
-def _plain(name: str) -> str:
+def _short_model_name(name: str) -> str:
     """The last part of a model's name, without folder or owner."""
     return PurePosixPath(name.rstrip("/")).name.casefold()
 

@@ -143,7 +143,7 @@ def _add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
     try:
         with replacing_file(file, force=True) as temporary:  # what a killed run left is of no verifier
             temporary.write_text(text, encoding="utf-8")
-        return extend_log(path, {"verifications": fitted.scores}, lambda source: _with(source, fitted, record))
+        return extend_log(path, {"verifications": fitted.scores}, lambda source: _source_with(source, fitted, record))
     except BaseException:
         file.unlink(missing_ok=True)
         if not there:
@@ -190,7 +190,7 @@ def _hash(model: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(model, sort_keys=True).encode()).hexdigest()
 
 
-def _with(source: Any, fitted: FittedVerifier, record: Mapping[str, Any]) -> dict[str, Any]:
+def _source_with(source: Any, fitted: FittedVerifier, record: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest's `source` with the record of the verifier, or of each place's verifier."""
     whole = dict(source) if isinstance(source, Mapping) else {} if source is None else {"log": source}
     return whole | {SECTION: dict(whole.get(SECTION) or {}) | dict.fromkeys(fitted.verifiers, record)}

@@ -41,10 +41,10 @@ def errors_of(policy: str) -> Iterator[None]:
     try:
         yield
     except ThinkbackError as error:
-        raise (error if error.policy is not None else _about(policy, error)) from None
+        raise (error if error.policy is not None else _with_policy_name(policy, error)) from None
 
 
-def _about(policy: str, error: ThinkbackError) -> ThinkbackError:
+def _with_policy_name(policy: str, error: ThinkbackError) -> ThinkbackError:
     """The error with the policy's name in its line."""
     line = error.about(f"policy `{policy}`: ")
     line.policy = policy
@@ -257,7 +257,7 @@ class Policy(ClassFacts, ABC):
 
     def refuse(self, why: object, kind: type[ThinkbackError] = UnsuitableError) -> ThinkbackError:
         """An error about this policy's settings, for the caller to raise."""
-        return _about(self.name, kind(str(why)))
+        return _with_policy_name(self.name, kind(str(why)))
 
     def with_parts(self, make: Callable[[Policy], Policy]) -> Self:
         """The policy with each of its parts replaced by `make` of it."""
@@ -372,12 +372,12 @@ class Policy(ClassFacts, ABC):
 def read_policy(table: Any, name: str, rule_classes: Mapping[str, type]) -> Policy:
     """The policy of a table without a sweep; messages call it `name`. Raises ThinkbackError for anything wrong."""
     if not isinstance(table, Mapping):
-        raise _about(name, InvalidError(f"it is {quote(table)}; it takes a table with its own `kind`"))
+        raise _with_policy_name(name, InvalidError(f"it is {quote(table)}; it takes a table with its own `kind`"))
     kind = table.get("kind")
     if kind is None:
-        raise _about(name, RequiredError(f"it has no `kind`; {suggest('', KINDS)}"))
+        raise _with_policy_name(name, RequiredError(f"it has no `kind`; {suggest('', KINDS)}"))
     if not isinstance(kind, str) or kind not in KINDS:
-        raise _about(name, UnknownError(f"unknown kind `{kind}`; {suggest(str(kind), KINDS)}"))
+        raise _with_policy_name(name, UnknownError(f"unknown kind `{kind}`; {suggest(str(kind), KINDS)}"))
     with errors_of(name):
         settings = {key: value for key, value in table.items() if key != "kind"}
         return KINDS[kind].from_table(settings | {"name": name}, rule_classes)

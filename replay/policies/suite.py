@@ -67,15 +67,15 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> 
     facts = read_facts(opened_log, contents, where, given)
     left_out = [*facts.left_out]
     sections = {
-        "One attempt": [*_singles(facts)],
+        "One attempt": [*_single_attempts(facts)],
         "Votes: self-consistency, adaptive consistency, early-stopping windows": [*_votes(facts)],
-        "By a verifier: best-of-N, weighted votes, a margin at which to stop": [*_scored(facts)],
-        "Guesses while a question unfolds: when one is sure enough": [*_guessed(facts)],
+        "By a verifier: best-of-N, weighted votes, a margin at which to stop": [*_verifier_policies(facts)],
+        "Guesses while a question unfolds: when one is sure enough": [*_guessing_policies(facts)],
         "Cascades: another pool where a score of the first is low": [*_cascades(facts, left_out)],
-        "A second step where the first answer is doubtful": [*_gated(facts)],
-        "Revisions of every first attempt": [*_revised(facts)],
+        "A second step where the first answer is doubtful": [*_gated_policies(facts)],
+        "Revisions of every first attempt": [*_revising_policies(facts)],
         "Oracles, which see the reference: the headroom": [*_oracles(facts)],
-        "Documents of retrieval rounds: their ranking, and when a hop ends": [*_ranked(facts)],
+        "Documents of retrieval rounds: their ranking, and when a hop ends": [*_ranking_policies(facts)],
         "When to act on a text that unfolds, and the best time in hindsight": [*_buzzes(facts)],
     }
     split = has_test(facts.columns.get("split"))
@@ -93,7 +93,7 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> 
         if tables:
             parts.append("\n\n".join([f"# {title}", *map(as_toml, tables)]))
     if given is not None:
-        lines = (f"{_value(name)} = {_value(entry)}" for name, entry in given.record().items())
+        lines = (f"{_toml_value(name)} = {_toml_value(entry)}" for name, entry in given.record().items())
         parts.append("\n".join(["[prices]", *lines]))
     by = ("dataset",) if 1 < facts.values("dataset") <= MOST_GROUPS else ()
     return Suite("\n\n".join(parts) + "\n", where, by, tuple(left_out), facts.skipped)
@@ -104,102 +104,106 @@ def _quoted(condition: str) -> str:
     return '"' + printable(" ".join(condition.split())).replace('"', '\\"') + '"'
 
 
-def _of(facts: Facts, pool: Pool, what: str, traces: int, **more: Any) -> Table:
+def _policy_of_pool(facts: Facts, pool: Pool, what: str, traces: int, **more: Any) -> Table:
     """The table of a policy that draws `traces` traces of a pool; `what` begins its name."""
-    return {"name": facts.called(pool, what), **_sample(pool, traces, **more)}
+    return {"name": facts.called(pool, what), **_sample_table(pool, traces, **more)}
 
 
-def _sample(pool: Pool, traces: int, **more: Any) -> Table:
+def _sample_table(pool: Pool, traces: int, **more: Any) -> Table:
     return {"kind": "sample", "pool": pool.name, "max_traces": traces, **more}
 
 
-def _over_all(pool: Pool) -> Table:
+def _over_all_orders_key(pool: Pool) -> Table:
     """The key that makes a vote its exact mean over all orders; empty for a pool with one order."""
     return {} if pool.whole else {"expected": True}
 
 
-def _vote(pool: Pool, traces: int) -> Table:
-    return _sample(pool, traces, select="majority", **_over_all(pool))
+def _vote_table(pool: Pool, traces: int) -> Table:
+    return _sample_table(pool, traces, select="majority", **_over_all_orders_key(pool))
 
 
-def _one(pool: Pool) -> Table:
-    return _sample(pool, 1, select="first")
+def _one_attempt(pool: Pool) -> Table:
+    return _sample_table(pool, 1, select="first")
 
 
-def _named(name: str, table: Mapping[str, Any]) -> Table:
+def _with_name(name: str, table: Mapping[str, Any]) -> Table:
     return {"name": name, **table}
 
 
-def _singles(facts: Facts) -> Iterator[Table]:
+def _single_attempts(facts: Facts) -> Iterator[Table]:
     """Policies of one attempt, one for each pool; where traces stand for each other, their exact mean."""
     for pool in facts.pools:
         if pool.size == 1 or pool.whole or pool.positioned:
-            yield _named(facts.called(pool, "first"), _one(pool))
+            yield _with_name(facts.called(pool, "first"), _one_attempt(pool))
         else:
-            yield _named(facts.called(pool, "one sample (mean)"), _one(pool) | {"expected": True})
+            yield _with_name(facts.called(pool, "one sample (mean)"), _one_attempt(pool) | {"expected": True})
 
 
 def _votes(facts: Facts) -> Iterator[Table]:
     for pool in facts.voting(FEWEST_VOTES):
-        for traces in _powers(pool.size):
-            yield _named(facts.called(pool, f"majority@{traces}"), _vote(pool, traces))
+        for traces in _powers_of_two(pool.size):
+            yield _with_name(facts.called(pool, f"majority@{traces}"), _vote_table(pool, traces))
         if pool.whole:
             continue
         for confidence in CONFIDENCES:
             stop = {"stop": {"rule": "agreement", "confidence": confidence}, "orders": ORDERS}
-            yield _of(facts, pool, f"adaptive consistency {confidence}", pool.size, select="majority", **stop)
+            yield _policy_of_pool(
+                facts, pool, f"adaptive consistency {confidence}", pool.size, select="majority", **stop
+            )
         for size in WINDOWS:
             if 2 * size <= pool.size:
                 stop = {"stop": {"rule": "window", "size": size}, "orders": ORDERS}
-                yield _of(facts, pool, f"window of {size}", pool.size, select="majority", **stop)
+                yield _policy_of_pool(facts, pool, f"window of {size}", pool.size, select="majority", **stop)
 
 
-def _scored(facts: Facts) -> Iterator[Table]:
+def _verifier_policies(facts: Facts) -> Iterator[Table]:
     for pool in facts.pools:
         for scores in pool.scores if pool.size > 1 and not pool.positioned else ():
             yield from _by_verifier(facts, pool, scores)
 
 
-def _guessed(facts: Facts) -> Iterator[Table]:
+def _guessing_policies(facts: Facts) -> Iterator[Table]:
     """Policies that answer an unfolding question: by the last guess, or by the first one, or second, that is sure."""
     for pool in facts.pools:
         if pool.positioned:
             last = {"kind": "sample", "pool": pool.name, "select": "last"}
-            yield _named(facts.called(pool, "the whole question"), last)
+            yield _with_name(facts.called(pool, "the whole question"), last)
             for one in pool.guesses:
                 stop = {"rule": "at_least", one.key: one.name, "score": [*one.values], "patience": list(PATIENCE)}
-                yield _named(facts.called(pool, f"sure by {one.name}"), {**last, "stop": stop})
+                yield _with_name(facts.called(pool, f"sure by {one.name}"), {**last, "stop": stop})
 
 
 def _by_verifier(facts: Facts, pool: Pool, scores: ScoreRange) -> Iterator[Table]:
     name, most = scores.verifier, pool.size
     reads = {"verifier": name} | ({"on_unscored": "skip"} if scores.gaps else {})
-    for traces in _powers(most):
-        yield _of(facts, pool, f"best of {traces} by {name}", traces, **reads, select="best", **_over_all(pool))
+    for traces in _powers_of_two(most):
+        yield _policy_of_pool(
+            facts, pool, f"best of {traces} by {name}", traces, **reads, select="best", **_over_all_orders_key(pool)
+        )
     if pool.opaque or pool.size < FEWEST_VOTES:
         return
     if scores.lowest >= 0:
         asks = {**reads, "select": "weighted", **({} if pool.whole else {"orders": ORDERS})}
-        yield _of(facts, pool, f"weighted vote of {most} by {name}", most, **asks)
+        yield _policy_of_pool(facts, pool, f"weighted vote of {most} by {name}", most, **asks)
     if scores.lowest >= 0 and scores.highest <= 1 and not pool.whole:
         asks = {**reads, "stop": {"rule": "margin"}, "select": "best", "orders": ORDERS}
-        yield _of(facts, pool, f"margin by {name}", most, **asks)
+        yield _policy_of_pool(facts, pool, f"margin by {name}", most, **asks)
 
 
-def _gated(facts: Facts) -> Iterator[Table]:
+def _gated_policies(facts: Facts) -> Iterator[Table]:
     """Policies that go from one attempt to a vote, or to a revision, where a signal doubts the attempt."""
     steps = [
-        (base, facts.called(pool, f"majority@{pool.size}"), _vote(pool, pool.size))
+        (base, facts.called(pool, f"majority@{pool.size}"), _vote_table(pool, pool.size))
         for pool in facts.voting(FEWEST_VOTES)
         for base in facts.pools
         if base == pool or base.size == 1
     ]
-    steps += [(base, name, {"kind": "act", "base": base.name, **act}) for base, name, act in _acts(facts)]
+    steps += [(base, name, {"kind": "act", "base": base.name, **act}) for base, name, act in _revising_actions(facts)]
     for base, then, table in steps:
         other = table.get("pool", base.name) != base.name  # whose numbers are cascades
         for signal in (one for one in base.signals if one.quantiles is None or not other):
             name = f"{facts.called(base, 'first')}, then {then} where {signal.label}"
-            yield _named(name, {"kind": "when", "base": _one(base), "gate": signal.gate(), "then": table})
+            yield _with_name(name, {"kind": "when", "base": _one_attempt(base), "gate": signal.gate(), "then": table})
 
 
 def _cascades(facts: Facts, left_out: list[str]) -> Iterator[Table]:
@@ -223,13 +227,13 @@ def _cascades(facts: Facts, left_out: list[str]) -> Iterator[Table]:
         left_out.append(f"cascades of {len(flat) - MOST_CASCADES:,} more pairs of pools than {MOST_CASCADES}")
     for first, second, votes, signal in flat[:MOST_CASCADES]:
         then = facts.called(second, f"majority@{second.size}") if votes else facts.called(second, "first")
-        table = _vote(second, second.size) if votes else _one(second)
+        table = _vote_table(second, second.size) if votes else _one_attempt(second)
         gate = signal.gate(LEVELS)
         name = f"{facts.called(first, 'first')}, then {then} where {signal.label}"
-        yield _named(name, {"kind": "when", "base": _one(first), "gate": gate, "then": table})
+        yield _with_name(name, {"kind": "when", "base": _one_attempt(first), "gate": gate, "then": table})
 
 
-def _acts(facts: Facts) -> Iterator[tuple[Pool, str, Table]]:
+def _revising_actions(facts: Facts) -> Iterator[tuple[Pool, str, Table]]:
     bases = {pool.name: pool for pool in facts.pools}
     for action, base, pool in sorted(facts.revisions):
         others = sum((one, of) == (action, base) for one, of, _ in facts.revisions) > 1
@@ -239,9 +243,9 @@ def _acts(facts: Facts) -> Iterator[tuple[Pool, str, Table]]:
             yield bases[base], name, {"action": action, **({"pool": pool} if others else {})}
 
 
-def _revised(facts: Facts) -> Iterator[Table]:
-    for base, name, act in _acts(facts):
-        yield _named(f"{name}, always", {"kind": "act", "base": base.name, **act})
+def _revising_policies(facts: Facts) -> Iterator[Table]:
+    for base, name, act in _revising_actions(facts):
+        yield _with_name(f"{name}, always", {"kind": "act", "base": base.name, **act})
 
 
 def _oracles(facts: Facts) -> Iterator[Table]:
@@ -249,7 +253,7 @@ def _oracles(facts: Facts) -> Iterator[Table]:
     for pool in several:
         # an oracle looks at every trace, however many an example has
         name = facts.called(pool, f"any of {pool.size if pool.even else 'all traces'}")
-        yield _named(name, {"kind": "oracle", "rule": "any", "of": [pool.name]})
+        yield _with_name(name, {"kind": "oracle", "rule": "any", "of": [pool.name]})
     if not several and len(facts.pools) > 1:
         pools = [pool.name for pool in facts.pools]
         yield {"name": f"any of {len(pools)} pools", "kind": "oracle", "rule": "any", "of": pools}
@@ -259,14 +263,14 @@ def _oracles(facts: Facts) -> Iterator[Table]:
             actions[base].append(action)
     for base, base_actions in actions.items():
         name = "the best action" if len(actions) == 1 else f"the best action on {base}"
-        yield _named(name, {"kind": "oracle", "rule": "action", "base": base, "of": base_actions})
+        yield _with_name(name, {"kind": "oracle", "rule": "action", "base": base, "of": base_actions})
 
 
 STABLE = (2, 3)
 """For how many rounds a leader must stay in front for policies of the suite to end a hop."""
 
 
-def _ranked(facts: Facts) -> Iterator[Table]:
+def _ranking_policies(facts: Facts) -> Iterator[Table]:
     """Policies that rank the documents of rounds; a pool explored by rewarded scores has that ranking alone."""
     for pool in facts.rounds:
         if pool.explored:
@@ -284,7 +288,7 @@ def _ranked(facts: Facts) -> Iterator[Table]:
 
 def _of_rounds(facts: Facts, pool: RoundsPool, name: str, keys: Table) -> Table:
     alone = len(facts.rounds) == 1
-    return _named(
+    return _with_name(
         name if alone else f"{pool.name}: {name}", {"kind": "retrieve", "pool": pool.name, "rounds": pool.size, **keys}
     )
 
@@ -298,30 +302,30 @@ def _buzzes(facts: Facts) -> Iterator[Table]:
     for pool, rounds in facts.checks.items():
         before = "" if len(facts.checks) == 1 else f"{pool}: "
         asks: Table = {"kind": "buzz", "pool": pool, "on_missing": "use_available"}
-        yield _named(f"{before}first refutation", asks)
-        yield _named(f"{before}sure refutation", {**asks, "confidence": list(CONFIDENT)})
-        yield _named(f"{before}second refutation", {**asks, "patience": 2})
-        yield _named(f"{before}the stream alone", {**asks, "revisions": 0})
+        yield _with_name(f"{before}first refutation", asks)
+        yield _with_name(f"{before}sure refutation", {**asks, "confidence": list(CONFIDENT)})
+        yield _with_name(f"{before}second refutation", {**asks, "patience": 2})
+        yield _with_name(f"{before}the stream alone", {**asks, "revisions": 0})
         if rounds > 1:
-            yield _named(f"{before}rounds", {**asks, "max_rounds": list(range(1, rounds))})
-        yield _named(f"{before}best in hindsight", {"kind": "best buzz", "pool": pool})
+            yield _with_name(f"{before}rounds", {**asks, "max_rounds": list(range(1, rounds))})
+        yield _with_name(f"{before}best in hindsight", {"kind": "best buzz", "pool": pool})
 
 
-def _powers(most: int) -> list[int]:
+def _powers_of_two(most: int) -> list[int]:
     """The powers of two from 2 up to below `most`, and `most` itself."""
     return [2**k for k in range(1, most.bit_length()) if 2**k < most] + [most]
 
 
 def as_toml(table: Table) -> str:
     """A policy of a file as TOML, from its keys."""
-    return "\n".join(["[[policy]]", *(f"{key} = {_value(value)}" for key, value in table.items())])
+    return "\n".join(["[[policy]]", *(f"{key} = {_toml_value(value)}" for key, value in table.items())])
 
 
-def _value(value: Any) -> str:
+def _toml_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_value(inner)}" for key, inner in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {_toml_value(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return f"[{', '.join(map(_value, value))}]"
+        return f"[{', '.join(map(_toml_value, value))}]"
     if value in (inf, -inf):
         return str(value)
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -165,9 +165,9 @@ def read_facts(log: Log, contents: Contents, where: str | None = None, prices: P
     sizes, uneven, short = _sizes(log, traces, examples)
     scores, left_out, skipped = _scores(log, contents, traces, sizes)
     signals = _signals(log, contents, traces)
-    doubts, gaps = _doubts(log, contents, traces) if contents.verifiers and len(sizes) > 1 else ({}, [])
-    models, paid = _writers(log, traces, prices)
-    guesses = _guesses(log, contents, traces, scores)
+    doubts, gaps = _doubt_scores(log, contents, traces) if contents.verifiers and len(sizes) > 1 else ({}, [])
+    models, paid = _models_and_costs(log, traces, prices)
+    guesses = _guess_scores(log, contents, traces, scores)
     pools = tuple(
         Pool(
             name=name,
@@ -185,11 +185,11 @@ def read_facts(log: Log, contents: Contents, where: str | None = None, prices: P
         )
         for name, size in sorted(sizes.items(), key=lambda item: (item[1], paid.get(item[0], inf), item[0]))
     )
-    rounds, fewer = _rounds(log, contents, examples)
+    rounds, fewer = _rounds_pools(log, contents, examples)
     return Facts(
         pools,
         rounds,
-        _checks(log, contents),
+        _check_pools(log, contents),
         contents.revisions,
         columns,
         (*short, *left_out, *gaps, *fewer),
@@ -198,7 +198,7 @@ def read_facts(log: Log, contents: Contents, where: str | None = None, prices: P
     )
 
 
-def _checks(log: Log, contents: Contents) -> dict[str, int]:
+def _check_pools(log: Log, contents: Contents) -> dict[str, int]:
     """Pool of checks -> the most rounds that a claim has in it."""
     if not contents.rows(CHECKS):
         return {}
@@ -206,7 +206,7 @@ def _checks(log: Log, contents: Contents) -> dict[str, int]:
     return dict(collect(rounds, log).iter_rows())
 
 
-def _rounds(log: Log, contents: Contents, examples: pl.DataFrame) -> tuple[tuple[RoundsPool, ...], list[str]]:
+def _rounds_pools(log: Log, contents: Contents, examples: pl.DataFrame) -> tuple[tuple[RoundsPool, ...], list[str]]:
     """The pools of rounds that 95 % of the examples have, and a line for each pool left out."""
     if not contents.rows(ROUNDS):
         return (), []
@@ -244,7 +244,7 @@ def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict
         short=(pl.col("traces") <= least).sum(), examples=pl.len(),
     )  # fmt: skip
     frame = collect(sizes.sort("pool"), log)
-    groups = _longer(log, counts, examples, frame) if "dataset" in examples.columns else {}
+    groups = _longer_pools_advice(log, counts, examples, frame) if "dataset" in examples.columns else {}
     uneven = frame.filter(pl.col("fewest") < pl.col("most"))["pool"]
     lines = [
         f"policies of more than {counted(size, 'sample')} of pool `{pool}`: {short:,} of {examples:,} examples have "
@@ -255,7 +255,7 @@ def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict
     return dict(frame.select("pool", "size").iter_rows()), frozenset(uneven), lines
 
 
-def _longer(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame, sizes: pl.DataFrame) -> dict[str, str]:
+def _longer_pools_advice(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame, sizes: pl.DataFrame) -> dict[str, str]:
     """Pool -> a line of advice, where some data sets have more of its traces than others."""
     least = pl.col("traces").quantile(1 - MIN_SHARE, "lower").cast(pl.Int64)
     whose = counts.join(examples.lazy().select("example_id", "dataset"), on="example_id").drop_nulls("dataset")
@@ -318,7 +318,7 @@ def _scores(
     return ranges, left_out, skipped
 
 
-def _guesses(
+def _guess_scores(
     log: Log, contents: Contents, traces: pl.LazyFrame, scores: Mapping[str, list[ScoreRange]]
 ) -> dict[str, list[GuessScores]]:
     """Pool with positions -> the scores of its guesses: those of its verifiers, else their log-probabilities."""
@@ -330,14 +330,14 @@ def _guesses(
         for name in named:
             scored = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(pl.col("verifier") == name)
             rows = scored.join(mine, on="trace_id", how="semi")
-            by_pool.setdefault(pool, []).append(GuessScores("verifier", name, _levels(log, rows, "score")))
+            by_pool.setdefault(pool, []).append(GuessScores("verifier", name, _values_at_levels(log, rows, "score")))
         if not named and "sum_logprob" in contents.trace_columns:
-            values = _levels(log, mine, "sum_logprob")
+            values = _values_at_levels(log, mine, "sum_logprob")
             by_pool.setdefault(pool, []).extend([GuessScores("signal", "sum_logprob", values)] if values else [])
     return by_pool
 
 
-def _levels(log: Log, rows: pl.LazyFrame, column: str) -> tuple[float, ...]:
+def _values_at_levels(log: Log, rows: pl.LazyFrame, column: str) -> tuple[float, ...]:
     """The values of a column below which the shares `LEVELS` of its rows lie, each once; empty without any."""
     named = [pl.col(column).quantile(share, "higher").alias(f"{share}") for share in LEVELS]
     values = collect(rows.select(named), log).row(0)
@@ -370,7 +370,9 @@ def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, li
     return signals
 
 
-def _doubts(log: Log, contents: Contents, traces: pl.LazyFrame) -> tuple[dict[str, list[_DoubtSignal]], list[str]]:
+def _doubt_scores(
+    log: Log, contents: Contents, traces: pl.LazyFrame
+) -> tuple[dict[str, list[_DoubtSignal]], list[str]]:
     """Pool -> the verifiers with a score of every first answer, if scores differ; a line for each other one."""
     valid = pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque))
     first = traces.filter((pl.col("sample_index") == 0) & valid).select("trace_id", "pool")
@@ -390,7 +392,7 @@ def _doubts(log: Log, contents: Contents, traces: pl.LazyFrame) -> tuple[dict[st
     return doubts, lines
 
 
-def _writers(
+def _models_and_costs(
     log: Log, traces: pl.LazyFrame, prices: Prices | None
 ) -> tuple[dict[str, frozenset[str]], dict[str, float]]:
     """Pool -> the models that wrote it; pool -> the mean cost of a trace if known: money, without prices tokens."""

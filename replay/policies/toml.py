@@ -105,8 +105,8 @@ def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile
         policies = [
             policy.filled(sweep=str(table.get("name", "")), sweep_size=size, swept=swept) if swept else policy
             for table in tables
-            for entry, swept, size in _expand(table)
-            for policy in [read_policy(_copied(entry, _plain), entry.get("name", ""), rule_classes)]
+            for entry, swept, size in _expand_sweep(table)
+            for policy in [read_policy(_copy_with_leaves(entry, _as_float), entry.get("name", ""), rule_classes)]
         ]
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
@@ -152,12 +152,12 @@ def _check_labels(policies: Sequence[Policy]) -> None:
         owners[label] = sweep
 
 
-def _plain(value: Any) -> Any:
+def _as_float(value: Any) -> Any:
     """A number of a file as an ordinary float, once names have been made of its spelling."""
     return float(value) if isinstance(value, LiteralFloat) else value
 
 
-def _expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, Any], ...], int]]:
+def _expand_sweep(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[tuple[str, Any], ...], int]]:
     """The policies that a table with lists stands for, each as a table without lists, its keys and values, and their
     number.
 
@@ -166,7 +166,7 @@ def _expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[tu
     """
     if isinstance(table.get("name"), list):
         raise InvalidError(f"`name` is a list: {_literal_text(table['name'])}; a sweep makes the names itself")
-    swept = list(_swept((), table))
+    swept = list(_lists_in((), table))
     size = prod(len(values) for _, values in swept)
     name = table.get("name", "a policy without a name")
     if size > MOST_POLICIES:
@@ -180,14 +180,14 @@ def _expand(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[tu
     if not swept:
         yield dict(table), (), 1
         return
-    plain = _copied(table)
+    plain = _copy_with_leaves(table)
     for path, _ in swept:  # so that no copy carries the lists; keys keep their order
-        _put(plain, path, None)
+        _set_at(plain, path, None)
     for choice in itertools.product(*(values for _, values in swept)):
-        entry = _copied(plain)
+        entry = _copy_with_leaves(plain)
         settings = []
         for (path, _), value in zip(swept, choice, strict=True):
-            _put(entry, path, value)
+            _set_at(entry, path, value)
             settings.append((".".join(path), value))
         entry["name"] = f"{name}[{', '.join(f'{key}={_literal_text(value)}' for key, value in settings)}]"
         yield entry, tuple(settings), size
@@ -206,7 +206,7 @@ def _literal_text(value: object) -> str:
     return str(value)
 
 
-def _swept(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+def _lists_in(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
     """The lists in place of single values, each with the keys on the way to it; for gates of several a key is a place,
     from 0.
 
@@ -216,23 +216,23 @@ def _swept(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tu
     whole = KINDS[kind].lists if isinstance(kind, str) and kind in KINDS else Policy.lists
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from _swept((*path, key), value)
+            yield from _lists_in((*path, key), value)
         elif key in COMBINED and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
             for place, part in enumerate(value):
-                yield from _swept((*path, key, str(place)), part)
+                yield from _lists_in((*path, key, str(place)), part)
         elif isinstance(value, list) and (key not in {*whole, *COMBINED} or any(isinstance(v, list) for v in value)):
             yield (*path, key), value
 
 
-def _put(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def _set_at(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     inner: Any = table
     for key in path[:-1]:
         inner = inner[int(key)] if isinstance(inner, list) else inner[key]
     inner[path[-1]] = value
 
 
-def _copied(value: Any, leaf: Callable[[Any], Any] = lambda inner: inner) -> Any:
+def _copy_with_leaves(value: Any, leaf: Callable[[Any], Any] = lambda inner: inner) -> Any:
     """A copy of tables and lists, with `leaf` applied to every value in them."""
     if isinstance(value, Mapping):
-        return {key: _copied(inner, leaf) for key, inner in value.items()}
-    return [_copied(inner, leaf) for inner in value] if isinstance(value, list) else leaf(value)
+        return {key: _copy_with_leaves(inner, leaf) for key, inner in value.items()}
+    return [_copy_with_leaves(inner, leaf) for inner in value] if isinstance(value, list) else leaf(value)

@@ -206,7 +206,7 @@ def _by_votes(counts: np.ndarray, size: int, drawn: int, width: int) -> np.ndarr
             live = np.flatnonzero(open_ & (top[:, 0] >= m) & (reach.below[top[:, 0], m] > NEGLIGIBLE))
             rivals = np.count_nonzero(reach.above[counts[live], m] > NEGLIGIBLE, axis=1)
             live, rivals = live[rivals > 0], rivals[rivals > 0]
-            for part in _parts(rivals, reach.places, drawn, m):
+            for part in _parts_by_size(rivals, reach.places, drawn, m):
                 most = int(rivals[part].max())
                 wins[live[part], :most] += _wins_with(m, counts[live[part], :most], reach)
         wins /= reach.likely
@@ -264,7 +264,7 @@ def _nodes(drawn: int, m: int, rivals: int) -> int:
     return (min(drawn // m, rivals) + 1) // 2
 
 
-def _parts(rivals: np.ndarray, places: int, drawn: int, m: int) -> Iterator[np.ndarray]:
+def _parts_by_size(rivals: np.ndarray, places: int, drawn: int, m: int) -> Iterator[np.ndarray]:
     """Rows with `rivals` each, in parts of equal counts with at most `CELLS` numbers each."""
     order = np.argsort(rivals, kind="stable")
     start = 0

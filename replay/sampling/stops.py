@@ -202,7 +202,7 @@ class Budget(CrossingRule, name="budget", trusted=True):
         return True
 
     def needed(self, seen: Prefix) -> np.ndarray:
-        return _from_none(-self._counted(seen)) + int(self.threshold)
+        return _counts_from_start(-self._counted(seen)) + int(self.threshold)
 
     def strength(self, seen: Prefix) -> np.ndarray:
         return self._counted(seen).astype(np.float64)
@@ -271,12 +271,15 @@ class Agreement(CrossingRule, name="agreement", trusted=True, reads={VOTES}, rea
         return True
 
     def needed(self, seen: Prefix) -> np.ndarray:
-        votes, most = np.stack([_from_none(seen.votes), _from_none(seen.second_votes)], axis=-1), seen.votes.shape[1]
+        votes, most = (
+            np.stack([_counts_from_start(seen.votes), _counts_from_start(seen.second_votes)], axis=-1),
+            seen.votes.shape[1],
+        )
         pairs, place = np.unique(votes.reshape(-1, 2), axis=0, return_inverse=True)
-        more = [self._more(first, second, most) for first, second in pairs.tolist()]
+        more = [self._fewest_votes_to_hold(first, second, most) for first, second in pairs.tolist()]
         return np.asarray(np.array(more, dtype=np.int64)[place.reshape(votes.shape[:2])])
 
-    def _more(self, first: int, second: int, most: int) -> int:
+    def _fewest_votes_to_hold(self, first: int, second: int, most: int) -> int:
         """The fewest votes for the first answer with which the rule holds; `most` + 1 if `most` are too few."""
         enough = (n for n in range(1, most + 1) if _lead_probability(first + n, second) >= self.confidence)
         return next(enough, most + 1)
@@ -375,7 +378,7 @@ def _lead_probability(first: int, second: int) -> float:
     return total / 2**n
 
 
-def _from_none(counts: np.ndarray) -> np.ndarray:
+def _counts_from_start(counts: np.ndarray) -> np.ndarray:
     """Counts (E, S + 1) from step 0 on: the counts (E, S) after each step, with 0 before them."""
     return np.pad(counts.astype(np.int64), ((0, 0), (1, 0)))
 

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import replay
 from replay import Result
 from replay.runs.page import dashboard
-from replay.runs.page.dashboard import _examples_of, _grouping, _shares
+from replay.runs.page.dashboard import _examples_of, _grouping, _shares_of_strata
 from replay.runs.page.dashboard_data import _baselines, described
 from replay.runs.saved.findings import Findings
 from tests.errors import refuses, says
@@ -81,8 +81,8 @@ def test_many_examples_are_drawn_by_stratum(result: Result) -> None:
     assert sum(size for _, size, _ in shown.data["strata"]) == len(result.examples)
     assert all(kept >= 1 for _, _, kept in shown.data["strata"])
     assert shown.ids.to_list() == _examples_of(result, result.folder, names, 20, True).ids.to_list()
-    assert _shares([90, 9, 1], 10) == [8, 1, 1]
-    assert _shares([5], 10) == [5]
+    assert _shares_of_strata([90, 9, 1], 10) == [8, 1, 1]
+    assert _shares_of_strata([5], 10) == [5]
 
 
 @pytest.mark.parametrize("held", [1, 3_000, 10**9])

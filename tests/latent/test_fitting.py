@@ -93,7 +93,7 @@ def test_a_fold_does_not_depend_on_its_own_labels(
     """With the labels of one fold turned round before anything is fitted, its scores stay as they are, and those of
     others do not; those of a verifier that reads another one, or one that does.
     """
-    monkeypatch.setattr(fitting, "_dealt", dealt_by_number)
+    monkeypatch.setattr(fitting, "_folds_of_questions", dealt_by_number)
     base = replace(QUICK, name="base", places="mean")
     whose = fit_verifier(str(coarse), TRAIN, base).scores
     log = open_log(coarse)

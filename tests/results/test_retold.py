@@ -110,9 +110,9 @@ def test_stops_with_the_former_name_of_a_column_are_read(tmp_path: Path, monkeyp
     live.save(tmp_path / "saved", traces=True)
     saved, example = replay.load(tmp_path / "saved"), live.outcomes.collect()["example_id"][0]
     before = str(saved.explain("p", example))
-    rows = explain._of
+    rows = explain._saved_rows
     former = {"abandoned_by": "given_up_by"}
-    monkeypatch.setattr(explain, "_of", lambda *of: rows(*of).rename(former, strict=False))
+    monkeypatch.setattr(explain, "_saved_rows", lambda *of: rows(*of).rename(former, strict=False))
     assert str(saved.explain("p", example)) == before
 
 

@@ -109,11 +109,11 @@ def budgets(
         smallest=_smallest(result, names, ks),
         max_traces=max_traces,
         result=result,
-        missing=_missing(result, orders, ks),
+        missing=_missing_orders(result, orders, ks),
     )
 
 
-def _missing(result: Result, orders: Iterable[str], ks: Sequence[int]) -> dict[str, str]:
+def _missing_orders(result: Result, orders: Iterable[str], ks: Sequence[int]) -> dict[str, str]:
     """The orders that lack a budget, each with the first reason; and best-of-N, where the log does not cover it."""
     missing = {}
     for name in orders:

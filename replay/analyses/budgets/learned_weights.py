@@ -40,7 +40,9 @@ def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) 
     walked = walk_block(block, fitted.walks()[0])
     traces, order = walked.traces, fitted.ordering
     picks = order.weighed(traces)
-    row, step = np.nonzero(np.arange(picks.at.shape[1]) < np.where(_read(walked, policy), picks.count, 0)[:, None])
+    row, step = np.nonzero(
+        np.arange(picks.at.shape[1]) < np.where(_has_all_inputs(walked, policy), picks.count, 0)[:, None]
+    )
     at = picks.at[row, step]
     columns = {
         "example_id": block.examples["example_id"].gather(row),
@@ -52,7 +54,7 @@ def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) 
     return pl.DataFrame(columns | {name: weights[row, step, i] for i, name in enumerate(order.weights)})
 
 
-def _read(walked: Trajectory, policy: Sample) -> np.ndarray:
+def _has_all_inputs(walked: Trajectory, policy: Sample) -> np.ndarray:
     """Mask (E,) of the examples on which the log has every score and feature that the surrogate reads."""
     read = walked.missing == NEVER_MISSING
     if walked.abandonment is not None:

@@ -87,10 +87,17 @@ def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth,
     if others and runs > 1 and not datasets_known:
         return WallClock(None, None, runs, (UNNAMED_RUNS.format(runs=runs),))
     if pool_entries.total is None or scored.total is None:
-        return WallClock(pool_entries.total, scored.total, runs, tuple(_unsaid(request, pool_entries, scored)))
+        return WallClock(
+            pool_entries.total, scored.total, runs, tuple(_missing_seconds_reasons(request, pool_entries, scored))
+        )
     elsewhere = others if datasets_known else set()
     ran = every.filter(~pl.col("dataset").is_in(list(elsewhere)).fill_null(False))
-    return WallClock(pool_entries.total, scored.total, runs, tuple(_unlike(log, request, depth, ran, scored.of_pool)))
+    return WallClock(
+        pool_entries.total,
+        scored.total,
+        runs,
+        tuple(_differences_to_best_of_n(log, request, depth, ran, scored.of_pool)),
+    )
 
 
 def _scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]:
@@ -137,7 +144,7 @@ def _number(entry: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _unsaid(request: _ClockRequest, pool: _Entries, verifier: _Entries) -> Iterator[str]:
+def _missing_seconds_reasons(request: _ClockRequest, pool: _Entries, verifier: _Entries) -> Iterator[str]:
     """Reasons why the runs' logs do not give the seconds."""
     if not any(one is not None for one in (*pool.seconds, *verifier.seconds)):
         yield NOT_LOGGED
@@ -149,7 +156,9 @@ def _unsaid(request: _ClockRequest, pool: _Entries, verifier: _Entries) -> Itera
             yield f"{runs} not say how long {what} `{name}` took (`{SECONDS}` in the manifest's `source`)"
 
 
-def _unlike(log: Log, request: _ClockRequest, depth: Depth, examples: pl.DataFrame, pool_only: bool) -> Iterator[str]:
+def _differences_to_best_of_n(
+    log: Log, request: _ClockRequest, depth: Depth, examples: pl.DataFrame, pool_only: bool
+) -> Iterator[str]:
     """How the runs differ from exhaustive best-of-N on the reported claims, in words; `examples`: the runs' claims."""
     scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == request.pool)
     have = collect(scan.filter(pl.col("example_id").is_in(examples["example_id"].implode())).select("example_id"), log)

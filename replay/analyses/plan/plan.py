@@ -162,17 +162,17 @@ class QuestionPlan:
 
     def __str__(self) -> str:
         one, two = self.policies
-        parts = [f"{_number(design)} {design.name}" for design in self._ends]
+        parts = [f"{_number(design)} {design.name}" for design in self._extreme_designs]
         text = (
             f"To tell {self.aim} between `{one}` and `{two}` apart with {100 * self.power:g} % power takes "
             f"{', or '.join(parts)}."
         )
-        ends = [(next(self._detectable(design, self.questions)), design) for design in self._ends]
+        ends = [(next(self._detectable(design, self.questions)), design) for design in self._extreme_designs]
         known = [f"{difference:.2g} points {design.name}" for difference, design in ends if difference is not None]
         return f"{text} The {self.questions:,} of this log show {', or '.join(known)}." if known else text
 
     @property
-    def _ends(self) -> tuple[PlannedDesign, ...]:
+    def _extreme_designs(self) -> tuple[PlannedDesign, ...]:
         """The design with the fewest samples and orders, and that with the most."""
         return self.designs if len(self.designs) < 2 else (self.designs[0], self.designs[-1])
 
@@ -282,12 +282,12 @@ def _pilots(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Iterator[Pilot]:
     """The differences between the policies under each design, from one pass over the log."""
     contents = replay_plan.contents
     means = [_over_orders(policy, contents) for policy in pair]
-    drawn = _drawn(pair, contents)
+    drawn = _traces_drawn(pair, contents)
     movable = any(policy.in_orders(contents, 1, 0) is not policy for policy in pair)
     in_order = [policy.in_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair] if movable else []
     several = [one.filled(name=str(number)) for number, one in enumerate([*means, *in_order])]
     needs = needs_of(several, contents)
-    sizes = _sizes(drawn, contents)
+    sizes = _sample_counts(drawn, contents)
     parts: dict[int, list[np.ndarray]] = {size: [] for size in sizes}
     costs: dict[int, list[np.ndarray]] = {size: [] for size in sizes}
     for number, block in enumerate(blocks(replay_plan, several)):
@@ -296,13 +296,13 @@ def _pilots(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Iterator[Pilot]:
         for size in sizes:
             few = first_traces(block, {pool: max(most, size) for pool, most in drawn.items()})
             parts[size].append(correctness(Evaluator(few, several if size == sizes[-1] else several[:2])))
-            costs[size].append(_generation(few, needs))
+            costs[size].append(_generation_costs(few, needs))
     values = {size: np.concatenate(chunks, axis=1) for size, chunks in parts.items()}
-    paid = {size: _means(np.concatenate(chunks)) for size, chunks in costs.items()}
+    paid = {size: _mean_costs(np.concatenate(chunks)) for size, chunks in costs.items()}
     whole = values[sizes[-1]]
     single = whole[2::2] - whole[3::2]
     moves = movable and bool(np.nanmax(single.std(axis=0), initial=0.0) > 0)
-    samples = {size: _samples(drawn, size, contents) for size in sizes}
+    samples = {size: _samples_of_question(drawn, size, contents) for size in sizes}
     if moves:
         yield IN_ONE_ORDER, samples[sizes[0]], single.mean(axis=0), single.var(axis=0), paid[sizes[0]]
     means_over = sorted({policy.mean_over for policy in means if policy.mean_over})
@@ -319,14 +319,14 @@ def _over_orders(policy: Policy, contents: Contents) -> Policy:
     return policy.over_all_orders() or several
 
 
-def _drawn(pair: Sequence[Policy], contents: Contents) -> dict[str, int]:
+def _traces_drawn(pair: Sequence[Policy], contents: Contents) -> dict[str, int]:
     """Pool -> the most traces that the two policies draw; empty where one of them takes all that are logged."""
     each = [policy.draws(contents) for policy in pair]
     pools = sorted({pool for drawn in each for pool in drawn}) if all(each) else []
     return {pool: max(drawn.get(pool, 0) for drawn in each) for pool in pools}
 
 
-def _sizes(drawn: Mapping[str, int], contents: Contents) -> list[int]:
+def _sample_counts(drawn: Mapping[str, int], contents: Contents) -> list[int]:
     """Numbers of samples of each question that designs have: those drawn, doubled up to all; 0: as logged."""
     if not drawn:
         return [0]
@@ -334,12 +334,12 @@ def _sizes(drawn: Mapping[str, int], contents: Contents) -> list[int]:
     return sorted({least * 2**i for i in range(20) if least * 2**i < most} | {max(least, most)})
 
 
-def _samples(drawn: Mapping[str, int], size: int, contents: Contents) -> int | None:
+def _samples_of_question(drawn: Mapping[str, int], size: int, contents: Contents) -> int | None:
     """How many samples a question has over all pools, with `size` of each as far as it has them; None: as logged."""
     return sum(min(max(most, size), contents.sizes[pool]) for pool, most in drawn.items()) or None
 
 
-def _generation(block: LogBlock, needs: Needs) -> np.ndarray:
+def _generation_costs(block: LogBlock, needs: Needs) -> np.ndarray:
     """Costs (E, C) of each question's traces, and of the scores of them that are read."""
     costs = np.zeros((len(block.examples), len(COSTS)))
     for name in {*needs.pools, *needs.slices.values()}:
@@ -356,7 +356,7 @@ def _generation(block: LogBlock, needs: Needs) -> np.ndarray:
     return costs
 
 
-def _means(costs: np.ndarray) -> dict[str, float | None]:
+def _mean_costs(costs: np.ndarray) -> dict[str, float | None]:
     """The mean costs of a question by name; None where a cost is not logged."""
     named = by_name(costs.mean(axis=0))
     known = {name: float(named[name]) for name in COST_NAMES}

@@ -133,7 +133,7 @@ def _calls_of(log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns
 def states(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
     """Masks (N,) of the base attempts that were completed, and of those truncated; of neither where not logged."""
     calls = _calls_of(log, ids, base, {}, ["finish_reason"]).filter(call="accept")
-    reason = _aligned(ids, calls.select("example_id", "finish_reason"))["finish_reason"]
+    reason = _rows_in_order(ids, calls.select("example_id", "finish_reason"))["finish_reason"]
     cut, known = (reason == "length").fill_null(False).to_numpy(), reason.is_not_null().to_numpy()
     return {"completed": known & ~cut, "truncated": cut}
 
@@ -151,12 +151,12 @@ def finalizer_tokens(log: Log, base: str, pools: RevisionPools, ids: pl.Series) 
     means = calls.group_by("call", "example_id").agg(tokens.alias("tokens"))
     names = {base: "accept", **{action: action for action, one in pools if one == base}}
     return {
-        name: _aligned(ids, means.filter(call=call))["tokens"].fill_null(np.nan).to_numpy()
+        name: _rows_in_order(ids, means.filter(call=call))["tokens"].fill_null(np.nan).to_numpy()
         for name, call in names.items()
     }
 
 
-def _aligned(ids: pl.Series, rows: pl.DataFrame) -> pl.DataFrame:
+def _rows_in_order(ids: pl.Series, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows in the order of the examples' ids; a row of nulls for an example without one."""
     return ids.to_frame("example_id").join(rows, on="example_id", how="left", maintain_order="left")
 
@@ -164,7 +164,7 @@ def _aligned(ids: pl.Series, rows: pl.DataFrame) -> pl.DataFrame:
 MEANS = ("accuracy", "fix_rate", "flip_rate", "action_tokens")
 
 
-def _screen(log: Log, base: str, pools: RevisionPools, where: str, settings: Settings) -> pl.DataFrame:
+def _screening(log: Log, base: str, pools: RevisionPools, where: str, settings: Settings) -> pl.DataFrame:
     """A row for accepting, each logged action, and the oracle over them, on the examples of a condition.
 
     Means, finalizer and truncation rate of the action's own calls, `examples` and `dataset`, the names of theirs.
@@ -208,7 +208,7 @@ def screened_on(
     on, where = conditions
     try:
         matching(log, on, "on")
-        return _screen(log, base, pools, on, settings), []
+        return _screening(log, base, pools, on, settings), []
     except ThinkbackError as error:
         if not known:
             raise EmptyError(
@@ -216,7 +216,7 @@ def screened_on(
                 f"must not: name the action with {argument('action')} ({error})"
             ) from None
         note = f"actions are screened on the reported examples, because those of `on` cannot be used: {error}"
-    return _screen(log, base, pools, where, settings), [note]
+    return _screening(log, base, pools, where, settings), [note]
 
 
 def best_action(screening: pl.DataFrame) -> str:

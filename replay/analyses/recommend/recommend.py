@@ -196,11 +196,11 @@ class _PairedEvidence:
             cheaper = saved.high is not None and saved.high < 0
             cost = "costs fewer tokens" if cheaper else "is not shown to cost fewer tokens"
             sentence = (
-                f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_interval_text(saved, 1, 0)} per "
-                f"example; it {self._loss(gained)}, and {cost}"
+                f"`{name}` against `{best}`: accuracy {_in_points(gained)}, tokens {_interval_text(saved, 1, 0)} per "
+                f"example; it {self._loss_sentence(gained)}, and {cost}"
             )
             if best != base[0]:
-                sentence += f"; against `{base[0]}`: accuracy {_points(to_base)}; it {self._loss(to_base)}"
+                sentence += f"; against `{base[0]}`: accuracy {_in_points(to_base)}; it {self._loss_sentence(to_base)}"
             needs = [
                 self.needed(gained, -self.margin, above=True), self.needed(saved, 0.0, above=False),
                 self.needed(to_base, -self.margin, above=True),
@@ -226,8 +226,8 @@ class _PairedEvidence:
         intervals = iter(self.differences(pairs, alone=False))  # either of the two decides
         for name, policy in selective.items():
             gained = next(intervals)
-            beats = self._above(gained)
-            sentence = f"`{name}` against {rival}, `{name_of}`: accuracy {_points(gained, exact=True)}"
+            beats = self._is_shown_above_zero(gained)
+            sentence = f"`{name}` against {rival}, `{name_of}`: accuracy {_in_points(gained, exact=True)}"
             needs, fewer, no_loss = [self.needed_to_claim(gained, above=True)], False, self._not_worse(gained)
             if flipping:
                 flips = next(intervals)
@@ -235,7 +235,7 @@ class _PairedEvidence:
                     flips = replace(flips, exact_p=float(exact_p(flips.gained, flips.lost, HALVED)))
                 fewer = flips.high is not None and flips.high < 0 and self.certain(flips)
                 policy_flips, pool_flips = (100 * self.mean(one["flip"]) for one in (policy, pool))
-                halved = f"{_points(flips, exact=True)} from half of these"
+                halved = f"{_in_points(flips, exact=True)} from half of these"
                 sentence += f"; flips {policy_flips:.2f} % to {whose} {pool_flips:.2f} %, {halved}"
                 both = [
                     self.needed_to_claim(flips, above=False, share=HALVED),
@@ -244,7 +244,7 @@ class _PairedEvidence:
                 needs.append(_all_of(both))
             finding = self._halving(beats, fewer, no_loss, flipping)
             known = min((one for one in needs if one is not None), key=lambda one: one.number, default=None)
-            sentence = f"{sentence}: {finding}{_together(len(pairs))}."
+            sentence = f"{sentence}: {finding}{_joint_limits(len(pairs))}."
             yield _ComparisonEvidence(INTERVENE, name, sentence, beats or (fewer and no_loss), known)
 
     def _halving(self, beats: bool, fewer: bool, no_loss: bool, flipping: bool) -> str:
@@ -273,15 +273,15 @@ class _PairedEvidence:
         intervals = self.differences(pairs, alone=False)
         evidence, beaten = [], set()
         for (name, rival), gained in zip(rivals.items(), intervals, strict=False):
-            beats = self._above(gained)
+            beats = self._is_shown_above_zero(gained)
             needed, finding = self.needed_to_claim(gained, above=True), "it is more accurate"
             sentence = (
                 f"`{rival}` against `{name}`, at {tokens[rival]:,.0f} and {paid[name]:,.0f} tokens per example: "
-                f"accuracy {_points(gained, exact=True)}"
+                f"accuracy {_in_points(gained, exact=True)}"
             )
-            decides = name == best and beats and self._above(intervals[-1])
+            decides = name == best and beats and self._is_shown_above_zero(intervals[-1])
             if name == best:
-                sentence += f"; against `{longest[0]}` {_points(intervals[-1], exact=True)}"
+                sentence += f"; against `{longest[0]}` {_in_points(intervals[-1], exact=True)}"
                 finding += " than both" if decides else " than the first alone"
                 needed = _all_of([needed, self.needed_to_claim(intervals[-1], above=True)])
             below = gained.high is not None and gained.high < 0 and self.certain(gained)
@@ -291,7 +291,7 @@ class _PairedEvidence:
             evidence.append(_ComparisonEvidence(VOTE, rival, sentence, decides, needed if name == best else None))
         return evidence, beaten
 
-    def _above(self, interval: PairedInterval) -> bool:
+    def _is_shown_above_zero(self, interval: PairedInterval) -> bool:
         """Whether a difference is shown to be above 0."""
         return interval.low is not None and interval.low > 0 and self.certain(interval)
 
@@ -305,7 +305,7 @@ class _PairedEvidence:
         pairs = [(votes[name][column], rival[column]) for column in ("correct", "total_tokens")]
         gained, dearer = self.differences(pairs, alone=True)
         return (
-            f"`{name}` against `{best}`: accuracy {_points(gained)}, tokens {_interval_text(dearer, 1, 0)} per "
+            f"`{name}` against `{best}`: accuracy {_in_points(gained)}, tokens {_interval_text(dearer, 1, 0)} per "
             "example: a vote that costs more decides nothing.",
         )
 
@@ -315,10 +315,10 @@ class _PairedEvidence:
             [(policy["correct"], base[1]["correct"]) for policy in others.values()], alone=False
         )
         for name, gained in zip(others, intervals, strict=True):
-            beats = self._above(gained)
+            beats = self._is_shown_above_zero(gained)
             sentence = (
-                f"`{name}` against `{base[0]}`: accuracy {_points(gained, exact=True)}: it is "
-                f"{'' if beats else 'not shown to be '}more accurate{_together(len(others))}."
+                f"`{name}` against `{base[0]}`: accuracy {_in_points(gained, exact=True)}: it is "
+                f"{'' if beats else 'not shown to be '}more accurate{_joint_limits(len(others))}."
             )
             yield _ComparisonEvidence(CHANGE, name, sentence, beats, self.needed_to_claim(gained, above=True))
 
@@ -376,7 +376,9 @@ class _PairedEvidence:
         behind = self.differences(against, alone=False, family=pairs)
         spent = {name: self.mean(policies[name]["total_tokens"]) for name in better}
         cheapest = sorted(better, key=lambda name: (math.isnan(spent[name]), spent[name], name))
-        worse = {name for name, gap in zip(better, behind, strict=True) if name != best and self._above(gap)}
+        worse = {
+            name for name, gap in zip(better, behind, strict=True) if name != best and self._is_shown_above_zero(gap)
+        }
         candidates = tuple(name for name in cheapest if name not in worse)
         cheaper = cheapest[: cheapest.index(candidates[0])]
 
@@ -388,7 +390,7 @@ class _PairedEvidence:
         within, text = self.within(families, better, best)
         sentences = [
             f"{count} shown to be more accurate than the base attempt. {text}{' ' * bool(text)}Not shown to be less "
-            f"accurate than the best of them, `{best}`, cheapest first: {costs(candidates)}{_together(len(pairs))}."
+            f"accurate than the best of them, `{best}`, cheapest first: {costs(candidates)}{_joint_limits(len(pairs))}."
         ]
         sentences += [f"More accurate than the base attempt for fewer tokens than these: {costs(cheaper)}."] * bool(
             cheaper
@@ -399,12 +401,15 @@ class _PairedEvidence:
         """Comparisons of each action's flips with its fixes, for actions to disable."""
         intervals = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
         for (name, policy), worse in zip(actions.items(), intervals, strict=True):
-            holds, helps = self._above(worse), worse.high is not None and worse.high < 0 and self.certain(worse)
+            holds, helps = (
+                self._is_shown_above_zero(worse),
+                worse.high is not None and worse.high < 0 and self.certain(worse),
+            )
             finding = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
             fix, flip = (100 * self.mean(policy[key]) for key in ("fix", "flip"))
             sentence = (
-                f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_points(worse, exact=True)}: "
-                f"its {finding}{_together(len(actions))}."
+                f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_in_points(worse, exact=True)}: "
+                f"its {finding}{_joint_limits(len(actions))}."
             )
             yield _ComparisonEvidence(DISABLE, name, sentence, holds, self.needed_to_claim(worse, above=True))
 
@@ -412,7 +417,7 @@ class _PairedEvidence:
         points = f"{100 * self.margin:g}"
         return f"{points} point{'' if points == '1' else 's'}"
 
-    def _loss(self, interval: PairedInterval) -> str:
+    def _loss_sentence(self, interval: PairedInterval) -> str:
         """A sentence on what an interval says of a loss beyond the margin."""
         worse = interval.high is not None and interval.high < -self.margin
         verb = "is not" if self._not_worse(interval) else "is" if worse else "may be"
@@ -426,7 +431,7 @@ def _signed(points: float) -> str:
     return NumberWithInterval(2, 1, signed=True).show(IntervalCell(points))
 
 
-def _together(count: int) -> str:
+def _joint_limits(count: int) -> str:
     """A remark on limits that are widened because they hold for several comparisons."""
     return f" (limits that hold for all {count} comparisons at once)" if count > 1 else ""
 

@@ -52,7 +52,7 @@ def repair_examples(
         (kind, name) for kind, (_, where) in KINDS.items() for name in np.array(ids)[where(fix, flip, acted)][:MOST]
     ]
     texts = _texts(log, base, action, pool, {name for _, name in picks})
-    return tuple(_case(kind, texts[name]) for kind, name in picks)
+    return tuple(_repair_example(kind, texts[name]) for kind, name in picks)
 
 
 def _texts(log: Log, base: str, action: str, pool: str | None, ids: set[str]) -> dict[str, pl.DataFrame]:
@@ -72,16 +72,16 @@ def _texts(log: Log, base: str, action: str, pool: str | None, ids: set[str]) ->
     return {name: rows.filter(example_id=name).sort("sample_index") for name in ids}
 
 
-def _case(kind: str, rows: pl.DataFrame) -> RepairExample:
+def _repair_example(kind: str, rows: pl.DataFrame) -> RepairExample:
     right = kind in ("fixed", "missed repair")
     row = next(iter(rows.filter(pl.col("correct") == right).iter_rows(named=True)), rows.row(0, named=True))
     return RepairExample(
-        kind, row["example_id"], row["action"], _cut(row["question"]) or "", row["gold"], row["base_answer"],
-        _cut(row["base_text"]), row["answer"], _cut(row["text"]),
+        kind, row["example_id"], row["action"], _shortened(row["question"]) or "", row["gold"], row["base_answer"],
+        _shortened(row["base_text"]), row["answer"], _shortened(row["text"]),
     )  # fmt: skip
 
 
-def _cut(text: str | None) -> str | None:
+def _shortened(text: str | None) -> str | None:
     return text if text is None or len(text) <= LONGEST else text[:LONGEST] + " …"
 
 
@@ -113,17 +113,17 @@ def _markdown_lines(cases: Sequence[RepairExample]) -> Iterator[str]:
         if kind_cases:
             yield f"## `{in_cell(printable(action))}`, {kind}: {meaning}\n"
         for case in kind_cases:
-            gold, first, revised = (_answer(a) for a in (case.gold, case.base_answer, case.revised_answer))
+            gold, first, revised = (_answer_text(a) for a in (case.gold, case.base_answer, case.revised_answer))
             yield f"### {in_cell(case.example_id)}\n"
             yield f"Gold {gold}; base attempt {first}; after `{case.action}` {revised}.\n"
             texts = {"Question": case.question, "Base attempt": case.base_text, f"`{case.action}`": case.revised_text}
-            yield from (f"{name}:\n\n{_block(text)}" for name, text in texts.items() if text)
+            yield from (f"{name}:\n\n{_markdown_block(text)}" for name, text in texts.items() if text)
 
 
-def _answer(answer: str | None) -> str:
+def _answer_text(answer: str | None) -> str:
     return "none" if answer is None else in_note(f"`{printable(answer)}`")
 
 
-def _block(text: str) -> str:
+def _markdown_block(text: str) -> str:
     """A text as a Markdown block in which nothing is read as markup."""
     return "\n".join(f"    {printable(line)}" for line in text.split("\n")) + "\n"

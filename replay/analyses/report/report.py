@@ -83,7 +83,7 @@ def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
     if column is not None:
         units = units.with_columns(stratum=stratum_names(result.examples, column))
     scores = scores.join(units, on="example_id").sort("example_id")
-    pairs_read = frozenset(pair for policy in result.policies for pair in _read(policy.settings))
+    pairs_read = frozenset(pair for policy in result.policies for pair in _verifiers_read(policy.settings))
     best: dict[str, tuple[bool, int, str]] = {}
     groups = scores.partition_by("verifier", "slice", as_dict=True)
     for (verifier, pool), rows in groups.items():
@@ -101,14 +101,14 @@ def _verifier_areas(log: Log, result: Result) -> tuple[_VerifierArea, ...]:
     return tuple(sorted(areas, key=lambda area: (-(area.auc.estimate or 0.0), area.verifier)))
 
 
-def _read(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _verifiers_read(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(verifier, pool) pairs that a policy, or a part of it, reads."""
     verifier, pool = settings.get("verifier"), settings.get("pool")
     if isinstance(verifier, str) and isinstance(pool, str):
         yield verifier, pool
     for inner in settings.values():
         if isinstance(inner, Mapping):
-            yield from _read(inner)
+            yield from _verifiers_read(inner)
 
 
 SEQUENCE = (
@@ -135,12 +135,12 @@ def _sections(
     `room`: None where there is no oracle; `left_out`: further lines of that; `not_drawn`: figures, with the reason;
     `same`: what other samples would show.
     """
-    results, ordered = ranked_input(result), [*_ordered(description, result)]
+    results, ordered = ranked_input(result), [*_order_warning(description, result)]
     sections = {
         "Left out": [*_left_out(result, left_out)],
-        "Best policy": [*_best(result, results), *_again(result, same, result.leader)],
-        "Against one attempt": [*_gain(result, results), *_same_gain(result, same)],
-        f"Cheapest within a point of {result.baseline}": [*_cheapest(result, results), *ordered],
+        "Best policy": [*_best_sentences(result, results), *_other_samples_sentences(result, same, result.leader)],
+        "Against one attempt": [*_gain_sentences(result, results), *_same_gain(result, same)],
+        f"Cheapest within a point of {result.baseline}": [*_cheapest_sentence(result, results), *ordered],
         "What this log can tell apart": [*_detectable(result, results)],
         "Stopping early": [*_stops(result, results), *ordered],
         "Headroom": [*_headroom(result, room, results)],
@@ -167,7 +167,7 @@ def _first_attempt(policies: Iterable[PolicyRecord], description: Description, l
     return plain[-1 if models.n_unique() > 1 else 0] if plain and len(real) > 1 else None
 
 
-def _best(result: Result, results: RankedInput) -> Iterator[str]:
+def _best_sentences(result: Result, results: RankedInput) -> Iterator[str]:
     sentences = [*best_policy(results)]
     if sentences:
         yield " ".join(sentences)
@@ -181,7 +181,7 @@ def _best(result: Result, results: RankedInput) -> Iterator[str]:
             yield f"{group.title} ({counted(group.n, 'example')}): {group_sentence}"
 
 
-def _gain(result: Result, results: RankedInput) -> Iterator[str]:
+def _gain_sentences(result: Result, results: RankedInput) -> Iterator[str]:
     """Sentences on the gain of the baseline over one attempt, and on its cost."""
     rows = {row.policy.name: row for row in rank(results)}
     one, baseline = (rows.get(str(name)) for name in (one_attempt(result.policies, results.baseline), results.baseline))
@@ -195,23 +195,25 @@ def _gain(result: Result, results: RankedInput) -> Iterator[str]:
     text = f"From `{one.policy.name}`, {_quality(results, one.quality)}, to `{baseline.policy.name}`, "
     text += f"{_quality(results, baseline.quality)}: {gained} points"
     costs = one.cost is not None and baseline.cost is not None and results.same_calls
-    yield f"{text}{_paid(results, baseline, one)}." if costs else f"{text}."
+    yield f"{text}{_cost_text(results, baseline, one)}." if costs else f"{text}."
 
 
-def _again(result: Result, same: SameQuestions | None, policy: str | None, other: str | None = None) -> Iterator[str]:
+def _other_samples_sentences(
+    result: Result, same: SameQuestions | None, policy: str | None, other: str | None = None
+) -> Iterator[str]:
     """What another run on the same questions might show of a policy, or of its difference to another; where the log
     can't say that, as of a vote over all traces, of the largest vote over fewer.
     """
     if same is None or policy is None:
         return
-    phrases, fewer = [same.phrase(policy, other)], _fewer(result, result.baseline)
+    phrases, fewer = [same.phrase(policy, other)], _smaller_votes(result, result.baseline)
     known = [name for name in fewer if same.of(name, other).cell is not None and name != other]
     if same.of(policy, other).cell is None and known:
         phrases = [same.phrase(known[0], other), *phrases]
     yield same.sentence(*phrases)
 
 
-def _fewer(result: Result, name: str | None) -> list[str]:
+def _smaller_votes(result: Result, name: str | None) -> list[str]:
     """Votes over fewer traces of the pool of a vote, the largest first."""
     votes = {one.name: one.settings for one in result.policies if one.settings.get("select") == "majority"}
     if name not in votes:
@@ -232,7 +234,7 @@ def _other_samples(result: Result) -> SameQuestions | None:
     if not any(policy.answers for policy in result.policies):
         return None
     names = {name for name in (result.leader, result.baseline, _attempt_of(result)) if name is not None}
-    fewer = _fewer(result, result.baseline)
+    fewer = _smaller_votes(result, result.baseline)
     for name in fewer:
         same = result.same_questions(*sorted({*names, name}))
         if same.of(name).cell is not None:
@@ -244,14 +246,14 @@ def _other_samples(result: Result) -> SameQuestions | None:
 def _same_gain(result: Result, same: SameQuestions | None) -> Iterator[str]:
     attempt = _attempt_of(result)
     if attempt is not None:
-        yield from _again(result, same, result.baseline, attempt)
+        yield from _other_samples_sentences(result, same, result.baseline, attempt)
 
 
 def _attempt_of(result: Result) -> str | None:
     return one_attempt(result.policies, result.baseline)
 
 
-def _ordered(description: Description, result: Result) -> Iterator[str]:
+def _order_warning(description: Description, result: Result) -> Iterator[str]:
     """The warning on what rests on the order of traces, where the order carries information."""
     used = {pool for policy in result.policies for pool in [policy.settings.get("pool")] if pool is not None}
     sure = pl.col("trend_z").abs().fill_null(0) > SURE, pl.col("lag_z").abs().fill_null(0) > SURE
@@ -264,7 +266,7 @@ def _ordered(description: Description, result: Result) -> Iterator[str]:
         )
 
 
-def _cheapest(result: Result, results: RankedInput) -> Iterator[str]:
+def _cheapest_sentence(result: Result, results: RankedInput) -> Iterator[str]:
     """A sentence on the cheapest policy that is shown to be within the margin of the baseline."""
     rows = {row.policy.name: row for row in rank(results) if not row.policy.diagnostic and row.cost is not None}
     baseline = rows.get(str(results.baseline))
@@ -293,7 +295,7 @@ def _costs(row: Ranked) -> float:
     return float("inf") if row.cost is None else row.cost.estimate
 
 
-def _paid(results: RankedInput, row: Ranked, other: Ranked) -> str:
+def _cost_text(results: RankedInput, row: Ranked, other: Ranked) -> str:
     paid, instead = (NumberWithInterval.of(results.cost).show(IntervalCell(_costs(one))) for one in (row, other))
     return f", for {paid} {results.cost.label} instead of {instead}"
 
@@ -604,11 +606,11 @@ def report(
     areas = _verifier_areas(opened_log, result) if description.verifiers.height else ()
     same = _other_samples(result)
     sections = _sections(result, description, room, areas, missing, not_drawn, same)
-    lead = (*_lead(result, result.provenance["where"], standard is not None), *_marks(sections))
+    lead = (*_lead_sentences(result, result.provenance["where"], standard is not None), *_marks(sections))
     return LogReport(result, description, room, sections, lead, figures, same)
 
 
-def _short(table: Table, results: RankedInput, attempt: str | None) -> Table:
+def _short_table(table: Table, results: RankedInput, attempt: str | None) -> Table:
     """The best rows, those of the baseline, of one `attempt` and of the front's cheap end, with the columns that a
     reader asks for first.
     """
@@ -632,7 +634,7 @@ def _short(table: Table, results: RankedInput, attempt: str | None) -> Table:
     return replace(narrow, rows=few, strong=strong, faint=faint, below=(*note, *narrow.below))
 
 
-def _lead(result: Result, where: str | None, standard: bool) -> Iterator[str]:
+def _lead_sentences(result: Result, where: str | None, standard: bool) -> Iterator[str]:
     if result.simulated:
         yield SIMULATED
     settings = result.summariser.settings

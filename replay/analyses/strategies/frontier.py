@@ -192,9 +192,9 @@ def front_of(
         scores[ENSEMBLE] = ensemble(scores, pool_strategies.probe, chosen)
     early, late = ({name: one[on] for name, one in scores.items()} for on in (chosen, ~chosen))
     points = [point for family in _families(first, early) for point in family]
-    best = _best(points)
+    best = _unbeaten_points(points)
     strata = None if drawn is None else drawn.units(drawn.frame.filter(pl.Series(~chosen)))[1]
-    rows = _report(points, best, second, late, settings, strata)
+    rows = _front_rows(points, best, second, late, settings, strata)
     choice = Choice(Rows(examples=len(first.unit)), Rows(examples=len(second.unit)), tried=len(points))
     front = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     return Frontier(front, choice, pool_strategies.source, left_out, notes=tuple(notes_on_strata(strata)))
@@ -213,7 +213,7 @@ def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list
         yield _every_threshold(Strategy(CONDITIONAL, verifier), on, scores)
         if on.corrected is not None:
             yield _every_threshold(Strategy(CORRECTED_WHEN, verifier), on, scores)
-        yield _fitted(Strategy(BY_SCORE, verifier), on, scores)
+        yield _fitted_points(Strategy(BY_SCORE, verifier), on, scores)
 
 
 def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
@@ -221,7 +221,7 @@ def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np
     of = _conditional(strategy, on, scores)
     grid_values = grid(of, of.thresholds())
     at = np.flatnonzero(on_front(grid_values.accuracy.ravel(), grid_values.samples.ravel()))
-    return _thinned([
+    return _thinned_points([
         _Point(
             strategy, float(grid_values.samples[t, j]), float(grid_values.accuracy[t, j]),
             rungs=VotesByScore((float(grid_values.thresholds[t]),), (int(grid_values.n[j]),)),
@@ -230,19 +230,19 @@ def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np
     ])  # fmt: skip
 
 
-def _fitted(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
+def _fitted_points(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
     """The settings of a strategy whose numbers of votes fall with the score, fitted at every price of a sample."""
     of = _conditional(strategy, on, scores)
     points = []
     for rungs in dict.fromkeys(fit_votes(of, price) for price in PRICES):
         right, paid = rungs.outcomes(of)
         points.append(_Point(strategy, float(paid.mean()), float(right.mean()), rungs=rungs))
-    return _thinned(points)
+    return _thinned_points(points)
 
 
-def _thinned(points: Sequence[_Point]) -> list[_Point]:
+def _thinned_points(points: Sequence[_Point]) -> list[_Point]:
     """The settings of one strategy that no other beats, from cheap to expensive; if many, some evenly spread."""
-    on = _best(points)
+    on = _unbeaten_points(points)
     front_points = sorted(
         (point for point, best in zip(points, on, strict=True) if best), key=lambda point: point.samples
     )
@@ -251,14 +251,14 @@ def _thinned(points: Sequence[_Point]) -> list[_Point]:
     return [front_points[at] for at in np.unique(np.abs(place[:, None] - aims).argmin(axis=0))]
 
 
-def _best(points: Sequence[_Point]) -> np.ndarray:
+def _unbeaten_points(points: Sequence[_Point]) -> np.ndarray:
     """Mask of the settings that no other beats; oracles are left out."""
     accuracy = np.array([-np.inf if point.strategy.sees_gold else point.accuracy for point in points])
     mask = on_front(accuracy, np.array([point.samples for point in points]))
     return np.asarray(mask & np.isfinite(accuracy))
 
 
-def _report(
+def _front_rows(
     points: Sequence[_Point],
     best: np.ndarray,
     on: Strategies,
@@ -341,7 +341,7 @@ def front_policies(front: Frontier) -> str:
 
 def _tables(front: Frontier) -> Iterator[Table]:
     for row in front.front.iter_rows(named=True):
-        table = _policy(row, front.source)
+        table = _policy_of_row(row, front.source)
         if table is not None and row["verifier"] != ENSEMBLE:
             numbers = row["n"] or ", ".join(
                 f"{votes} below {below!r}" for below, votes in zip(row["below"] or [], row["votes"] or [], strict=True)
@@ -350,7 +350,7 @@ def _tables(front: Frontier) -> Iterator[Table]:
             yield {"name": ", ".join(part for part in parts if part), **table}
 
 
-def _policy(row: Mapping[str, Any], source: Source) -> Table | None:
+def _policy_of_row(row: Mapping[str, Any], source: Source) -> Table | None:
     """The policy of a row of a front; None for the oracle, which sees gold."""
     strategy, verifier, below, votes = (row[name] for name in ("strategy", "verifier", "below", "votes"))
     asks = {"verifier": verifier} if verifier else {}

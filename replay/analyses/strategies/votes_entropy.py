@@ -58,7 +58,7 @@ def votes_entropy(
     clusters.
     """
     opened_log = open_log(log)
-    frame = _frame(opened_log, verifier, pool, probe, where)
+    frame = _question_scores(opened_log, verifier, pool, probe, where)
     if frame.height < FEWEST or frame["score"].n_unique() < 2 or frame["entropy"].n_unique() < 2:
         return None
     frame = frame.sort("score", "example_id")
@@ -82,7 +82,7 @@ def _limits(correlation: float, units: int, level: float) -> Interval:
     return Interval(correlation, float(low), float(high), units, "t")
 
 
-def _frame(log: Log, verifier: str, pool: str, probe: str | None, where: str | None) -> pl.DataFrame:
+def _question_scores(log: Log, verifier: str, pool: str, probe: str | None, where: str | None) -> pl.DataFrame:
     """example_id, unit, score, entropy and right of every question that has all of them."""
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct", "opaque"]
     pools = [pool] if probe is None else [pool, probe]

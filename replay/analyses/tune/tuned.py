@@ -67,7 +67,7 @@ def answer(tuned: Tuned) -> str:
     text = f"Of {tuned.tried:,} settings, `{name}` is chosen on {tuned.development.statistics.n:,} examples{how}. "
     if name in result.dropped:
         return f"{text}On the others it is not known: {result.dropped[name]}."
-    metric = _ranking(result)
+    metric = _ranking_metric(result)
     accuracy = _interval(result, name, metric)
     if accuracy is None:
         return f"{text}On {result.statistics.n:,} others its {metric} is not known: none of them is judged."
@@ -79,7 +79,7 @@ def answer(tuned: Tuned) -> str:
     text += f"{_cost(result, name, ranked_input(result).cost)}."
     itself = "It is the baseline itself: nothing cheaper is shown to keep to the goal."
     alone = itself if name == baseline and tuned.goal.smallest else None
-    limits = (_limit(tuned, limit) for limit in tuned.goal.limits)
+    limits = (_limit_phrase(tuned, limit) for limit in tuned.goal.limits)
     return " ".join(filter(None, (text, alone, *limits, _by_estimates(tuned))))
 
 
@@ -92,7 +92,7 @@ def _by_estimates(tuned: Tuned) -> str | None:
     return f"{text}." if questions is None else f"{text}; {questions.words} would."
 
 
-def _ranking(result: Result) -> str:
+def _ranking_metric(result: Result) -> str:
     """The metric in which the choice is reported: accuracy, or what ranks if no policy gives an answer."""
     known = result.summary.drop_nulls("estimate")["metric"]
     return result.statistics.metric if ACCURACY not in known and result.statistics.judged else ACCURACY
@@ -110,7 +110,7 @@ def _compared(result: Result, policy: str, baseline: str, metric: str) -> Interv
 
 
 def _difference(result: Result, policy: str, baseline: str) -> str:
-    metric = _ranking(result)
+    metric = _ranking_metric(result)
     interval = _compared(result, policy, baseline, metric)
     if interval is None:
         return "not compared"
@@ -134,7 +134,7 @@ def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
     return text
 
 
-def _limit(tuned: Tuned, limit: Limit) -> str | None:
+def _limit_phrase(tuned: Tuned, limit: Limit) -> str | None:
     """A phrase on whether the reported examples keep a limit of the goal, by the ends of the interval."""
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
     if not limit.relative:

@@ -78,7 +78,7 @@ def tune(
     baseline = parsed_goal.baseline if baseline is None else baseline
     if baseline is None and any(limit.relative for limit in parsed_goal.limits):
         raise RequiredError(f"{argument('goal')} refers to the baseline: name a policy as {argument('baseline')}")
-    rows, others = _matching(log, on, report, halves)
+    rows, others = _chosen_and_reported_ids(log, on, report, halves)
     refuse_overlap(log, rows, others, "on", on)
     _refuse_learnt(log, file.policies, rows)
     development = run(log, file, baseline=baseline, where=on, **options)
@@ -88,7 +88,7 @@ def tune(
     parsed_goal = with_metrics(parsed_goal, development.columns, valued)
     _known_metrics(parsed_goal, development)
     promise = Promise.of(parsed_goal.limits if parsed_goal.smallest else (), development)
-    chosen, families = _choose(parsed_goal, development, baseline, promise)
+    chosen, families = _choose_by_family(parsed_goal, development, baseline, promise)
     names = chosen["policy"].drop_nulls().to_list()
     if not names:
         raise EmptyError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
@@ -97,16 +97,16 @@ def tune(
     policy_names = _with_bases(frozen, policy_names)
     reported_file = PolicyFile(tuple(p for p in frozen if p.name in policy_names), file.measure, file.prices)
     reported = run(log, reported_file, baseline=baseline, where=report, **options)
-    best = _best(parsed_goal, chosen, development)
+    best = _best_setting(parsed_goal, chosen, development)
     choice = Choice(
         Rows(on, development.statistics.n), Rows(report, reported.statistics.n), best=best,
         tried=int(chosen["tried"].sum()),
     )  # fmt: skip
-    estimated = None if promise is None else _unpromised(parsed_goal, development, promise, best, families)
+    estimated = None if promise is None else _choice_by_estimates(parsed_goal, development, promise, best, families)
     return Tuned(parsed_goal, chosen, choice, development, reported, promise is not None, estimated)
 
 
-def _matching(log: Log, on: str, report: str, halves: bool) -> tuple[pl.Series, pl.Series]:
+def _chosen_and_reported_ids(log: Log, on: str, report: str, halves: bool) -> tuple[pl.Series, pl.Series]:
     """Ids of the examples to choose on and of those to report; `halves`: the user named neither."""
     try:
         return matching(log, on, "on"), matching(log, report, "report")
@@ -173,7 +173,7 @@ def _two_sets(log: Log, seed: int) -> tuple[str, str]:
     return f"{among}{half} < '8'", f"{among}{half} >= '8'"
 
 
-def _best(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
+def _best_setting(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
     """The name of the chosen setting that is best by the goal; ties by accuracy, or by cost if accuracy is a limit."""
     other, sign = ("accuracy", -1) if goal.smallest else (str(ranked_input(development).cost.metric), 1)
     of = development.summary.filter(metric=other).select("policy", other=sign * pl.col("estimate"))
@@ -183,7 +183,7 @@ def _best(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
     return str(order["policy"][0])
 
 
-def _choose(
+def _choose_by_family(
     goal: Goal, result: Result, baseline: str | None, promise: Promise | None = None
 ) -> tuple[pl.DataFrame, int]:
     """The best feasible setting of every family, as a table; and of how many families a setting was tested for the
@@ -214,7 +214,9 @@ def _choose(
     return pl.DataFrame(rows, schema=schema, orient="row"), tested
 
 
-def _unpromised(goal: Goal, development: Result, promise: Promise, best: str, families: int) -> Estimated | None:
+def _choice_by_estimates(
+    goal: Goal, development: Result, promise: Promise, best: str, families: int
+) -> Estimated | None:
     """The choice by estimates alone; None if it is the same as the promised one."""
-    other = _best(goal, _choose(goal, development, promise.baseline)[0], development)
+    other = _best_setting(goal, _choose_by_family(goal, development, promise.baseline)[0], development)
     return None if other == best else Estimated(other, promise.questions(other, families))

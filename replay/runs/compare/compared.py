@@ -115,7 +115,7 @@ class ComparedPolicies:
 
     def _pairs_table(self, limit: int | None) -> Table:
         column, pairs = metric_column(self.metric, self.columns), self.pairs
-        decimals, scale = _places(column)
+        decimals, scale = _decimals_and_scale(column)
         columns: tuple[TableColumn, ...] = (
             TableColumn("first", Called(self.called)),
             TableColumn("second", Called(self.called)),
@@ -134,7 +134,7 @@ class ComparedPolicies:
         body = [
             (one, other, IntervalCell(float(change), low, high, "†" * (method in FEW)), *rest, *again)
             for one, other, change, low, high, method, *rest in rows.iter_rows()
-            for again in [self._again(one, other)]
+            for again in [self._other_samples_cells(one, other)]
         ]
         below = [
             *self._cut(pairs.height, limit, "pairs"),
@@ -148,9 +148,9 @@ class ComparedPolicies:
             below.append("No interval: fewer than three clusters, or of an F1 fewer than thirty fixes and flips.")
         below += ["Policies that see gold are in no pair."] if self.diagnostics else []
         below += [AGAIN.format(100 * self.level)] if self.fixed else []
-        below += self._noted([self.metric])
+        below += self._notes_shown([self.metric])
         title = f"Pairs of policies on {self.title}, by {column.label}"
-        return Table(title, columns, tuple(body), above=self._above(), below=tuple(below), marks=self._marks())
+        return Table(title, columns, tuple(body), above=self._lines_above(), below=tuple(below), marks=self._marks())
 
     def _metrics_table(self, metrics: pl.DataFrame) -> Table:
         first, second = self.names
@@ -165,7 +165,7 @@ class ComparedPolicies:
         rows, marks = [], set[str]()
         for name, one, other, change, low, high, p_value, n, method in metrics.iter_rows():
             column = metric_column(name, self.columns)
-            decimals, scale = _places(column)
+            decimals, scale = _decimals_and_scale(column)
             number = Number(decimals, scale, significant=2)
             marks |= {method} if method in MARKED else set()
             apart = None if change is None else IntervalCell(change, low, high, "†" * (method in MARKED))
@@ -176,18 +176,18 @@ class ComparedPolicies:
             *([IDENTICAL] if self.identical else []),
             f"{self.n:,} examples. Δ: {first} minus {second}, with {100 * self.level:g} % intervals for this pair "
             "alone, as if it had been named before the data were seen.",
-            *self._among(),
+            *self._pair_among_all(),
             *self._same_lines(),
             *([f"†: {'; '.join(reasons(marks, self.clustered))}."] if marks else []),
-            *self._noted(metrics["metric"]),
+            *self._notes_shown(metrics["metric"]),
         ]
         title = f"{first} against {second} on {self.title}"
-        return Table(title, columns, tuple(rows), above=self._above(), below=tuple(below), marks=self._marks())
+        return Table(title, columns, tuple(rows), above=self._lines_above(), below=tuple(below), marks=self._marks())
 
-    def _among(self) -> Iterator[str]:
+    def _pair_among_all(self) -> Iterator[str]:
         """Sentences on where the pair stands among all pairs."""
         column = metric_column(self.metric, self.columns)
-        decimals, scale = _places(column)
+        decimals, scale = _decimals_and_scale(column)
         form = NumberWithInterval(decimals, scale, signed=True)
         for change, low, high, p_value, differs in self.pairs.select(
             "difference", "low", "high", "p_value", "differs"
@@ -198,7 +198,7 @@ class ComparedPolicies:
             yield f"Among all {self.compared:,} pairs at once: {column.heading} {value}{p}; {verdict}."
         yield from self._left_out()
 
-    def _again(self, first: str, second: str) -> tuple[IntervalCell | None, ...]:
+    def _other_samples_cells(self, first: str, second: str) -> tuple[IntervalCell | None, ...]:
         """The cell of a pair in the column of other samples of the same questions; empty if there is no such column."""
         if not self.fixed:
             return ()
@@ -234,7 +234,7 @@ class ComparedPolicies:
         if self.left_out:
             yield f"{self.left_out:,} examples that only one of the results has are left out."
 
-    def _noted(self, metrics: Iterable[str]) -> list[str]:
+    def _notes_shown(self, metrics: Iterable[str]) -> list[str]:
         """Notes on the whole, and on sums of seconds if it shows any; without those on intervals of single values."""
         names = set(metrics)
         return [
@@ -250,7 +250,7 @@ class ComparedPolicies:
         more = f"{height - limit:,} more {what}"
         return [ColumnNote(f"{more}: `--out DIR`, or `.{what}` in Python, has all.", paper=f"{more} are not shown.")]
 
-    def _above(self) -> tuple[str, ...]:
+    def _lines_above(self) -> tuple[str, ...]:
         warned = (str(note) for note in self.notes if note.severity is Severity.WARNING)
         return (*[SIMULATED] * self.simulated, *warned)
 
@@ -258,7 +258,7 @@ class ComparedPolicies:
         return (("simulated", "true"),) if self.simulated else ()
 
 
-def _places(column: OutcomeColumn) -> tuple[int, float]:
+def _decimals_and_scale(column: OutcomeColumn) -> tuple[int, float]:
     """Decimals that a metric's numbers are shown with, and the factor that they are multiplied by."""
     if column.share:
         return 1, 100.0

@@ -182,7 +182,7 @@ def _compared(
     summary = examples = None
     if pair is not None:
         pair_names = _distinct_names(names[pair[0]], names[pair[1]])
-        summary, examples = _alone(whole, result, pair, pair_names), _examples(whole, sides, pair)
+        summary, examples = _summary_of_pair(whole, result, pair, pair_names), _examples(whole, sides, pair)
     return ComparedPolicies(
         title=" and ".join(dict.fromkeys(side.findings.log_name for side in sides)),
         names=pair_names,
@@ -224,7 +224,7 @@ def _distinct_names(first: str, second: str) -> tuple[str, ...]:
     return (first, second) if first != second else (f"{first} (first)", f"{second} (second)")
 
 
-def _alone(whole: _Whole, result: Findings, pair: tuple[int, int], pair_names: tuple[str, ...]) -> Summary:
+def _summary_of_pair(whole: _Whole, result: Findings, pair: tuple[int, int], pair_names: tuple[str, ...]) -> Summary:
     """The statistics of two policies without the others, with the second as the baseline."""
     store = side_by_side([(whole.store, pair)], whole.store.keys, len(whole.labels or ()))
     return summarise(

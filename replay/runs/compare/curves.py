@@ -265,21 +265,21 @@ def curve_pairs(pools: Sequence[_PoolCurves], settings: Settings) -> pl.DataFram
     The lines of a pool with each other, from two traces on: best-of-k minus majority@k minus avg@k. Then the same line
     of two pools, on the examples that both have.
     """
-    frames = [pl.DataFrame(schema=PAIR_SCHEMA), *(_within(pool, settings) for pool in pools)]
-    frames += [_between(one, other, settings) for one, other in itertools.combinations(pools, 2)]
+    frames = [pl.DataFrame(schema=PAIR_SCHEMA), *(_pairs_within_pool(pool, settings) for pool in pools)]
+    frames += [_pairs_between_pools(one, other, settings) for one, other in itertools.combinations(pools, 2)]
     return pl.concat(frames)
 
 
-def _within(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
+def _pairs_within_pool(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
     """Differences between curves of one pool."""
     steps = sorted({curve.k for curve in pool_curves.plan if curve.k > 1})
     lines = [[i for i, curve in enumerate(pool_curves.plan) if curve.k == k and _counts(curve)] for k in steps]
     owners = [(pool_curves.pool, curve) for curve in pool_curves.plan]
     pairs = [(later, earlier) for line in lines for earlier, later in itertools.combinations(line, 2)]
-    return _compared(pool_curves, owners, lines, pairs, settings)
+    return _pair_rows(pool_curves, owners, lines, pairs, settings)
 
 
-def _between(one: _PoolCurves, other: _PoolCurves, settings: Settings) -> pl.DataFrame:
+def _pairs_between_pools(one: _PoolCurves, other: _PoolCurves, settings: Settings) -> pl.DataFrame:
     """Differences of the same curve between two pools."""
     shared = one.examples["example_id"].is_in(other.examples["example_id"].implode()).to_numpy()
     if not shared.any():
@@ -291,14 +291,14 @@ def _between(one: _PoolCurves, other: _PoolCurves, settings: Settings) -> pl.Dat
     pairs = [(i, places[curve]) for i, curve in enumerate(one.plan) if curve in places and _counts(curve)]
     owners = [(side.pool, curve) for side in (one, other) for curve in side.plan]
     both = _PoolCurves(one.pool, one.plan + other.plan, values, examples, one.drawn)
-    return _compared(both, owners, pairs, pairs, settings)
+    return _pair_rows(both, owners, pairs, pairs, settings)
 
 
 def _counts(curve: _Curve) -> bool:
     return curve.metric != SEES_GOLD
 
 
-def _compared(
+def _pair_rows(
     pool_curves: _PoolCurves,
     owners: Sequence[tuple[str, _Curve]],
     groups: Sequence[Sequence[int]],

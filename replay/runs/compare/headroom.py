@@ -160,7 +160,7 @@ def _gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarr
         reached = np.maximum(reached, np.where(realization.weight > 0, best, 0.0))
     for name in names:
         pool = block.pools[name]
-        reached = np.maximum(reached, _best(pool.judgement, pool.there))
+        reached = np.maximum(reached, _best_correctness(pool.judgement, pool.there))
     parts = np.stack([1 - reached, reached - paid, paid - path.outcome.correct])
     # what is 0 in exact arithmetic, such as a mean over orders less itself
     return np.where(np.isnan(path.outcome.correct), np.nan, np.where(np.abs(parts) < ROUNDING, 0.0, parts))
@@ -198,7 +198,7 @@ def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
             pool = block.pools[key.slice]
             judgement, among = pool.judgement, pool.there & (mask.among > 0)
             if mask.draw is None:
-                best = np.maximum(best, _best(judgement, among))
+                best = np.maximum(best, _best_correctness(judgement, among))
             else:
                 before = drawn.get(mask.draw, np.zeros(among.shape))
                 drawn[mask.draw] = np.where(among, np.nan_to_num(judgement), before)
@@ -209,7 +209,7 @@ def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
     return best
 
 
-def _best(judgement: np.ndarray, among: np.ndarray) -> np.ndarray:
+def _best_correctness(judgement: np.ndarray, among: np.ndarray) -> np.ndarray:
     """The highest correctness (E,) of the traces `among` (E, T); 0 where none is there or judged."""
     return np.asarray(np.where(among & ~np.isnan(judgement), judgement, 0.0).max(axis=1, initial=0.0))
 

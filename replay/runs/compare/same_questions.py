@@ -199,11 +199,11 @@ class SampleSums:
         pairs = np.zeros((size, size))
         sums = cls(0.0, np.zeros(size), pairs, pairs.copy(), np.zeros(size, bool))
         for block in parts:
-            sums._add(block, policies, weight[start : start + len(block.examples)])
+            sums._add_block(block, policies, weight[start : start + len(block.examples)])
             start += len(block.examples)
         return sums
 
-    def _add(self, block: LogBlock, policies: Sequence[Policy], weight: Floats) -> None:
+    def _add_block(self, block: LogBlock, policies: Sequence[Policy], weight: Floats) -> None:
         halves = _Halves.of(policies)
         first, second = halves.values(block)
         judged = np.asarray(~np.isnan(first + second).any(axis=0))

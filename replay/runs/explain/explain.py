@@ -206,12 +206,12 @@ def explain_fitted(
     check_rules(block, [chosen])
     stages = tuple(chosen.explain(Evaluator(block, [chosen]), repetition))
     header = _header_of(example, str(row["question"][0]), row["gold"][0], chosen, log.simulated)
-    ending, outcomes = _ended(block, chosen, source.prices is not None, acts)
+    ending, outcomes = _ending_and_rows(block, chosen, source.prices is not None, acts)
     written = _texts_of(stages, read_texts(log, example, needs)) if texts else None
     return Explanation(header, stages, ending, outcomes, written)
 
 
-def _ended(block: LogBlock, policy: Policy, priced: bool, acts: bool | None) -> tuple[str, pl.DataFrame]:
+def _ending_and_rows(block: LogBlock, policy: Policy, priced: bool, acts: bool | None) -> tuple[str, pl.DataFrame]:
     """The ending of a policy in words, and the rows of outcomes that it speaks of."""
     if policy.ranking is None:
         return _one_ending(block, policy, priced, on=False)
@@ -257,27 +257,27 @@ def _ending_of(row: Mapping[str, Any], why: str, columns: Iterable[OutcomeColumn
     others = [c for c in columns if c.name in row and c.quality and c.name not in ("correct", "credit")]
     if any(c.judges for c in others) and row["correct"] is row["answer"] is row["answers"] is None:
         values = [f"{column.label} {row[column.name]:.3g}" for column in others if row[column.name] is not None]
-        return f"{why}{', '.join(values) or 'unjudged'}; {_paid(row)}"
+        return f"{why}{', '.join(values) or 'unjudged'}; {_cost_text(row)}"
     if row["answers"] is not None:
-        return f"{why}{_judged(row)}; {_answers(row['answers'])}; {_paid(row)}"
-    return f"{why}answer {_answer(row['answer'])} ({_judged(row)}); {_paid(row)}"
+        return f"{why}{_correctness_text(row)}; {_answers_text(row['answers'])}; {_cost_text(row)}"
+    return f"{why}answer {_answer_text(row['answer'])} ({_correctness_text(row)}); {_cost_text(row)}"
 
 
-def _judged(row: Mapping[str, Any]) -> str:
+def _correctness_text(row: Mapping[str, Any]) -> str:
     right = row["correct"]
     return "unjudged" if right is None else {0.0: "wrong", 1.0: "right"}.get(right, f"right {right:.1%}")
 
 
-def _answer(answer: str | None) -> str:
+def _answer_text(answer: str | None) -> str:
     return "none" if answer is None else answer
 
 
-def _answers(answers: list[dict[str, Any]]) -> str:
-    text = ", ".join(f"{_answer(answer['answer'])} {answer['share']:.1%}" for answer in answers[:MOST_ANSWERS])
+def _answers_text(answers: list[dict[str, Any]]) -> str:
+    text = ", ".join(f"{_answer_text(answer['answer'])} {answer['share']:.1%}" for answer in answers[:MOST_ANSWERS])
     return f"answers {text}" + (", …" if len(answers) > MOST_ANSWERS else "")
 
 
-def _paid(row: Mapping[str, Any]) -> str:
+def _cost_text(row: Mapping[str, Any]) -> str:
     units = ("traces", "verifications") if row.get("rounds") is None else ("rounds", "calls")
     counts = ", ".join(_count(row[name], name.removesuffix("s")) for name in units if row[name] is not None)
     if row["total_tokens"] is not None:
@@ -317,7 +317,7 @@ NONE: Row = {}
 def explain_saved(result: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame, texts: bool) -> Explanation:
     """Explain a policy on the example of a row of outcomes, from the steps that a result has saved."""
     example, record = row["example_id"][0], next(one for one in result.policies if one.name == policy)
-    traces, scores, orders, stops = (_of(folder, name, example) for name in (TRACES, SCORES, ORDERS, STOPS))
+    traces, scores, orders, stops = (_saved_rows(folder, name, example) for name in (TRACES, SCORES, ORDERS, STOPS))
     paid = _Paid(
         {(one["slice"], one["sample"]): one for one in traces.iter_rows(named=True)},
         {((one["slice"], one["sample"]), one["verifier"]): one for one in scores.iter_rows(named=True)},
@@ -340,7 +340,7 @@ def explain_saved(result: Findings, folder: SavedFolder, policy: str, row: pl.Da
     )
 
 
-def _of(folder: SavedFolder, name: str, example: str) -> pl.DataFrame:
+def _saved_rows(folder: SavedFolder, name: str, example: str) -> pl.DataFrame:
     scan = pl.scan_parquet(folder.file(f"{name}.parquet"))
     return collect(scan.filter(pl.col("example_id") == example))
 
@@ -360,8 +360,8 @@ class _Paid:
         """
         order, generation = self.orders[stop["order"]], self.orders[stop["generation_order"]]
         checks = self.orders.get(stop["verification_order"], NONE)
-        traces, generated = _called(order, stop["steps"]), _called(generation, stop["generated"])
-        verified, verifier = frozenset(_called(checks, stop["verified"])), stop["verifier"]
+        traces, generated = _first_traces(order, stop["steps"]), _first_traces(generation, stop["generated"])
+        verified, verifier = frozenset(_first_traces(checks, stop["verified"])), stop["verifier"]
         marks = zip(generated, generation["checked"] or (), strict=False)
         early: dict[Trace | None, Row] = {
             trace: self.scores[(order["slice"], trace[1]), stop["abandoned_by"]] for trace, on in marks if on
@@ -409,7 +409,7 @@ class _Paid:
     def checks(self, stop: Row) -> Stage:
         """A stage of an explanation that only verifies, as a gate does, traces that another stage pays for."""
         order, tokens, rows = self.orders[stop["verification_order"]], 0.0, []
-        for step, trace in enumerate(_called(order, stop["verified"]), 1):
+        for step, trace in enumerate(_first_traces(order, stop["verified"]), 1):
             row, score = self.traces.get(trace, NONE), self.scores[trace, stop["verifier"]]
             tokens += score["verification_tokens"] or 0.0
             rows.append({
@@ -421,7 +421,7 @@ class _Paid:
         return Stage(f"`{stop['policy']}`: {order['slice']}, verified", frame, text)
 
 
-def _called(order: Row, count: int) -> tuple[Trace, ...]:
+def _first_traces(order: Row, count: int) -> tuple[Trace, ...]:
     """The first `count` traces of an order."""
     samples = order.get("samples", [])[:count]
     slices = order.get("slices") or [order.get("slice")] * len(samples)

@@ -83,7 +83,7 @@ def frontier_data(request: FigureRequest) -> FigureData:
     return FigureData(frontier_frame(results), draw)
 
 
-def _called(result: Findings) -> dict[str, str]:
+def _figure_labels(result: Findings) -> dict[str, str]:
     """Policy -> the label that figures give it."""
     return short_names([policy_row(policy) for policy in result.policies], always=True)
 
@@ -175,14 +175,14 @@ def forest_data(request: FigureRequest) -> FigureData:
         name: PolicyDifference(
             name,
             scale * change,
-            _times(low, scale),
-            _times(high, scale),
+            _scaled(low, scale),
+            _scaled(high, scale),
             bool(policies[name].diagnostic),
             stepwise=name in stepwise,
         )
         for name, (change, low, high) in limits.items()
     }
-    called = _called(result)
+    called = _figure_labels(result)
     listed = [row.policy.name for row in rows if row.policy.name in differences]
     points = [replace(differences[name], name=called[name]) for name in listed]
     level = f"{100 * result.summariser.settings.level:g} %"
@@ -203,7 +203,7 @@ def forest_data(request: FigureRequest) -> FigureData:
     return FigureData(frame, fitting(forest_figure, points, must, remarks, left_out, called=called, **look))
 
 
-def _times(value: float | None, scale: float) -> float | None:
+def _scaled(value: float | None, scale: float) -> float | None:
     return None if value is None else scale * value
 
 
@@ -306,7 +306,7 @@ def stopping_data(request: FigureRequest) -> FigureData:
             "every policy pays for the same number of traces on each example, so there is no histogram to draw"
         )
     panel_rows = rows if request.policies else rows[:PANELS]
-    called = _called(result)
+    called = _figure_labels(result)
     panels = [
         StoppingTimes(
             called[row.policy.name],
@@ -390,7 +390,7 @@ def _settings(result: Findings) -> Iterator[GateCurve]:
             sweeps.setdefault(policy.sweep, []).append(policy.name)
     estimates = {(policy, metric): rest for policy, metric, *rest in result.summary.iter_rows()}
     firsts = [names[0] for names in sweeps.values()]
-    base = _bases(result, firsts) if firsts else {}
+    base = _base_accuracies(result, firsts) if firsts else {}
     for (sweep, names), first in zip(sweeps.items(), firsts, strict=True):
         points = []
         for name in names:
@@ -402,14 +402,14 @@ def _settings(result: Findings) -> Iterator[GateCurve]:
             continue
         if points[0][0] > 0 and first in base:
             points.insert(0, (0.0, *base[first]))
-        always = estimates.get((_always(result, first), ACCURACY), [None] * 3)[:3]
+        always = estimates.get((_always_policy(result, first), ACCURACY), [None] * 3)[:3]
         if points[-1][0] < 1 and always[0] is not None:
             points.append((1.0, *always))
         rates, values, low, high = zip(*points, strict=True)
         yield GateCurve(sweep, rates, values, low, high, never=rates[0] == 0, always=rates[-1] == 1)
 
 
-def _always(result: Findings, gate: str) -> str:
+def _always_policy(result: Findings, gate: str) -> str:
     """The policy that does everywhere what a gate leads to; empty where the result has no such policy."""
 
     def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -422,7 +422,7 @@ def _always(result: Findings, gate: str) -> str:
     return next((name for name, settings in named.items() if plain(settings) == plain(then)), "")
 
 
-def _bases(result: Findings, names: Sequence[str]) -> dict[str, tuple[float, float | None, float | None]]:
+def _base_accuracies(result: Findings, names: Sequence[str]) -> dict[str, tuple[float, float | None, float | None]]:
     """Accuracy of the bases of some policies, with limits."""
     summariser = result.summariser
     store = summariser.outcomes.statistics().only([BASE])

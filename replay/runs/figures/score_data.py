@@ -47,7 +47,7 @@ def scores_data(request: FigureRequest) -> FigureData:
         raise EmptyError("no verifier scored a judged trace of these examples, so there is no distribution to draw")
     several = len({slice_ for (_, slice_), _ in ranked}) > 1
     if request.policies:
-        ranked = _read_by(request, ranked)
+        ranked = _groups_read(request, ranked)
     panels = [_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
     remarks = [whose, "AUC: how often a right one scores above a wrong one"]
     drawn = panels if request.policies else panels[:PANELS]
@@ -61,10 +61,10 @@ def scores_data(request: FigureRequest) -> FigureData:
 Group = tuple[tuple[Any, ...], pl.DataFrame]
 
 
-def _read_by(request: FigureRequest, groups: list[Group]) -> list[Group]:
+def _groups_read(request: FigureRequest, groups: list[Group]) -> list[Group]:
     """The (verifier, slice) groups that the named policies read."""
     names = requested_policies(request, request.result.policies)
-    words = [{*_words(policy.settings)} for policy in request.result.policies if policy.name in names]
+    words = [{*_texts_in(policy.settings)} for policy in request.result.policies if policy.name in names]
     matches = [
         ((by, on), rows)
         for (by, on), rows in groups
@@ -82,7 +82,7 @@ def _read_by(request: FigureRequest, groups: list[Group]) -> list[Group]:
     return matches
 
 
-def _words(value: Any) -> Iterator[str]:
+def _texts_in(value: Any) -> Iterator[str]:
     """Every text in settings, however deep."""
     if isinstance(value, Mapping):
         value = [*value.values()]
@@ -90,7 +90,7 @@ def _words(value: Any) -> Iterator[str]:
         yield value
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from _words(one)
+            yield from _texts_in(one)
 
 
 def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
@@ -113,7 +113,7 @@ def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
 
 def _distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:
     scores, right = rows["score"].to_numpy().astype(float), rows["correct"].to_numpy() > 0.5
-    edges = _edges(scores)
+    edges = _bin_edges(scores)
     clipped = np.clip(scores, edges[0], edges[-1])
     shares = [np.histogram(clipped[side], edges)[0] / max(1, side.sum()) for side in (right, ~right)]
     area = auc(scores, right.astype(float))
@@ -125,7 +125,7 @@ def _distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:
     )  # fmt: skip
 
 
-def _edges(scores: np.ndarray) -> np.ndarray:
+def _bin_edges(scores: np.ndarray) -> np.ndarray:
     """Edges of the bins: around each score if there are few distinct ones, else evenly over nearly all."""
     values = np.unique(scores)
     if len(values) == 1:

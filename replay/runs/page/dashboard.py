@@ -67,11 +67,11 @@ def write_dashboard(
     beside = page.with_name(f"{page.stem}_texts")
     for path in (page, beside) if texts else (page,):
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
-    names = _names([folder.path for folder in folders])
+    names = _result_names([folder.path for folder in folders])
     descriptions = [described(one, folder, name) for one, folder, name in zip(results, folders, names, strict=True)]
     room = LARGEST - ROOM - len(vega_script()) - sum(len(in_script(description)) for description in descriptions)
     page_results = [
-        _fitting(one, folder, data, examples, room // len(results), texts)
+        _fitting_examples(one, folder, data, examples, room // len(results), texts)
         for one, folder, data in zip(results, folders, descriptions, strict=True)
     ]
     several = any(page_result.examples.files for page_result in page_results)
@@ -100,7 +100,7 @@ def _folder(result: Findings) -> SavedFolder:
     return result.folder
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
+def _result_names(paths: Sequence[Path]) -> list[str]:
     """Names of results on the page: their folders, with as many parent folders as make them distinct."""
     for depth in range(1, 6):
         names = ["/".join(path.parts[-depth:]) for path in paths]
@@ -109,7 +109,9 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return [f"{path.name} ({number})" for number, path in enumerate(paths, 1)]
 
 
-def _fitting(result: Findings, folder: SavedFolder, data: Json, most: int, room: int, texts: bool) -> _PageResult:
+def _fitting_examples(
+    result: Findings, folder: SavedFolder, data: Json, most: int, room: int, texts: bool
+) -> _PageResult:
     """The examples of a result for which the page has room."""
     names = [one["name"] for one in data["policies"]]
     while True:
@@ -198,7 +200,7 @@ def _examples_of(
     if traces and len(result.examples):
         paid = collect(pl.scan_parquet(folder.file(f"{TRACES}.parquet")).select(pl.len())).item()
         width = max(width, -(-paid // len(result.examples)))
-    frame, strata = _drawn(result, folder, min(most, max(FEWEST, CELLS // max(width, 1))))
+    frame, strata = _drawn_examples(result, folder, min(most, max(FEWEST, CELLS // max(width, 1))))
     words = _Words()
     data: Json = {
         "total": len(result.examples),
@@ -209,16 +211,16 @@ def _examples_of(
         "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
                for name in _grouping(result)},
         "outcomes": _outcomes(result, folder, frame, names, words),
-        "paths": _paths(folder, frame, names, words) if traces else None,
+        "paths": _paid_paths(folder, frame, names, words) if traces else None,
     }  # fmt: skip
     data["words"] = words.words
     written = traces and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
-    files, sizes = _files(folder, frame["example_id"]) if written and with_texts else ((), ())
+    files, sizes = _text_files(folder, frame["example_id"]) if written and with_texts else ((), ())
     data["texts"] = [*files] if files else None
     return _PageExamples(data, frame["example_id"], folder, files, sizes)
 
 
-def _files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _text_files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The file that holds each example's texts, filled one after the other, and the size of each file."""
     scan = pl.scan_parquet(folder.file(f"{TRACES}.parquet"))
     sizes = dict(collect(scan.group_by("example_id").agg(pl.col("text").str.len_bytes().sum())).iter_rows())
@@ -258,7 +260,9 @@ class _Words:
         return self._numbers[word]
 
 
-def _drawn(result: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFrame, list[tuple[str, int, int]]]:
+def _drawn_examples(
+    result: Findings, folder: SavedFolder, most: int
+) -> tuple[pl.DataFrame, list[tuple[str, int, int]]]:
     """The examples to show, in their order, and the name, the size and the examples shown of each stratum."""
     frame = result.examples.select("example_id", "gold", *_grouping(result)).with_row_index("place")
     if len(frame) <= most:
@@ -277,7 +281,7 @@ def _drawn(result: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFra
     groups = [pl.col(one).cast(pl.String).fill_null("–") for one in result.by]
     frame = frame.with_columns(stratum=pl.concat_str([*groups, kind], separator=", "))
     sizes = dict(frame.group_by("stratum").len().sort("stratum").iter_rows())
-    shares = _shares([*sizes.values()], most)
+    shares = _shares_of_strata([*sizes.values()], most)
     seeds = np.random.default_rng(result.summariser.settings.seed)
     chosen_places: list[int] = []
     for (stratum, size), share in zip(sizes.items(), shares, strict=True):
@@ -287,7 +291,7 @@ def _drawn(result: Findings, folder: SavedFolder, most: int) -> tuple[pl.DataFra
     return frame.filter(pl.col("place").is_in(chosen_places)), strata
 
 
-def _shares(sizes: Sequence[int], most: int) -> list[int]:
+def _shares_of_strata(sizes: Sequence[int], most: int) -> list[int]:
     """How many examples of each stratum are shown: in proportion to its size, at least one while there is room."""
     whole = sum(sizes)
     shares = [min(size, max(1, most * size // whole)) for size in sizes]
@@ -346,7 +350,7 @@ def _shares_of_answers() -> pl.Expr:
     return of_each.list.head(MOST_ANSWERS).list.join(", ") + more
 
 
-def _paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words) -> Json:
+def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words) -> Json:
     """The paid traces, their orders and where each policy stopped, as columns of numbers."""
     order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
 

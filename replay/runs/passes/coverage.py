@@ -228,13 +228,13 @@ def undercovered(coverage: Coverage) -> dict[str, str]:
     for policy in coverage.policies:
         count, why = coverage.counts[policy.name], coverage.why.get(policy.name, Counter())
         if coverage.by_some == 0 or count * of < share * coverage.by_some:
-            main = _counted(why) if why else "no example"
+            main = _reasons_text(why) if why else "no example"
             few = f"the log covers {count:,} of the {coverage.by_some:,} examples covered for at least one policy"
             dropped[policy.name] = f"{few} ({main})" if coverage.by_some else f"the log covers no example ({main})"
     return dropped
 
 
-def _counted(why: Counter[str]) -> str:
+def _reasons_text(why: Counter[str]) -> str:
     """The most frequent reasons, each with its number of examples, in words."""
     ranked = sorted(why.items(), key=lambda item: (-item[1], item[0]))
     reasons = [f"{counted(count, 'example')}: {reason}" for reason, count in ranked[:REASONS]]

@@ -51,16 +51,16 @@ def replay_covered(plan: ReplayPlan, policies: Sequence[Policy], strict: bool, b
     `baseline`: a policy of which it is told what the examples left out do to its number.
     """
     pass_result = _pass_over_log(plan, policies)
-    reported, sweeps = _expanded(pass_result, plan)
+    reported, sweeps = _with_single_thresholds(pass_result, plan)
     coverage = coverage_of(pass_result, reported, needs_of(reported.policies, plan.contents), baseline)
     dropped = undercovered(coverage)
     if dropped:
-        remaining = _remaining(reported, dropped, plan, strict)
+        remaining = _policies_not_dropped(reported, dropped, plan, strict)
         remaining_coverage = coverage_of(pass_result, remaining, needs_of(remaining.policies, plan.contents), baseline)
         coverage = replace(remaining_coverage, dropped=dropped)
         reported = remaining
     coverage.require_examples(plan.log.address)
-    decided = _decided(pass_result, reported, coverage.keep)
+    decided = _with_acting(pass_result, reported, coverage.keep)
     return Covered(coverage, CoveredOutcomes(pass_result, decided, plan.examples, coverage.keep), sweeps)
 
 
@@ -76,7 +76,7 @@ def _pass_over_log(plan: ReplayPlan, policies: Sequence[Policy]) -> PassResult:
     return pass_result
 
 
-def _expanded(pass_result: PassResult, plan: ReplayPlan) -> tuple[Reported, tuple[Sweep, ...]]:
+def _with_single_thresholds(pass_result: PassResult, plan: ReplayPlan) -> tuple[Reported, tuple[Sweep, ...]]:
     """The policies, each with every threshold replaced by up to 200 with one, and the sweeps of these."""
     versions, policies, places = pass_result.versions, list[Policy](), list[np.ndarray]()
     acting: dict[int, tuple[Acting | None, Acting | None]] = {}
@@ -99,7 +99,7 @@ def _expanded(pass_result: PassResult, plan: ReplayPlan) -> tuple[Reported, tupl
     return Reported(tuple(policies), np.stack(places), acting), tuple(sweeps)
 
 
-def _remaining(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan, strict: bool) -> Reported:
+def _policies_not_dropped(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan, strict: bool) -> Reported:
     """The policies that are not dropped. Raises where none may be dropped, or one is compared with a dropped one."""
     if strict:
         name, why = next(iter(dropped.items()))
@@ -118,12 +118,12 @@ def _remaining(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan,
     return reported.some(numbers)
 
 
-def _decided(pass_result: PassResult, reported: Reported, keep: np.ndarray) -> Reported:
+def _with_acting(pass_result: PassResult, reported: Reported, keep: np.ndarray) -> Reported:
     """The policies with the compared examples on which ranking policies act."""
     rankings = pass_result.versions.rankings
     if not rankings:
         return reported
-    acts = {name: _acting(pass_result, name, ranking.share, keep) for name, ranking in rankings.items()}
+    acts = {name: _examples_acted_on(pass_result, name, ranking.share, keep) for name, ranking in rankings.items()}
     acting = dict(reported.acting)
     for number, policy in enumerate(reported.policies):
         itself, other = acting.get(number, (None, None))
@@ -133,7 +133,7 @@ def _decided(pass_result: PassResult, reported: Reported, keep: np.ndarray) -> R
     return replace(reported, acting=acting)
 
 
-def _acting(record: PassResult, name: str, share: float, keep: np.ndarray) -> Acting:
+def _examples_acted_on(record: PassResult, name: str, share: float, keep: np.ndarray) -> Acting:
     """Where a ranking policy acts: floor(r n + 0.5) of n examples by gain; ties: fewer tokens, then example_id."""
     gained, tokens = (np.concatenate([block.gains[name][i] for block in record.blocks])[keep] for i in (0, 1))
     ids = np.array([str(one).encode() for one in record.ids.filter(keep)], dtype=object)

@@ -182,7 +182,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
     """
     every = branches.thresholds()
     thresholds = every[chosen_points(len(every))] if thresholds is None else thresholds
-    metric_bands = _never(bands(_among(branches.steps(thresholds, BANDED)), settings))
+    metric_bands = _without_interventions(bands(_flips_among_acted(branches.steps(thresholds, BANDED)), settings))
     frames = [
         pl.DataFrame(
             {
@@ -199,7 +199,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
     return pl.concat(frames)
 
 
-def _never(metric_bands: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
+def _without_interventions(metric_bands: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
     """Bands whose rates at the first threshold, never, are exactly 0: there is no intervention."""
     acts = metric_bands["intervened"].estimate
     never = (np.arange(len(acts)) == 0) & (acts == 0)
@@ -215,7 +215,7 @@ def _never(metric_bands: Mapping[str, MetricBand]) -> dict[str, MetricBand]:
     return result
 
 
-def _among(steps: GateSteps) -> GateSteps:
+def _flips_among_acted(steps: GateSteps) -> GateSteps:
     """The steps with the flips among the examples acted on, of those that are judged."""
     if "flip" not in steps.base:
         return steps

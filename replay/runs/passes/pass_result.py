@@ -103,7 +103,7 @@ class PassResult:
         outcomes = self.versions.outcomes(evaluator)
         columns = {name: self.keeper.keep(table) for name, table in self._numbers(block, outcomes)}
         reasons, columns[REASON] = self._reasons(outcomes)
-        columns[ENDING] = self.keeper.keep(_null(np.stack([o.ending for o in outcomes]), MIXED))
+        columns[ENDING] = self.keeper.keep(_nan_where_null(np.stack([o.ending for o in outcomes]), MIXED))
         words = np.stack([np.where(o.rows == 1, predicted(o), -1) for o in outcomes])
         shares = _shares(outcomes)
         used = np.zeros(len(block.vocabulary) + 1, bool)  # the last one: null
@@ -112,7 +112,7 @@ class PassResult:
             used[shares.word] = True
         used[-1] = False
         number = np.where(used, np.cumsum(used) - 1, -1)
-        columns[WORD] = self.keeper.keep(_null(number[words], -1))
+        columns[WORD] = self.keeper.keep(_nan_where_null(number[words], -1))
         self.blocks.append(
             PassBlock(
                 ids=block.examples["example_id"],
@@ -171,7 +171,7 @@ class PassResult:
         return tuple(known), self.keeper.keep(table)
 
 
-def _null(values: np.ndarray, null: int) -> Floats:
+def _nan_where_null(values: np.ndarray, null: int) -> Floats:
     """Numbers as floats, NaN where they are `null`."""
     return np.where(values == null, np.nan, values)
 
@@ -205,7 +205,7 @@ def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> 
             for remark in part.remarks(block):
                 remarks.setdefault(number, Counter())[remark.kind, remark.subject] += remark.count
             for payable in part.may_pay(block):
-                for cost, bits in _free(payable, block):
+                for cost, bits in _free_costs(payable, block):
                     key = number, payable.verifier, cost
                     old = lacking.get(key, bytes(len(bits)))
                     union = (np.frombuffer(old, np.uint8) | np.frombuffer(bits, np.uint8)).tobytes()
@@ -236,7 +236,7 @@ def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> 
     )
 
 
-def _free(may: Payable, block: LogBlock) -> Iterator[tuple[str, bytes]]:
+def _free_costs(may: Payable, block: LogBlock) -> Iterator[tuple[str, bytes]]:
     """Costs that a verification may lack though a policy may pay it, each with the examples as bits."""
     scores = block.pools[may.slice].scores[may.verifier]
     imputed = _without_score(may, block).any(axis=1) & may.unscored.fills

@@ -63,7 +63,7 @@ class _CoveredChunk:
         if isinstance(key, str):
             numbers = self.reported.values(self.block.columns[key], policies, self.first, low, high)
         else:
-            numbers = self._label(self._words[key], policies, low, high)
+            numbers = self._label_shares(self._words[key], policies, low, high)
         return numbers if len(here) == high - low else numbers[:, here - low]
 
     @cached_property
@@ -72,7 +72,7 @@ class _CoveredChunk:
         known = {word: number for number, word in enumerate(self.block.vocabulary)}
         return [known.get(label, -1) for label in self.labels or ()]
 
-    def _label(self, word: int, policies: Ints, start: int, stop: int) -> Floats:
+    def _label_shares(self, word: int, policies: Ints, start: int, stop: int) -> Floats:
         """The share of a word among the predictions."""
         values = (self.reported.values(self.block.columns[WORD], policies, self.first, start, stop) == word).astype(
             float
@@ -148,7 +148,7 @@ class CoveredOutcomes:
         if name == "answer":
             return words_of(chunk.values(WORD, chosen, 0, size), chunk.block.vocabulary)
         if name == "answers":
-            return _answers(chunk, chosen)
+            return _answer_column(chunk, chosen)
         if name == "ending":
             return words_of(chunk.values(ENDING, chosen, 0, size), pl.Series(ENDINGS))
         return pl.Series(chunk.values(name, chosen, 0, size).ravel(), nan_to_null=True)
@@ -166,10 +166,10 @@ def words_of(numbers: Floats, words: pl.Series) -> pl.Series:
     return words.gather(flat) if len(words) else pl.Series([None] * len(flat), dtype=pl.String)
 
 
-def _answers(chunk: _CoveredChunk, policies: Ints) -> pl.Series:
+def _answer_column(chunk: _CoveredChunk, policies: Ints) -> pl.Series:
     """The answers of means over several rows, each with its shares; null for policies of one row."""
     shares, rows = chunk.block.shares, len(policies) * chunk.size
-    entries = [] if shares is None else list(_entries(chunk, shares, policies))
+    entries = [] if shares is None else list(_share_entries(chunk, shares, policies))
     if shares is None or not entries:
         return pl.Series([None] * rows, dtype=ANSWERS)
     row, which = (np.concatenate(part) for part in zip(*entries, strict=True))
@@ -190,7 +190,7 @@ def _null_words(words: Ints) -> Floats:
     return np.where(words < 0, np.nan, words)
 
 
-def _entries(chunk: _CoveredChunk, shares: Shares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _share_entries(chunk: _CoveredChunk, shares: Shares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
     """(row of the table, place among the shares) for each entry of the shares, policy by policy."""
     place = np.full(len(chunk.block), -1)
     place[chunk.chosen] = np.arange(chunk.size)

@@ -64,7 +64,11 @@ def _weights(weigh: Weights | None, column: str, names: Sequence[str]) -> Mappin
         return None
     if weigh == EQUAL:
         return dict.fromkeys(names, 1.0)
-    weights = _read(weigh) if isinstance(weigh, str) else {str(name): float(value) for name, value in weigh.items()}
+    weights = (
+        _weights_from_text(weigh)
+        if isinstance(weigh, str)
+        else {str(name): float(value) for name, value in weigh.items()}
+    )
     for name in weights:
         if name not in names:
             raise UnknownError(f"{argument('weigh')} names `{name}`, no `{column}` of the run: {suggest(name, names)}")
@@ -77,7 +81,7 @@ def _weights(weigh: Weights | None, column: str, names: Sequence[str]) -> Mappin
     return dict(weights)
 
 
-def _read(text: str) -> dict[str, float]:
+def _weights_from_text(text: str) -> dict[str, float]:
     """The weights in a text such as `algebra=2,claims=1`."""
     weights = {}
     for part in text.split(","):

@@ -83,7 +83,7 @@ def user_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) ->
     """
     metric_columns = tuple(_column(metric, columns) for metric in metrics)
     families = [column.name for column in columns if column.family and column.metric is not None and column.name]
-    reserved = {word for column in columns if not column.family for word in _words(column)} | {*TABLE_WORDS}
+    reserved = {word for column in columns if not column.family for word in _names_of_column(column)} | {*TABLE_WORDS}
     for column in metric_columns:
         start = f"metric `{column.name}`: "
         if column.name in reserved:
@@ -91,10 +91,10 @@ def user_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) ->
         for begin in (REDUCTION, *families):
             if column.name.startswith(begin):
                 raise ConflictError(f"{start}runs have names that begin with `{begin}`; give yours another")
-        for word in _words(column):
+        for word in _names_of_column(column):
             if word in reserved:
                 raise ConflictError(f"{start}tables have `{word}` already; give yours another name or `header`")
-        reserved |= {*_words(column)}
+        reserved |= {*_names_of_column(column)}
     return metric_columns
 
 
@@ -119,7 +119,7 @@ def check_ranking(
     if column is None:
         return
     entries = catalogue(list(outcomes), labels, settings, SECONDS, columns)
-    lacking = _lacking(column, {entry.name for entry in entries})
+    lacking = _parts_without_values(column, {entry.name for entry in entries})
     if lacking:
         raise EmptyError(f"policies cannot be ranked by `{metric}`: no policy has {listed(lacking)}")
 
@@ -133,7 +133,12 @@ def with_unvalued(summary: Summary, columns: Sequence[OutcomeColumn]) -> Summary
     names = [str(column.metric) for column in lacking]
     policies = summary.summary["policy"].unique(maintain_order=True).to_list()
     notes = (
-        note("no_ratio", f"{column.label}: no policy has {listed(_lacking(column, there))}: no value", policies, [name])
+        note(
+            "no_ratio",
+            f"{column.label}: no policy has {listed(_parts_without_values(column, there))}: no value",
+            policies,
+            [name],
+        )
         for column, name in zip(lacking, names, strict=True)
     )
     return replace(
@@ -144,7 +149,7 @@ def with_unvalued(summary: Summary, columns: Sequence[OutcomeColumn]) -> Summary
     )
 
 
-def _lacking(column: OutcomeColumn, there: Collection[str]) -> list[str]:
+def _parts_without_values(column: OutcomeColumn, there: Collection[str]) -> list[str]:
     """The parts of a ratio that no policy has values of."""
     return [name for name in column.ratio if name and name not in there]
 
@@ -158,7 +163,7 @@ def _without_value(frame: pl.DataFrame, keys: list[str], metrics: list[str]) -> 
     return pl.concat([placed, empty], how="diagonal").sort(PLACE, maintain_order=True).select(frame.columns)
 
 
-def _words(column: OutcomeColumn) -> Iterator[str]:
+def _names_of_column(column: OutcomeColumn) -> Iterator[str]:
     """The names that a column has in outcomes, in results, and in the ranked table and its CSV."""
     for name in filter(None, dict.fromkeys((column.name, column.metric))):
         yield from (name, f"{name}_low", f"{name}_high")

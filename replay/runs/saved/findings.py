@@ -78,7 +78,7 @@ class Outcomes(Protocol):
         ...
 
 
-def _lazy(outcomes: Outcomes, policy: str | None = None) -> pl.LazyFrame:
+def _lazy_table(outcomes: Outcomes, policy: str | None = None) -> pl.LazyFrame:
     """The table of outcomes, or of one policy's, whose chunks are computed when it is collected."""
 
     def batches(
@@ -240,11 +240,11 @@ class Findings:
     @property
     def outcomes(self) -> pl.LazyFrame:
         """The table of outcomes, one row per (policy, example), computed when it is collected."""
-        return _lazy(self.summariser.outcomes)
+        return _lazy_table(self.summariser.outcomes)
 
     def outcomes_of(self, policy: str) -> pl.LazyFrame:
         """The rows of the table of outcomes of one policy."""
-        return _lazy(self.summariser.outcomes, policy)
+        return _lazy_table(self.summariser.outcomes, policy)
 
     @cached_property
     def seconds(self) -> pl.DataFrame:
@@ -312,19 +312,19 @@ class Findings:
     @cached_property
     def by_summary(self) -> pl.DataFrame | None:
         """`summary` within each group of `by`, the group's columns first."""
-        return self._by("summary")
+        return self._frame_by_group("summary")
 
     @cached_property
     def by_comparisons(self) -> pl.DataFrame | None:
         """`comparisons` within each group of `by`, the group's columns first."""
-        return self._by("comparisons")
+        return self._frame_by_group("comparisons")
 
     @cached_property
     def by_ranks(self) -> pl.DataFrame | None:
         """`ranks` within each group of `by`, the group's columns first."""
-        return self._by("ranks")
+        return self._frame_by_group("ranks")
 
-    def _by(self, name: str) -> pl.DataFrame | None:
+    def _frame_by_group(self, name: str) -> pl.DataFrame | None:
         if not self.by:
             return None
         frames = []
@@ -386,11 +386,11 @@ def _addresses(result: Findings) -> Iterator[str]:
         yield result.source.plan.log.located
     elif address != IN_MEMORY:
         yield address
-        if result.folder is not None and _relative(address):
+        if result.folder is not None and _is_relative(address):
             yield from (str(folder / address) for folder in result.folder.path.parents)
 
 
-def _relative(address: str) -> bool:
+def _is_relative(address: str) -> bool:
     """Whether an address is a relative path, whose working directory may be gone."""
     return address != IN_MEMORY and "://" not in address and not at_home(address).is_absolute()
 
@@ -399,7 +399,7 @@ def _without_log(result: Findings, table: str) -> ThinkbackError:
     """The error that the log, and so a table of it, is not there."""
     address = str(result.provenance["log"]["address"])
     where = " (looked for from the working directory and from the folders above the result)"
-    looked = where if result.source is None and _relative(address) else ""
+    looked = where if result.source is None and _is_relative(address) else ""
     return UnsuitableError(
         f"`{table}` is a table of the log `{address}`, which is not there or is another by now{looked}: "
         "query the result's own tables, or replay again"

@@ -128,11 +128,11 @@ def write_traces(
         files = {name: held.enter_context(FrameWriter(folder / f"{name}.parquet")) for name in PARTS}
         for block, _, parts in paths(plan, policies, acting, identified=True):
             orders.walked.clear()
-            for name, frame in _frames(block, parts, names, orders):
+            for name, frame in _table_rows(block, parts, names, orders):
                 files[name].append(_with_texts(frame, plan, block) if texts and name == TRACES else frame)
 
 
-def _frames(
+def _table_rows(
     block: LogBlock, parts: Sequence[PathPart], names: Sequence[str], orders: _Orders
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """The rows of the four tables for a block, by table."""
@@ -141,23 +141,23 @@ def _frames(
     for one in parts:
         for realization in one.path.realizations:
             weight = realization.weight * one.on
-            certain = (weight > 1 - 1e-9) & _sure(realization)
+            certain = (weight > 1 - 1e-9) & _is_certain(realization)
             for part, segment in enumerate(realization.segments):
                 for call, mask in segment.calls.items():
                     seen = (mask.probability > 0) & (weight > 0)[:, None]
                     paid[call] = paid[call] | seen if call in paid else seen
                 if certain.any():
                     paid_parts = _parts(segment.where(certain), orders)
-                    stops += (_stops(block, each, one, part, names[one.number]) for each in paid_parts)
-    yield TRACES, pl.concat([_traces(block, key.slice, on) for key, on in paid.items() if key.of_traces] or [
+                    stops += (_stop_rows(block, each, one, part, names[one.number]) for each in paid_parts)
+    yield TRACES, pl.concat([_trace_rows(block, key.slice, on) for key, on in paid.items() if key.of_traces] or [
         pl.DataFrame(schema=_TRACES)
     ])  # fmt: skip
     yield SCORES, pl.concat([
-        _scores(block, key.slice, key.verifier, on) for key, on in paid.items() if key.verifier is not None
+        _score_rows(block, key.slice, key.verifier, on) for key, on in paid.items() if key.verifier is not None
     ] or [
         pl.DataFrame(schema=_SCORES)
     ])  # fmt: skip
-    yield ORDERS, pl.concat([_order(block, number, orders) for number in orders.walked] or [
+    yield ORDERS, pl.concat([_order_rows(block, number, orders) for number in orders.walked] or [
         pl.DataFrame(schema=_ORDERS)
     ])  # fmt: skip
     yield STOPS, pl.concat(stops or [pl.DataFrame(schema=_STOPS)])
@@ -184,13 +184,13 @@ _STOPS: Schema = {
 }  # fmt: skip
 
 
-def _stops(block: LogBlock, paid: _PaidPart, one: PathPart, part: int, policy: str) -> pl.DataFrame:
+def _stop_rows(block: LogBlock, paid: _PaidPart, one: PathPart, part: int, policy: str) -> pl.DataFrame:
     """Rows of the table `stops`, for the examples on which a part of a path paid anything."""
     on, chosen = (np.flatnonzero((paid.steps > 0) | (paid.generated > 0) | (paid.verified > 0)), one.path.chosen)
     slices = None if chosen is None else pl.Series(chosen.slices, dtype=pl.String).gather(chosen.slice[on])
     orders = {"order": paid.order, "generation_order": paid.generation, "verification_order": paid.verification}
     counts = {"steps": paid.steps, "generated": paid.generated, "verified": paid.verified, "empty": paid.empty}
-    return _frame(
+    return _typed_frame(
         _STOPS,
         {
             "example_id": block.examples["example_id"].gather(on),
@@ -207,7 +207,7 @@ def _stops(block: LogBlock, paid: _PaidPart, one: PathPart, part: int, policy: s
     )
 
 
-def _frame(schema: Schema, columns: Mapping[str, Any], **constants: Any) -> pl.DataFrame:
+def _typed_frame(schema: Schema, columns: Mapping[str, Any], **constants: Any) -> pl.DataFrame:
     """A frame with the columns and types of a schema, from columns and from single values for all rows."""
     frame = pl.DataFrame({name: values for name, values in columns.items() if values is not None})
     others = frame.with_columns(pl.lit(value).alias(name) for name, value in constants.items())
@@ -217,7 +217,7 @@ def _frame(schema: Schema, columns: Mapping[str, Any], **constants: Any) -> pl.D
     )
 
 
-def _sure(realization: Realization) -> np.ndarray:
+def _is_certain(realization: Realization) -> np.ndarray:
     """Whether (E,) no call of a realization is drawn at random."""
     masks = [mask for segment in realization.segments for mask in segment.calls.values()]
     return np.all([mask.count >= mask.among.sum(axis=1) for mask in masks] or [realization.weight >= 0], axis=0)
@@ -268,7 +268,7 @@ def _walked_part(segment: CallSegment, reveals: Reveals, orders: _Orders) -> _Pa
     if (by := reveals.verifying) is not None:
         verifier, lowest = by.verifier, by.lowest
         on = segment.calls[ScoreCalls(reveals.slice, verifier)].among > 0
-        samples, verified = _among(reveals.samples, reveals.steps, on)
+        samples, verified = _samples_among(reveals.samples, reveals.steps, on)
         how = np.where(by.together, TOGETHER, VERIFIED).astype(object)
         same = by.order == reveals.order
         walked = _Walked(reveals.slice, how, samples, verified, verified > 0)
@@ -287,14 +287,14 @@ def _walked_part(segment: CallSegment, reveals: Reveals, orders: _Orders) -> _Pa
     )
 
 
-def _among(samples: np.ndarray, steps: np.ndarray, on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _samples_among(samples: np.ndarray, steps: np.ndarray, on: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Those of the first `steps` (E,) of `samples` (E, S) that are in `on` (E, T), in order, and how many (E,)."""
     paid = (np.arange(samples.shape[1]) < steps[:, None]) & np.take_along_axis(on, samples, axis=1)
     first = np.argsort(~paid, axis=1, kind="stable")
     return np.take_along_axis(samples, first, axis=1), paid.sum(axis=1)
 
 
-def _traces(block: LogBlock, name: str, on: np.ndarray) -> pl.DataFrame:
+def _trace_rows(block: LogBlock, name: str, on: np.ndarray) -> pl.DataFrame:
     """Rows of the table `traces`: the traces of a slice that some policy paid."""
     pool = block.pools[name]
     e, s = np.nonzero(on & pool.there)
@@ -313,17 +313,17 @@ def _traces(block: LogBlock, name: str, on: np.ndarray) -> pl.DataFrame:
     return pl.DataFrame(columns | {name: pl.Series(values[e, s], nan_to_null=True) for name, values in costs.items()})
 
 
-def _scores(block: LogBlock, name: str, verifier: str, on: np.ndarray) -> pl.DataFrame:
+def _score_rows(block: LogBlock, name: str, verifier: str, on: np.ndarray) -> pl.DataFrame:
     """Rows of the table `scores`: the verifications of a slice that some policy paid."""
     scores = block.pools[name].scores[verifier]
     e, s = np.nonzero(on)
     numbers = {"score": scores.score, **{cost: scores.costs[cost] for cost in CHECK_COSTS if cost in scores.costs}}
     known = {column: pl.Series(values[e, s], nan_to_null=True) for column, values in numbers.items()}
     ids = block.examples["example_id"].gather(e)
-    return _frame(_SCORES, {"example_id": ids, "sample": pl.Series(s), **known}, slice=name, verifier=verifier)
+    return _typed_frame(_SCORES, {"example_id": ids, "sample": pl.Series(s), **known}, slice=name, verifier=verifier)
 
 
-def _order(block: LogBlock, number: int, orders: _Orders) -> pl.DataFrame:
+def _order_rows(block: LogBlock, number: int, orders: _Orders) -> pl.DataFrame:
     """Rows of the table `orders`: an order on each example, as far as any policy went."""
     walked = orders.walked[number]
     samples, steps, cut = walked.samples, walked.steps, walked.cut
@@ -333,24 +333,24 @@ def _order(block: LogBlock, number: int, orders: _Orders) -> pl.DataFrame:
         "slice": pl.Series([walked.slice] * len(on), dtype=pl.String),
         "rule": pl.Series(walked.rules[on], dtype=pl.String),
         "example_id": block.examples["example_id"].gather(on),
-        "samples": _lists(samples, steps, on),
+        "samples": _first_values(samples, steps, on),
         **dict.fromkeys(("generated", "slices", "checked", "tokens"), [None] * len(on)),
     }
     if walked.generated is not None:
-        columns["generated"] = _lists(walked.generated, steps + 1, on)
+        columns["generated"] = _first_values(walked.generated, steps + 1, on)
     if cut is not None:
         of = np.array([walked.slice, cut.slice], dtype=object)
-        columns["slices"] = _lists(of[np.take_along_axis(cut.abandoned, samples, axis=1).astype(int)], steps, on)
-        columns["checked"] = _lists(np.take_along_axis(cut.checked, samples, axis=1), steps, on)
+        columns["slices"] = _first_values(of[np.take_along_axis(cut.abandoned, samples, axis=1).astype(int)], steps, on)
+        columns["checked"] = _first_values(np.take_along_axis(cut.checked, samples, axis=1), steps, on)
     if len(on) and walked.rules[on[0]] not in (VERIFIED, TOGETHER):
-        tokens = _tokens(block, walked if walked.generation is None else orders.walked[walked.generation])
+        tokens = _generated_tokens(block, walked if walked.generation is None else orders.walked[walked.generation])
         if walked.generated is not None:
             tokens = np.take_along_axis(tokens, walked.generated, axis=1)
-        columns["tokens"] = _lists(tokens, steps + 1, on)
+        columns["tokens"] = _first_values(tokens, steps + 1, on)
     return pl.DataFrame(columns, schema=_ORDERS).with_columns(pl.col("tokens").list.eval(pl.element().fill_nan(None)))
 
 
-def _tokens(block: LogBlock, walked: _Walked) -> np.ndarray:
+def _generated_tokens(block: LogBlock, walked: _Walked) -> np.ndarray:
     """Tokens (E, S + 1) generated by each step of an order, with those of early scores; NaN: not logged."""
     pool, cut = block.pools[walked.slice], walked.cut
     paid = pool.costs["prompt_tokens"] + pool.costs["completion_tokens"]
@@ -362,7 +362,7 @@ def _tokens(block: LogBlock, walked: _Walked) -> np.ndarray:
     return np.concatenate([np.zeros((len(each), 1)), np.cumsum(each, axis=1)], axis=1)
 
 
-def _lists(values: np.ndarray, steps: np.ndarray, on: np.ndarray) -> list[list[Any]]:
+def _first_values(values: np.ndarray, steps: np.ndarray, on: np.ndarray) -> list[list[Any]]:
     """The first `steps` (E,) values (E, S) of each example in `on`, as lists."""
     return [values[e, : steps[e]].tolist() for e in on]
 

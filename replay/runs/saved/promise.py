@@ -86,7 +86,7 @@ class Promise:
     @classmethod
     def of(cls, limits: Sequence[Limit], result: Findings) -> Promise | None:
         """The promise on those limits that are relative to the baseline, on a mean over examples; None without any."""
-        able = tuple(limit for limit in limits if limit.relative == "+" and _means(_column(result, limit)))
+        able = tuple(limit for limit in limits if limit.relative == "+" and _is_mean(_column(result, limit)))
         return cls(able, result) if able and result.baseline is not None else None
 
     @property
@@ -98,7 +98,7 @@ class Promise:
         tested, shares = dearest_first(families, cost, self.baseline)
         able = first_of(tested, {self.baseline, *self.likely()})  # a limit is no farther than the estimate
         names = [name for members in able.values() for name in members if name != self.baseline]
-        low = self._low(names, shares) if names and not self._too_few() else {}
+        low = self._lower_limits(names, shares) if names and not self._too_few() else {}
         return Passed(first_of(tested, {self.baseline, *low}), low, shares)
 
     def likely(self) -> set[str]:
@@ -108,7 +108,7 @@ class Promise:
         names = self.result.summariser.names
         return {one for one in names if all(limit.holds(value.get((one, limit.metric)), b) for limit, b in bounds)}
 
-    def _low(self, names: Sequence[str], families: int) -> dict[str, float]:
+    def _lower_limits(self, names: Sequence[str], families: int) -> dict[str, float]:
         """Lower limits, by the first limit, of the differences of those policies that keep to every limit; differences
         are turned so that more is better.
         """
@@ -135,7 +135,7 @@ class Promise:
             sure.append(dict(rows.iter_rows()))
         return {name: low for name, low in sure[0].items() if all(name in one for one in sure)}
 
-    def _fewest(self) -> list[int]:
+    def _fewest_questions(self) -> list[int]:
         """The fewest questions, by limit, on which a sample without any loss would rule out so large a loss of a share;
         0 where the limit allows no loss, or is on no share.
         """
@@ -144,7 +144,7 @@ class Promise:
 
     def _too_few(self) -> bool:
         """Whether there are fewer questions than any sample needs to pass."""
-        return resampling_units(self.result.examples).n_unique() < max(self._fewest())
+        return resampling_units(self.result.examples).n_unique() < max(self._fewest_questions())
 
     def questions(self, name: str, families: int) -> NeededQuestions | None:
         """How many questions would show that a policy keeps to the limits; None where no number would."""
@@ -157,7 +157,7 @@ class Promise:
             for policy in (name, self.baseline)
         )
         units, numbers = unit_numbers(resampling_units(examples)), []
-        for fewest, limit, column in zip(self._fewest(), self.limits, columns, strict=True):
+        for fewest, limit, column in zip(self._fewest_questions(), self.limits, columns, strict=True):
             difference = (one[column].cast(pl.Float64) - base[column].cast(pl.Float64)).to_numpy()
             gain = weight * difference * (1 if limit.sign == ">=" else -1)
             variance, distance = difference_variance(gain, cluster=units), float(np.nanmean(gain)) + limit.allowed
@@ -191,7 +191,7 @@ def _column(result: Findings, limit: Limit) -> OutcomeColumn:
     return metric_column(limit.metric, result.columns)
 
 
-def _means(column: OutcomeColumn) -> bool:
+def _is_mean(column: OutcomeColumn) -> bool:
     """Whether a metric is the mean of a column of outcomes."""
     return not (column.computed or column.family)
 
@@ -229,11 +229,11 @@ def within_margin(result: Findings, margin: float | None, cost: str) -> WithinMa
     """
     known, key = _WITHIN.setdefault(result, {}), (POINT if margin is None else margin, cost)
     if key not in known:
-        known[key] = _within(result, *key)
+        known[key] = _policies_within(result, *key)
     return known[key]
 
 
-def _within(result: Findings, margin: float, metric: str) -> WithinMargin | None:
+def _policies_within(result: Findings, margin: float, metric: str) -> WithinMargin | None:
     quality, baseline = metric_column(result.summariser.metric, result.columns), str(result.baseline)
     promise = Promise.of([Limit(str(quality.metric), ">=", -margin, "+")], result)
     paid = dict(result.summary.filter(metric=metric).drop_nulls("estimate").select("policy", "estimate").iter_rows())

@@ -77,7 +77,9 @@ def one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str |
 def _describe_policy(policy: Policy) -> dict[str, Any]:
     """A policy as plain data, with every default filled in."""
     described = {"name": policy.name, "kind": policy.kind, "diagnostic": policy.diagnostic or None}
-    settings = {f.name: _plain(getattr(policy, f.name)) for f in fields(policy) if f.name != "name" and f.compare}
+    settings = {
+        f.name: _plain_setting(getattr(policy, f.name)) for f in fields(policy) if f.name != "name" and f.compare
+    }
     return described | {name: finite(value) for name, value in settings.items()}
 
 
@@ -89,12 +91,13 @@ def versions() -> dict[str, str]:
 def write_record(folder: Path, record: Mapping[str, Any]) -> None:
     """Write the record of a run or a study as run.json into a folder."""
     parts = (
-        f"{_json(key)}: {_listed(value) if isinstance(value, list) else _json(value)}" for key, value in record.items()
+        f"{_json(key)}: {_json_list(value) if isinstance(value, list) else _json(value)}"
+        for key, value in record.items()
     )
     (folder / "run.json").write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
 
 
-def _listed(values: list[Any]) -> str:
+def _json_list(values: list[Any]) -> str:
     """A list as JSON, one entry a line, so that each of a thousand policies is easy to see in the file."""
     return "[\n" + ",\n".join(map(_json, values)) + "\n]" if values else "[]"
 
@@ -112,12 +115,12 @@ def finite(value: Any) -> Any:
     return [finite(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def _plain(value: Any) -> Any:
+def _plain_setting(value: Any) -> Any:
     """A setting as plain data: its record, or for a dataclass its settings."""
     if isinstance(value, Policy):
         return _describe_policy(value)
     if hasattr(value, "record"):
         return value.record()
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.compare}
+        return {f.name: _plain_setting(getattr(value, f.name)) for f in fields(value) if f.compare}
     return list(value) if isinstance(value, tuple) else value

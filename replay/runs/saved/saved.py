@@ -192,12 +192,12 @@ def read_findings(address: str | Path, owner: object = None) -> dict[str, Any]:
     """
     folder, record = read_sealed(address, owner)
     try:
-        return _loaded(folder, record)
+        return _loaded_fields(folder, record)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise FormatError(f"the result in `{folder.path}` can't be read: {first_line(error)}") from None
 
 
-def _notes(given: Any, place: str) -> tuple[Note, ...]:
+def _read_notes(given: Any, place: str) -> tuple[Note, ...]:
     """The reader of a field that holds notes, as `Note.record` writes them."""
     records = [] if given == [] else several(of_hints(_NoteRecord))(given, place)
     return tuple(Note(one.code, one.text, Severity(one.severity), one.policies, one.metrics) for one in records)
@@ -212,17 +212,17 @@ class _NoteRecord:
     metrics: tuple[str, ...]
 
 
-def _swept(given: Any, place: str) -> tuple[tuple[str, Any], ...]:
+def _read_swept(given: Any, place: str) -> tuple[tuple[str, Any], ...]:
     """The reader of a field that holds pairs of a sweep's key and the policy's value, which may be infinite."""
     if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 2 for one in given):
         raise InvalidError(f"`{place}` is {quote(given)}; it takes a list of pairs")
     return tuple((str(key), INFINITE.get(value, value) if isinstance(value, str) else value) for key, value in given)
 
 
-def _policies(given: Any, place: str) -> tuple[PolicyRecord, ...]:
+def _read_policies(given: Any, place: str) -> tuple[PolicyRecord, ...]:
     """The reader of a field that holds policies' records, without the settings, which run.json has."""
     tables = several(lambda one, place: dict(_table(one, place)))(given, place)
-    swept = [_swept(one.pop("swept", []), f"{place}.swept") for one in tables]
+    swept = [_read_swept(one.pop("swept", []), f"{place}.swept") for one in tables]
     records = [
         of_hints(PolicyRecord)({key: value for key, value in one.items() if key != "settings"}, place) for one in tables
     ]
@@ -237,7 +237,7 @@ def _table(given: Any, place: str) -> Mapping[str, Any]:
     return given
 
 
-def _weights(given: Any, place: str) -> dict[str, float] | None:
+def _read_weights(given: Any, place: str) -> dict[str, float] | None:
     """The reader of a field that holds weights by stratum, above 0; or null."""
     if given is None:
         return None
@@ -254,7 +254,7 @@ class _Statistics(Checked):
     n: int = setting(low=0)
     judged: int = setting(low=0)
     seconds: str | None = setting()
-    notes: tuple[Note, ...] = setting(read=_notes)
+    notes: tuple[Note, ...] = setting(read=_read_notes)
 
 
 @dataclass(frozen=True)
@@ -269,14 +269,14 @@ class _SavedRecord(Checked):
     settings: Settings = setting()
     labels: tuple[str, ...] | None = setting()
     strata: str | None = setting()
-    weights: Mapping[str, float] | None = setting(read=_weights)
+    weights: Mapping[str, float] | None = setting(read=_read_weights)
     statistics: _Statistics = setting()
     groups: tuple[_Statistics, ...] = setting()
-    notes: tuple[Note, ...] = setting(read=_notes)
+    notes: tuple[Note, ...] = setting(read=_read_notes)
     dropped: Mapping[str, str] = setting()
     excluded: Mapping[str, str] = setting()
     columns: tuple[OutcomeColumn, ...] = setting(read=several(of_hints(OutcomeColumn)))
-    policies: tuple[PolicyRecord, ...] = setting(read=_policies)
+    policies: tuple[PolicyRecord, ...] = setting(read=_read_policies)
     files: Mapping[str, str] = setting()
 
     def __post_init__(self) -> None:
@@ -321,7 +321,7 @@ class _RunRecord:
         check(self)
 
 
-def _loaded(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
+def _loaded_fields(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     where, of_run = (f"`{folder.path / name}`" for name in (RECORD, RUN))
     files = {name: f"{name}.parquet" for name in FRAMES}
     provenance = documents.parse_json(documents.read_text(folder.file(RUN), of_run), of_run)
