@@ -192,18 +192,18 @@ def with_draw(among: np.ndarray, draw: Draw) -> CallMask:
 
 
 def path_of_rows(
-    block: LogBlock, calls: RowCalls, paid: np.ndarray, reason: np.ndarray, reasons: tuple[str, ...],
+    block: LogBlock, calls: RowCalls, is_paid: np.ndarray, reason: np.ndarray, reasons: tuple[str, ...],
     ending: np.ndarray, measured: Mapping[str, np.ndarray], words: np.ndarray | None = None,
     correct: np.ndarray | None = None,
 ) -> PolicyPath:  # fmt: skip
-    """The path of a policy that pays the rows `paid` (R,) of a further table, on the examples whose `reason` (E,) is 0.
+    """The path of a policy that pays those rows of a further table that `is_paid` (R,) on the covered examples.
 
     `ending` (E,); `measured`: columns of outcomes (E,) of its own, beside the calls and queries that the rows log and
     the number of rows, `rounds`. `words` (E,): the answers as numbers of the vocabulary, and `correct` (E,): whether
     they are right; None where the policy has none.
     """
     rows, examples = block.tables[calls.table, calls.pool], len(reason)
-    mask = certain(rows.spread(paid.astype(float)) * (reason == 0)[:, None])
+    mask = certain(rows.spread(is_paid.astype(float)) * (reason == 0)[:, None])
     path = Realization(np.ones(examples), (CallSegment({calls: mask}),))
     logged = [name for name in ("calls", "queries") if name in rows.frame.columns]
     counts = {name: rows.paid_sum(name, mask.among) for name in logged}

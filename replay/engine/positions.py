@@ -34,15 +34,15 @@ def last_positions(trajectory: Trajectory, step: np.ndarray) -> np.ndarray:
     return np.where(drawn > 0, trajectory.pool.signals[POSITION][np.arange(len(step)), sample], np.nan)
 
 
-def with_positions(block: LogBlock, plain: Outcome, position: np.ndarray | None) -> Outcome:
+def with_positions(block: LogBlock, outcome: Outcome, position: np.ndarray | None) -> Outcome:
     """The outcome with the columns of positions, for a last trace at `position` (E,); None: unchanged."""
     if position is None:
         return plain
     length = block.numbers("length")
     share = np.divide(position, length, out=np.full(len(position), np.nan), where=length > 0)
-    expected = expected_wins(block.examples, position, plain.correct)
+    expected = expected_wins(block.examples, position, outcome.correct)
     measured = dict(zip(POSITION_COLUMNS, (position, share, expected), strict=True))
-    return replace(plain, measured={**plain.measured, **measured})
+    return replace(outcome, measured={**outcome.measured, **measured})
 
 
 def expected_wins(examples: pl.DataFrame, position: np.ndarray, correct: np.ndarray) -> np.ndarray:

@@ -75,12 +75,12 @@ def by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: 
 
 
 def measure_sets(
-    block: LogBlock, trajectory: Trajectory, step: np.ndarray, conformal: Conformal, plain: Outcome
+    block: LogBlock, trajectory: Trajectory, step: np.ndarray, conformal: Conformal, outcome: Outcome
 ) -> Outcome:
     """The outcome of stopping at `step` (E,), with the columns of prediction sets, after any abstention."""
     if conformal.fit is None:
         raise UnsuitableError("`conformal` is not fitted: replay it with `replay.run`")
-    correct, words, labels = plain.correct, plain.words[0], list(conformal.fit)
+    correct, words, labels = outcome.correct, outcome.words[0], list(conformal.fit)
     scores = by_label(block, trajectory, step, labels)
     within = scores >= np.array(list(conformal.fit.values()))
     gold = block.examples["gold"].to_list()
@@ -98,9 +98,9 @@ def measure_sets(
     right = np.where(answered, correct, np.nan)
     measured = (within.sum(axis=1).astype(float), covered, answered.astype(float), right)
     return replace(
-        plain,
+        outcome,
         correct=np.where(answered | np.isnan(correct), correct, 0.0),
-        credit=np.where(answered, plain.credit, first),
+        credit=np.where(answered, outcome.credit, first),
         words=np.where(answered, words, -1)[None],
         measured=dict(zip(SET_COLUMNS, measured, strict=True)),
     )

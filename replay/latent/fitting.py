@@ -134,10 +134,12 @@ def _read_material(log: Log, settings: VerifierSettings) -> Material:
     return Material(settings, traces, states, whose, states.counts(len(ids)))
 
 
-def score_rows(rows: ModelRows, scorers: Sequence[Any], who: np.ndarray, table: np.ndarray) -> None:
-    """Fill `table` (N, places) with scores of rows, each by the scorer with the number `who` (N,) of its trace."""
-    for batch in rows.batches(who):
-        by = who[batch.trace]
+def score_rows(rows: ModelRows, scorers: Sequence[Any], scorer_number: np.ndarray, table: np.ndarray) -> None:
+    """Fill `table` (N, places) with scores of rows, each by the scorer that `scorer_number` (N,) names for its
+    trace.
+    """
+    for batch in rows.batches(scorer_number):
+        by = scorer_number[batch.trace]
         ends = [0, *(np.flatnonzero(np.diff(by)) + 1).tolist(), len(by)]
         for start, end in pairwise(ends):
             rows_of_scorer = slice(start, end)

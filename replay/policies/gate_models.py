@@ -86,8 +86,8 @@ def _single_precision(values: np.ndarray) -> np.ndarray:
     return np.clip(values, -largest, largest).astype(np.float32)
 
 
-def import_xgboost(what: str, wrote: Sequence[int] = ()) -> ModuleType:
-    """The module `xgboost` for `what`, whose model the version `wrote` wrote.
+def import_xgboost(what: str, written_by_version: Sequence[int] = ()) -> ModuleType:
+    """The module `xgboost` for `what`, whose model the version `written_by_version` wrote.
 
     Raises ThinkbackError where it is not installed, or older: it reads a newer one's JSON without an error, and
     predicts something else.
@@ -96,8 +96,8 @@ def import_xgboost(what: str, wrote: Sequence[int] = ()) -> ModuleType:
         import xgboost
     except ImportError:
         raise PackageError(f"{what} needs the package xgboost: pip install 'thinkback[xgboost-cpu]'") from None
-    if [int(part) for part in xgboost.__version__.split(".")[:2]] < list(wrote[:2]):
-        newer = ".".join(map(str, wrote))
+    if [int(part) for part in xgboost.__version__.split(".")[:2]] < list(written_by_version[:2]):
+        newer = ".".join(map(str, written_by_version))
         raise PackageError(f"{what} was fitted by XGBoost {newer}; {xgboost.__version__} is installed: upgrade xgboost")
     return xgboost
 

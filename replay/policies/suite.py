@@ -104,9 +104,9 @@ def _quoted(condition: str) -> str:
     return '"' + printable(" ".join(condition.split())).replace('"', '\\"') + '"'
 
 
-def _policy_of_pool(facts: Facts, pool: Pool, what: str, traces: int, **more: Any) -> Table:
-    """The table of a policy that draws `traces` traces of a pool; `what` begins its name."""
-    return {"name": facts.called(pool, what), **_sample_table(pool, traces, **more)}
+def _policy_of_pool(facts: Facts, pool: Pool, name_start: str, traces: int, **more: Any) -> Table:
+    """The table of a policy that draws `traces` traces of a pool; `name_start` begins its name."""
+    return {"name": facts.called(pool, name_start), **_sample_table(pool, traces, **more)}
 
 
 def _sample_table(pool: Pool, traces: int, **more: Any) -> Table:

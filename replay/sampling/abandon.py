@@ -44,9 +44,9 @@ class Abandon:
                 f"{self.tokens:,}; give a verifier of these tokens"
             )
 
-    def decide(self, there: np.ndarray, tokens: np.ndarray, score: np.ndarray) -> Abandonment:
-        """Which of the traces `there` are abandoned, by the `tokens` and the score of each; (E, T), NaN: null."""
-        uncounted = there & np.isnan(tokens)
-        checked = there & (tokens > self.tokens)
+    def decide(self, generated: np.ndarray, tokens: np.ndarray, score: np.ndarray) -> Abandonment:
+        """Which of the traces `generated` are abandoned, by the `tokens` and the score of each; (E, T), NaN: null."""
+        uncounted = generated & np.isnan(tokens)
+        checked = generated & (tokens > self.tokens)
         unchecked = checked & np.isnan(score)
         return Abandonment(checked, (checked & (score < self.below)) | unchecked | uncounted, uncounted, unchecked)

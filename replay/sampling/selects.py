@@ -99,9 +99,9 @@ class Select(Rule, key="select", noun="select", says="choice"):
         known &= np.take_along_axis(revealed.code, at, axis=1) >= 0
         return np.where(known, np.take_along_axis(revealed.at, at, axis=1), NONE)
 
-    def _refuse(self, wrong: np.ndarray, what: str) -> None:
-        if wrong.any():
-            raise RuleError(f"{self.label} {what}: after step {int(wrong.any(axis=0).argmax()) + 1}")
+    def _refuse(self, mask: np.ndarray, problem: str) -> None:
+        if mask.any():
+            raise RuleError(f"{self.label} {problem}: after step {int(mask.any(axis=0).argmax()) + 1}")
 
 
 @dataclass(frozen=True)

@@ -179,18 +179,18 @@ class _State:
         self.grid = np.empty((traces, examples))
         self.highest = np.zeros(examples)  # what the last pick was picked by
 
-    def reveal(self, now: np.ndarray) -> None:
-        """Add the traces generated up to `now` (E,)."""
-        if not (now > self.now).any():
+    def reveal(self, count: np.ndarray) -> None:
+        """Add the traces generated up to `count` (E,)."""
+        if not (count > self.now).any():
             return
-        low, self.top = int(self.now.min()), int(now.max())
+        low, self.top = int(self.now.min()), int(count.max())
         rows = slice(low, self.top)
-        fresh = self.valid[rows] & (self.place[rows] >= self.now) & (self.place[rows] < now)
+        fresh = self.valid[rows] & (self.place[rows] >= self.now) & (self.place[rows] < count)
         self.open[rows] |= fresh & self.usable[rows]
         flat = self.votes.reshape(-1)
         flat += np.bincount(self.cell[rows][fresh], minlength=len(flat))
         self.voters += fresh.sum(axis=0)
-        self.now = now
+        self.now = count
         self.vote_ratio = flat.take(self.cell[: self.top]) / np.maximum(self.voters, 1.0)
 
     def best(self) -> np.ndarray:

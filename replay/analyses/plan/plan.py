@@ -233,7 +233,7 @@ def plan(
     column = strata_column(contents, strata, weigh, ())
     columns = () if column is None else (column,)
     pair, examples, _ = resolved(opened_log, contents, replace(file, policies=named), measure, where, columns=columns)
-    examples, _ = with_strata(examples, column, weigh, wanted=True)
+    examples, _ = with_strata(examples, column, weigh, is_requested=True)
     pair = fit_policies(opened_log, contents, pair, examples.frame["example_id"], measure)
     for one in pair:
         if one.ranking is not None:

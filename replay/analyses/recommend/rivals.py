@@ -44,9 +44,9 @@ def matched(base: Sample, act: Policy, rate: float) -> tuple[Oracle, Oracle]:
     return diagnostic("matched-rate oracle", "matched_rate"), diagnostic("matched random", "matched_random")
 
 
-def equal_vote(spent: Mapping[V, float], most: float) -> V | None:
-    """The most expensive vote that costs no more than `most`; None where all cost more, or costs are unknown."""
-    within = [vote for vote, tokens in spent.items() if tokens <= most]
+def equal_vote(spent: Mapping[V, float], most_tokens: float) -> V | None:
+    """The most expensive vote that costs no more than `most_tokens`; None where all cost more, or costs are unknown."""
+    within = [vote for vote, tokens in spent.items() if tokens <= most_tokens]
     return max(within, key=lambda vote: spent[vote], default=None)
 
 

@@ -167,7 +167,7 @@ def frontier(
         names = collect(opened_log.scan("examples", list({"example_id", column})), opened_log)
         if column not in drawn.frame.columns:
             drawn = replace(drawn, frame=drawn.frame.join(names, on="example_id", how="left", maintain_order="left"))
-        drawn, crossed = with_strata(drawn, column, None, wanted=True)
+        drawn, crossed = with_strata(drawn, column, None, is_requested=True)
     front = front_of(pool_strategies, chosen, settings, drawn)
     return replace(front, simulated=opened_log.simulated, notes=(*crossed, *front.notes))
 

@@ -177,7 +177,7 @@ def _compared(
             whole.store, [str(number) for number in range(len(names))], whole.labels, whole.settings,
             result.columns, whole.metric,
         )  # fmt: skip
-        pairs = _pairs(whole, sample, family, names, pair, turned=len(sides) == 1)
+        pairs = _pairs(whole, sample, family, names, pair, better_first=len(sides) == 1)
     pair_names: tuple[str, ...] = ()
     summary = examples = None
     if pair is not None:
@@ -239,11 +239,11 @@ def _pairs(
     family: tuple[np.ndarray, np.ndarray],
     names: Sequence[str],
     pair: tuple[int, int] | None,
-    turned: bool,
+    better_first: bool,
 ) -> pl.DataFrame:
     """The rows of all pairs, or of the named one; the limits cover all pairs in either case.
 
-    The pairs of the best policies come first. `turned`: whether the better of two is the first of them.
+    The pairs of the best policies come first. `better_first`: whether the better of two is the first of them.
     """
     known = [metric.name for metric in sample.metrics]
     if whole.metric not in known:
@@ -258,7 +258,7 @@ def _pairs(
     place = np.empty(len(names), np.int64)
     quality = -value if sample.metrics[number].column.cost else value
     place[np.argsort(-quality, kind="stable")] = np.arange(len(names))
-    if turned:
+    if better_first:
         swap = place[first] > place[second]
         if pair is not None:  # as they were named
             named_swap = (first == pair[1]) & (second == pair[0])

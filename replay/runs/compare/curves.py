@@ -153,7 +153,7 @@ def measured(
     columns = list(dict.fromkeys(["example_id", "labels", "gold", "cluster", *([] if column is None else [column])]))
     frame = collect(log.scan("examples", columns), log).sort("example_id")
     frame = frame.filter(pl.col("example_id").is_in(sizes["example_id"].unique().implode()))
-    drawn, crossed = with_strata(ExampleSet(frame, None), column, weigh, wanted=True)
+    drawn, crossed = with_strata(ExampleSet(frame, None), column, weigh, is_requested=True)
     names = [pool] if pool is not None else sorted(sizes["pool"].unique().to_list())
     options = verifier, max_traces, sizes, drawn, pool is None
     pools = [one for name in names if (one := _pool_curves(log, contents, name, *options)) is not None]

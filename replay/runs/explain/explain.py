@@ -250,17 +250,17 @@ def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, comple
     return pl.concat([pl.DataFrame(schema=outcomes.schema), *outcomes.frames()])
 
 
-def _ending_of(row: Mapping[str, Any], why: str, columns: Iterable[OutcomeColumn]) -> str:
-    """An ending in words: `why` it ended, and the answer and costs of a row of outcomes; `columns` are its quality
-    columns.
+def _ending_of(row: Mapping[str, Any], reason: str, columns: Iterable[OutcomeColumn]) -> str:
+    """An ending in words: the `reason` why it ended, and the answer and costs of a row of outcomes; `columns` are its
+    quality columns.
     """
     others = [c for c in columns if c.name in row and c.quality and c.name not in ("correct", "credit")]
     if any(c.judges for c in others) and row["correct"] is row["answer"] is row["answers"] is None:
         values = [f"{column.label} {row[column.name]:.3g}" for column in others if row[column.name] is not None]
-        return f"{why}{', '.join(values) or 'unjudged'}; {_cost_text(row)}"
+        return f"{reason}{', '.join(values) or 'unjudged'}; {_cost_text(row)}"
     if row["answers"] is not None:
-        return f"{why}{_correctness_text(row)}; {_answers_text(row['answers'])}; {_cost_text(row)}"
-    return f"{why}answer {_answer_text(row['answer'])} ({_correctness_text(row)}); {_cost_text(row)}"
+        return f"{reason}{_correctness_text(row)}; {_answers_text(row['answers'])}; {_cost_text(row)}"
+    return f"{reason}answer {_answer_text(row['answer'])} ({_correctness_text(row)}); {_cost_text(row)}"
 
 
 def _correctness_text(row: Mapping[str, Any]) -> str:
@@ -277,12 +277,14 @@ def _answers_text(answers: list[dict[str, Any]]) -> str:
     return f"answers {text}" + (", …" if len(answers) > MOST_ANSWERS else "")
 
 
-def _cost_text(row: Mapping[str, Any]) -> str:
-    units = ("traces", "verifications") if row.get("rounds") is None else ("rounds", "calls")
-    counts = ", ".join(_count(row[name], name.removesuffix("s")) for name in units if row[name] is not None)
-    if row["total_tokens"] is not None:
-        return f"{counts}, {_count(row['total_tokens'], 'token', ',.0f')}"
-    written = row["completion_tokens"]
+def _cost_text(outcome_row: Mapping[str, Any]) -> str:
+    units = ("traces", "verifications") if outcome_row.get("rounds") is None else ("rounds", "calls")
+    counts = ", ".join(
+        _count(outcome_row[name], name.removesuffix("s")) for name in units if outcome_row[name] is not None
+    )
+    if outcome_row["total_tokens"] is not None:
+        return f"{counts}, {_count(outcome_row['total_tokens'], 'token', ',.0f')}"
+    written = outcome_row["completion_tokens"]
     known = "" if written is None else f", {_count(written, 'completion token', ',.0f')}"
     return f"{counts}{known}, total tokens not logged"
 

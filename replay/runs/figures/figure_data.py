@@ -116,14 +116,14 @@ def figure_rows(request: FigureRequest, most: int) -> tuple[list[Ranked], int]:
 def fitting(
     figure: Callable[..., Figure],
     rows: Sequence[Any],
-    must: Collection[str] = (),
+    always_drawn: Collection[str] = (),
     remarks: Sequence[str] = (),
     left_out: int = 0,
     what: tuple[str, str] = ("more policy", "more policies"),
     called: Mapping[str, str] | None = None,
     **look: Any,
 ) -> Callable[..., Figure]:
-    """A function that draws as many rows as a page has room for, the first ones, and always those in `must`.
+    """A function that draws as many rows as a page has room for, the first ones, and always those in `always_drawn`.
 
     Below stand `remarks` and how many rows are in the CSV alone, the `left_out` among them. Rows that are `called` as
     policies have their short names in one column.
@@ -135,7 +135,7 @@ def fitting(
         named = look | {"baseline": short.get(look["baseline"], look["baseline"])} if "baseline" in look else look
 
         def some(count: int) -> Figure:
-            first = sorted(range(len(rows)), key=lambda number: rows[number].name not in must)[:count]
+            first = sorted(range(len(rows)), key=lambda number: rows[number].name not in always_drawn)[:count]
             more = left_out + len(rows) - len(first)
             note = "; ".join([*remarks, *([f"{counted(more, *what)} in the CSV"] if more else [])])
             chosen = [rows[number] for number in sorted(first)]

@@ -133,14 +133,14 @@ def _with_acting(pass_result: PassResult, reported: Reported, keep: np.ndarray) 
     return replace(reported, acting=acting)
 
 
-def _examples_acted_on(record: PassResult, name: str, share: float, keep: np.ndarray) -> Acting:
+def _examples_acted_on(record: PassResult, name: str, share: float, compared_mask: np.ndarray) -> Acting:
     """Where a ranking policy acts: floor(r n + 0.5) of n examples by gain; ties: fewer tokens, then example_id."""
-    gained, tokens = (np.concatenate([block.gains[name][i] for block in record.blocks])[keep] for i in (0, 1))
-    ids = np.array([str(one).encode() for one in record.ids.filter(keep)], dtype=object)
+    gained, tokens = (np.concatenate([block.gains[name][i] for block in record.blocks])[compared_mask] for i in (0, 1))
+    ids = np.array([str(one).encode() for one in record.ids.filter(compared_mask)], dtype=object)
     place = np.argsort(np.argsort(ids))
     order = np.lexsort((place, np.nan_to_num(tokens, nan=np.inf), np.nan_to_num(-gained, nan=np.inf)))
-    rank = np.full(len(keep), np.inf)
-    rank[np.flatnonzero(keep)[order]] = np.arange(len(order))
+    rank = np.full(len(compared_mask), np.inf)
+    rank[np.flatnonzero(compared_mask)[order]] = np.arange(len(order))
     return Acting(rank, True, floor(share * len(order) + 0.5))
 
 

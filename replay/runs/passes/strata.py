@@ -34,11 +34,11 @@ def strata_column(contents: Contents, strata: str | None, weigh: Weights | None,
 
 
 def with_strata(
-    examples: ExampleSet, column: str | None, weigh: Weights | None, wanted: bool
+    examples: ExampleSet, column: str | None, weigh: Weights | None, is_requested: bool
 ) -> tuple[ExampleSet, tuple[Note, ...]]:
     """The examples with their strata, and a note where there are none: a cluster lies in several, or there is but one.
 
-    `wanted`: whether strata were asked for; then clusters in several are an error, and a single stratum has its note.
+    `is_requested`: whether a user asked for strata; then clusters in several are an error, and one stratum has a note.
     """
     if column is None:
         return examples, ()
@@ -48,10 +48,10 @@ def with_strata(
     if len(crossing):
         cluster = str(crossing.sort()[0])[1:]
         text = f"cluster `{cluster}` has examples of more than one `{column}`"
-        if wanted:
+        if is_requested:
             raise ConflictError(f"{text}, so these are no {argument('strata')}: give it another column, or `{NONE}`")
         return examples, (note("no_strata", f"{text}: examples are resampled as if all were of one"),)
-    single = names.n_unique() == 1 and wanted
+    single = names.n_unique() == 1 and is_requested
     text = f"all examples have one {argument('strata')}, `{column}` {names[0]}: it changes nothing" if single else ""
     return replace(examples, strata=column, weights=_weights(weigh, column, sorted(names.unique().to_list()))), (
         (note("one_stratum", text),) if text else ()

@@ -182,9 +182,9 @@ def dearest_first(
     return tested, max(1, sum(any(one != baseline for one in members) for members in tested.values()))
 
 
-def first_of(tested: Mapping[str, Sequence[str]], sure: Collection[str]) -> dict[str, list[str]]:
-    """The policies of each sequence up to the first that is not in `sure`."""
-    return {family: [*takewhile(sure.__contains__, members)] for family, members in tested.items()}
+def first_of(sequences: Mapping[str, Sequence[str]], passing: Collection[str]) -> dict[str, list[str]]:
+    """The policies of each sequence up to the first that is not in `passing`."""
+    return {family: [*takewhile(passing.__contains__, members)] for family, members in sequences.items()}
 
 
 def _column(result: Findings, limit: Limit) -> OutcomeColumn:

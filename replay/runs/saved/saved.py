@@ -379,12 +379,12 @@ def _summary(frames: Mapping[str, pl.DataFrame], metric: str, statistics: _Stati
     return Summary(metric=metric, **values | {name: frames[name] for name in STATISTICS})
 
 
-def pack(result: Findings, write: Callable[[Path], None]) -> bytes:
-    """The files of a result as bytes: those that it was loaded from, else those that `write` writes into a folder."""
+def pack(result: Findings, write_files: Callable[[Path], None]) -> bytes:
+    """The files of a result as bytes: those that it was loaded from, else those that `write_files` writes."""
     buffer, scratch = io.BytesIO(), Scratch()
     folder = result.folder
     if folder is None:
-        write(scratch.path)
+        write_files(scratch.path)
         folder = read_findings(scratch.path)["folder"]
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in (*folder.hashes, "result.json"):
