@@ -226,7 +226,7 @@ class _PairedEvidence:
         intervals = iter(self.differences(pairs, alone=False))  # either of the two decides
         for name, policy in selective.items():
             gained = next(intervals)
-            beats = self._is_shown_above_zero(gained)
+            beats = self._is_positive(gained)
             sentence = f"`{name}` against {rival}, `{name_of}`: accuracy {_in_points(gained, exact=True)}"
             needs, fewer, no_loss = [self.needed_to_claim(gained, above=True)], False, self._not_worse(gained)
             if flipping:
@@ -273,13 +273,13 @@ class _PairedEvidence:
         intervals = self.differences(pairs, alone=False)
         evidence, beaten = [], set()
         for (name, rival), gained in zip(rivals.items(), intervals, strict=False):
-            beats = self._is_shown_above_zero(gained)
+            beats = self._is_positive(gained)
             needed, finding = self.needed_to_claim(gained, above=True), "it is more accurate"
             sentence = (
                 f"`{rival}` against `{name}`, at {tokens[rival]:,.0f} and {paid[name]:,.0f} tokens per example: "
                 f"accuracy {_in_points(gained, exact=True)}"
             )
-            decides = name == best and beats and self._is_shown_above_zero(intervals[-1])
+            decides = name == best and beats and self._is_positive(intervals[-1])
             if name == best:
                 sentence += f"; against `{longest[0]}` {_in_points(intervals[-1], exact=True)}"
                 finding += " than both" if decides else " than the first alone"
@@ -291,7 +291,7 @@ class _PairedEvidence:
             evidence.append(_ComparisonEvidence(VOTE, rival, sentence, decides, needed if name == best else None))
         return evidence, beaten
 
-    def _is_shown_above_zero(self, interval: PairedInterval) -> bool:
+    def _is_positive(self, interval: PairedInterval) -> bool:
         """Whether a difference is shown to be above 0."""
         return interval.low is not None and interval.low > 0 and self.certain(interval)
 
@@ -315,7 +315,7 @@ class _PairedEvidence:
             [(policy["correct"], base[1]["correct"]) for policy in others.values()], alone=False
         )
         for name, gained in zip(others, intervals, strict=True):
-            beats = self._is_shown_above_zero(gained)
+            beats = self._is_positive(gained)
             sentence = (
                 f"`{name}` against `{base[0]}`: accuracy {_in_points(gained, exact=True)}: it is "
                 f"{'' if beats else 'not shown to be '}more accurate{_joint_limits(len(others))}."
@@ -376,9 +376,7 @@ class _PairedEvidence:
         behind = self.differences(against, alone=False, family=pairs)
         spent = {name: self.mean(policies[name]["total_tokens"]) for name in better}
         cheapest = sorted(better, key=lambda name: (math.isnan(spent[name]), spent[name], name))
-        worse = {
-            name for name, gap in zip(better, behind, strict=True) if name != best and self._is_shown_above_zero(gap)
-        }
+        worse = {name for name, gap in zip(better, behind, strict=True) if name != best and self._is_positive(gap)}
         candidates = tuple(name for name in cheapest if name not in worse)
         cheaper = cheapest[: cheapest.index(candidates[0])]
 
@@ -401,10 +399,7 @@ class _PairedEvidence:
         """Comparisons of each action's flips with its fixes, for actions to disable."""
         intervals = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
         for (name, policy), worse in zip(actions.items(), intervals, strict=True):
-            holds, helps = (
-                self._is_shown_above_zero(worse),
-                worse.high is not None and worse.high < 0 and self.certain(worse),
-            )
+            holds, helps = (self._is_positive(worse), worse.high is not None and worse.high < 0 and self.certain(worse))
             finding = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
             fix, flip = (100 * self.mean(policy[key]) for key in ("fix", "flip"))
             sentence = (

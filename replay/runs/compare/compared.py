@@ -148,7 +148,7 @@ class ComparedPolicies:
             below.append("No interval: fewer than three clusters, or of an F1 fewer than thirty fixes and flips.")
         below += ["Policies that see gold are in no pair."] if self.diagnostics else []
         below += [AGAIN.format(100 * self.level)] if self.fixed else []
-        below += self._notes_shown([self.metric])
+        below += self._whole_notes([self.metric])
         title = f"Pairs of policies on {self.title}, by {column.label}"
         return Table(title, columns, tuple(body), above=self._lines_above(), below=tuple(below), marks=self._marks())
 
@@ -179,7 +179,7 @@ class ComparedPolicies:
             *self._pair_among_all(),
             *self._same_lines(),
             *([f"†: {'; '.join(reasons(marks, self.clustered))}."] if marks else []),
-            *self._notes_shown(metrics["metric"]),
+            *self._whole_notes(metrics["metric"]),
         ]
         title = f"{first} against {second} on {self.title}"
         return Table(title, columns, tuple(rows), above=self._lines_above(), below=tuple(below), marks=self._marks())
@@ -234,7 +234,7 @@ class ComparedPolicies:
         if self.left_out:
             yield f"{self.left_out:,} examples that only one of the results has are left out."
 
-    def _notes_shown(self, metrics: Iterable[str]) -> list[str]:
+    def _whole_notes(self, metrics: Iterable[str]) -> list[str]:
         """Notes on the whole, and on sums of seconds if it shows any; without those on intervals of single values."""
         names = set(metrics)
         return [
