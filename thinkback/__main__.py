@@ -40,7 +40,7 @@ def command() -> NoReturn:
         import atexit
 
         if not atexit._ncallbacks():
-            atexit.register(_leave, codes)
+            atexit.register(_exit_at_once, codes)
         main()
     except KeyboardInterrupt:  # before `main` has a handler
         _interrupted()
@@ -50,7 +50,7 @@ def command() -> NoReturn:
         raise
 
 
-def _leave(codes: list[int]) -> None:
+def _exit_at_once(codes: list[int]) -> None:
     """Ends the process at once with the first of `codes`, if there is one and all output is written."""
     import os
 
@@ -68,8 +68,8 @@ def main() -> NoReturn:
     try:
         import signal
 
-        signal.signal(signal.SIGTERM, _raises(SystemExit(143)))
-        signal.signal(signal.SIGINT, _raises(_Interrupted()))
+        signal.signal(signal.SIGTERM, _raising_handler(SystemExit(143)))
+        signal.signal(signal.SIGINT, _raising_handler(_Interrupted()))
         sys.unraisablehook = _send_again
         from thinkback.shadowing import shadowing_line
 
@@ -108,7 +108,7 @@ def _interrupted() -> NoReturn:
     sys.exit(130)
 
 
-def _raises(error: BaseException) -> Callable[[int, FrameType | None], None]:
+def _raising_handler(error: BaseException) -> Callable[[int, FrameType | None], None]:
     """Makes a signal handler that raises `error`, again as long as the command goes on; within an import it waits."""
     waited = 0.0
 
@@ -116,18 +116,18 @@ def _raises(error: BaseException) -> Callable[[int, FrameType | None], None]:
         nonlocal waited
         if isinstance(sys.exc_info()[1], (KeyboardInterrupt, SystemExit)):
             return  # it ends already
-        if waited < IMPORTS_S and (_imports(frame) or _called_by_rust(frame)):
+        if waited < IMPORTS_S and (_is_importing(frame) or _called_by_rust(frame)):
             waited += SOON_S
-            _send(number, SOON_S)
+            _send_later(number, SOON_S)
             return
-        _send(number, PATIENCE_S)
+        _send_later(number, PATIENCE_S)
         _came.append(error)
         raise error
 
     return handle
 
 
-def _imports(frame: FrameType | None) -> bool:
+def _is_importing(frame: FrameType | None) -> bool:
     """Whether a module is being imported at this frame, since some imports fail badly when a signal raises an error."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
@@ -149,10 +149,10 @@ def _send_again(lost: UnraisableHookArgs) -> None:
     if (sent := signals.get(lost.exc_type)) is None:
         sys.__unraisablehook__(lost)
     else:
-        _send(sent, SOON_S)
+        _send_later(sent, SOON_S)
 
 
-def _send(number: int, after_s: float) -> None:
+def _send_later(number: int, after_s: float) -> None:
     """Sends a signal after some seconds by the system's timer, as the module for threads may be being imported."""
     import signal
 

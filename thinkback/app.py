@@ -192,13 +192,15 @@ def _fail(line: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _add(group: typer.Typer, *commands: Callable[..., None], path: str = "") -> None:
+def _add_commands(group: typer.Typer, *commands: Callable[..., None], path: str = "") -> None:
     """Adds functions to a group as subcommands of their own names. `path`: the group's place among the commands."""
     for command in commands:
-        _named(group, get_command_name(command.__name__), command, path)
+        _add_command(group, get_command_name(command.__name__), command, path)
 
 
-def _named(group: typer.Typer, name: str, command: Callable[..., None], path: str = "", hidden: bool = False) -> None:
+def _add_command(
+    group: typer.Typer, name: str, command: Callable[..., None], path: str = "", hidden: bool = False
+) -> None:
     """Adds a function to a group as the subcommand `name`. A hidden one is described as `auto` is."""
     label = "auto" if hidden else name
     group.command(name, hidden=hidden, cls=_WithExamples)(LazyCommand(command, f"{path} {label}".strip()))
@@ -215,7 +217,7 @@ app = typer.Typer(
 )
 
 
-def _group(name: str, words: str) -> typer.Typer:
+def _command_group(name: str, words: str) -> typer.Typer:
     """Makes a group of commands with `words` as its help."""
     group = typer.Typer(cls=_GroupWithExamples, help=words, no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(group, name=name)
@@ -223,23 +225,25 @@ def _group(name: str, words: str) -> typer.Typer:
 
 
 formats = ", ".join(import_.FORMATS)
-importing = _group("import", f"Make a log from foreign files. A known format is imported by its name: {formats}.")
-_named(importing, "auto", import_.of_format("auto", import_.AUTO), "import")
-_add(importing, import_.table, import_.recovery, import_.replay, path="import")
+importing = _command_group(
+    "import", f"Make a log from foreign files. A known format is imported by its name: {formats}."
+)
+_add_command(importing, "auto", import_.of_format("auto", import_.AUTO), "import")
+_add_commands(importing, import_.table, import_.recovery, import_.replay, path="import")
 for name in import_.FORMATS:
-    _named(importing, name, import_.of_format(name), "import", hidden=True)
-exporting = _group("export", "Write a log in a foreign format.")
-_add(exporting, export.table, export.recovery, export.replay, export.predictions, path="export")
-_add(
+    _add_command(importing, name, import_.of_format(name), "import", hidden=True)
+exporting = _command_group("export", "Write a log in a foreign format.")
+_add_commands(exporting, export.table, export.recovery, export.replay, export.predictions, path="export")
+_add_commands(
     app, train.train, generate.generate, fit.fit, simulate.simulate, validate.validate, describe.describe, query.query,
     seal.seal, merge.merge, suite.suite, suite.check, replay.replay, report.report, dashboard.dashboard,
     compare.compare, figure.figure, curves.curves, frontier.frontier, explain.explain, fit_verifier.fit_verifier,
     gates.fit_gate, gates.transfer,
     tune.tune, plan.plan,
 )  # fmt: skip
-studying = _group("study", "Write the tables and figures of a published work for a log.")
+studying = _command_group("study", "Write the tables and figures of a published work for a log.")
 for name, function in study.STUDIES.items():
-    _named(studying, name, study.of_study(function), "study")
+    _add_command(studying, name, study.of_study(function), "study")
 
 
 def _version(version_only: bool) -> None:

@@ -72,13 +72,13 @@ def checked_argument(name: str, given: Any, hint: Any, takes: str = "") -> Any:
     if Path in kinds and isinstance(given, str | os.PathLike) and NULL in str(given):
         raise InvalidError(f"{argument(name)} is {quote(str(given))}; no file or folder has a null byte in its name")
     for kind in kinds:
-        value = _as(kind, given)
+        value = _as_kind(kind, given)
         if value is not UNFIT:
             return value
-    raise InvalidError(f"{argument(name)} is {quote(given)}; it takes {takes or _named(kinds)}")
+    raise InvalidError(f"{argument(name)} is {quote(given)}; it takes {takes or _kind_names(kinds)}")
 
 
-def _as(kind: Any, given: Any) -> Any:
+def _as_kind(kind: Any, given: Any) -> Any:
     """The value in one type, or UNFIT. A type that cannot be checked at run time accepts every value."""
     if kind is Any:
         return given
@@ -98,7 +98,7 @@ def _as(kind: Any, given: Any) -> Any:
     return given if isinstance(given, known) else UNFIT
 
 
-def _named(kinds: Iterable[Any]) -> str:
+def _kind_names(kinds: Iterable[Any]) -> str:
     """The types in words, for an error."""
     words = []
     for kind in kinds:

@@ -190,7 +190,7 @@ class _Objective(Checked):
     name: str = setting(choices=("binary:logistic",))
 
 
-def _share(value: Any, place: str) -> str:
+def _read_probability(value: Any, place: str) -> str:
     """Reads a probability as XGBoost writes it: as text, from version 3.1 on in brackets."""
     match = _SHARE.fullmatch(value) if isinstance(value, str) else None
     if match is None or not 0 < float(match[1]) < 1 or np.float32(match[1]) in (0, 1):
@@ -198,7 +198,7 @@ def _share(value: Any, place: str) -> str:
     return str(value)
 
 
-def _count(value: Any, place: str) -> str:
+def _read_count(value: Any, place: str) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[1-9]\d{0,8}", value):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a text with a whole number")
     return value
@@ -208,8 +208,8 @@ def _count(value: Any, place: str) -> str:
 class _Parameters(Checked):
     """The numbers of features, classes and targets of boosted trees, which XGBoost writes as text."""
 
-    base_score: str = setting(read=_share)
-    num_feature: str = setting(read=_count)
+    base_score: str = setting(read=_read_probability)
+    num_feature: str = setting(read=_read_count)
     num_class: str = setting("0", choices=("0",))
     num_target: str = setting("1", choices=("1",))
     boost_from_average: str = setting("0", choices=("0", "1"))

@@ -35,7 +35,7 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
     ...     for _ in range(3):
     ...         advance()
     """
-    if not _seen():
+    if not _has_viewer():
         yield uncounted
         return
     from rich import progress as parts
@@ -67,7 +67,7 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
         yield advance
 
 
-def _seen() -> bool:
+def _has_viewer() -> bool:
     """Whether somebody can see a bar: on a terminal, or where IPython runs."""
     if "IPython" in sys.modules:
         return True

@@ -84,7 +84,7 @@ def add(
             for table, parts in run.rows():
                 tables.setdefault(table, []).append(parts)
         shared = {step.table for step, *_ in added if step.one_row}
-        whole = {name: _together(signals, name in shared) for name, signals in tables.items()}
+        whole = {name: _join_signals(signals, name in shared) for name, signals in tables.items()}
         extend_log(plan.path, whole, lambda source: with_records(source, plan.additions, added))
         for run in runs:
             run.remove()
@@ -96,7 +96,7 @@ class _SignalRun:
 
     def __init__(self, plan: AnnotationPlan, todo: SignalPlan, held: contextlib.ExitStack, with_failures: bool):
         self.plan, self.todo, self.step, self.with_failures = plan, todo, todo.step, with_failures
-        out = _place(plan, todo)
+        out = _rows_folder(plan, todo)
         self.journal = held.enter_context(Journal(out))
         self.writer = LogWriter(out)
         held.callback(self.remove_unused)
@@ -183,7 +183,7 @@ class _SignalRun:
 
         silent = block.silent(self.step.texts, self.step.whole_groups)
         rest = replace(block, wanted=block.wanted - silent.keys())
-        single = _single(rest) if self.step.whole_groups else {}
+        single = _lone_traces(rest) if self.step.whole_groups else {}
         rows = worker.run(replace(rest, wanted=rest.wanted - single.keys()), count)
         advance(len(block.wanted) - counted)
         return replace(rows, skipped=(*silent.items(), *single.items(), *rows.skipped))
@@ -254,7 +254,7 @@ class _SignalRun:
                 folder.rmdir()
 
 
-def _place(plan: AnnotationPlan, todo: SignalPlan) -> Path:
+def _rows_folder(plan: AnnotationPlan, todo: SignalPlan) -> Path:
     """The folder where a signal's rows lie until they are in the log."""
     return plan.path / ADDING / plan.shard / key_of(todo.step, plan.additions)
 
@@ -262,18 +262,18 @@ def _place(plan: AnnotationPlan, todo: SignalPlan) -> Path:
 def _remove_done(plan: AnnotationPlan) -> None:
     """Removes the files of a run that was killed after its rows were in the log."""
     for one in plan.todo:
-        if not one.traces.height and _place(plan, one).is_dir():
+        if not one.traces.height and _rows_folder(plan, one).is_dir():
             with contextlib.suppress(ThinkbackError), contextlib.ExitStack() as held:  # another run is at work there
                 _SignalRun(plan, one, held, with_failures=False).remove()
 
 
-def _single(block: TraceBlock) -> dict[str, str]:
+def _lone_traces(block: TraceBlock) -> dict[str, str]:
     """The wanted traces that are alone in their group, and why each is skipped."""
     counts = Counter(map(group_of, block.rows))
     return {row["trace_id"]: SINGLE for row in block.rows if counts[group_of(row)] == 1}
 
 
-def _together(signals: list[list[pl.LazyFrame]], one_row: bool) -> pl.LazyFrame | list[pl.LazyFrame]:
+def _join_signals(signals: list[list[pl.LazyFrame]], one_row: bool) -> pl.LazyFrame | list[pl.LazyFrame]:
     """The rows of several signals for one table, in parts. With `one_row` a trace's values are joined into one row."""
     if not one_row:
         return [part for parts in signals for part in parts]

@@ -57,10 +57,10 @@ def recorded(source: Any, step: TraceSignal, additions: Additions) -> list[Mappi
     sections = (part.get(step.section) for part in sources_of(source))
     entries = (section.get(step.name) for section in sections if isinstance(section, Mapping))
     now = step.identity(additions)
-    return [record for record in entries if isinstance(record, Mapping) and _matters(record, now)]
+    return [record for record in entries if isinstance(record, Mapping) and _is_relevant(record, now)]
 
 
-def _matters(record: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+def _is_relevant(record: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return record.get("rows") != 0 or record.get("settings") == now
 
 
@@ -111,7 +111,7 @@ def with_records(
     for step, record, described in signals:
         section = dict(whole.get(step.section) or {})
         before = section.get(step.name) or {}
-        before = before if _matters(before, step.identity(additions)) else {}
+        before = before if _is_relevant(before, step.identity(additions)) else {}
         check_marks([before], step, additions, described)  # a shard may have come meanwhile
         versions = described.get("versions")
         entry: dict[str, Any] = {

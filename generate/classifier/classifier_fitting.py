@@ -61,7 +61,7 @@ def labelled(log: Log, recipe: ClassifierRecipe) -> pl.DataFrame:
     if training.target == "correct":
         chosen = inside.filter(pl.col("correct").is_not_null()).with_columns(label=pl.col("correct").cast(pl.Float64))
     else:
-        chosen = _fixes(inside, training.target.removeprefix(FIX))
+        chosen = _fix_labels(inside, training.target.removeprefix(FIX))
     if training.pools:
         chosen = chosen.filter(pl.col("pool").is_in(list(training.pools)))
     if not chosen.height:
@@ -74,7 +74,7 @@ def labelled(log: Log, recipe: ClassifierRecipe) -> pl.DataFrame:
     return chosen.select("trace_id", "example_id", "label").sort("example_id", "trace_id")
 
 
-def _fixes(traces: pl.DataFrame, action: str) -> pl.DataFrame:
+def _fix_labels(traces: pl.DataFrame, action: str) -> pl.DataFrame:
     """The traces that `action` revised. label: the share of right revisions of a wrong trace, 0 of a right one."""
     revisions = traces.filter((pl.col("action") == action) & pl.col("correct").is_not_null())
     if not revisions.height:
@@ -164,8 +164,8 @@ def fit_classifier(
     with replacing(out, force) as folder, torch.random.fork_rng():
         torch.manual_seed(recipe.seed)
         rows = training_rows(log, recipe)
-        reader = _open(recipe)
-        network = _adapted(reader.network, training) if training.method == "lora" else reader.network
+        reader = _open_reader(recipe)
+        network = _with_adapter(reader.network, training) if training.method == "lora" else reader.network
         reader.network = network
         texts = [Ids(tuple(reader.tokens.encode(prompt, whole=True))) for prompt in rows.prompts]
         fits = np.array([reader.too_long(text) is None for text in texts])
@@ -189,7 +189,7 @@ def fit_classifier(
     return trained
 
 
-def _open(recipe: ClassifierRecipe) -> Reader:
+def _open_reader(recipe: ClassifierRecipe) -> Reader:
     training = recipe.training
     files = find_model(recipe.model(training.model), None, download=False)
     tokens = load_tokens(str(files.folder))
@@ -198,7 +198,7 @@ def _open(recipe: ClassifierRecipe) -> Reader:
     return Reader(files, tokens, network, "sequence", training.context, training.batch_tokens, left=False)
 
 
-def _adapted(network: Any, training: ClassifierTraining) -> Any:
+def _with_adapter(network: Any, training: ClassifierTraining) -> Any:
     """The network with LoRA layers added. Its head is trained whole."""
     installed("lora", "peft")
     from peft import LoraConfig, TaskType, get_peft_model

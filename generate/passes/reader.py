@@ -83,7 +83,7 @@ class Reader:
         base: weights.ModelFiles | None = None,
     ):
         self.files, self.tokens, self.network, self.head, self.base = files, tokens, network, head, base
-        self.context = _longest(base or files, tokens, context)
+        self.context = _context_limit(base or files, tokens, context)
         self.batch_tokens = tokens_in_batch(batch_tokens, network.device.type)
         self.busy_s = 0.0
         self.own_pad = network.config.pad_token_id
@@ -207,7 +207,7 @@ class Reader:
             return _even_batches(lengths, self.batch_tokens)
         if self.head != "causal":
             return batches(lengths, self.batch_tokens)
-        before = [_unread(text) if LATEST in self._takes else 0 for text in texts]
+        before = [_unneeded_logits(text) if LATEST in self._takes else 0 for text in texts]
         room = max(1, LOGITS // int(self.network.config.get_text_config().vocab_size))
         return batches(lengths, self.batch_tokens, before, room)
 
@@ -216,11 +216,11 @@ class Reader:
         if self.head != "causal" or LATEST not in self._takes:
             return {}
         starts = padded.starts.tolist()
-        first = min(start + _unread(text) for start, text in zip(starts, group, strict=True))
+        first = min(start + _unneeded_logits(text) for start, text in zip(starts, group, strict=True))
         return {LATEST: padded.ids.shape[1] - first}
 
 
-def _unread(text: Ids) -> int:
+def _unneeded_logits(text: Ids) -> int:
     """The number of a text's places whose logits are not needed: its prompt, less the last token."""
     return max(0, len(text.prompt) - 1)
 
@@ -264,7 +264,7 @@ def looks_ahead(network: Any) -> bool:
     return not torch.allclose(*first, rtol=1e-2, atol=1e-3)
 
 
-def _longest(files: weights.ModelFiles, tokens: weights.Tokens, wanted: int | None = None) -> int | None:
+def _context_limit(files: weights.ModelFiles, tokens: weights.Tokens, wanted: int | None = None) -> int | None:
     """The longest text of a model in tokens: `wanted`, at most what its config allows; else the limit of config and
     tokenizer; None where neither has one.
     """

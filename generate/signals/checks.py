@@ -87,7 +87,7 @@ def _wrong_sum(text: str, cut: bool = False) -> bool:
     """
     if _ELSEWHERE.search(text):
         return False
-    return any(_wrong(text, match, cut) for match in _EQUATION.finditer(text))
+    return any(_is_wrong_equation(text, match, cut) for match in _EQUATION.finditer(text))
 
 
 def _read_side(text: str) -> _Side | None:
@@ -131,7 +131,7 @@ def _evaluated(node: ast.AST) -> float:
     raise ValueError("not a sum")
 
 
-def _wrong(text: str, match: re.Match[str], cut: bool) -> bool:
+def _is_wrong_equation(text: str, match: re.Match[str], cut: bool) -> bool:
     inner = match[0].strip()
     start = match.start() + match[0].index(inner)
     before, after = text[:start], text[start + len(inner) :]
@@ -142,18 +142,18 @@ def _wrong(text: str, match: re.Match[str], cut: bool) -> bool:
     first, last = sides[0], sides[-1]
     # a text that stops here may have been cut off within a number, a sum or a multiple of the unknown
     at_end = not after.strip(" \t.,")
-    if first is None or not _begins(before, first):
+    if first is None or not _starts_term(before, first):
         sides[0] = None
     open_end = at_end and (last is None or not last.plain or _COEFFICIENT.search(text))
-    if not _ends(after) or open_end:
+    if not _ends_term(after) or open_end:
         sides[-1] = None
     steps = list(pairwise(sides))
     unit = bool(re.match(r"[ \t]+[^\W\d_]", after))
     for place, (one, other) in enumerate(steps, start=1):
-        if one is None or other is None or _agree(one, other) or _is_range(one, other) or _is_range(other, one):
+        if one is None or other is None or _sides_agree(one, other) or _is_range(one, other) or _is_range(other, one):
             continue
         ending = place == len(steps)
-        if not ending and _goes_on(one, other):
+        if not ending and _continues_sum(one, other):
             continue
         if ending and at_end and (cut or one.value.is_integer()) and f"{one.value:.12g}".startswith(other.text):
             continue
@@ -163,7 +163,7 @@ def _wrong(text: str, match: re.Match[str], cut: bool) -> bool:
     return False
 
 
-def _begins(before: str, side: _Side) -> bool:
+def _starts_term(before: str, side: _Side) -> bool:
     """Whether the side begins a term of its own: the text before it does not belong to it."""
     near = before.rstrip(" \t")
     if not near.strip() or near.endswith("<<"):
@@ -190,7 +190,7 @@ def _begins(before: str, side: _Side) -> bool:
     return name in _BEFORE or (labels and len(name) > 3 and name.endswith("s") and name not in _NO_LABELS)
 
 
-def _ends(after: str) -> bool:
+def _ends_term(after: str) -> bool:
     """Whether a side ends there: the text after it, apart from a unit, does not belong to it."""
     near = after.lstrip(" \t")
     if not near or near.startswith((">>", "=")):
@@ -208,7 +208,7 @@ def _ends(after: str) -> bool:
     return len(name) > 1 and name not in _AFTER and not name.endswith("ed")
 
 
-def _agree(first: _Side, second: _Side) -> bool:
+def _sides_agree(first: _Side, second: _Side) -> bool:
     if math.isclose(first.value, second.value, rel_tol=_SAME_VALUE, abs_tol=_SAME_VALUE):
         return True
     return _shortened(first, second.value) or _shortened(second, first.value)
@@ -228,7 +228,7 @@ def _is_range(side: _Side, other: _Side) -> bool:
     return ends is not None and int(ends[1]) < int(ends[2]) and other.value >= 0
 
 
-def _goes_on(first: _Side, second: _Side) -> bool:
+def _continues_sum(first: _Side, second: _Side) -> bool:
     """Whether a sum continues from its own result: `5 + 3 = 8 * 2 = 16`."""
     leading = _LEADING.match(second.text)
     return (
@@ -290,7 +290,7 @@ def arithmetic_mismatch(texts: pl.Series, cut: pl.Series | None = None) -> pl.Se
     """
     ends = [False] * len(texts) if cut is None else cut.fill_null(False).to_list()
     pairs = zip(texts.cast(pl.String), ends, strict=True)
-    return _flags(texts, (None if text is None else _wrong_sum(text, end) for text, end in pairs))
+    return _flag_column(texts, (None if text is None else _wrong_sum(text, end) for text, end in pairs))
 
 
 def constraint_mismatch(questions: pl.Series, answers: pl.Series, labels: pl.Series) -> pl.Series:
@@ -303,7 +303,9 @@ def constraint_mismatch(questions: pl.Series, answers: pl.Series, labels: pl.Ser
     Source: SeVRA, appendix Y.2, "constraint mismatch".
     """
     rows = zip(questions.cast(pl.String), answers.cast(pl.String), labels.to_list(), strict=True)
-    return _flags(questions, (_breaks(question or "", answer, among) for question, answer, among in rows))
+    return _flag_column(
+        questions, (_breaks_constraint(question or "", answer, among) for question, answer, among in rows)
+    )
 
 
 def answer_changed(answers: pl.Series, attempts: pl.Series, revised: pl.Series) -> pl.Series:
@@ -315,11 +317,11 @@ def answer_changed(answers: pl.Series, attempts: pl.Series, revised: pl.Series) 
     changes nothing. Source: SeVRA, appendix Y.2, "final-answer changed".
     """
     rows = zip(answers.cast(pl.String), attempts.cast(pl.String), revised, strict=True)
-    return _flags(answers, (_differ(after, before) if again else None for after, before, again in rows))
+    return _flag_column(answers, (_answers_differ(after, before) if again else None for after, before, again in rows))
 
 
-def _differ(after: str | None, before: str | None) -> bool:
-    one, other = (None if text is None or not text.strip() else _bare(text) for text in (after, before))
+def _answers_differ(after: str | None, before: str | None) -> bool:
+    one, other = (None if text is None or not text.strip() else _bare_answer(text) for text in (after, before))
     if one is None or other is None or one == other:
         return one is not other and one != other
     numbers = [number_form(text) for text in (one, other)]
@@ -329,16 +331,16 @@ def _differ(after: str | None, before: str | None) -> bool:
     return not (within[0] and within[0] == within[1])
 
 
-def _bare(text: str) -> str:
+def _bare_answer(text: str) -> str:
     """The answer without an unknown's name, in lower case, without signs and spaces around it."""
     return re.sub(r"^[a-z]\s*=\s*", "", " ".join(text.split()).strip("$.*\"' ").casefold())
 
 
-def _flags(like: pl.Series, values: Iterable[bool | None]) -> pl.Series:
+def _flag_column(like: pl.Series, values: Iterable[bool | None]) -> pl.Series:
     return pl.Series(like.name, [None if value is None else float(value) for value in values], dtype=pl.Float64)
 
 
-def _breaks(question: str, answer: str | None, labels: list[str] | None) -> bool:
+def _breaks_constraint(question: str, answer: str | None, labels: list[str] | None) -> bool:
     if answer is None or not answer.strip():
         return False
     if labels:
@@ -351,10 +353,10 @@ def _breaks(question: str, answer: str | None, labels: list[str] | None) -> bool
         return True
     if _COUNTED.search(question) and not _FRACTIONAL.search(question) and (given < 0 or given.denominator != 1):
         return True
-    return _unsolved(question, answer, given)
+    return _leaves_unsolved(question, answer, given)
 
 
-def _unsolved(question: str, answer: str, labels: Fraction) -> bool:
+def _leaves_unsolved(question: str, answer: str, labels: Fraction) -> bool:
     """Whether the answer fails to solve the question's only equation."""
     named = _UNKNOWN.search(question)
     if named is None or question.count("=") != 1 or _MORE_THAN_AN_EQUATION.search(question):
@@ -367,7 +369,7 @@ def _unsolved(question: str, answer: str, labels: Fraction) -> bool:
     product = re.sub(rf"(?<=[\d)])[ \t]*{letter}", f"*{letter}", run[0].translate(_SIGNS))
     decimals = re.fullmatch(r"[-+−]?[\d,]*\.(\d+)", answer.strip())
     room = Fraction(1, 10 ** len(decimals[1])) if decimals else Fraction(0)
-    apart = [_apart(product, letter, value) for value in (labels - room, labels, labels + room)]
+    apart = [_side_difference(product, letter, value) for value in (labels - room, labels, labels + room)]
     known = [value for value in apart if value is not None]
     # a decimal answer may be rounded: the sides meet somewhere in its last digit
     return len(known) == len(apart) and (min(known) > _EQUAL or max(known) < -_EQUAL)
@@ -382,7 +384,7 @@ def _stands_alone(before: str, after: str) -> bool:
     return bool(begins and ends)
 
 
-def _apart(equation: str, letter: str, value: Fraction) -> float | None:
+def _side_difference(equation: str, letter: str, value: Fraction) -> float | None:
     """The equation's left side less its right, relative to their size, with `value` in place of the unknown."""
     substituted = equation.replace(letter, f"({value.numerator}/{value.denominator})")
     first, second = (evaluated(side.strip(" .")) for side in substituted.split("="))

@@ -76,7 +76,7 @@ class _PromptedWorker(Worker):
             self.answers.setdefault(event.about, {})[event.sample] = event.completion
 
     def describe(self) -> Mapping[str, Any]:
-        engine = self._opened()
+        engine = self._open_engine()
         described = {"name": engine.name, **engine.describe()}
         return {"model": engine.model, "engine": described, "prompt": self.template.text, "tries": TRIES}
 
@@ -110,7 +110,7 @@ class _PromptedWorker(Worker):
         """The final record, with what is known of the server by now. UnreadableError where no judgement can be read."""
         if unreadable >= MIN_UNREADABLE and not rows:
             self.unread = unreadable
-            raise self._hopeless()
+            raise self._unreadable_error()
         return self.describe()
 
     def close(self) -> None:
@@ -165,14 +165,14 @@ class _PromptedWorker(Worker):
         numbers = (self.step.read_number(one.text, question) for one in given)
         return next((number for number in numbers if number is not None), None)
 
-    def _hopeless(self) -> UnreadableError:
+    def _unreadable_error(self) -> UnreadableError:
         first = f", the first says {self.said[:60]!r}" if self.said else ""
         return UnreadableError(
             f"`{self.step.name}`: not one of {self.unread:,} judgements can be read{first}: look at its prompt, `read`"
             " and `max_tokens`; the log is unchanged"
         )
 
-    def _opened(self) -> Engine:
+    def _open_engine(self) -> Engine:
         if self.engine is None:
             self.engine = self.work.open_engine(self.work.additions)
         return self.engine

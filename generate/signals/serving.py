@@ -31,12 +31,12 @@ _STEPS = r"(?i)\b(?:then|after|before|next|remaining|left|total|altogether|if|wh
 _WHOLE, _NUMERIC = r"^[-+]?[0-9][0-9,]*$", r"^[-+]?[0-9,]*\.?[0-9]+(?:\s*/\s*[0-9]+)?%?$"
 
 
-def _part(counts: pl.Series, enough: float) -> pl.Series:
+def _capped_share(counts: pl.Series, enough: float) -> pl.Series:
     """The counts divided by `enough`, at most 1."""
     return (counts.cast(pl.Float64) / enough).clip(0, 1)
 
 
-def _count(texts: pl.Series, pattern: str) -> pl.Series:
+def _count_matches(texts: pl.Series, pattern: str) -> pl.Series:
     return texts.cast(pl.String).str.count_matches(pattern).cast(pl.Float64)
 
 
@@ -47,7 +47,11 @@ def difficulty(questions: pl.Series) -> pl.Series:
     Range [0, 1]. Source: SeVRA, table 5, "static heuristic estimate attached to the example before solving".
     """
     numbers = numbers_in(questions).list.len()
-    return (_part(words(questions), 100) + _part(numbers, 10) + _part(_count(questions, _OPERATORS), 15)) / 3
+    return (
+        _capped_share(words(questions), 100)
+        + _capped_share(numbers, 10)
+        + _capped_share(_count_matches(questions, _OPERATORS), 15)
+    ) / 3
 
 
 def verification_need(questions: pl.Series) -> pl.Series:
@@ -58,10 +62,10 @@ def verification_need(questions: pl.Series) -> pl.Series:
     checking".
     """
     cues = (
-        _count(questions, _ASKS) > 0,
+        _count_matches(questions, _ASKS) > 0,
         numbers_in(questions).list.len() >= 2,
-        _count(questions, _CONSTRAINTS) > 0,
-        _count(questions, _STEPS) >= 3,
+        _count_matches(questions, _CONSTRAINTS) > 0,
+        _count_matches(questions, _STEPS) >= 3,
     )
     return sum((cue.cast(pl.Float64) for cue in cues[1:]), cues[0].cast(pl.Float64)) / len(cues)
 
@@ -72,7 +76,7 @@ def constraint_density(questions: pl.Series) -> pl.Series:
     Range [0, 1], cut at 1, which one constraint in five words reaches. Source: SeVRA, table 5, "number and density of
     explicit constraints in the problem".
     """
-    return (5 * _count(questions, _CONSTRAINTS) / words(questions).clip(1)).clip(0, 1)
+    return (5 * _count_matches(questions, _CONSTRAINTS) / words(questions).clip(1)).clip(0, 1)
 
 
 def answer_length(answers: pl.Series) -> pl.Series:
@@ -125,7 +129,7 @@ def response_numbers(texts: pl.Series) -> pl.Series:
 
 def response_lines(texts: pl.Series) -> pl.Series:
     """The number of lines in the trace that are not blank. Range 0, 1, … Source: as `prompt_words`."""
-    return _count(texts, r"(?m)^.*\S.*$")
+    return _count_matches(texts, r"(?m)^.*\S.*$")
 
 
 SERVING: Mapping[str, tuple[Callable[..., pl.Series], tuple[str, ...]]] = {

@@ -302,10 +302,10 @@ def _traces(
     model: _ClaimsModel, claims: _SimulatedClaims, draws: _Draws, drawn: _SimulatedTraces, ids: pl.Series, traces: int
 ) -> pl.DataFrame:
     n = len(ids)
-    prompt = np.rint(_about(claims.prompt, model.prompt_spread, 0) * model.prompt_tokens)
-    completion = np.rint(_about(draws.tokens, model.completion_spread, 0) * model.completion_tokens)
+    prompt = np.rint(_lognormal_factors(claims.prompt, model.prompt_spread, 0) * model.prompt_tokens)
+    completion = np.rint(_lognormal_factors(draws.tokens, model.completion_spread, 0) * model.completion_tokens)
     completion = np.clip(completion, 1, model.max_tokens)
-    seconds = _about(draws.seconds, model.seconds_spread, 0) * model.seconds
+    seconds = _lognormal_factors(draws.seconds, model.seconds_spread, 0) * model.seconds
     label = pl.Series(drawn.label.reshape(-1).astype(np.int64))
     answer = pl.Series("answer", LABELS).gather(label.replace(-1, None))
     gold = pl.Series(np.repeat(claims.gold, traces))
@@ -341,7 +341,7 @@ def _traces(
     )
 
 
-def _about(normal: np.ndarray, spread: float, axis: int) -> np.ndarray:
+def _lognormal_factors(normal: np.ndarray, spread: float, axis: int) -> np.ndarray:
     """Log-normal factors with mean 1 over the claims, from standard normal numbers."""
     factor = np.exp(spread * normal)
     return factor / factor.mean(axis=axis, keepdims=True)
@@ -351,7 +351,7 @@ def _verifications(
     verifier: _SimulatedVerifier, drawn: _SimulatedTraces, draws: _Draws, rows: pl.DataFrame
 ) -> pl.DataFrame:
     """One verification for each trace with a label. Tokens were not published, so they are null."""
-    seconds = _about(draws.checking[verifier.name], 0.1, 0) * verifier.seconds
+    seconds = _lognormal_factors(draws.checking[verifier.name], 0.1, 0) * verifier.seconds
     return rows.select(
         "trace_id",
         "example_id",

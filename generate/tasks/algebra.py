@@ -81,7 +81,7 @@ def _write(terms: Sum, letter: str) -> str:
     return text or "0"
 
 
-def _collected(a: int, b: int) -> Sum:
+def _linear_sum(a: int, b: int) -> Sum:
     """The sum a*x + b without terms that are 0."""
     terms = (_Term(a, VARIABLE), _Term(b))
     return tuple(term for term in terms if term.factor) or (_Term(0),)
@@ -177,7 +177,7 @@ def _sorted(terms: Sum) -> str:
     )
 
 
-def _root(left: Sum, right: Sum) -> Fraction | None:
+def _only_solution(left: Sum, right: Sum) -> Fraction | None:
     """The only solution of an equation; null where there is none, or every number is one."""
     a, b = linear(left)
     c, d = linear(right)
@@ -228,10 +228,10 @@ class Algebra(Difficulty):
             right = (*right[:place], _Term(gap), *right[place:])
         if rng.random() < 0.5:
             left, right = right, left
-        if _root(left, right) != answer:
+        if _only_solution(left, right) != answer:
             return None
         letter = rng.choice(LETTERS)
-        lines = steps(left, right, letter, _way(rng))
+        lines = steps(left, right, letter, _draw_way(rng))
         question = f"Solve {_write(left, letter)}={_write(right, letter)} for {letter}."
         if _largest(question) > self.largest or any(_largest(line) > self.largest for line in lines):
             return None
@@ -249,13 +249,13 @@ class Algebra(Difficulty):
             place = rng.randrange(len(side))
             wrong = side[place].factor + rng.choice((-10, -2, -1, 1, 2, 10))
             side[place] = _Term(-side[place].factor if rng.random() < 0.3 else wrong, side[place].inner)
-            root = _root(tuple(left), tuple(right))
+            root = _only_solution(tuple(left), tuple(right))
             if root is None or root == Fraction(item.answer) or any(not term.factor for term in side):
                 continue
             mistaken = f"{_write(tuple(left), letter)}={_write(tuple(right), letter)}"
-            rest = _finish(tuple(left), tuple(right), letter, round(root), _way(rng))
+            rest = _final_lines(tuple(left), tuple(right), letter, round(root), _draw_way(rng))
             if str(round(root)) != item.answer:
-                return "\n".join([*lines[:at], *_once([mistaken, *rest]), f"{ANSWER}{round(root)}"])
+                return "\n".join([*lines[:at], *_without_repeats([mistaken, *rest]), f"{ANSWER}{round(root)}"])
         off = int(item.answer) + rng.choice((-1, 1))
         return "\n".join([*lines[:-1], f"{letter}={off}", f"{ANSWER}{off}"])
 
@@ -282,7 +282,7 @@ class Algebra(Difficulty):
         if line.startswith(ANSWER):
             return answer_of(line) == answer
         try:
-            return _root(*_equation(line)) == Fraction(answer)
+            return _only_solution(*_equation(line)) == Fraction(answer)
         except ThinkbackError:
             return False
 
@@ -292,16 +292,16 @@ class Algebra(Difficulty):
     def _term(self, rng: random.Random, inside: int) -> _Term:
         probability = self.nested if inside else self.bracket
         if inside < 2 and rng.random() < probability:
-            inner = (_Term(self._factor(rng), VARIABLE), _Term(_signed(rng, self.constant // 2 or 1)))
+            inner = (_Term(self._factor(rng), VARIABLE), _Term(_draw_signed(rng, self.constant // 2 or 1)))
             if inside == 0 and rng.random() < self.nested:
                 inner = (self._term_in_bracket(rng), inner[1])
             return _Term(self._factor(rng, 2), inner if rng.random() < 0.7 else inner[::-1])
         if rng.random() < 0.5:
             return _Term(self._factor(rng), VARIABLE)
-        return _Term(_signed(rng, self.constant))
+        return _Term(_draw_signed(rng, self.constant))
 
     def _term_in_bracket(self, rng: random.Random) -> _Term:
-        inner = (_Term(self._factor(rng), VARIABLE), _Term(_signed(rng, self.constant // 3 or 1)))
+        inner = (_Term(self._factor(rng), VARIABLE), _Term(_draw_signed(rng, self.constant // 3 or 1)))
         return _Term(self._factor(rng, 2), inner)
 
     def _factor(self, rng: random.Random, least: int = 1) -> int:
@@ -321,30 +321,30 @@ def steps(left: Sum, right: Sum, letter: str, way: _Way) -> list[str]:
             left = _expand(left) if depth(left) == deepest else left
             right = _expand(right) if depth(right) == deepest else right
         lines.append(f"{_write(left, letter)}={_write(right, letter)}")
-    root = _root(left, right)
+    root = _only_solution(left, right)
     whole = int(root) if root is not None and root.denominator == 1 else None
-    lines += _finish(left, right, letter, whole if whole is not None else 0, way)
-    return _once([first, *lines])[1:] or [f"{letter}={whole}"]
+    lines += _final_lines(left, right, letter, whole if whole is not None else 0, way)
+    return _without_repeats([first, *lines])[1:] or [f"{letter}={whole}"]
 
 
-def _finish(left: Sum, right: Sum, letter: str, root: int, way: _Way) -> list[str]:
+def _final_lines(left: Sum, right: Sum, letter: str, root: int, way: _Way) -> list[str]:
     """The last lines of a solution, once brackets are multiplied out: collected, moved, collected, divided."""
     (a, b), (c, d) = linear(left), linear(right)
     if not way.direct:
-        left, right = _collected(a, b), _collected(c, d)
+        left, right = _linear_sum(a, b), _linear_sum(c, d)
     here, there = (right, left) if way.right else (left, right)
-    variable = _only(here, VARIABLE) + _turned(_only(there, VARIABLE))
-    constant = _only(there, None) + _turned(_only(here, None)) or (_Term(0),)
+    variable = _terms_of_kind(here, VARIABLE) + _turned(_terms_of_kind(there, VARIABLE))
+    constant = _terms_of_kind(there, None) + _turned(_terms_of_kind(here, None)) or (_Term(0),)
     factor, value = (c - a, b - d) if way.right else (a - c, d - b)
     sides = [] if way.direct else [(left, right)]
-    for one, other in ((variable, constant), (_collected(factor, 0), _collected(0, value))):
+    for one, other in ((variable, constant), (_linear_sum(factor, 0), _linear_sum(0, value))):
         sides.append((other, one) if way.right else (one, other))
     sides.append(((_Term(1, VARIABLE),), (_Term(root),)))
     written = [f"{_write(one, letter)}={_write(other, letter)}" for one, other in sides]
-    return _once(written)
+    return _without_repeats(written)
 
 
-def _only(terms: Sum, inner: str | None) -> Sum:
+def _terms_of_kind(terms: Sum, inner: str | None) -> Sum:
     """The variable's terms of a sum, or its constants, without those that are 0."""
     return tuple(term for term in terms if term.inner == inner and term.factor)
 
@@ -353,11 +353,11 @@ def _turned(terms: Sum) -> Sum:
     return tuple(_Term(-term.factor, term.inner) for term in terms)
 
 
-def _way(rng: random.Random) -> _Way:
+def _draw_way(rng: random.Random) -> _Way:
     return _Way(*(rng.random() < 0.5 for _ in range(3)))
 
 
-def _once(lines: list[str]) -> list[str]:
+def _without_repeats(lines: list[str]) -> list[str]:
     """The lines without those that repeat the line before."""
     return [line for number, line in enumerate(lines) if not number or line != lines[number - 1]]
 
@@ -367,7 +367,7 @@ def _at(terms: Sum, value: int) -> int:
     return a * value + b
 
 
-def _signed(rng: random.Random, size: int) -> int:
+def _draw_signed(rng: random.Random, size: int) -> int:
     value = rng.randint(1, size)
     return value if rng.random() < 0.5 else -value
 

@@ -116,16 +116,16 @@ class Claims(Difficulty):
         return next((item for item in items if item is not None), None)
 
     def _try(self, rng: random.Random, wanted: str) -> Item | None:
-        table = self._table(rng)
+        table = self._draw_table(rng)
         count = 2 if rng.random() < self.two_parts else 1
-        parts = tuple(self._part(table, rng, wanted) for _ in range(count))
+        parts = tuple(self._draw_part(table, rng, wanted) for _ in range(count))
         if len({(part.kind, part.column, part.year) for part in parts}) < count:
             return None
         verdicts = [verdict(table, part) for part in parts]
         label = _label_of(verdicts)
         if label != wanted:
             return None
-        claim = " and ".join(_say(table, part, rng) for part in parts) + "."
+        claim = " and ".join(_claim_words(table, part, rng) for part in parts) + "."
         evidence = str(table).split("\n")
         extra: dict[str, str | list[str]] = {"claim": claim, "evidence": evidence}
         reads = rng.random() < 0.5
@@ -163,19 +163,19 @@ class Claims(Difficulty):
         true = {*item.facts, f"{ANSWER}{item.answer}"}
         return share_of_lines(attempt, true.__contains__)
 
-    def _table(self, rng: random.Random) -> _FactTable:
+    def _draw_table(self, rng: random.Random) -> _FactTable:
         first = rng.randint(2001, 2024 - self.years)
-        cells = tuple(tuple(self._cell(rng) for _ in range(self.years)) for _ in range(self.columns))
+        cells = tuple(tuple(self._draw_cell(rng) for _ in range(self.years)) for _ in range(self.columns))
         return _FactTable(tuple(rng.sample(TOPICS, self.columns)), tuple(range(first, first + self.years)), cells)
 
-    def _cell(self, rng: random.Random) -> tuple[int, ...]:
+    def _draw_cell(self, rng: random.Random) -> tuple[int, ...]:
         value = rng.randint(1, self.largest)
         if rng.random() >= self.differ:
             return (value,)
         other = max(1, value + rng.choice((-1, 1)) * rng.randint(1, 9))
         return (value, other) if other != value else (value,)
 
-    def _part(self, table: _FactTable, rng: random.Random, label: str) -> _ClaimPart:
+    def _draw_part(self, table: _FactTable, rng: random.Random, label: str) -> _ClaimPart:
         """A part that is true, or false, as the wanted label needs it most of the time."""
         kind = rng.choice(self.kinds)
         column, other = rng.sample(range(self.columns), 2)
@@ -191,10 +191,10 @@ class Claims(Difficulty):
         if kind == "gap" and min(table.cells[column][year]) < max(table.cells[other][year]):
             column, other = other, column  # the larger first; where the sources leave it open, either
         hold = {"True": 1.0, "False": 0.0}.get(label, 0.5)
-        number, way = self._number(table, (kind, column, other, year, later), rng, rng.random() < hold)
+        number, way = self._draw_number(table, (kind, column, other, year, later), rng, rng.random() < hold)
         return _ClaimPart(kind, way, column, other, year, later, number)
 
-    def _number(
+    def _draw_number(
         self, table: _FactTable, place: tuple[str, int, int, int, int], rng: random.Random, hold: bool
     ) -> tuple[int, int]:
         """The number that a part claims, and its direction. `hold`: whether the part is to be true."""
@@ -209,7 +209,7 @@ class Claims(Difficulty):
         if kind == "times":
             true = max(2, round(value / against))
         else:
-            true = _comes_to(kind, value, after if kind in LATER else against)
+            true = _arithmetic_result(kind, value, after if kind in LATER else against)
         way = 0 if kind != "change" else 1 if true >= 0 else -1
         number = abs(true) if kind == "change" else true
         if hold:
@@ -244,10 +244,10 @@ def _holds(part: _ClaimPart, first: int, second: int) -> bool:
         return (first - part.number) * part.way > 0
     if part.kind == "times":
         return second * part.number == first
-    return _comes_to(part.kind, first, second) * (part.way or 1) == part.number
+    return _arithmetic_result(part.kind, first, second) * (part.way or 1) == part.number
 
 
-def _comes_to(kind: str, first: int, second: int) -> int:
+def _arithmetic_result(kind: str, first: int, second: int) -> int:
     return {"value": first, "change": second - first, "sum": first + second, "gap": first - second}[kind]
 
 
@@ -290,7 +290,7 @@ def _label_of(verdicts: list[str]) -> str:
 def canonical(table: _FactTable, parts: tuple[_ClaimPart, ...]) -> str:
     """A form of a claim that ignores topics, years, wording, and the order of columns, parts and sources."""
     cells = [tuple(tuple(sorted(cell)) for cell in column) for column in table.cells]
-    order = sorted(range(len(cells)), key=lambda place: (cells[place], _uses(parts, place)))
+    order = sorted(range(len(cells)), key=lambda place: (cells[place], _column_uses(parts, place)))
     place_of = {column: place for place, column in enumerate(order)}
     statements = sorted(
         (part.kind, part.way, place_of[part.column], place_of[part.other] if part.kind in OTHER else -1,
@@ -300,7 +300,7 @@ def canonical(table: _FactTable, parts: tuple[_ClaimPart, ...]) -> str:
     return repr((tuple(cells[column] for column in order), statements))
 
 
-def _uses(parts: tuple[_ClaimPart, ...], column: int) -> list[tuple[str, int, int, bool]]:
+def _column_uses(parts: tuple[_ClaimPart, ...], column: int) -> list[tuple[str, int, int, bool]]:
     """What a claim says about a column, which tells columns with equal numbers apart."""
     return sorted(
         (part.kind, part.year, part.number, part.column == column)
@@ -309,7 +309,7 @@ def _uses(parts: tuple[_ClaimPart, ...], column: int) -> list[tuple[str, int, in
     )
 
 
-def _say(table: _FactTable, part: _ClaimPart, rng: random.Random) -> str:
+def _claim_words(table: _FactTable, part: _ClaimPart, rng: random.Random) -> str:
     wording = rng.choice(_WORDS[(part.kind, part.way)])
     first, second = table.topics[part.column], table.topics[part.other]
     return wording.format(a=first, b=second, n=part.number, y=table.years[part.year], z=table.years[part.later])

@@ -52,12 +52,12 @@ def chat_of(log: Log, pools: Collection[str], files: ModelFiles) -> tuple[str | 
         name = settings.get("engine.chat_template")
         begin = "engine.template_options."
         options = {key.removeprefix(begin): value for key, value in settings.items() if key.startswith(begin)}
-        if _same(pool_settings, files, by_weights=bool(name or options)):
+        if _is_same_model(pool_settings, files, by_weights=bool(name or options)):
             return (prompts.get(name) if isinstance(prompts, Mapping) and name else None), options
     return None, {}
 
 
-def _same(pool_settings: Mapping[str, Any], files: ModelFiles, *, by_weights: bool) -> bool:
+def _is_same_model(pool_settings: Mapping[str, Any], files: ModelFiles, *, by_weights: bool) -> bool:
     """Whether a pool's model is that of the files. `by_weights`: compare hashes where the names differ."""
     if pool_settings.get("model") == files.name:
         return True

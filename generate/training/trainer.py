@@ -56,7 +56,7 @@ def _attempted(item: Item, attempts: Sequence[str]) -> _Attempted:
     return _Attempted(item, tuple(attempts), tuple(answer_of(attempt) == item.answer for attempt in attempts))
 
 
-def _synthetic(task: Task, item: Item, rng: random.Random) -> _Attempted:
+def _synthetic_attempts(task: Task, item: Item, rng: random.Random) -> _Attempted:
     """Makes attempts without a model: a flawed solution, a correct one, and one of them cut off."""
     flawed = task.flawed(item, rng)
     source = rng.choice((flawed, item.solution))
@@ -86,8 +86,8 @@ def texts(
             item = next(questions)
             yield resume(item, rng.randrange(len(item.solution)))
             continue
-        source = rng.choice(samples) if samples else _synthetic(task, next(questions), rng)
-        text = _of_attempts(name, task, source, rng)
+        source = rng.choice(samples) if samples else _synthetic_attempts(task, next(questions), rng)
+        text = _attempt_text(name, task, source, rng)
         barren = 0 if text is not None else barren + 1
         if text is not None:
             yield text
@@ -98,7 +98,7 @@ def texts(
             )
 
 
-def _of_attempts(name: str, task: Task, source: _Attempted, rng: random.Random) -> TaskText | None:
+def _attempt_text(name: str, task: Task, source: _Attempted, rng: random.Random) -> TaskText | None:
     """Makes one training text of a format from a question's attempts; None where no attempt fits the format."""
     item = source.item
     if name == "choose":
@@ -174,7 +174,7 @@ def _batches(
     """
     mean = 128
     while True:
-        run = list(_encoded(islice(texts, max(8, SORTED * places // mean)), tokenizer))
+        run = list(_encode_texts(islice(texts, max(8, SORTED * places // mean)), tokenizer))
         fitting = sorted((pair for pair in run if len(pair[0]) <= min(context, places)), key=lambda pair: len(pair[0]))
         if not fitting:
             raise EmptyError(f"no text is short enough for {min(context, places)} tokens: widen `model.context`")
@@ -182,10 +182,10 @@ def _batches(
         groups = list(alike([len(ids) for ids, _ in fitting], places))
         rng.shuffle(groups)
         for group in groups:
-            yield _padded([fitting[place] for place in group], tokenizer.pad_token_id)
+            yield _pad_batch([fitting[place] for place in group], tokenizer.pad_token_id)
 
 
-def _encoded(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[tuple[list[int], int]]:
+def _encode_texts(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[tuple[list[int], int]]:
     """Yields each text's tokens with the end token, and how many of them belong to the prompt."""
     listed = list(texts)
     whole = tokenizer([text.prompt + text.completion for text in listed])["input_ids"]
@@ -196,7 +196,7 @@ def _encoded(texts: Iterator[TaskText], tokenizer: Any) -> Iterator[tuple[list[i
         yield [*ids, tokenizer.eos_token_id], len(text.prompt)
 
 
-def _padded(group: Sequence[tuple[list[int], int]], pad: int) -> _TextBatch:
+def _pad_batch(group: Sequence[tuple[list[int], int]], pad: int) -> _TextBatch:
     width = max(len(ids) for ids, _ in group)
     ids = np.full((len(group), width), pad, dtype=np.int64)
     targets = np.full((len(group), width), IGNORED, dtype=np.int64)
@@ -255,8 +255,10 @@ def train_model(
     for number, phase in enumerate(recipe.phases, start=1):
         reports.append(run.phase(phase, number))
         if say is not None:
-            say(_line(number, reports[-1]))
-    save_model(model, tokenizer, out, force=force, extra={REPORT: _report(recipe, model, reports, start, compiled)})
+            say(_phase_line(number, reports[-1]))
+    save_model(
+        model, tokenizer, out, force=force, extra={REPORT: _training_report(recipe, model, reports, start, compiled)}
+    )
     return tuple(reports)
 
 
@@ -334,7 +336,9 @@ class _Training:
             ) from None
 
 
-def _report(recipe: ModelRecipe, model: Any, reports: list[_PhaseReport], start: str | None, compiled: bool) -> str:
+def _training_report(
+    recipe: ModelRecipe, model: Any, reports: list[_PhaseReport], start: str | None, compiled: bool
+) -> str:
     import torch
 
     record = {
@@ -351,7 +355,7 @@ def _report(recipe: ModelRecipe, model: Any, reports: list[_PhaseReport], start:
     return json.dumps(record, indent=1) + "\n"
 
 
-def _line(number: int, report: _PhaseReport) -> str:
+def _phase_line(number: int, report: _PhaseReport) -> str:
     text = f"phase {number}: {report.tokens:,} tokens in {report.seconds:,.0f} s, loss {report.losses[-1][1]:.3f}"
     if report.sampled is None:
         return text

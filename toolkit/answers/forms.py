@@ -74,17 +74,19 @@ def _labels(trimmed: pl.Series, labels: Sequence[str], aliases: Mapping[str, str
     spellings = [*labels, *aliases]
     meanings = [*labels, *aliases.values()]
     table: dict[str, str] = {}
-    for folded, spelling, label in zip(_fold(pl.Series(spellings, dtype=pl.String)), spellings, meanings, strict=True):
+    for folded, spelling, label in zip(
+        _fold_case(pl.Series(spellings, dtype=pl.String)), spellings, meanings, strict=True
+    ):
         if table.setdefault(folded, label) != label:
             raise ConflictError(
                 f"labels `{table[folded]}` and `{label}` are one spelling (`{spelling}`) when case, spaces and"
                 " underscores do not count; read them with kind `exact`"
             )
-    forms = _fold(trimmed).replace_strict(list(table), list(table.values()), default=None, return_dtype=pl.String)
+    forms = _fold_case(trimmed).replace_strict(list(table), list(table.values()), default=None, return_dtype=pl.String)
     return forms.zip_with(forms.is_not_null(), trimmed)
 
 
-def _fold(texts: pl.Series) -> pl.Series:
+def _fold_case(texts: pl.Series) -> pl.Series:
     return texts.str.strip_chars(_EDGES).str.to_lowercase().str.replace_all(r"[\s_\-]+", "")
 
 

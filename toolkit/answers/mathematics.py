@@ -107,7 +107,9 @@ class Mathematics:
     def compare(self, pairs: Iterable[Pair]) -> dict[Pair, str]:
         """The verdict on each pair (reference, answer): `same`, `different`, `timed out` or `failed`."""
         wanted = list(dict.fromkeys(pairs))
-        verdicts = {pair: known for pair in wanted if (known := _plainly(*pair) or self._memory.get(pair)) is not None}
+        verdicts = {
+            pair: known for pair in wanted if (known := _plain_verdict(*pair) or self._memory.get(pair)) is not None
+        }
         open_ = [pair for pair in wanted if pair not in verdicts]
         if self._cache is not None:
             remembered = self._cache.get(open_)
@@ -153,12 +155,12 @@ def judge_mathematics(rows: pl.DataFrame, judge: Mathematics) -> _JudgedAnswers:
         if column not in rows.columns:
             raise RequiredError(f"judging mathematical answers needs the column `{column}`, which the rows lack")
     texts = rows.select("example_id", pl.col("answer", "gold").cast(pl.String))
-    examples = [_example(name[0], part) for name, part in texts.group_by("example_id", maintain_order=True)]
+    examples = [_example_answers(name[0], part) for name, part in texts.group_by("example_id", maintain_order=True)]
     before, cached = judge.comparisons, judge.cached
     seen = judge.compare((gold, answer) for _, gold, answers in examples if gold is not None for answer in answers)
     verdicts = dict(seen)
     wrong = [[one for one in answers if gold is None or seen[(gold, one)] != SAME] for _, gold, answers in examples]
-    canonical = _group(wrong, judge, verdicts)
+    canonical = _group_answers(wrong, judge, verdicts)
     records: list[tuple[str, str, str | None, bool | None]] = []
     for (name, gold, answers), heads in zip(examples, canonical, strict=True):
         right = next((answer for answer in answers if answer not in heads), None)
@@ -177,7 +179,7 @@ def judge_mathematics(rows: pl.DataFrame, judge: Mathematics) -> _JudgedAnswers:
     return _JudgedAnswers(frame, merged, changed, judge.comparisons - before, judge.cached - cached, timed_out, failed)
 
 
-def _example(name: str, part: pl.DataFrame) -> tuple[str, str | None, list[str]]:
+def _example_answers(name: str, part: pl.DataFrame) -> tuple[str, str | None, list[str]]:
     """(example, reference, its distinct answers in order) of an example's rows."""
     golds = part["gold"].unique().to_list()
     if len(golds) > 1:
@@ -185,7 +187,9 @@ def _example(name: str, part: pl.DataFrame) -> tuple[str, str | None, list[str]]
     return name, golds[0], part["answer"].drop_nulls().unique(maintain_order=True).to_list()
 
 
-def _group(examples: Sequence[Sequence[str]], judge: Mathematics, verdicts: dict[Pair, str]) -> list[dict[str, str]]:
+def _group_answers(
+    examples: Sequence[Sequence[str]], judge: Mathematics, verdicts: dict[Pair, str]
+) -> list[dict[str, str]]:
     """For each example, which answer stands for each answer: the first of those that are equivalent.
 
     Round by round: in each every example asks about its next answer against all groups so far, so that the processes
@@ -206,7 +210,7 @@ def _group(examples: Sequence[Sequence[str]], judge: Mathematics, verdicts: dict
     return groups
 
 
-def _plainly(reference: str, answer: str) -> str | None:
+def _plain_verdict(reference: str, answer: str) -> str | None:
     """The verdict on a pair that needs no computing: equal strings, integers, texts too long for answers. Else None."""
     if reference == answer:
         return SAME

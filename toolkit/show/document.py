@@ -82,10 +82,10 @@ def as_markdown(document: Document) -> str:
 
 def _markdown(document: Document) -> Iterator[str]:
     yield f"# {in_cell(printable(document.title))}"
-    yield from (_prose(sentence) for sentence in document.lead)
+    yield from (_markdown_prose(sentence) for sentence in document.lead)
     for section in document.sections:
         yield f"## {in_cell(printable(section.heading))}"
-        yield "\n".join(f"- {_prose(sentence)}" for sentence in section.sentences)
+        yield "\n".join(f"- {_markdown_prose(sentence)}" for sentence in section.sentences)
     for placed in document.tables:
         yield placed.table.markdown().rstrip()
         yield f"All rows: [{placed.path}.csv]({placed.path}.csv)"
@@ -93,10 +93,10 @@ def _markdown(document: Document) -> Iterator[str]:
         yield "## Figures"
     for figure in document.figures:
         yield f"![{in_cell(printable(figure.caption))}]({figure.path}.png)"
-        yield f"*{_prose(figure.caption)}.* [PDF]({figure.path}.pdf), [data]({figure.path}.csv)"
+        yield f"*{_markdown_prose(figure.caption)}.* [PDF]({figure.path}.pdf), [data]({figure.path}.csv)"
 
 
-def _prose(text: str) -> str:
+def _markdown_prose(text: str) -> str:
     """A sentence for Markdown: names in backticks stay code, and everything else is escaped."""
     parts = in_note(printable(text)).split("`")
     if len(parts) % 2 == 0:  # a backtick of its own
@@ -118,11 +118,13 @@ def _latex(document: Document) -> Iterator[str]:
         yield r"\usepackage{siunitx}"
     yield r"\setlength{\parindent}{0pt}\setlength{\parskip}{2pt}"
     yield r"\begin{document}"
-    yield rf"\raggedright{{\Large {_set(document.title)}\par}}\smallskip\small"
-    yield from (f"{_set(sentence)}\n" for sentence in document.lead)
+    yield rf"\raggedright{{\Large {_latex_prose(document.title)}\par}}\smallskip\small"
+    yield from (f"{_latex_prose(sentence)}\n" for sentence in document.lead)
     for section in document.sections:
-        yield rf"\smallskip\textbf{{{_set(section.heading)}}}\par\nopagebreak"
-        yield from (rf"\hangindent=1em\hangafter=1 $\bullet$ {_set(one, _INDENT)}\par" for one in section.sentences)
+        yield rf"\smallskip\textbf{{{_latex_prose(section.heading)}}}\par\nopagebreak"
+        yield from (
+            rf"\hangindent=1em\hangafter=1 $\bullet$ {_latex_prose(one, _INDENT)}\par" for one in section.sentences
+        )
     yield r"\clearpage"
     waiting = 0
     for placed in document.tables:
@@ -137,13 +139,13 @@ def _latex(document: Document) -> Iterator[str]:
         yield r"\begin{figure}[htbp]"
         yield r"\centering"
         yield rf"\includegraphics[width=\linewidth,height=0.8\textheight,keepaspectratio]{{{figure.path}.pdf}}"
-        yield rf"\caption{{{_set(figure.caption)}}}"
+        yield rf"\caption{{{_latex_prose(figure.caption)}}}"
         yield r"\end{figure}"
     yield r"\end{document}"
     yield ""
 
 
-def _set(text: str, indent: float = 0.0) -> str:
+def _latex_prose(text: str, indent: float = 0.0) -> str:
     return paragraph(printable(text), POINTS_AN_INCH * (WIDTH - indent - 0.1), _SIZE)
 
 
@@ -180,36 +182,36 @@ def write_report(
     """
     marks = {"simulated": "true"} if simulated else {}
     parts = [f"# {in_cell(printable(title))}\n"]
-    parts += [f"## {heading}\n\n{_paragraphs(text)}\n" for heading, text in (words or {}).items()]
+    parts += [f"## {heading}\n\n{_printable_lines(text)}\n" for heading, text in (words or {}).items()]
     for name, table in tables.items():
         (folder / f"{name}.md").write_text(table.markdown(), encoding="utf-8")
         (folder / f"{name}.tex").write_text(table.latex(f"tab:{name}", TEXT_WIDTH, whole=True), encoding="utf-8")
         (folder / f"{name}.csv").write_text(table.csv(marks), encoding="utf-8")
         parts += [table.markdown()] if table.printed else []
-    if unprinted := _unprinted(tables):
-        parts.append(f"## {_UNPRINTED}\n\n{_paragraphs(unprinted)}\n")
+    if unprinted := _unprinted_entries(tables):
+        parts.append(f"## {_UNPRINTED}\n\n{_printable_lines(unprinted)}\n")
     for name, figure in figures.items():
         save_formats(figure, folder, name)
         parts.append(f"![{name.replace('_', ' ')}]({name}.png)\n")
     (folder / "report.md").write_text("\n".join(parts), encoding="utf-8")
     paragraphs = {**(words or {}), **(paper or {}), **({_UNPRINTED: unprinted} if unprinted else {})}
-    sections = [Section(heading, tuple(_sentences(text))) for heading, text in paragraphs.items()]
+    sections = [Section(heading, tuple(_list_entries(text))) for heading, text in paragraphs.items()]
     placed = [PlacedTable(name, table) for name, table in tables.items() if table.printed]
     drawn = [PlacedFigure(name, name.replace("_", " ")) for name in figures]
     document = Document(title, (), tuple(sections), tuple(placed), tuple(drawn), whole=True)
     (folder / "report.tex").write_text(as_latex(document), encoding="utf-8")
 
 
-def _unprinted(tables: Mapping[str, Table]) -> str:
+def _unprinted_entries(tables: Mapping[str, Table]) -> str:
     """List entries that name the files of the tables that are too long to be printed."""
     return "\n".join(f"- {table.title}: `{name}.csv`" for name, table in tables.items() if not table.printed)
 
 
-def _sentences(text: str) -> list[str]:
+def _list_entries(text: str) -> list[str]:
     """The entries of a Markdown list, each without its mark."""
     return [line.removeprefix("- ") for line in text.rstrip().split("\n") if line]
 
 
-def _paragraphs(text: str) -> str:
+def _printable_lines(text: str) -> str:
     """The lines of a report, made safe to print."""
     return "\n".join(in_note(printable(line)) for line in text.rstrip().split("\n"))

@@ -76,7 +76,7 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
         questions = frame.group_by("example_id").agg(pl.struct(parts).n_unique().alias("several"))
         several = questions.filter(pl.col("several") > 1)["example_id"]
     if several.len() and mapping.ids != "trust":
-        frame = _split(frame, several, parts)
+        frame = _split_ids(frame, several, parts)
     trusted = ["question"] if mapping.ids == "trust" else []
     _check_agreement(rows, frame, trusted, mapping.ids)
     firsts = [pl.col(name).drop_nulls().first() for name in frame.columns if name != "example_id"]
@@ -85,7 +85,7 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
     return ImportedExamples(table, frame["example_id"], counts)
 
 
-def _split(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.DataFrame:
+def _split_ids(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.DataFrame:
     """Gives each question of an id that has several an id of its own: `-` and 8 hex digits of its SHA-256 are added."""
     odd = pl.col("example_id").is_in(several.implode())
     frame = frame.with_columns(_together(parts).alias(_WHOLE))
@@ -104,24 +104,26 @@ def _normal_gold(frame: pl.DataFrame, answers: AnswerRules) -> tuple[pl.DataFram
         frame = frame.with_columns(labels=pl.lit(pl.Series([list(answers.labels)])).first())
     unread = 0
     if "gold" in frame.columns:
-        gold = _read(frame["gold"], answers)
+        gold = _read_gold_answers(frame["gold"], answers)
         unread = frame.filter(gold.is_null() & frame["gold"].is_not_null())["example_id"].n_unique()
-        frame = frame.with_columns(_normal(gold, answers).alias("gold"))
+        frame = frame.with_columns(_normal_forms(gold, answers).alias("gold"))
     return (_normal_golds(frame, answers) if "golds" in frame.columns else frame), unread
 
 
-def _read(gold: pl.Series, answers: AnswerRules) -> pl.Series:
+def _read_gold_answers(gold: pl.Series, answers: AnswerRules) -> pl.Series:
     return read_answers(gold, answers.read_gold, answers.pattern) if answers.read_gold else gold
 
 
-def _normal(gold: pl.Series, answers: AnswerRules) -> pl.Series:
+def _normal_forms(gold: pl.Series, answers: AnswerRules) -> pl.Series:
     return normalise(gold, answers.kind, answers.labels, answers.aliases)
 
 
 def _normal_golds(frame: pl.DataFrame, answers: AnswerRules) -> pl.DataFrame:
     """Sets `golds` to all right answers in normal form, each once, `gold` first. Without a `gold`, it is the first."""
     items = frame.select("golds", row=pl.int_range(pl.len())).explode("golds")
-    items = items.with_columns(golds=_normal(_read(items["golds"], answers), answers)).drop_nulls("golds")
+    items = items.with_columns(golds=_normal_forms(_read_gold_answers(items["golds"], answers), answers)).drop_nulls(
+        "golds"
+    )
     lists = items.group_by("row").agg("golds")
     frame = frame.drop("golds").with_columns(row=pl.int_range(pl.len()))
     frame = frame.join(lists, on="row", how="left", maintain_order="left").drop("row")

@@ -40,7 +40,7 @@ def with_answers(frame: pl.DataFrame, mapping: ImportMapping) -> pl.DataFrame:
     marked = pl.col("group").is_in(veiled) | pl.col("opaque").fill_null(False)
     contested = pl.col("contested").fill_null(False)
     frame = frame.with_columns(answers.alias("answer"), contested, opaque=marked).rename({"correct": "verdict"})
-    return _veil(frame, pl.col("opaque"))
+    return _make_opaque(frame, pl.col("opaque"))
 
 
 def only_verdicts(table: TraceTable, mapping: ImportMapping) -> bool:
@@ -69,7 +69,7 @@ def judge_traces(
     example, unread = pl.col("example_id"), pl.col("answer").is_null()
     before = frame.select(null_answers=unread.sum(), null_right=(unread & verdict.fill_null(False)).sum())
     how = mapping.answers.judge
-    ours = _ours(frame, how) if how != "source" else pl.repeat(None, frame.height, eager=True)
+    ours = _computed_verdicts(frame, how) if how != "source" else pl.repeat(None, frame.height, eager=True)
     frame = frame.with_columns(ours.cast(pl.Boolean).alias("ours"))
     plain = ~pl.col("opaque") & pl.col("answer").is_not_null()
     judgement = pl.coalesce("ours", "verdict") if rejudge else pl.col("verdict")
@@ -78,8 +78,8 @@ def judge_traces(
         .when(plain & ~pl.col("blind")).then(judgement)
         .when(pl.col("opaque")).then(pl.col("verdict"))
     )  # fmt: skip
-    frame, by_conflict = _by_majority(rows, mapping, frame)
-    frame = _fill(frame)
+    frame, by_conflict = _resolve_conflicts(rows, mapping, frame)
+    frame = _fill_verdicts(frame)
     after = frame.select(
         opaque_answers=opaque.sum(),
         contested=pl.col("contested").sum(),
@@ -96,7 +96,7 @@ def judge_traces(
     return CountedTraces(frame, counts)
 
 
-def _ours(frame: pl.DataFrame, how: str) -> pl.Series:
+def _computed_verdicts(frame: pl.DataFrame, how: str) -> pl.Series:
     """The verdicts that we compute: whether each answer equals its gold, or one of several right answers."""
     first = judge(frame["answer"], frame["gold"], how)
     several = frame.select("answer", "golds", row=pl.int_range(pl.len())).drop_nulls("golds").explode("golds")
@@ -121,7 +121,7 @@ def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame
     return frame.join(reference, on="example_id", how="left", maintain_order="left")
 
 
-def _by_majority(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def _resolve_conflicts(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Settles differing verdicts on equal answers of an example, as `answers.conflicts` says; counts their traces."""
     judged = pl.col("correct").is_not_null() & pl.col("answer").is_not_null()
     counted = frame.filter(judged & ~pl.col("opaque") & ~pl.col("contested"))
@@ -142,7 +142,7 @@ def _by_majority(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) 
         )
     if mapping.answers.conflicts == "opaque":
         these = pl.col("example_id").is_in(odd["example_id"].to_list()) & pl.col("verdict").is_not_null()
-        return _veil(frame, these), held
+        return _make_opaque(frame, these), held
     if mapping.answers.conflicts == "keep":
         joined = frame.join(odd.select(*_PAIR, odd=True), on=_PAIR, how="left", maintain_order="left")
         return joined.with_columns(contested=pl.col("contested") | pl.col("odd").fill_null(False)).drop("odd"), held
@@ -154,7 +154,7 @@ def _by_majority(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) 
     return joined.with_columns(correct=settled).drop("settled"), held
 
 
-def _veil(frame: pl.DataFrame, these: pl.Expr) -> pl.DataFrame:
+def _make_opaque(frame: pl.DataFrame, these: pl.Expr) -> pl.DataFrame:
     """Makes the traces `these` opaque: their answer becomes the trace's id, their verdict stays the source's."""
     frame = frame.with_columns(opaque=pl.col("opaque") | these)
     correct = pl.when("opaque").then("verdict").otherwise("correct").alias("correct")
@@ -162,7 +162,7 @@ def _veil(frame: pl.DataFrame, these: pl.Expr) -> pl.DataFrame:
     return frame.with_columns(pl.when("opaque").then("trace_id").otherwise("answer").alias("answer"), *verdict)
 
 
-def _fill(frame: pl.DataFrame) -> pl.DataFrame:
+def _fill_verdicts(frame: pl.DataFrame) -> pl.DataFrame:
     """Fills missing verdicts: with that of an equal answer unless that is contested, else with a computed one. Null
     answers of judged examples are wrong.
     """

@@ -70,11 +70,13 @@ def source_parts(
         other = opening.beside(plan, plan.join, read_beside(plan.join.file, place, rules))
     large = likely_bytes([file.address for file in files.files]) > WHOLE_BYTES
     parts = _sorted_parts(plan, files, rules, other, folder) if large else None
-    whole = replace(parts or _whole(plan, files, rules, other), left_out=files.left_out)
+    whole = replace(parts or _read_whole(plan, files, rules, other), left_out=files.left_out)
     return whole if prepared is None else replace(whole, files=prepared.files)
 
 
-def _whole(plan: ImportMapping, files: SourceList, rules: SourceRules, other: opening.Beside | None) -> SourceParts:
+def _read_whole(
+    plan: ImportMapping, files: SourceList, rules: SourceRules, other: opening.Beside | None
+) -> SourceParts:
     source = read_files(files, rules)
     _check_rows(plan, files, source.table.frame.height, 0, 0)
     every = opening.opened_rows(plan, source.table, other)

@@ -94,7 +94,7 @@ class _Tried:
     def right(self, change: _Change) -> int:
         """The number of traces whose answer equals gold under a change of the rules."""
         gold = self._gold(change)
-        if change.reading[1] == "last number" and not _numbers(gold):
+        if change.reading[1] == "last number" and not _are_numbers(gold):
             return 0
         return int(judge(self._answers(change), gold, self.rules.judge).fill_null(False).sum())
 
@@ -146,18 +146,18 @@ def _likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapp
     if not sample.height or rules.kind == "label" or rules.judge == "source":
         return None
     tried, rest, height = _Tried(sample, rules), _Tried(others, rules), sample.height
-    changes = list(_changes(mapping, tried)) if rejudges else []
+    changes = list(_candidate_changes(mapping, tried)) if rejudges else []
     right = {place: tried.right(change) for place, change in enumerate(changes)}
     best = max(right, key=lambda place: right[place], default=None)
     if best is not None and right[best] > _GAIN * height:
         change, harm = changes[best], rest.right(changes[best]) < rest.right(changes[0])
-        return _Cure(_settings(mapping, change), right[best], height, harms=harm, change=change)
-    column = _columns(mapping)[-1]
+        return _Cure(_command_options(mapping, change), right[best], height, harms=harm, change=change)
+    column = _answer_columns(mapping)[-1]
     ways = _WAYS if sample["gold"].null_count() == height else _MARKS
     readable = {way: tried.read(column, way).count() for way in ways}
     way = max(readable, key=lambda one: readable[one])
     if sample["answer"].null_count() == height and readable[way] > _GAIN * height:
-        settings = _settings(mapping, _Change(rules.kind, (column, way), None), rejudges)
+        settings = _command_options(mapping, _Change(rules.kind, (column, way), None), rejudges)
         return _Cure(settings, readable[way], height, reads=True)
     return None
 
@@ -180,7 +180,7 @@ def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapp
     # The log has the forms alone: what numbers looked like, and whether another kind takes them for equal, is unknown.
     numbers = rules.kind == "number" and any(map(_is_number, others["gold"].drop_nulls()))
     harm = numbers or rest.right(change) < rest.right(now)
-    return _Cure(_settings(mapping, change), helped[best], sample.height, harms=harm)
+    return _Cure(_command_options(mapping, change), helped[best], sample.height, harms=harm)
 
 
 def _text_setting(mapping: ImportMapping) -> str | None:
@@ -189,28 +189,28 @@ def _text_setting(mapping: ImportMapping) -> str | None:
     return f"traces.answer={alone['text']}" if "answer" in alone and "text" in alone else None
 
 
-def _changes(mapping: ImportMapping, tried: _Tried) -> Iterator[_Change]:
+def _candidate_changes(mapping: ImportMapping, tried: _Tried) -> Iterator[_Change]:
     """Yields the unchanged rules, then changes to try, the smallest first; the last reads behind a mark found in the
     texts.
     """
-    readings: list[Reading] = [("answer", None), *itertools.product(_columns(mapping), _WAYS)]
+    readings: list[Reading] = [("answer", None), *itertools.product(_answer_columns(mapping), _WAYS)]
     for kind in dict.fromkeys((mapping.answers.kind, *_KINDS)):
         for reading, gold_way in itertools.product(readings, (None, *_GOLD_WAYS)):
             yield _Change(kind, reading, gold_way)
-    column = _columns(mapping)[-1]
+    column = _answer_columns(mapping)[-1]
     if mark := tried.mark(column):
         pattern = re.escape(mark).replace("\\ ", " ") + r"\s*([^\n]+)"
         yield _Change(mapping.answers.kind, (column, "pattern"), None, pattern)
 
 
-def _columns(mapping: ImportMapping) -> list[str]:
+def _answer_columns(mapping: ImportMapping) -> list[str]:
     """The columns that answers may be read from: the mapped answers and, if a setting can name it, the text."""
     if not any("answer" in table.columns for table in mapping.traces):
         return ["text"]
     return ["answer", "text"] if _text_setting(mapping) else ["answer"]
 
 
-def _numbers(gold: pl.Series) -> bool:
+def _are_numbers(gold: pl.Series) -> bool:
     known = gold.drop_nulls().to_list()
     return sum(_is_number(text) for text in known) >= _NUMBERS * max(len(known), 1)
 
@@ -220,7 +220,7 @@ def _is_number(text: str) -> bool:
     return number_form(text) is not None
 
 
-def _settings(mapping: ImportMapping, change: _Change, rejudges: bool = True) -> str:
+def _command_options(mapping: ImportMapping, change: _Change, rejudges: bool = True) -> str:
     """The options that a user adds to the command to make a change."""
     column, way = change.reading
     text = _text_setting(mapping)
@@ -355,11 +355,11 @@ class Readings(_ReadCounts):
             share = f"{self.right / self.judged:.1%}".replace("%", " %")
             yield note("right", f"right: {self.right:,} of {counted(self.judged, 'judged trace')} ({share})")
         for one in self.wrong:
-            read = f"`{_short(one.answer)}`" if one.answer is not None else f"none in `{_end(one.text)}`"
+            read = f"`{_short(one.answer)}`" if one.answer is not None else f"none in `{_text_end(one.text)}`"
             whose = ", by the source's verdict" if one.answer is not None and one.answer == one.gold else ""
             yield note("wrong", f"wrong: {_short(one.example_id)}: answer {read}, gold `{_short(one.gold)}`{whose}")
         for doubt in self.doubts:
-            yield warning("doubtful_reading", f"{_doubted(doubt)}: {doubt.cure or self._advice}")
+            yield warning("doubtful_reading", f"{_doubt_text(doubt)}: {doubt.cure or self._advice}")
         if self.unnamed:
             yield warning(
                 "doubtful_reading", f"the same holds for {counted(self.unnamed, 'further data set')} in a pool"
@@ -385,7 +385,7 @@ class Readings(_ReadCounts):
         return "see whether `answers.kind`, `answers.read` and the gold column are what they should be"
 
 
-def _doubted(doubt: _Doubt) -> str:
+def _doubt_text(doubt: _Doubt) -> str:
     counts = doubt.counts
     if counts.unreadable:
         readable = counts.traces - counts.unread
@@ -409,12 +409,12 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
     groups = sampled.counts()
     every = _ReadCounts(*(int(groups[name].sum()) for name in _COUNTS))
     doubts = list(_doubts(groups))
-    looked_at = [_cured(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]] if not every.doubtful else []
+    looked_at = [_with_cure(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]] if not every.doubtful else []
     if every.doubtful:
-        whole = _cured(sampled, _Doubt(every, (), None), mapping)
-        looked_at = _several(sampled, doubts, mapping) if not _enough(whole.cure) else []
+        whole = _with_cure(sampled, _Doubt(every, (), None), mapping)
+        looked_at = _separate_doubts(sampled, doubts, mapping) if not _is_sufficient(whole.cure) else []
         doubts, looked_at = (doubts, looked_at) if looked_at else ([whole], [whole])
-    cures = [_reaching(sampled, doubt, doubts, mapping) for doubt in _joined(looked_at)[:_NAMED]]
+    cures = [_with_reach(sampled, doubt, doubts, mapping) for doubt in _join_equal_cures(looked_at)[:_NAMED]]
     covered = sum(max(len(doubt.places), 1) for doubt in cures)
     meant = pl.any_horizontal([doubt.condition for doubt in doubts]) if doubts else pl.lit(True)
     compares = mapping.answers.judge == "equal" and not _has_verdicts(mapping)
@@ -427,7 +427,7 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
         unnamed=len(doubts) - covered,
         only_source=mapping.answers.judge == "source",
         idle=f"`--set '{text}'`" if text else None,
-        form=_other_form(sampled, others, mapping) if _may_rejudge(mapping, every) else None,
+        form=_form_cure(sampled, others, mapping) if _may_rejudge(mapping, every) else None,
         values=sampled.values() if compares else ValuePairs(),
     )
 
@@ -440,21 +440,21 @@ def _doubts(groups: pl.DataFrame) -> Iterator[_Doubt]:
             yield _Doubt(counts, ((row["dataset"], row["pool"]),), None)
 
 
-def _enough(cure: _Cure | None) -> bool:
+def _is_sufficient(cure: _Cure | None) -> bool:
     """Whether a cure makes almost all tried traces right, so that no other need be looked for."""
     return cure is not None and cure.helped >= _NEARLY_ALL * cure.tried
 
 
-def _several(sampled: _Sampled, doubts: Sequence[_Doubt], mapping: ImportMapping) -> list[_Doubt]:
+def _separate_doubts(sampled: _Sampled, doubts: Sequence[_Doubt], mapping: ImportMapping) -> list[_Doubt]:
     """The doubts where each needs settings of its own; empty where one cure helps all, or none helps any."""
-    cured = [_cured(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]]
+    cured = [_with_cure(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]]
     if len({doubt.cure and doubt.cure.settings for doubt in cured}) == 1:
         return []
     first = sorted(cured, key=lambda doubt: doubt.cure is None)
     return [replace(one, cure=one.cure and replace(one.cure, elsewhere=True)) for one in first]
 
 
-def _joined(doubts: Sequence[_Doubt]) -> list[_Doubt]:
+def _join_equal_cures(doubts: Sequence[_Doubt]) -> list[_Doubt]:
     """The doubts, with those that have equal cures joined into one."""
     by_cure: dict[object, list[_Doubt]] = {}
     for number, doubt in enumerate(doubts):
@@ -471,7 +471,7 @@ def _joined(doubts: Sequence[_Doubt]) -> list[_Doubt]:
     return joined
 
 
-def _reaching(sampled: _Sampled, doubt: _Doubt, every: Sequence[_Doubt], mapping: ImportMapping) -> _Doubt:
+def _with_reach(sampled: _Sampled, doubt: _Doubt, every: Sequence[_Doubt], mapping: ImportMapping) -> _Doubt:
     """The doubt with the `reach` of its cure filled in, which is needed where there are several doubts."""
     if doubt.cure is None or doubt.cure.change is None or len(every) <= max(len(doubt.places), 1):
         return doubt
@@ -481,14 +481,14 @@ def _reaching(sampled: _Sampled, doubt: _Doubt, every: Sequence[_Doubt], mapping
     return replace(doubt, cure=replace(doubt.cure, reach=reach))
 
 
-def _cured(sampled: _Sampled, doubt: _Doubt, mapping: ImportMapping) -> _Doubt:
+def _with_cure(sampled: _Sampled, doubt: _Doubt, mapping: ImportMapping) -> _Doubt:
     """The doubt with the cure that is most likely to help."""
     sample = sampled.spread(doubt.condition & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
     others = sampled.spread(~doubt.condition & _PLAIN & pl.col("correct"), _TRIED, 1)
     return replace(doubt, cure=_likely_cure(sample, others, mapping, _may_rejudge(mapping, doubt.counts)))
 
 
-def _other_form(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> _Cure | None:
+def _form_cure(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> _Cure | None:
     """The cure that would make wrong answers equal to gold among the traces that are not doubted; None without one."""
     answered = ~doubted & _PLAIN & pl.col("answer").is_not_null()
     sample = sampled.spread(answered & ~pl.col("correct").fill_null(True), _TRIED, _EACH)
@@ -548,7 +548,7 @@ def _short(text: str | None) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
 
 
-def _end(text: str | None) -> str:
+def _text_end(text: str | None) -> str:
     if not text:
         return "(no text)"
     return text if len(text) <= _LONGEST else f"…{text[-_LONGEST:]}"

@@ -143,7 +143,7 @@ def import_table(
         source = source_parts(plan, [str(one) for one in given], folder / _ROWS, prepared)
         shards: dict[str, tuple[int, int]] = {}
         for number in range(source.count):
-            tables = _part(source, number, plan, rejudge)
+            tables = _build_part(source, number, plan, rejudge)
             counts.update(tables.counts)
             for table, frame in tables.tables.items():
                 written = write_shards(folder, table, sorted_blocks(frame, table, ROWS_PER_SHARD))
@@ -160,7 +160,7 @@ def import_table(
         try:
             seal_folder(folder, validate=True, name=title, **details)
         except LogError as error:
-            place = _place(error, shards, lambda number: _part(source, number, plan, rejudge))
+            place = _source_place(error, shards, lambda number: _build_part(source, number, plan, rejudge))
             raise InvalidError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None
         remove(folder / _ROWS)
     return _report(Path(out), title, source, counts, plan, rejudge)
@@ -179,7 +179,7 @@ class _Part:
     counts: Mapping[str, int]
 
 
-def _part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) -> _Part:
+def _build_part(source: SourceParts, number: int, plan: ImportMapping, rejudge: bool) -> _Part:
     """Builds the tables of the log from part `number` of the source, which has all rows of its examples."""
     rows = source.part(number)
     examples = make_examples(rows, plan, source.several)
@@ -223,7 +223,7 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
         )
 
 
-def _place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callable[[int], _Part]) -> str:
+def _source_place(error: LogError, shards: Mapping[str, tuple[int, int]], part: Callable[[int], _Part]) -> str:
     """A log error's message, with the source row of the faulty row. `shards`: part and block of each shard."""
     fault = error.problem
     if fault is None or fault.row is None or fault.file not in shards:
@@ -271,7 +271,7 @@ def _tables(rows: SourceRows, plan: ImportMapping, frame: pl.DataFrame, alone: b
     return tables
 
 
-def _agreeing(words: str, count: int) -> str:
+def _agree_with_count(words: str, count: int) -> str:
     """The sentence with the right word of each `[one|many]` for this count."""
     return re.sub(r"\[([^|\]]*)\|([^\]]*)\]", r"\1" if count == 1 else r"\2", words)
 
@@ -287,7 +287,7 @@ def _report(
         del numbers[_NOTES["ids_split"]]  # ids are meant to be the questions' hashes
     gold = " or golds" if plan.ids == "gold" else ""
     notes = [
-        _agreeing(words, count).format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold)
+        _agree_with_count(words, count).format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold)
         for words, count in numbers.items()
         if count
     ]

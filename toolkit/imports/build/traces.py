@@ -57,7 +57,7 @@ def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.Da
         series.append(group_rows.finite(key, group_rows.compute(key, value)).alias(EXTRA + name))
     frame = pl.DataFrame(series).with_columns(group=pl.lit(group, pl.Int32))
     frame = _with_parent_slot(frame, group_rows, table.parent)
-    return _endings(frame, mapping.finish_reasons)
+    return _finish_reasons(frame, mapping.finish_reasons)
 
 
 def _with_parent_slot(frame: pl.DataFrame, rows: SourceRows, parent: Values) -> pl.DataFrame:
@@ -69,7 +69,7 @@ def _with_parent_slot(frame: pl.DataFrame, rows: SourceRows, parent: Values) -> 
     return frame.with_columns(pool.alias("of_pool"), index.alias("of_index"))
 
 
-def _endings(frame: pl.DataFrame, further: Mapping[str, str]) -> pl.DataFrame:
+def _finish_reasons(frame: pl.DataFrame, further: Mapping[str, str]) -> pl.DataFrame:
     """Finish reasons in the log's words: `length` and `stop` are translated, others are kept in lower case."""
     if "finish_reason" not in frame.columns:
         return frame
@@ -84,13 +84,13 @@ def index_traces(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFr
         if name not in frame.columns:
             frame = frame.with_columns(pl.lit(None, dtype).alias(name))
     solves = frame.filter(pl.col("action") == "solve").with_columns(parent_id=pl.lit(None, pl.String))
-    solves, dropped, numbered = _index(rows, mapping, solves)
-    whole = solves = _name(solves)
+    solves, dropped, numbered = _number_samples(rows, mapping, solves)
+    whole = solves = _set_trace_ids(solves)
     revisions = frame.filter(pl.col("action") != "solve")
     if revisions.height:
         revisions = _find_parents(rows, revisions, solves)
-        revisions, more_dropped, more_numbered = _index(rows, mapping, revisions)
-        revisions, orphans = _without_dropped_parents(rows, frame, _name(revisions), solves)
+        revisions, more_dropped, more_numbered = _number_samples(rows, mapping, revisions)
+        revisions, orphans = _without_dropped_parents(rows, frame, _set_trace_ids(revisions), solves)
         whole = pl.concat([solves, revisions], how="diagonal_relaxed")
         dropped, numbered = dropped + orphans + more_dropped, numbered + more_numbered
     namesakes = _namesakes(rows, whole) if mapping.path is None else 0  # a `path` tells files of one name apart
@@ -98,7 +98,7 @@ def index_traces(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFr
     return CountedTraces(whole, counts | _repeats(rows, mapping, whole))
 
 
-def _index(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
+def _number_samples(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
     """The frame with one row for each (example, pool, sample index); missing indices count in row order. The numbers
     count the duplicates dropped and renumbered.
     """
@@ -132,12 +132,12 @@ def _check_one_file(rows: SourceRows, frame: pl.DataFrame, again: pl.Series) -> 
             f"{counted(twice.height, 'trace has', 'traces have')} the example, pool and index of those of another file:"
             f" the first is sample {row['sample_index']} of example `{row['example_id']}` in pool `{row['pool']}`,"
             f" in `{row['first']}` and `{row['path']}`; tell two runs apart by a column of the `path`"
-            f" (`{_by_path(row['first'], row['path'])}`), take them for more samples (`--set duplicates=number`), or"
-            " keep one of each (`--set duplicates=first`)"
+            f" (`{_run_options(row['first'], row['path'])}`), take them for more samples (`--set duplicates=number`),"
+            " or keep one of each (`--set duplicates=first`)"
         )
 
 
-def _by_path(first_path: str, second_path: str) -> str:
+def _run_options(first_path: str, second_path: str) -> str:
     """The options that make the runs of two files separate pools."""
     first, second = PurePosixPath(first_path), PurePosixPath(second_path)
     pattern = f"{{run}}/*{first.suffix}" if first.name == second.name else f"{{run}}{first.suffix}"
@@ -190,9 +190,9 @@ def behind_gaps(frame: pl.DataFrame) -> int:
     return int(frame.select((pl.col("sample_index") > place).sum()).item())
 
 
-def _name(frame: pl.DataFrame) -> pl.DataFrame:
+def _set_trace_ids(frame: pl.DataFrame) -> pl.DataFrame:
     """Sets ids where the source has none: `EXAMPLE/POOL/INDEX`; a revision's id continues its parent's."""
-    example, pool, action = (_safe(name) for name in ("example_id", "pool", "action"))
+    example, pool, action = (_escape_part(name) for name in ("example_id", "pool", "action"))
     index = pl.col("sample_index").cast(pl.String)
     solve = pl.concat_str([example, pool, index], separator="/")
     revision = pl.concat_str([pl.col("parent_id"), action, pool, index], separator="/")
@@ -200,7 +200,7 @@ def _name(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(trace_id=pl.coalesce("trace_id", slot_id))
 
 
-def _safe(name: str) -> pl.Expr:
+def _escape_part(name: str) -> pl.Expr:
     """A part of an id with the separator escaped, so that different parts never give equal ids."""
     return pl.col(name).str.replace_all("%", "%25", literal=True).str.replace_all("/", "%2F", literal=True)
 

@@ -70,7 +70,7 @@ class ByteStream(io.RawIOBase):
         return len(block)
 
 
-def _counted(stream: IO[bytes], allowance: Allowance, crc: int | None = None) -> BinaryIO:
+def _counting_stream(stream: IO[bytes], allowance: Allowance, crc: int | None = None) -> BinaryIO:
     """A stream of unpacked bytes that checks how many there are and, if `crc` is given, their checksum."""
     seen = 0
 
@@ -111,11 +111,11 @@ class Archive:
         info = self._members[name]
         if info.flag_bits & _ENCRYPTED:
             raise FormatError(f"`{self.what}` is encrypted: unpack it first")
-        with _named(self.what):
+        with _named_errors(self.what):
             plain = info.compress_type != _ZSTD
             stream = self._zip.open(info) if plain else _unpacked_zstd(self._packed(info))
             with stream:
-                yield _counted(stream, self._allowance, None if plain else info.CRC)
+                yield _counting_stream(stream, self._allowance, None if plain else info.CRC)
 
     def read(self, name: str) -> bytes:
         with self.open(name) as stream:
@@ -142,7 +142,7 @@ class Archive:
 @contextmanager
 def open_archive(name: str, file: IO[bytes], allowance: Allowance | None = None) -> Iterator[Archive]:
     """Opens the ZIP archive in a seekable file. ThinkbackError where it is not one, or is damaged."""
-    with _named(name), zipfile.ZipFile(file) as opened:
+    with _named_errors(name), zipfile.ZipFile(file) as opened:
         allowed = allowance or Allowance.of(name, file.seek(0, io.SEEK_END))
         members = {info.filename: info for info in opened.infolist() if not info.is_dir()}
         yield Archive(name, opened, file, allowed, members)
@@ -154,8 +154,8 @@ def unpacked(packed: BinaryIO, ending: str, allowance: Allowance) -> Iterator[Bi
     if not ending:
         yield packed
         return
-    with _named(allowance.what), UNPACKERS[ending](packed) as stream:
-        yield _counted(stream, allowance)
+    with _named_errors(allowance.what), UNPACKERS[ending](packed) as stream:
+        yield _counting_stream(stream, allowance)
 
 
 def _unpacked_zstd(packed: IO[bytes]) -> IO[bytes]:
@@ -183,7 +183,7 @@ UNPACKERS: Mapping[str, Callable[[IO[bytes]], IO[bytes]]] = {
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
+def _named_errors(name: str) -> Iterator[None]:
     """Turns errors of the libraries that read archives into one-line ThinkbackErrors about the file `name`."""
     try:
         yield

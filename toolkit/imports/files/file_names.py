@@ -38,7 +38,7 @@ def columns_of(pattern: str) -> list[str]:
 
 def columns_of_paths(pattern: str, paths: Sequence[str]) -> list[dict[str, str]]:
     """The values of a pattern's columns for each path. ThinkbackError where a path does not fit."""
-    columns = _columns(pattern, paths)
+    columns = _path_columns(pattern, paths)
     for path, names in zip(paths, columns, strict=True):
         if names is None:
             raise MismatchError(f"source `{path}` does not fit the mapping's `path`, `{pattern}`")
@@ -48,10 +48,10 @@ def columns_of_paths(pattern: str, paths: Sequence[str]) -> list[dict[str, str]]
 def fitting_paths(pattern: str, paths: Iterable[str]) -> list[str]:
     """The paths that match a pattern."""
     every = list(paths)
-    return [path for path, columns in zip(every, _columns(pattern, every), strict=True) if columns is not None]
+    return [path for path, columns in zip(every, _path_columns(pattern, every), strict=True) if columns is not None]
 
 
-def _columns(pattern: str, paths: Sequence[str]) -> list[dict[str, str] | None]:
+def _path_columns(pattern: str, paths: Sequence[str]) -> list[dict[str, str] | None]:
     """The columns that a pattern reads from each path, None where the path does not match. Endings of compression may
     be missing from the pattern.
     """

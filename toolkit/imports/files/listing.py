@@ -100,7 +100,7 @@ def find_files(sources: Sequence[str], takes: Callable[[str], bool]) -> list[Lis
     """
     if not sources:
         raise RequiredError("no source given: name one or more files, globs, folders or archives")
-    files = [file for source in sources for file in _of_source(source, takes)]
+    files = [file for source in sources for file in _files_of_source(source, takes)]
     distinct = {file.address: file for file in files}
     return _with_names(list(distinct.values()))
 
@@ -147,7 +147,7 @@ class _Source:
 
 
 @contextmanager
-def _looking(source: str) -> Iterator[_Source]:
+def _open_source(source: str) -> Iterator[_Source]:
     """Opens the source at an address: a file, a folder, or the matches of a glob. ThinkbackError where none opens."""
     import fsspec
 
@@ -167,41 +167,41 @@ def _looking(source: str) -> Iterator[_Source]:
         raise FormatError(f"source `{source}` can't be opened: {first_line(error)}") from None
 
 
-def _of_source(source: str, takes: Callable[[str], bool]) -> list[ListedFile]:
-    with _looking(source) as there:
+def _files_of_source(source: str, takes: Callable[[str], bool]) -> list[ListedFile]:
+    with _open_source(source) as there:
         names = sorted({*there.files, *(name for folder in there.folders for name in there.below(folder))})
     if not names:
         raise NotFoundError(f"source `{source}`: there is no such file or folder, or nothing in it")
     files: list[ListedFile] = []
     for name in names:
         local = Path(name) if "://" not in source else None
-        size = partial(_size, there.system, name)
-        file = _opened(name.removeprefix(there.root).lstrip("/"), there.address(name), local, size)
-        files += _of_file(file, takes, there.named)
+        size = partial(_file_size, there.system, name)
+        file = _list_file(name.removeprefix(there.root).lstrip("/"), there.address(name), local, size)
+        files += _files_of_file(file, takes, there.named)
     if not files:
         among = counted(len(names), "file")
         raise NotFoundError(f"source `{source}`: no name among {among} is that of a file of this format")
     return files
 
 
-def _of_file(file: ListedFile, takes: Callable[[str], bool], named: bool) -> list[ListedFile]:
+def _files_of_file(file: ListedFile, takes: Callable[[str], bool], named: bool) -> list[ListedFile]:
     """The file itself, if `takes` accepts it or it was named; of an archive, the members that `takes` accepts."""
     if _OTHER_ARCHIVE.search(file.place) and (named or takes(file.path)):
         raise FormatError(f"`{file.address}`: the only archives read are `.zip`: unpack it, and name the folder")
     if file.ending != _ARCHIVE:
         return [replace(file, named=named)] if named or takes(file.path) else []
     with file.seekable() as packed, open_archive(file.address, packed) as archive:
-        members = [name for name in archive.members if takes(_plain(name)) and not hidden(name)]
+        members = [name for name in archive.members if takes(_without_compression(name)) and not hidden(name)]
         inner = next((name for name in archive.members if name.lower().endswith(_ARCHIVE)), None)
         if not members and inner is not None:
             raise FormatError(f"`{file.address}` holds the archive `{inner}`, which is not read: unpack it first")
         allowance = Allowance.of(file.address, packed.seek(0, io.SEEK_END))
-    return [_member(file, name, allowance) for name in members]
+    return [_archive_member(file, name, allowance) for name in members]
 
 
-def _member(archive: ListedFile, name: str, allowance: Allowance) -> ListedFile:
+def _archive_member(archive: ListedFile, name: str, allowance: Allowance) -> ListedFile:
     """One file of an archive. All files of an archive share one allowance."""
-    inner, packing = PurePosixPath(_plain(name)), _packing(name)
+    inner, packing = PurePosixPath(_without_compression(name)), _packing(name)
 
     @contextmanager
     def opened() -> Iterator[BinaryIO]:
@@ -219,25 +219,27 @@ def _member(archive: ListedFile, name: str, allowance: Allowance) -> ListedFile:
     return ListedFile(path, f"{archive.address}::{name}", place, archive.beside, opened, archive.sha256)
 
 
-def _opened(relative: str, address: str, local: Path | None, size: Callable[[], int]) -> ListedFile:
+def _list_file(relative: str, address: str, local: Path | None, size: Callable[[], int]) -> ListedFile:
     packing = _packing(relative)
 
     @contextmanager
     def opened() -> Iterator[BinaryIO]:
         allowance = Allowance.of(address, size() if packing else 0)
-        with _packed(address) as packed, unpacked(packed, packing, allowance) as plain:
+        with _open_packed(address) as packed, unpacked(packed, packing, allowance) as plain:
             yield plain
 
     def digest() -> str:
-        with _packed(address) as packed:
+        with _open_packed(address) as packed:
             return hashlib.file_digest(packed, "sha256").hexdigest()
 
     place, beside = _place_of(address), address.rpartition("::")[2].rpartition("/")[0]
-    return ListedFile(_plain(relative), address, place, beside, opened, digest, None if packing else local)
+    return ListedFile(
+        _without_compression(relative), address, place, beside, opened, digest, None if packing else local
+    )
 
 
 @contextmanager
-def _packed(address: str) -> Iterator[io.BufferedReader]:
+def _open_packed(address: str) -> Iterator[io.BufferedReader]:
     """A stream of the stored bytes at an address. ThinkbackError where they can't be read."""
     import fsspec
 
@@ -270,7 +272,7 @@ def _with_names(files: Sequence[ListedFile]) -> list[ListedFile]:
     if len({file.path for file in files}) == len(files):
         return list(files)
     parts = [[part for part in file.place.split("/") if part not in _NO_NAMES] for file in files]
-    paths = [_plain(path) for path in relative(["/".join(one) for one in parts])]
+    paths = [_without_compression(path) for path in relative(["/".join(one) for one in parts])]
     seen: dict[str, ListedFile] = {}
     for path, file in zip(paths, files, strict=True):
         if seen.setdefault(path, file) is not file:
@@ -279,7 +281,7 @@ def _with_names(files: Sequence[ListedFile]) -> list[ListedFile]:
     return [replace(file, path=path) for file, path in zip(files, paths, strict=True)]
 
 
-def _size(system: Any, name: str) -> int:
+def _file_size(system: Any, name: str) -> int:
     return int(system.size(name) or 0)
 
 
@@ -288,7 +290,7 @@ def _packing(path: str) -> str:
     return ending if ending in UNPACKERS else ""
 
 
-def _plain(path: str) -> str:
+def _without_compression(path: str) -> str:
     """The path without an ending of compression."""
     packing = _packing(path)
     return path[: len(path) - len(packing)]
@@ -310,17 +312,17 @@ def find_tables(sources: Sequence[str], pattern: str | None = None, beside: str 
     files count whose relative path matches `pattern`, or if none does, whose whole path does. The file `beside` is left
     out.
     """
-    each = [_find(str(source), pattern, beside) for source in sources]
+    each = [_find_addresses(str(source), pattern, beside) for source in sources]
     if not each:
         raise RequiredError("no source given: name one or more files, globs or folders")
     files = tuple(dict.fromkeys(file for one in each for file in one.files))
     return _Addresses(files, each[0].folder, sum(one.left_out for one in each))
 
 
-def _find(source: str, pattern: str | None, beside: str | None) -> _Addresses:
+def _find_addresses(source: str, pattern: str | None, beside: str | None) -> _Addresses:
     """The sorted tables of a single file name, glob or folder."""
-    with _looking(source) as there:
-        parts = [] if there.files else [_of_folder(there, folder, pattern, beside) for folder in there.folders]
+    with _open_source(source) as there:
+        parts = [] if there.files else [_tables_of_folder(there, folder, pattern, beside) for folder in there.folders]
         chosen = sorted(there.files) or sorted(name for names, _ in parts for name in names)
     if not chosen:
         raise NotFoundError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
@@ -332,7 +334,7 @@ def _find(source: str, pattern: str | None, beside: str | None) -> _Addresses:
     return _Addresses(addresses, near, sum(others for _, others in parts))
 
 
-def _of_folder(there: _Source, folder: str, pattern: str | None, beside: str | None) -> tuple[list[str], int]:
+def _tables_of_folder(there: _Source, folder: str, pattern: str | None, beside: str | None) -> tuple[list[str], int]:
     """The tables of a folder, and the number of tables that were left out. ThinkbackError where it has no table."""
     source = there.text if folder == there.root else folder
     places = {name: name.removeprefix(folder).lstrip("/") for name in there.below(folder)}

@@ -155,32 +155,32 @@ def follow(frame: pl.DataFrame, path: _NestedPath) -> pl.Series:
         if not path.optional:
             raise PathError(f"needs the column `{path.column}`, which the source lacks")
         return pl.Series(path.text, [None] * frame.height, dtype=pl.Null)
-    return _followed(frame[path.column], path, path.steps).alias(path.text)
+    return _follow_steps(frame[path.column], path, path.steps).alias(path.text)
 
 
-def _followed(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> pl.Series:
+def _follow_steps(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> pl.Series:
     """The values that the remaining `steps` of a path lead to."""
     for number, step in enumerate(steps):
         if values.dtype == pl.Null:
             break
         if values.dtype == pl.String:
-            return _in_texts(values, steps[number:])
+            return _follow_in_texts(values, steps[number:])
         if step is EACH and isinstance(values.dtype, pl.List):
-            return _each(values, path, steps[number + 1 :])
-        inner = _into(values, step)
+            return _follow_each(values, path, steps[number + 1 :])
+        inner = _step_into(values, step)
         if inner is None and not path.optional:
-            raise PathError(_missed(values, step, path))
+            raise PathError(_missing_part_text(values, step, path))
         values = inner if inner is not None else pl.Series([None] * len(values), dtype=pl.Null)
     return values
 
 
-def _each(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> pl.Series:
+def _follow_each(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> pl.Series:
     """For each list, a list of what the remaining steps of a path lead to in its elements."""
-    kind = _followed(values.explode(empty_as_null=True), path, steps).dtype
-    return values.map_elements(lambda it: _followed(it, path, steps), return_dtype=pl.List(kind))
+    kind = _follow_steps(values.explode(empty_as_null=True), path, steps).dtype
+    return values.map_elements(lambda it: _follow_steps(it, path, steps), return_dtype=pl.List(kind))
 
 
-def _into(values: pl.Series, step: Step) -> pl.Series | None:
+def _step_into(values: pl.Series, step: Step) -> pl.Series | None:
     """The values one step further along a path; None where the type has no such part."""
     if isinstance(values.dtype, pl.Struct) and isinstance(step, str):
         return values.struct.field(step) if step in values.struct.fields else None
@@ -191,7 +191,7 @@ def _into(values: pl.Series, step: Step) -> pl.Series | None:
     return None
 
 
-def _missed(values: pl.Series, step: Step, path: _NestedPath) -> str:
+def _missing_part_text(values: pl.Series, step: Step, path: _NestedPath) -> str:
     if isinstance(values.dtype, pl.Struct) and isinstance(step, str):
         names = values.struct.fields
         return f"needs the field `{step}`, which its object lacks; {suggest(step, names)}; `{path.text}?` is null then"
@@ -207,14 +207,16 @@ def _missed(values: pl.Series, step: Step, path: _NestedPath) -> str:
     return f"takes `{step}` of values that are {values.dtype} and have no fields"
 
 
-def _in_texts(texts: pl.Series, steps: tuple[Step, ...]) -> pl.Series:
+def _follow_in_texts(texts: pl.Series, steps: tuple[Step, ...]) -> pl.Series:
     """The values that `steps` lead to inside JSON texts, as text; null where a text is not JSON."""
     if EACH in steps:
         raise PathError("takes all elements (`[*]`) of texts that are JSON, which is not known: take one of them")
-    return pl.Series([None if text is None else _in_text(text, steps) for text in texts.to_list()], dtype=pl.String)
+    return pl.Series(
+        [None if text is None else _follow_in_text(text, steps) for text in texts.to_list()], dtype=pl.String
+    )
 
 
-def _in_text(text: str, steps: tuple[Step, ...]) -> str | None:
+def _follow_in_text(text: str, steps: tuple[Step, ...]) -> str | None:
     try:
         value = parse(text)
     except ValueError:

@@ -79,9 +79,9 @@ def import_format(
     options = {key.strip(): value.strip() for key, _, value in (one.partition("=") for one in mine)}
     others = [one for one in settings if one not in mine]
     notes: list[FileNote] = []
-    with _naming_another(given, form) if detected is None else nullcontext():
+    with _name_other_format(given, form) if detected is None else nullcontext():
         matches = find_files(given, form.takes) if detected is None else detected.files
-        files = with_companions(_of_format(form, matches, others, notes), form.companions)
+        files = with_companions(_files_of_format(form, matches, others, notes), form.companions)
         with _addresses(form, files, options, notes) as (addresses, prepared):
             report = import_table(
                 addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
@@ -93,7 +93,7 @@ def import_format(
 
 
 @contextmanager
-def _naming_another(sources: Sequence[str], form: KnownFormat) -> Iterator[None]:
+def _name_other_format(sources: Sequence[str], form: KnownFormat) -> Iterator[None]:
     """Adds to errors raised inside the block the format that the sources seem to have, if that is another one."""
     try:
         yield
@@ -105,7 +105,7 @@ def _naming_another(sources: Sequence[str], form: KnownFormat) -> Iterator[None]
         raise error from None
 
 
-def _of_format(
+def _files_of_format(
     form: KnownFormat, files: Sequence[ListedFile], settings: Sequence[str], notes: list[FileNote]
 ) -> list[ListedFile]:
     """The files to import: without files that are joined to others and, where names are arbitrary, without those that
@@ -164,7 +164,9 @@ def _addresses(
     try:
         pools: dict[str, Any] = {}
         prepared = form.prepared(files, options) if form.prepare is not None else None
-        pairs = list(_plain(files, folder) if prepared is None else _prepared(prepared, folder, notes, pools))
+        pairs = list(
+            _unpacked_files(files, folder) if prepared is None else _converted_files(prepared, folder, notes, pools)
+        )
         if not pairs:
             fault = f"no sample of {form.name} in {listed([file.address for file in files], 3)}"
             raise FormatError("; ".join((fault, *merged_notes(notes))))
@@ -181,12 +183,12 @@ def _addresses(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _prepared(
+def _converted_files(
     parts: Iterator[PreparedRows], folder: Path, notes: list[FileNote], pools: dict[str, Any]
 ) -> Iterator[tuple[ListedFile, str]]:
     """Yields files of converted rows, each at its original's relative path."""
     for part in parts:
-        place = _place(folder, part.file, ".jsonl")
+        place = _copy_path(folder, part.file, ".jsonl")
         if _write(part, place):
             yield part.file, str(place)
         notes += part.notes
@@ -203,18 +205,18 @@ def _write(part: PreparedRows, place: Path) -> int:
     return written
 
 
-def _plain(files: Sequence[ListedFile], folder: Path) -> Iterator[tuple[ListedFile, str]]:
+def _unpacked_files(files: Sequence[ListedFile], folder: Path) -> Iterator[tuple[ListedFile, str]]:
     for file in files:
         if file.local is not None:
             yield file, file.address
             continue
-        place = _place(folder, file, file.ending)
+        place = _copy_path(folder, file, file.ending)
         with file.open() as stream, place.open("wb") as out:
             shutil.copyfileobj(stream, out)
         yield file, str(place)
 
 
-def _place(folder: Path, file: ListedFile, ending: str) -> Path:
+def _copy_path(folder: Path, file: ListedFile, ending: str) -> Path:
     """The path of a file's copy in `folder`, below its folders. No name in an archive can lead out of `folder`."""
     parts = [part[:_LONGEST] for part in file.place.replace("\x00", "").split("/")]
     names = [part for part in parts if part not in ("", ".", "..")]

@@ -89,7 +89,7 @@ def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRow
     runs = [_run(file) for file in logs]
     seen = _Seen(options.get("scorer", ""))
     for file, run in zip(logs, runs, strict=True):
-        _look(file, run, seen)
+        _note_scores(file, run, seen)
     if seen.wanted and seen.wanted not in seen.names:
         raise UnknownError(f"no sample has a scorer `{seen.wanted}`; {suggest(seen.wanted, list(seen.names))}")
     notes += seen.notes()
@@ -99,7 +99,7 @@ def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRow
         notes = []
 
 
-def _look(file: ListedFile, run: _EvalRun, seen: _Seen) -> None:
+def _note_scores(file: ListedFile, run: _EvalRun, seen: _Seen) -> None:
     for sample, _ in _samples(file):
         if dig(sample, "error") is not None:
             continue
@@ -197,10 +197,10 @@ def _row(run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[
         "pool": pool,
         "id": text(dig(sample, "id")),
         "epoch": dig(sample, "epoch"),
-        "input": _attached(_message(dig(sample, "input")), attached),
+        "input": _with_attachments(_message(dig(sample, "input")), attached),
         "target": text(target[0] if isinstance(target, list) and target else target or None),
-        "text": _attached(_completion(dig(sample, "output")), attached),
-        "answer": _attached(seen.answer(sample), attached),
+        "text": _with_attachments(_completion(dig(sample, "output")), attached),
+        "answer": _with_attachments(seen.answer(sample), attached),
         "value": scores[scorer] if scorer else None,
         "scorer": scorer,
         "scores": scores or None,
@@ -214,14 +214,14 @@ def _row(run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[
 def _value(value: Any) -> float | None:
     """A score as the number that Inspect gives it; None for several values, NaN and other texts."""
     if isinstance(value, str):
-        return _GRADES.get(value, _WORDS.get(value.lower(), _spelt(value)))
+        return _GRADES.get(value, _WORDS.get(value.lower(), _number_in(value)))
     if isinstance(value, bool):
         return float(value)
     score = number(value)
     return float(score) if score is not None and math.isfinite(score) else None
 
 
-def _spelt(word: str) -> float | None:
+def _number_in(word: str) -> float | None:
     """The number that a text holds; None where it is no number."""
     try:
         return number(float(word))
@@ -264,7 +264,7 @@ def _content(content: Any) -> str | None:
     return text(content)
 
 
-def _attached(value: str | None, attached: Mapping[str, Any]) -> str | None:
+def _with_attachments(value: str | None, attached: Mapping[str, Any]) -> str | None:
     if value is None or not value.startswith(_ATTACHED):
         return value
     return text(attached.get(value.removeprefix(_ATTACHED), value))

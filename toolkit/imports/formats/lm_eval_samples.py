@@ -134,14 +134,14 @@ def _responses(file: ListedFile, place: int, task: str, judging: _Judging, sampl
     value = verdict(sample.get(judging.metric)) if judging.metric is not None else None
     if _has_choices(sample):
         gold = None if judging.fractions else _right_choice(target, sample.get("arguments"), len(requests))
-        yield {**row, **_choice(requests), "gold": gold, "repeat": 0, "correct": value}
+        yield {**row, **_choice_columns(requests), "gold": gold, "repeat": 0, "correct": value}
         return
     if _whole_text(sample.get("arguments"), requests):
         raise UnsuitableError(
             f"`{file.address}` holds likelihoods of whole texts (perplexity) and no answers: leave the file out"
         )
     replies = [text(reply) for reply in requests[0]]
-    answers = _filtered(sample.get("filtered_resps"), len(replies))
+    answers = _filter_answers(sample.get("filtered_resps"), len(replies))
     # A metric without a verdict leaves the target to compare with, but not one that is better where it is lower.
     gold = None if judging.fractions and judging.lower else read_gold(target)
     program = judging.programs and (gold is None or number_form(gold) is None)
@@ -185,7 +185,7 @@ def _metrics(sample: dict[str, Any]) -> dict[str, Any]:
     return {name: sample.get(name) for name in names if isinstance(name, str)}
 
 
-def _choice(requests: list[Any]) -> Row:
+def _choice_columns(requests: list[Any]) -> Row:
     """The columns of a multiple-choice sample: the number of the likeliest choice, its log-probability, and whether it
     is opaque, as a single choice is.
     """
@@ -220,7 +220,7 @@ def _logprob(value: Any) -> float:
     return number if number == number else float("-inf")
 
 
-def _filtered(filtered: Any, replies: int) -> list[str | None] | None:
+def _filter_answers(filtered: Any, replies: int) -> list[str | None] | None:
     """The filter's answers, where it has one for each response; else None."""
     first = dig(filtered, 0)
     several = first if isinstance(first, list) else filtered

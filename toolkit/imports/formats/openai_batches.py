@@ -22,7 +22,7 @@ Requests = dict[str, dict[str, Any]]
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """Yields the rows of each results file, with the questions from the request files."""
-    results = [file for file in files if not _asks(head_of(file))]
+    results = [file for file in files if not _has_requests(head_of(file))]
     if not results:
         raise EmptyError("no file of results among the sources: these hold requests alone")
     requests: Requests = {}
@@ -41,11 +41,11 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
 
 def _answered(file: ListedFile) -> set[tuple[str | None, str | None]]:
     """The requests that have a result in a file, each with the model of the result."""
-    lines = ((line, _body(line)) for line in json_objects(file))
+    lines = ((line, _completion_of(line)) for line in json_objects(file))
     return {(text(line.get("custom_id")), text(body.get("model"))) for line, body in lines if body is not None}
 
 
-def _body(line: dict[str, Any]) -> dict[str, Any] | None:
+def _completion_of(line: dict[str, Any]) -> dict[str, Any] | None:
     """The completion in a line of results; None where the request failed."""
     body = dig(line, "response", "body")
     if body is None and dig(line, "response", "choices") is not None:
@@ -53,14 +53,14 @@ def _body(line: dict[str, Any]) -> dict[str, Any] | None:
     return body if isinstance(body, dict) and (dig(line, "response", "status_code") or _DONE) == _DONE else None
 
 
-def _asks(head: FileHead) -> bool:
+def _has_requests(head: FileHead) -> bool:
     return head.has("method", "body")
 
 
 def _rows(file: ListedFile, mark: str, requests: Requests, notes: list[FileNote]) -> Iterator[Row]:
     failed = 0
     for number_, line in enumerate(json_objects(file), 1):
-        body, name = _body(line), text(line.get("custom_id"))
+        body, name = _completion_of(line), text(line.get("custom_id"))
         if name is None:
             raise FormatError(f"`{file.address}`, line {number_}: no custom_id, so no result of a batch")
         if body is None:
@@ -95,11 +95,11 @@ def _choices(body: dict[str, Any]) -> Iterator[Row]:
             "finish_reason": text(choice.get("finish_reason")),
             "prompt_tokens": prompt,
             "completion_tokens": spent if len(choices) == 1 else len(logged) or None,
-            "sum_logprob": _sum(logged),
+            "sum_logprob": _logprob_sum(logged),
         }
 
 
-def _sum(logged: list[dict[str, Any]]) -> float | None:
+def _logprob_sum(logged: list[dict[str, Any]]) -> float | None:
     values = [number(token.get("logprob")) for token in logged]
     known = [value for value in values if value is not None]
     return sum(known) if values and len(known) == len(values) else None

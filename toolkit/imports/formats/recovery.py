@@ -122,16 +122,16 @@ def import_recovery(
     differ within an example.
     """
     check_replaceable(out, force=False)
-    rows, notes = _indexed(_rows(sources, NEEDED))
+    rows, notes = _with_sample_index(_rows(sources, NEEDED))
     _check_base(rows)
     _check_verdicts(rows)
     rows = rows.with_columns(pl.col(c).drop_nulls().first().over("example_id") for c in OF_EXAMPLE if c in rows.columns)
     answered = _answered(rows)
     _check_labels(rows, answered)
     pool = base or _base_pool(rows)
-    rows = _complete(_first_wins(rows, drop_repeats, notes), exclude_incomplete, notes)
+    rows = _complete_examples(_drop_repeats(rows, drop_repeats, notes), exclude_incomplete, notes)
     attempts = rows.filter(pl.col("action") == ACCEPT).unique("example_id", keep="first", maintain_order=True)
-    revisions = _numbered(rows.filter(pl.col("action") != ACCEPT), notes)
+    revisions = _number_revisions(rows.filter(pl.col("action") != ACCEPT), notes)
     if (revisions["action"] == pool).any():  # revisions' pools have the names of their actions
         raise ConflictError(
             f"the rows have an action `{pool}`, as the pool of base attempts: name that with {argument('base')}"
@@ -149,7 +149,7 @@ def import_recovery(
         "traces": _traces(attempts, revisions, pool, answered),
         "features": _features(attempts),
     }
-    return _written("recovery", sources, out, name, rows, tables, notes)
+    return _write_log("recovery", sources, out, name, rows, tables, notes)
 
 
 def import_replay(
@@ -180,10 +180,10 @@ def import_replay(
     }
     unnamed = "the rows have no ids, so examples are named by line: pairing with other files is impossible"
     notes = [unnamed, "tokens of the base attempts are not in the rows"]
-    return _written("replay rows", sources, out, name, rows, tables, notes)
+    return _write_log("replay rows", sources, out, name, rows, tables, notes)
 
 
-def _written(
+def _write_log(
     kind: str,
     sources: Sequence[str],
     out: str | Path,
@@ -218,32 +218,32 @@ def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
             row = int(rows[name].is_null().arg_max() or 0) + 1
             raise InvalidError(f"column `{name}` of the rows is null in row {row:,}; give every row a value")
     kinds = {name: kind for kind, names in COLUMNS.items() for name in names if name in rows.columns}
-    rows = rows.with_columns(_read(rows[name], name, kind) for name, kind in kinds.items())
+    rows = rows.with_columns(_convert(rows[name], name, kind) for name, kind in kinds.items())
     if "labels" in rows.columns:
         rows = rows.with_columns(_labels(rows["labels"]))
     for name in ("features", *_both("usage")):
-        rows = _object(rows, name) if name in rows.columns else rows
+        rows = _type_object_fields(rows, name) if name in rows.columns else rows
     if "action" in rows.columns and (rows["action"] == "solve").any():
         raise ConflictError("the rows have an action `solve`, which names first attempts in a log: rename it")
     return rows.with_columns(pl.col("example_id").cast(pl.String)) if "example_id" in rows.columns else rows
 
 
-def _object(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+def _type_object_fields(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     """Gives the fields of an object column types, of usage only to known fields. Without the column nothing changes."""
     held = rows[name]
     if not isinstance(held.dtype, pl.Struct):
         if held.null_count() < len(held):
             what = "numbers" if name == "features" else "an ending and token counts"
-            _unfit(held, held.is_not_null(), name, f"it is an object of {what} in each row")
+            _raise_unfit(held, held.is_not_null(), name, f"it is an object of {what} in each row")
         return rows.drop(name)
     for key in {"example_id", "trace_id"}.intersection(held.struct.fields) if name == "features" else ():
         raise ConflictError(f"column `features` of the rows has a field `{key}`, which names rows of a log: rename it")
     kinds = {key: "number" if name == "features" else USAGE.get(key) for key in held.struct.fields}
-    inner = [_read(held.struct.field(key), f"{name}.{key}", kind).alias(key) for key, kind in kinds.items() if kind]
+    inner = [_convert(held.struct.field(key), f"{name}.{key}", kind).alias(key) for key, kind in kinds.items() if kind]
     return rows.with_columns(pl.struct(inner).alias(name)) if inner else rows.drop(name)
 
 
-def _indexed(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+def _with_sample_index(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """The rows with `sample_index` as int from whatever column has it, null where none does, and the first notes.
 
     Where no row has the index 0 and some have 1, they count from 1, and all are one less.
@@ -251,17 +251,17 @@ def _indexed(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     index = next((name for name in INDEX if name in rows.columns), None)
     if index is None:
         return rows.with_columns(sample_index=pl.lit(None, pl.Int32)), []
-    read = _read(rows[index], index, "index").alias("sample_index")
+    read = _convert(rows[index], index, "index").alias("sample_index")
     if read.min() == 1:
         return rows.with_columns(read - 1), [f"`{index}` counts from 1, and sample indices from 0: they are one less"]
     return rows.with_columns(read), []
 
 
-def _read(values: pl.Series, name: str, kind: str) -> pl.Series:
+def _convert(values: pl.Series, name: str, kind: str) -> pl.Series:
     """Converts values to a kind. ThinkbackError for the first that does not fit, such as any list or object."""
     value, advice = _KINDS[kind]
     flat = pl.repeat(None, len(values), dtype=pl.Null, eager=True) if values.dtype.is_nested() else values
-    return _checked(flat.to_frame("value").select(value).to_series().alias(values.name), values, name, advice)
+    return _check_converted(flat.to_frame("value").select(value).to_series().alias(values.name), values, name, advice)
 
 
 def _labels(values: pl.Series) -> pl.Series:
@@ -269,21 +269,21 @@ def _labels(values: pl.Series) -> pl.Series:
     items, kind = lists(values) if values.dtype == pl.String else (values, values.dtype)
     flat = isinstance(kind, pl.List) and not (kind.inner.is_nested() or kind.inner.is_float())
     if not flat and items.null_count() < len(items):
-        _unfit(items, items.is_not_null(), "labels", advice)
+        _raise_unfit(items, items.is_not_null(), "labels", advice)
     read = (items if flat else items.cast(pl.Null)).cast(pl.List(pl.String)).alias("labels")
     listed_ = pl.col("labels").list
     whole = pl.when((listed_.n_unique() == listed_.len()) & ~listed_.contains(None)).then(pl.col("labels"))
-    return _checked(read.to_frame().select(whole).to_series(), values, "labels", advice)
+    return _check_converted(read.to_frame().select(whole).to_series(), values, "labels", advice)
 
 
-def _checked(read: pl.Series, values: pl.Series, name: str, advice: str) -> pl.Series:
+def _check_converted(read: pl.Series, values: pl.Series, name: str, advice: str) -> pl.Series:
     odd = read.is_null() & values.is_not_null()
     if odd.any():
-        _unfit(values, odd, name, advice)
+        _raise_unfit(values, odd, name, advice)
     return read
 
 
-def _unfit(values: pl.Series, odd: pl.Series, name: str, advice: str) -> NoReturn:
+def _raise_unfit(values: pl.Series, odd: pl.Series, name: str, advice: str) -> NoReturn:
     row = int(odd.arg_max() or 0)
     held = values.dtype if values.dtype.is_nested() else f"`{values[row]}`"
     raise InvalidError(f"column `{name}` of the rows holds {held} in row {row + 1:,}; {advice}")
@@ -292,13 +292,13 @@ def _unfit(values: pl.Series, odd: pl.Series, name: str, advice: str) -> NoRetur
 def _check_verdicts(rows: pl.DataFrame) -> None:
     """Raises where an accept row changes the verdict or spends tokens, or a fix or flip contradicts the verdicts."""
     base, final, accepts = pl.col("base_correct"), pl.col("final_correct"), pl.col("action") == ACCEPT
-    _refuse(rows, accepts & (final != base), "it accepts, and its `final_correct` differs from its `base_correct`")
+    _raise_where(rows, accepts & (final != base), "it accepts, and its `final_correct` differs from its `base_correct`")
     if (spent := "action_actual_tokens") in rows.columns:
         what = f"it accepts, which spends nothing, and its `{spent}` is not 0"
-        _refuse(rows, accepts & (pl.col(spent) > 0), what)
+        _raise_where(rows, accepts & (pl.col(spent) > 0), what)
     for name, meant in (("helpful_fix", ~base & final), ("harmful_flip", base & ~final)):
         if name in rows.columns:
-            _refuse(rows, pl.col(name) != meant, f"`{name}` contradicts `base_correct` and `final_correct`")
+            _raise_where(rows, pl.col(name) != meant, f"`{name}` contradicts `base_correct` and `final_correct`")
 
 
 def _check_labels(rows: pl.DataFrame, answered: bool) -> None:
@@ -310,14 +310,14 @@ def _check_labels(rows: pl.DataFrame, answered: bool) -> None:
         return
     closed, gold = pl.col("labels").list.len().fill_null(0) > 0, _column(rows, "gold", pl.String())
     outside = closed & ~pl.col("labels").list.contains(gold) & gold.is_not_null()
-    _refuse(rows, outside, "its `gold` is not one of its `labels`")
+    _raise_where(rows, outside, "its `gold` is not one of its `labels`")
     for whose in ("base", "final") if answered else ():
         right = pl.col(f"{whose}_answer").eq_missing(gold) & gold.is_not_null()
         what = f"with `labels`, an answer is right where it is the `gold` one, and its `{whose}_correct` disagrees"
-        _refuse(rows, closed & (pl.col(f"{whose}_correct") != right), what)
+        _raise_where(rows, closed & (pl.col(f"{whose}_correct") != right), what)
 
 
-def _refuse(rows: pl.DataFrame, condition: pl.Expr, fault: str) -> None:
+def _raise_where(rows: pl.DataFrame, condition: pl.Expr, fault: str) -> None:
     odd = rows.select(condition.fill_null(False)).to_series()
     if odd.any():
         row = int(odd.arg_max() or 0)
@@ -362,7 +362,7 @@ def _answered(rows: pl.DataFrame) -> bool:
     return not rows.select(pl.any_horizontal(lacking).any()).item()
 
 
-def _first_wins(rows: pl.DataFrame, drop_equal: bool, notes: list[str]) -> pl.DataFrame:
+def _drop_repeats(rows: pl.DataFrame, drop_equal: bool, notes: list[str]) -> pl.DataFrame:
     """The rows without repeats: the first one stays. A row without a sample index is a rollout of its own."""
     known = rows["sample_index"].is_not_null()
     first = pl.struct("example_id", "action", "sample_index").is_first_distinct()
@@ -384,7 +384,7 @@ def _first_wins(rows: pl.DataFrame, drop_equal: bool, notes: list[str]) -> pl.Da
     return rows.filter(~again & ~equal if drop_equal else ~again)
 
 
-def _complete(rows: pl.DataFrame, exclude: bool, notes: list[str]) -> pl.DataFrame:
+def _complete_examples(rows: pl.DataFrame, exclude: bool, notes: list[str]) -> pl.DataFrame:
     """The examples with an accept row and every action that the rows have. Others raise an error, or are left out."""
     actions = rows.group_by("example_id", maintain_order=True).agg(pl.col("action").unique())
     for action in [ACCEPT, *sorted(set(rows["action"]) - {ACCEPT})]:
@@ -405,7 +405,7 @@ def _complete(rows: pl.DataFrame, exclude: bool, notes: list[str]) -> pl.DataFra
     return rows
 
 
-def _numbered(revisions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+def _number_revisions(revisions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     """The revisions with a sample index each: the given one, else the next ones in order."""
     of = ("example_id", "action")
     last = pl.col("sample_index").max().over(of).cast(pl.Int64).fill_null(-1)
@@ -443,12 +443,12 @@ def _traces(attempts: pl.DataFrame, revisions: pl.DataFrame, pool: str, answered
     base, action = pl.col("example_id") + " base", pl.col("action")
     response = next((c for c in RESPONSES if c in revisions.columns), "")
     numbered = pl.concat_str("example_id", "action", pl.col("sample_index").cast(pl.String), separator=" ")
-    bases = _of_calls(
+    bases = _call_traces(
         attempts, "base", "base", base, answered,
         pool=pl.lit(pool), action=pl.lit("solve"), sample_index=pl.lit(0, pl.Int32),
         model=_text(attempts, ("base_model", "model"), "unknown"), text=_column(attempts, "base_response", pl.String()),
     )  # fmt: skip
-    revised = _of_calls(
+    revised = _call_traces(
         revisions, "action", "final", numbered, answered,
         pool=action, action=action, sample_index=pl.col("sample_index"), parent_id=base,
         model=_text(revisions, ("model",), "unknown"), text=_column(revisions, response, pl.String()),
@@ -457,7 +457,7 @@ def _traces(attempts: pl.DataFrame, revisions: pl.DataFrame, pool: str, answered
     return pl.concat([bases, revised], how="diagonal")
 
 
-def _of_calls(
+def _call_traces(
     rows: pl.DataFrame, whose: str, verdict: str, trace: pl.Expr, answered: bool, **more: pl.Expr
 ) -> pl.DataFrame:
     """Traces named `trace`, with the calls and tokens of `whose`, and the answers and verdicts of `verdict`.

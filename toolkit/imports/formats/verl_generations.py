@@ -30,14 +30,14 @@ class _Dump:
     part: str | None = None
 
     def look(self, row: Mapping[str, Any]) -> None:
-        column, value = _judging(row)
+        column, value = _judging_column(row)
         if value is not None:
             self.values.setdefault(column, ScoreValues()).add(value)
         if self.part is None and _gold(row) is None:
-            self.part = _part(row.get("gts"))
+            self.part = _first_plain_path(row.get("gts"))
 
     def verdict(self, row: Mapping[str, Any]) -> bool | None:
-        column, value = _judging(row)
+        column, value = _judging_column(row)
         return verdict(value) if value is not None and self.values[column].whole else None
 
     def notes(self, folder: str) -> Iterator[FileNote]:
@@ -81,16 +81,16 @@ def _samples(file: ListedFile) -> Iterator[Row]:
 def _rows(file: ListedFile, run: _Dump) -> Iterator[Row]:
     """Yields each line unchanged but for a plain `score`, the `verdict` and the `gold`."""
     for row in _samples(file):
-        yield {**row, "score": _plain(row["score"]), "verdict": run.verdict(row), "gold": _gold(row)}
+        yield {**row, "score": _plain_number(row["score"]), "verdict": run.verdict(row), "gold": _gold(row)}
 
 
-def _judging(row: Mapping[str, Any]) -> tuple[str, float | None]:
+def _judging_column(row: Mapping[str, Any]) -> tuple[str, float | None]:
     """The column that judges a sample (name), and the sample's value in it."""
-    value = _plain(row.get(_ACC))
-    return (_ACC, value) if value is not None else (_SCORE, _plain(row["score"]))
+    value = _plain_number(row.get(_ACC))
+    return (_ACC, value) if value is not None else (_SCORE, _plain_number(row["score"]))
 
 
-def _plain(value: Any) -> float | None:
+def _plain_number(value: Any) -> float | None:
     """A number or a boolean as a number; a list of one counts as its element."""
     one = value[0] if isinstance(value, list) and len(value) == 1 else value
     return float(one) if isinstance(one, bool) else number(one)
@@ -103,7 +103,7 @@ def _gold(row: Mapping[str, Any]) -> str | None:
     return None if isinstance(one, dict | list) else text(one)
 
 
-def _part(value: Any, path: str = "gts") -> str | None:
+def _first_plain_path(value: Any, path: str = "gts") -> str | None:
     """The path of the first plain value inside an object or a list."""
     steps: list[tuple[str, Any]] = []
     if isinstance(value, dict):
@@ -111,7 +111,7 @@ def _part(value: Any, path: str = "gts") -> str | None:
     elif isinstance(value, list):
         steps = [(f"[{place}]", one) for place, one in enumerate(value)]
     for step, one in steps:
-        inner = _part(one, path + step) if isinstance(one, dict | list) else path + step
+        inner = _first_plain_path(one, path + step) if isinstance(one, dict | list) else path + step
         if inner is not None:
             return inner
     return None

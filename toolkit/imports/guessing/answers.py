@@ -63,7 +63,7 @@ def _agreement(sample: Sample, rules: Mapping[str, Any]) -> float:
     replies = normal(sample.read, {name: value for name, value in rules.items() if name != "read_gold"})
     gold = normal(sample.gold, {**rules, "read": rules.get("read_gold")})
     both = pl.DataFrame({"judged": (replies == gold).fill_null(False), "truth": sample.verdict}).drop_nulls()
-    return _share(both["judged"] == both["truth"])
+    return _true_share(both["judged"] == both["truth"])
 
 
 def _rules(sample: Sample) -> dict[str, Any]:
@@ -72,35 +72,35 @@ def _rules(sample: Sample) -> dict[str, Any]:
     ways = [
         way
         for way in ("####", "boxed")
-        if gold.len() and _share(read_answers(gold, [way]).is_not_null()) >= _NEARLY_ALL
+        if gold.len() and _true_share(read_answers(gold, [way]).is_not_null()) >= _NEARLY_ALL
     ]
     if ways:
         rules["read_gold"] = ways[:1] if ways[0] == "####" else ["boxed", "whole text"]
         gold = read_answers(gold, rules["read_gold"]).drop_nulls()
-    kind, labels = _kind(gold, sample.read)
+    kind, labels = _answer_kind(gold, sample.read)
     rules["kind"] = kind
     if labels:
         rules["labels"] = labels
     if sample.read is not None:
-        read = _ways(sample.read, kind, labels)
+        read = _reading_ways(sample.read, kind, labels)
         if read:
             rules["read"] = read
     return {name: rules[name] for name in ("kind", "read", "read_gold", "labels") if name in rules}
 
 
-def _share(mask: pl.Series) -> float:
+def _true_share(mask: pl.Series) -> float:
     return float(mask.mean() or 0.0)  # type: ignore[arg-type]
 
 
-def _kind(gold: pl.Series, read: pl.Series | None) -> tuple[str, list[str]]:
+def _answer_kind(gold: pl.Series, read: pl.Series | None) -> tuple[str, list[str]]:
     """The kind of answer in whose normal form gold (without gold, the answers) is equal, and the labels if any."""
     known = gold if gold.len() else read.drop_nulls() if read is not None else gold
     if not known.len():
         return "exact", []
-    if _numbers(known) >= _NEARLY_ALL:
+    if _number_share(known) >= _NEARLY_ALL:
         return "number", []
     letters = normalise(known, "choice").str.contains(r"^[A-J]$")
-    if _share(letters.fill_null(False)) >= _NEARLY_ALL:
+    if _true_share(letters.fill_null(False)) >= _NEARLY_ALL:
         return "choice", []
     labels = sorted(known.str.strip_chars().unique().to_list()) if gold.len() else []
     several = 1 < len({one.lower() for one in labels}) == len(labels) <= _LABELS and gold.len() >= 5 * len(labels)
@@ -111,7 +111,7 @@ def _kind(gold: pl.Series, read: pl.Series | None) -> tuple[str, list[str]]:
     return "exact", []
 
 
-def _numbers(texts: pl.Series) -> float:
+def _number_share(texts: pl.Series) -> float:
     return sum(number_form(text) is not None for text in texts.to_list()) / max(texts.len(), 1)
 
 
@@ -119,22 +119,22 @@ def fitting(texts: pl.Series, kind: str, labels: Sequence[str]) -> float:
     """The share of texts that are, as they stand, answers of a kind."""
     known = texts.drop_nulls()
     if kind == "number":
-        return _share(pl.Series([number_form(text) is not None for text in known.to_list()], dtype=pl.Boolean))
+        return _true_share(pl.Series([number_form(text) is not None for text in known.to_list()], dtype=pl.Boolean))
     if kind == "choice":
-        return _share(normalise(known, "choice").str.contains(r"^[A-J]$").fill_null(False))
+        return _true_share(normalise(known, "choice").str.contains(r"^[A-J]$").fill_null(False))
     if kind == "label":
-        return _share(normalise(known, "label", labels, {}).is_in(list(labels)))
-    return _share((known.str.len_chars() <= _LONG) & ~known.str.contains("\n"))
+        return _true_share(normalise(known, "label", labels, {}).is_in(list(labels)))
+    return _true_share((known.str.len_chars() <= _LONG) & ~known.str.contains("\n"))
 
 
-def _ways(texts: pl.Series, kind: str, labels: Sequence[str]) -> list[str]:
+def _reading_ways(texts: pl.Series, kind: str, labels: Sequence[str]) -> list[str]:
     """The ways in which answers can be read from texts; empty where the texts are answers themselves."""
     known = texts.drop_nulls()
     if not known.len() or (kind != "choice" and fitting(known, kind, labels) >= 0.7) or not has_marks(known, kind):
         return []
     if kind == "choice" and known.str.len_chars().max() <= 6:  # type: ignore[operator]
         return []
-    ways = [way for way in MARKS if _share(read_answers(known, [way]).is_not_null()) >= _SOME]
+    ways = [way for way in MARKS if _true_share(read_answers(known, [way]).is_not_null()) >= _SOME]
     if kind == "number":
         return [*ways, "last number"]
     if kind in ("choice", "label"):
@@ -146,7 +146,7 @@ def has_marks(texts: pl.Series, kind: str) -> bool:
     """Whether answers can be read from texts at all: after marks, or as numbers, letters or labels."""
     if kind != "exact":
         return True
-    return _share(read_answers(texts.drop_nulls(), list(MARKS)).is_not_null()) >= 0.5
+    return _true_share(read_answers(texts.drop_nulls(), list(MARKS)).is_not_null()) >= 0.5
 
 
 def is_long(texts: pl.Series) -> bool:

@@ -62,9 +62,9 @@ def import_any(
     given = [str(source) for source in ([sources] if isinstance(sources, str | Path) else sources)]
     if mapping is not None:
         return AnyImport(import_table(given, mapping, out, name=name, rejudge=rejudge, settings=settings), None)
-    form = _known(given) if formats else None
+    form = _known_format(given) if formats else None
     if form is not None:
-        known, joined = _beside(form, given, settings)
+        known, joined = _split_gold_file(form, given, settings)
         done = import_format("auto", known, out, title=name, rejudge=rejudge, settings=(*joined, *settings))
         replies = (
             [f"taken from the file beside: {' '.join(setting(*one.split('=', 1)) for one in joined)}"] if joined else []
@@ -83,7 +83,7 @@ def import_any(
     return AnyImport(replace(report, notes=notes), guess.text)
 
 
-def _known(sources: Sequence[str]) -> Detected | None:
+def _known_format(sources: Sequence[str]) -> Detected | None:
     """The known format that the files have; None where they have none."""
     try:
         return detect_format(sources)
@@ -91,7 +91,9 @@ def _known(sources: Sequence[str]) -> Detected | None:
         return None
 
 
-def _beside(form: Detected, sources: Sequence[str], settings: Sequence[str]) -> tuple[Sequence[str], list[str]]:
+def _split_gold_file(
+    form: Detected, sources: Sequence[str], settings: Sequence[str]
+) -> tuple[Sequence[str], list[str]]:
     """Splits off a file of gold by id that was named with the sources: the other sources, and settings that join it."""
     others = [one for one in sources if Path(one).is_file() and one not in {file.address for file in form.files}]
     if len(others) != 1 or len(sources) < 2 or any(one.startswith("join") for one in settings):

@@ -87,22 +87,22 @@ def columns_of(rows: SourceRows, opened: Sequence[str] = ()) -> tuple[Column, ..
             continue
         values = rows.computable([name])[name]
         value = name
-        for column in _leaves(value, _written(name), values):
+        for column in _leaf_columns(value, _quoted_name(name), values):
             columns.append(replace(column, opened=not opened or name in opened))
     return tuple(columns)
 
 
-def _written(name: str) -> str:
+def _quoted_name(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
 
 
-def _leaves(value: str, path: str, values: pl.Series) -> Iterator[Column]:
+def _leaf_columns(value: str, path: str, values: pl.Series) -> Iterator[Column]:
     """Yields a column, or the fields inside its objects."""
     if isinstance(values.dtype, pl.Struct):
         fields = values.struct.fields if len(values.struct.fields) <= _FIELDS else []
         for field in fields:
             step = f".{field}" if _PLAIN.fullmatch(field) else f"['{field.replace(chr(39), chr(39) * 2)}']"
-            yield from _leaves(path + step, path + step, values.struct.field(field))
+            yield from _leaf_columns(path + step, path + step, values.struct.field(field))
         return
     if values.dtype == pl.Null:
         return

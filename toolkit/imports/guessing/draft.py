@@ -47,7 +47,7 @@ def written(draft: Draft, shape: Shape, columns: Columns) -> str:
     top = {**shape.top, **draft.tables.get("", {})}
     given = {key: value for key, value in draft.given.items() if key not in ("examples", "traces", "answers")}
     for key, (value, why) in {**top, **{key: (value, GIVEN) for key, value in given.items()}}.items():
-        lines.append(_line(key, value, why))
+        lines.append(_mapping_line(key, value, why))
     several = len(draft.traces) > 1
     for name, tables in (
         ("examples", [draft.tables.get("examples", {})]),
@@ -55,17 +55,17 @@ def written(draft: Draft, shape: Shape, columns: Columns) -> str:
         ("answers", [draft.tables.get("answers", {})]),
     ):
         if name == "answers":
-            lines += _extra(draft, "examples")
+            lines += _extra_lines(draft, "examples")
         for number, mine in enumerate(tables):
             table = {**mine, **{key: (value, GIVEN) for key, value in draft.given.get(name, {}).items()}}
             head = f"[[{name}]]" if several and name == "traces" else f"[{name}]"
-            lines += ["", head, *(_line(key, value, why) for key, (value, why) in table.items())]
+            lines += ["", head, *(_mapping_line(key, value, why) for key, (value, why) in table.items())]
             for verifier, score in draft.traces[number][1] if name == "traces" else ():
                 lines += [
                     "",
                     "[[traces.verifiers]]",
-                    _line("verifier", f"'{constant_text(verifier)}'", GUESSED),
-                    _line("score", score, GUESSED),
+                    _mapping_line("verifier", f"'{constant_text(verifier)}'", GUESSED),
+                    _mapping_line("score", score, GUESSED),
                 ]
     unused = [one.value for one in columns.every if one.value not in columns.assigned]
     lines += ["", f"# not used: {', '.join(unused)}"] if unused else []
@@ -73,12 +73,16 @@ def written(draft: Draft, shape: Shape, columns: Columns) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _extra(draft: Draft, name: str) -> list[str]:
+def _extra_lines(draft: Draft, name: str) -> list[str]:
     extra = draft.tables.get(f"{name}.extra", {})
-    return ["", f"[{name}.extra]", *(_line(key, value, why) for key, (value, why) in extra.items())] if extra else []
+    return (
+        ["", f"[{name}.extra]", *(_mapping_line(key, value, why) for key, (value, why) in extra.items())]
+        if extra
+        else []
+    )
 
 
-def _line(key: str, value: Any, why: str) -> str:
+def _mapping_line(key: str, value: Any, why: str) -> str:
     return f"{_toml_key(key)} = {_toml(value)}  # {why}"
 
 

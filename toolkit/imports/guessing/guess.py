@@ -56,16 +56,16 @@ def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess
     every = Columns((*columns_of(shape.rows, shape.opened), *shape.more), shape.rows.frame.height)
     for column in every.every:
         check_python_lists(column)
-    columns = replace(every, assigned=_named_in(given, every) | shape.assigned)
-    columns = _example(draft, columns, shape)
-    columns, unjudged = _samples(draft, columns, shape)
+    columns = replace(every, assigned=_columns_in_settings(given, every) | shape.assigned)
+    columns = _put_example(draft, columns, shape)
+    columns, unjudged = _put_samples(draft, columns, shape)
     name = constant_text(shape.name)
     draft.put("name", name, DEFAULT)
     draft.otherwise("examples.dataset", f"'{name}'")
     return Guess(written(draft, shape, columns), shape.sources, name, unjudged)
 
 
-def _named_in(given: Mapping[str, Any], columns: Columns) -> frozenset[str]:
+def _columns_in_settings(given: Mapping[str, Any], columns: Columns) -> frozenset[str]:
     """The columns that the user's settings name. They get no other role."""
     values: list[Any] = []
 
@@ -85,7 +85,7 @@ def _named_in(given: Mapping[str, Any], columns: Columns) -> frozenset[str]:
     return frozenset(column.value for column in columns.every if column.value in names)
 
 
-def _example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
+def _put_example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
     """Maps the question, the id and what else is constant in an example. Returns the columns, grouped by example."""
     questions = columns.of("question", opened=False) if shape.opened else columns.of("question")
     question = questions[0] if questions else None
@@ -99,7 +99,7 @@ def _example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
         value, group = shape.file_id, rows.frame[shape.file_id]
         draft.put("examples.example_id", value, "guessed: a file for each question")
     else:
-        chosen = _id(ids, question)
+        chosen = _id_column(ids, question)
         if chosen is not None:
             value, group = chosen.value, chosen.values
             draft.put("examples.example_id", value, reason_of(chosen))
@@ -134,7 +134,7 @@ def _example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
     return columns
 
 
-def _id(ids: Sequence[Column], question: Column | None) -> Column | None:
+def _id_column(ids: Sequence[Column], question: Column | None) -> Column | None:
     """The column that numbers questions; None where each candidate numbers rows and the question says more."""
     whole = [one for one in ids if not one.values.null_count()]
     if question is None or not whole:
@@ -189,14 +189,14 @@ class _Output:
     verdict: Column | None
 
 
-def _samples(draft: Draft, columns: Columns, shape: Shape) -> tuple[Columns, str | None]:
+def _put_samples(draft: Draft, columns: Columns, shape: Shape) -> tuple[Columns, str | None]:
     """Maps the columns of traces. Returns the remaining columns and a sentence on what a report would lack."""
     pairs = _preferences(draft, columns)
     if pairs is not None:
         return pairs, None
     wide = _affixes(columns) if not shape.opened else {}
     if not wide or columns.of("answer", "text", "verdict"):
-        return _trace(draft, columns, shape)
+        return _put_trace(draft, columns, shape)
     unjudged, rest = None, columns
     for affix, names in wide.items():
         view = replace(
@@ -204,7 +204,7 @@ def _samples(draft: Draft, columns: Columns, shape: Shape) -> tuple[Columns, str
             every=tuple(replace(one, name=names[one.value]) for one in columns.every if one.value in names)
             + tuple(one for one in columns.every if not any(one.value in others for others in wide.values())),
         )
-        left, unjudged = _trace(draft, view, shape, affix)
+        left, unjudged = _put_trace(draft, view, shape, affix)
         rest = replace(rest, assigned=rest.assigned | left.assigned)
     return rest, unjudged
 
@@ -251,17 +251,17 @@ def _preferences(draft: Draft, columns: Columns) -> Columns | None:
     return columns.without([judged, *texts, *(models if apart else [])])
 
 
-def _trace(draft: Draft, columns: Columns, shape: Shape, affix: str | None = None) -> tuple[Columns, str | None]:
+def _put_trace(draft: Draft, columns: Columns, shape: Shape, affix: str | None = None) -> tuple[Columns, str | None]:
     """Maps one table of traces, with an `affix` only its columns; returns the rest, and what a report would lack."""
     trace: dict[str, tuple[Any, str]] = {}
     verifiers: list[tuple[str, str]] = []
     draft.traces.append((trace, verifiers))
     opened = True if shape.opened else None
-    out = _output(draft, columns, opened)
+    out = _find_output(draft, columns, opened)
     columns = columns.without([out.gold, out.answer, out.text, out.verdict])
     if out.verdict is not None and shape.opened and not out.verdict.opened:
         out = replace(out, verdict=None)
-    columns = _conditions(draft, trace, columns, shape)
+    columns = _put_conditions(draft, trace, columns, shape)
     if affix is not None:
         trace |= {"pool": (f"'{affix}'", GUESSED)} | (
             {"model": (f"'{affix}'", GUESSED)} if "'" in trace["model"][0] else {}
@@ -274,7 +274,7 @@ def _trace(draft: Draft, columns: Columns, shape: Shape, affix: str | None = Non
     put_column(draft, trace, "text", out.text)
     if out.gold is not None:
         draft.put("examples.gold", out.gold.value, reason_of(out.gold))
-    unjudged = _answers(draft, trace, out, columns)
+    unjudged = _put_answers(draft, trace, out, columns)
     columns = put_verifiers(draft, verifiers, columns, opened)
     extras = [one for one in columns.of("extra", scalar=True) if 1 < one.values.n_unique() <= _SETTINGS]
     for one in extras:
@@ -284,7 +284,7 @@ def _trace(draft: Draft, columns: Columns, shape: Shape, affix: str | None = Non
     return columns, unjudged
 
 
-def _output(draft: Draft, columns: Columns, opened: bool | None) -> _Output:
+def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _Output:
     """Finds gold, answers, texts and verdicts by their names and by what differs from sample to sample."""
     golds = [] if draft.has("examples.gold") else columns.of("gold", weak=False, scalar=True)
     replies = [] if draft.has("traces.answer") else columns.of("answer", weak=False, scalar=True, opened=opened)
@@ -305,7 +305,7 @@ def _output(draft: Draft, columns: Columns, opened: bool | None) -> _Output:
     if not replies and not draft.has("traces.answer"):
         weak = [one for one in rest.of("answer", scalar=True, opened=opened) if one not in texts and one not in golds]
         if weak and (gold is not None or draft.has("examples.gold") or verdict is not None or not texts):
-            replies = [one for one in weak if not _alike(one, gold)]
+            replies = [one for one in weak if not _have_equal_values(one, gold)]
     if not texts and not draft.has("traces.text"):
         texts = [one for one in rest.without(replies).of("text", scalar=True, opened=opened) if one not in golds]
     answer = one_of(replies, "the answer", "traces.answer")
@@ -322,7 +322,7 @@ def _output(draft: Draft, columns: Columns, opened: bool | None) -> _Output:
     return _Output(gold, answer, text, verdict)
 
 
-def _alike(one: Column, other: Column | None) -> bool:
+def _have_equal_values(one: Column, other: Column | None) -> bool:
     return other is not None and words_of(one.values).equals(words_of(other.values))
 
 
@@ -362,7 +362,7 @@ def _weak_gold(
         .to_series()
     )
     if verdict is not None:
-        right = _truths(verdict.values).fill_null(False)
+        right = _as_verdicts(verdict.values).fill_null(False)
         held = float(inside.filter(~right).mean() or 0.0)  # type: ignore[arg-type]
         if (~right).sum() >= 5 and (held < 0.5 or held > _MANY):
             return weak if held < 0.5 else []
@@ -374,12 +374,12 @@ def _weak_gold(
     )
 
 
-def _truths(values: pl.Series) -> pl.Series:
+def _as_verdicts(values: pl.Series) -> pl.Series:
     words = words_of(values).str.strip_chars().str.to_lowercase()
     return words.replace_strict(TRUTHS, default=None, return_dtype=pl.Boolean)
 
 
-def _conditions(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, shape: Shape) -> Columns:
+def _put_conditions(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, shape: Shape) -> Columns:
     """Maps model, pool and sample index: what tells the rows of one example apart."""
     models = [one for one in columns.of("model", scalar=True) if one.values.n_unique() <= _SETTINGS]
     model = models[0] if models else None
@@ -404,12 +404,14 @@ def _conditions(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Column
             if after.n_unique() > before.n_unique() and not _numbers_samples(one, before):
                 parts.append(one)
     if not draft.has("traces.pool"):
-        trace["pool"] = (_joined(parts), f"{GUESSED}: several for one question") if parts else (f"'{POOL}'", DEFAULT)
+        trace["pool"] = (
+            (_joined_columns(parts), f"{GUESSED}: several for one question") if parts else (f"'{POOL}'", DEFAULT)
+        )
     slots = frame.hstack([words_of(part.values).alias(f"{number}") for number, part in enumerate(parts)])
     if draft.has("traces.pool"):
         slots = slots.with_columns(pool=words_of(shape.rows.compute("traces.pool", draft.given["traces"]["pool"])))
     columns = columns.without(parts)
-    return _index(draft, trace, columns, shape, slots)
+    return _put_sample_index(draft, trace, columns, shape, slots)
 
 
 def _numbers_samples(one: Column, slots: pl.DataFrame) -> bool:
@@ -419,14 +421,14 @@ def _numbers_samples(one: Column, slots: pl.DataFrame) -> bool:
     return weak is not None and not rows.is_duplicated().any() and bool(slots.is_duplicated().any())
 
 
-def _joined(parts: Sequence[Column]) -> str:
+def _joined_columns(parts: Sequence[Column]) -> str:
     values = [one.value if one.values.dtype == pl.String else f"'{key_of(one)}=', {one.value}" for one in parts]
     if len(values) == 1 and parts[0].values.dtype == pl.String:
         return values[0]
     return f"CONCAT({(', ' + chr(39) + '-' + chr(39) + ', ').join(values)})"
 
 
-def _index(
+def _put_sample_index(
     draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, shape: Shape, slots: pl.DataFrame
 ) -> Columns:
     """Maps the sample index to a column that numbers the rows of each example and pool, else to the order of rows."""
@@ -444,7 +446,7 @@ def _index(
         apart = [one for one in candidates if not slots.with_columns(i=one.values).is_duplicated().any()]
         if apart:
             one = apart[0] if len(apart) == 1 else _same_order(apart, slots)
-            first, consecutive = _counted(one.values, slots)
+            first, consecutive = _index_range(one.values, slots)
             if consecutive:
                 value = one.value if first == 0 else f"{one.value} - {first}"
                 trace["sample_index"] = (value, reason_of(one))
@@ -454,7 +456,7 @@ def _index(
         for one in candidates:
             if candidates is strong or one in strong:
                 _check_repeats(one, slots, columns, shape)
-                first, _ = _counted(one.values, slots)
+                first, _ = _index_range(one.values, slots)
                 trace["sample_index"] = (one.value if first == 0 else f"{one.value} - {first}", reason_of(one))
                 return columns.without([one])
     trace["sample_index"] = (ROW_ORDER, DEFAULT)
@@ -470,7 +472,7 @@ def _same_order(apart: Sequence[Column], slots: pl.DataFrame) -> Column:
     return chosen if chosen is not None else apart[0]
 
 
-def _counted(values: pl.Series, slots: pl.DataFrame) -> tuple[int, bool]:
+def _index_range(values: pl.Series, slots: pl.DataFrame) -> tuple[int, bool]:
     """The smallest index, and whether the indices of each example and pool count up from it without gaps."""
     whole = slots.with_columns(i=values.cast(pl.Int64)).unique()
     sizes = whole.group_by(slots.columns).agg(low=pl.col("i").min(), high=pl.col("i").max(), n=pl.len())
@@ -513,7 +515,7 @@ def _weak_verdict(draft: Draft, columns: Columns, out: _Output, opened: bool | N
         return one, columns.without([one])
     if out.gold is not None and (out.answer or out.text) is not None:
         judged = _judged(out)
-        truth = _truths(one.values)
+        truth = _as_verdicts(one.values)
         both = pl.DataFrame({"judged": judged, "truth": truth}).drop_nulls()
         if both.height and float((both["judged"] == both["truth"]).mean() or 0.0) >= _ODD_SHARE:  # type: ignore[arg-type]
             return one, columns.without([one])
@@ -538,7 +540,7 @@ def _judged(out: _Output) -> pl.Series:
     )
 
 
-def _answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _Output, columns: Columns) -> str | None:
+def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _Output, columns: Columns) -> str | None:
     """Writes the table `[answers]`; returns a sentence on what a report would lack, if anything."""
     has_answer = out.answer is not None or draft.has("traces.answer")
     has_text = out.text is not None or draft.has("traces.text")
@@ -546,11 +548,11 @@ def _answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _Output, colu
         out.gold is not None or draft.has("examples.gold") or out.verdict is not None or draft.has("traces.correct")
     )
     if not has_answer and not has_text and not (judged and (out.verdict is not None or draft.has("traces.correct"))):
-        raise UnsuitableError(_no_outputs(out, columns, draft))
+        raise UnsuitableError(_no_output_text(out, columns, draft))
     source = out.answer or out.text
     gold = words_of(out.gold.values) if out.gold is not None else None
     replies = words_of(source.values) if source is not None else None
-    verdict = _truths(out.verdict.values) if out.verdict is not None else None
+    verdict = _as_verdicts(out.verdict.values) if out.verdict is not None else None
     gold, replies, verdict = reading.sampled([gold, replies, verdict])
     rules = dict(reading.rules_of(reading.Sample(gold, replies, verdict), out.answer is not None))
     if out.verdict is not None and (out.answer is not None or "read" in rules):
@@ -560,7 +562,7 @@ def _answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _Output, colu
         draft.put(f"answers.{name}", value, GUESSED)
     if judged:
         return None
-    return _unjudged(columns)
+    return _unjudged_text(columns)
 
 
 def _source_rules(rules: dict[str, Any], out: _Output, trace: dict[str, tuple[Any, str]], draft: Draft) -> None:
@@ -569,7 +571,7 @@ def _source_rules(rules: dict[str, Any], out: _Output, trace: dict[str, tuple[An
     assert out.verdict is not None
     if source is None:
         return
-    truth, replies = _truths(out.verdict.values), words_of(source.values)
+    truth, replies = _as_verdicts(out.verdict.values), words_of(source.values)
     if out.gold is not None and rules.get("kind") == "label":
         judged = _judged(out)
         if not judged.eq_missing(truth).all():
@@ -581,7 +583,7 @@ def _source_rules(rules: dict[str, Any], out: _Output, trace: dict[str, tuple[An
         trace["opaque"] = (f"{out.answer.value} IS NULL", f"{GUESSED}: verdicts without answers")
 
 
-def _unjudged(columns: Columns) -> str:
+def _unjudged_text(columns: Columns) -> str:
     """The sentence for a table with neither gold nor verdicts."""
     graded = [one for one in columns.of("verifier") if one.values.dtype != pl.Boolean]
     if graded:
@@ -609,7 +611,7 @@ def _scale(top: float) -> float:
     return next((scale for scale in (1.0, 5.0, 10.0, 100.0) if top <= scale), top)
 
 
-def _no_outputs(out: _Output, columns: Columns, draft: Draft) -> str:
+def _no_output_text(out: _Output, columns: Columns, draft: Draft) -> str:
     names = listed([one.value for one in columns.every], 12)
     if (
         "gold" in draft.tables.get("examples", {})

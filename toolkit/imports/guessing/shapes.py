@@ -63,12 +63,12 @@ def shape_of(sources: Sequence[str], given: Mapping[str, Any]) -> Shape:
     files, table = _read(sources, plan)
     chosen = tuple(sources)
     if "join" not in given:
-        chosen, join = _beside(files, table, sources)
+        chosen, join = _split_joined_file(files, table, sources)
         if join is not None:
             top["join"] = (join, f"{GUESSED}: a file with one row for each key")
             files, table = _read(chosen, _plan(keys))
     if "records" not in given and table.frame.height == len(files.files):
-        records = _records(table)
+        records = _records_path(table)
         if records is not None:
             top["records"] = (records, GUESSED)
     keys |= {key: value for key, (value, _) in top.items()}
@@ -77,7 +77,7 @@ def shape_of(sources: Sequence[str], given: Mapping[str, Any]) -> Shape:
     rows = _opened(_plan(keys), table, files)
     name = _name(files, chosen)
     shape = Shape(rows, chosen, name, top)
-    shape = _of_paths(shape, files, given)
+    shape = _with_path_columns(shape, files, given)
     return _with_lists(shape, given, keys, table, files)
 
 
@@ -147,14 +147,14 @@ def _name(files: SourceList, sources: Sequence[str]) -> str:
     return name
 
 
-def _beside(
+def _split_joined_file(
     files: SourceList, table: SourceTable, sources: Sequence[str]
 ) -> tuple[tuple[str, ...], dict[str, Any] | None]:
     """Splits off the source with one row for each question of the others: these, and the key `join` for it."""
     if len(files.files) < 2 or len(sources) < 2:
         return tuple(sources), None
     frames = {file.path: table.frame.filter(pl.col("source_path") == file.path) for file in files.files}
-    held = {path: frozenset(_filled(frame)) for path, frame in frames.items()}
+    held = {path: frozenset(_filled_columns(frame)) for path, frame in frames.items()}
     for file in files.files:
         others = [one for one in files.files if one is not file]
         if any(held[one.path] == held[file.path] for one in others) or file.address not in sources:
@@ -163,11 +163,11 @@ def _beside(
         on = _keys(held[file.path], mine, frozenset().union(*(held[one.path] for one in others)), rest)
         every = columns_of(_rows(table, mine.select(*held[file.path])))
         adds = [one for one in every if one.value not in on]
-        gold = any(_may_be(one, "gold", "question") or one.value == "relevance" for one in adds)
+        gold = any(_may_have_role(one, "gold", "question") or one.value == "relevance" for one in adds)
         if on and gold and not mine.select(list(on)).is_duplicated().any():
             folder = files.folder if files.folder else "."
             chosen = tuple(one for one in sources if one != file.address)
-            return chosen, {"file": _relative(file.address, chosen[0], folder), "on": on}
+            return chosen, {"file": _join_path(file.address, chosen[0], folder), "on": on}
     return tuple(sources), None
 
 
@@ -175,13 +175,13 @@ def _rows(table: SourceTable, frame: pl.DataFrame) -> SourceRows:
     return SourceRows(frame, table.numbers, "guess")
 
 
-def _filled(frame: pl.DataFrame) -> list[str]:
+def _filled_columns(frame: pl.DataFrame) -> list[str]:
     return [
         one for one in frame.columns if not one.startswith(("source_", "__")) and frame[one].null_count() < frame.height
     ]
 
 
-def _relative(address: str, first: str, folder: str) -> str:
+def _join_path(address: str, first: str, folder: str) -> str:
     """The path of a joined file, relative to the first source, as a mapping's `join` needs it."""
     if "://" in address or address.startswith("/"):
         return address
@@ -213,11 +213,11 @@ def _keys(
     return {}
 
 
-def _may_be(column: Column, *roles: str) -> bool:
+def _may_have_role(column: Column, *roles: str) -> bool:
     return any(ROLES[name].place(column.name) is not None for name in roles)
 
 
-def _records(table: SourceTable) -> str | None:
+def _records_path(table: SourceTable) -> str | None:
     """The path to the rows in documents that hold more than rows; None where each document is a row."""
     names = [name for name in table.frame.columns if not name.startswith(("source_", "__"))]
     kinds = {name: table.frame.schema[name] for name in names}
@@ -229,7 +229,7 @@ def _records(table: SourceTable) -> str | None:
         inner = kind.inner if isinstance(kind, pl.List) else None
         if isinstance(inner, pl.Struct):
             fields = {one.name for one in inner.fields}
-            if any(_named(one, "question", "gold", "id") for one in fields):
+            if any(_name_fits_role(one, "question", "gold", "id") for one in fields):
                 return name
         if (
             isinstance(kind, pl.Struct)
@@ -245,15 +245,15 @@ def _objects(kind: Any) -> bool:
     """Whether a type is that of rows with outputs or answers: an object, or a list of objects."""
     inner = kind.inner if isinstance(kind, pl.List) else kind
     return isinstance(inner, pl.Struct) and any(
-        _named(one.name, "question", "gold", "text", "answer", "verdict") for one in inner.fields
+        _name_fits_role(one.name, "question", "gold", "text", "answer", "verdict") for one in inner.fields
     )
 
 
-def _named(name: str, *roles: str) -> bool:
+def _name_fits_role(name: str, *roles: str) -> bool:
     return any(ROLES[role].place(name) is not None for role in roles)
 
 
-def _of_paths(shape: Shape, files: SourceList, given: Mapping[str, Any]) -> Shape:
+def _with_path_columns(shape: Shape, files: SourceList, given: Mapping[str, Any]) -> Shape:
     """Adds what the paths of several files tell: each file's question, or its run."""
     if len(files.files) < 2 or "path" in given:
         return shape
@@ -325,8 +325,8 @@ def _pattern(paths: Sequence[str], name: str) -> tuple[str | None, str]:
     parts = [one[-place] for one in split]
     if place == 1 and len(differ) > 1:
         return None, ""
-    begin = _shared(parts)
-    end = _shared([part[len(begin) :][::-1] for part in parts])[::-1]
+    begin = _shared_beginning(parts)
+    end = _shared_beginning([part[len(begin) :][::-1] for part in parts])[::-1]
     begin = re.sub(r"\d+$", "", begin)
     end = re.sub(r"^\d+", "", end)
     if place == 1:
@@ -339,7 +339,7 @@ def _pattern(paths: Sequence[str], name: str) -> tuple[str | None, str]:
     return pattern, word
 
 
-def _shared(texts: Sequence[str]) -> str:
+def _shared_beginning(texts: Sequence[str]) -> str:
     """The longest common beginning of the texts."""
     least, most = min(texts), max(texts)
     return next((least[:place] for place, sign in enumerate(least) if most[place : place + 1] != sign), least)
@@ -355,7 +355,7 @@ def _with_lists(
         rows = _explode(shape, plan)
         names = [one.name for together in plan.explode for one in together]
         return replace(shape, rows=rows, opened=tuple(names))
-    chat = _chat(columns)
+    chat = _chat_choices(columns)
     parsed = ((one.value, as_lists(one.values)) for one in columns.every)
     lists = {value: values for value, values in parsed if values is not None}
     samples = (
@@ -367,7 +367,7 @@ def _with_lists(
         return _of_trec(shape)
     if chat is None and samples[0].name in _TRIALS and columns.of("verdict", weak=False, scalar=True):
         return _last_trials(shape, samples[0], columns)
-    first = chat or _first(samples, lists)
+    first = chat or _opened_list(samples, lists)
     sizes = (as_lists(first.values) if chat is not None else lists[first.value]).list.len()  # type: ignore[union-attr]
     if chat is not None and (sizes.drop_nulls() == 1).all():
         return _single_chat(shape, first)
@@ -391,7 +391,7 @@ def _with_lists(
     assigned = shape.assigned | {first.value} if name != first.value else shape.assigned
     top = {**shape.top, "explode": (explode, f"{GUESSED}: a list of samples")}
     logprobs = f"{name}.logprobs.content[*].logprob" if chat is not None and _has_logprobs(rows, name) else None
-    assigned |= _totals(rows, opened)
+    assigned |= _question_totals(rows, opened)
     return replace(shape, rows=rows, top=top, opened=tuple(opened), assigned=assigned, logprobs=logprobs)
 
 
@@ -436,18 +436,21 @@ def _explode(shape: Shape, plan: ImportMapping) -> SourceRows:
 
 def _is_samples(column: Column, values: pl.Series) -> bool:
     """Whether a list column holds samples, by its name and by elements that are texts, numbers or outputs."""
-    if column.name.rpartition(".")[2].lower() in _OPTIONS or not _may_be(column, "text", "answer"):
+    if column.name.rpartition(".")[2].lower() in _OPTIONS or not _may_have_role(column, "text", "answer"):
         return False
     if ROLES["gold"].place(column.name) == (WEAK, 0) and float(values.list.len().mean() or 0.0) <= 1:  # type: ignore[arg-type]
         return False
     inner = values.dtype.inner if isinstance(values.dtype, pl.List) else None
     if isinstance(inner, pl.Struct):
         fields = [one.name for one in inner.fields]
-        return any(_named(one, "text", "answer", "verdict") for one in fields) and set(fields) != {"role", "content"}
+        return any(_name_fits_role(one, "text", "answer", "verdict") for one in fields) and set(fields) != {
+            "role",
+            "content",
+        }
     return not isinstance(inner, pl.List) or inner.inner == pl.String
 
 
-def _first(samples: Sequence[Column], lists: Mapping[str, pl.Series]) -> Column:
+def _opened_list(samples: Sequence[Column], lists: Mapping[str, pl.Series]) -> Column:
     """The list column to open; AmbiguousError where two differ in length."""
     sizes = [lists[one.value].list.len() for one in samples]
     odd = [one for one, size in zip(samples, sizes, strict=True) if not size.equals(sizes[0])]
@@ -471,7 +474,7 @@ def _beside_samples(column: Column, values: pl.Series, sizes: pl.Series) -> bool
     )
 
 
-def _totals(rows: SourceRows, opened: Sequence[str]) -> frozenset[str]:
+def _question_totals(rows: SourceRows, opened: Sequence[str]) -> frozenset[str]:
     """The columns that count something for a whole question rather than a sample: tokens, seconds, verdicts, scores."""
     roles = (
         "completion_tokens",
@@ -508,7 +511,7 @@ def _strong(column: Column, role: str) -> bool:
     )
 
 
-def _chat(columns: Columns) -> Column | None:
+def _chat_choices(columns: Columns) -> Column | None:
     """The column with the list of a chat completion's choices, however deep; None without one."""
     for one in columns.every:
         kind = one.values.dtype

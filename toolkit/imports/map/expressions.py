@@ -300,21 +300,21 @@ def _passed_columns(sql: str) -> set[str]:
     tree = json.loads(parsed[0])
     columns: dict[bool, set[str]] = {True: set(), False: set()}
     if not tree["error"]:
-        _sort(tree["statements"][0]["node"]["select_list"], True, columns)
+        _sort_columns(tree["statements"][0]["node"]["select_list"], True, columns)
     return columns[True] - columns[False]
 
 
-def _sort(node: Any, passed: bool, columns: dict[bool, set[str]]) -> None:
+def _sort_columns(node: Any, passed: bool, columns: dict[bool, set[str]]) -> None:
     """Adds the columns below an SQL node to `columns`: those passed on unchanged (True), or computed with (False)."""
     if isinstance(node, list):
         for item in node:
-            _sort(item, passed, columns)
+            _sort_columns(item, passed, columns)
     elif isinstance(node, dict):
         if "column_names" in node:
             columns[passed].add(node["column_names"][0])
         passing = "class" not in node or not _PASSING.isdisjoint((node["type"], node.get("function_name")))
         for key, part in node.items():
-            _sort(part, passed and passing and key != "when_expr", columns)
+            _sort_columns(part, passed and passing and key != "when_expr", columns)
 
 
 Types = Mapping[str, pl.DataType]
@@ -348,27 +348,27 @@ def _values(frame: pl.DataFrame, result: pl.Expr, types: Types) -> pl.Series:
 def _types(frame: pl.DataFrame, result: pl.Expr, empty: set[str]) -> Types:
     """The types that empty columns need for the parts of an expression to work, as far as such types exist."""
     types: dict[str, pl.DataType] = {}
-    for part in _parts(result):
+    for part in _subexpressions(result):
         names = [name for name in dict.fromkeys(part.meta.root_names()) if name in empty]
-        if not names or _works(frame, part, types):
+        if not names or _can_compute(frame, part, types):
             continue
         free = [name for name in names if name not in types] or names
         for kinds in itertools.product(_LIKELY, repeat=len(free)) if len(free) <= _TOGETHER else ():
             tried = types | dict(zip(free, kinds, strict=True))
-            if _works(frame, part, tried):
+            if _can_compute(frame, part, tried):
                 types = tried
                 break
     return types
 
 
-def _parts(expr: pl.Expr) -> Iterator[pl.Expr]:
+def _subexpressions(expr: pl.Expr) -> Iterator[pl.Expr]:
     """Yields the parts of an expression, the innermost first, and the expression itself."""
     for part in expr.meta.pop():
-        yield from _parts(part)
+        yield from _subexpressions(part)
     yield expr
 
 
-def _works(frame: pl.DataFrame, part: pl.Expr, types: Types) -> bool:
+def _can_compute(frame: pl.DataFrame, part: pl.Expr, types: Types) -> bool:
     try:
         _values(frame, part, types)
     except pl.exceptions.PolarsError:

@@ -55,7 +55,7 @@ def _keys(rows: SourceRows, join: JoinedFile, values: Sequence[str], side: str) 
     return pl.DataFrame([rows.compute("join.on", value).alias(f"{number}") for number, value in enumerate(values)])
 
 
-def _alike(rows: SourceRows, keys: pl.DataFrame, values: Sequence[str], others: pl.DataFrame) -> pl.DataFrame:
+def _keys_as_text(rows: SourceRows, keys: pl.DataFrame, values: Sequence[str], others: pl.DataFrame) -> pl.DataFrame:
     """The keys as text, in the file's own spelling where the other side's keys are text."""
     return keys.with_columns(
         rows.typed("join.on", value, pl.String()).alias(name)
@@ -70,8 +70,8 @@ def _joined(plan: ImportMapping, join: JoinedFile, table: SourceTable, other: Be
     source_keys = _keys(rows, join, list(join.on.values()), "the source")
     added = other.rows.frame.drop([key for key, value in join.on.items() if key == value])
     names = {name: f"{name}_right" if name in table.frame.columns else name for name in added.columns}
-    left = _alike(rows, source_keys, list(join.on.values()), other.keys)
-    right = _alike(other.rows, other.keys, list(join.on), source_keys)
+    left = _keys_as_text(rows, source_keys, list(join.on.values()), other.keys)
+    right = _keys_as_text(other.rows, other.keys, list(join.on), source_keys)
     try:
         place = right.with_row_index("__place")
         matches = left.join(place, on=source_keys.columns, how="left", maintain_order="left")["__place"]
@@ -143,7 +143,7 @@ def every_value(plan: ImportMapping) -> Iterator[Value]:
     yield plan.where or ""
     yield from (one.path for together in plan.explode for one in together)
     yield from (plan.join.on.values() if plan.join is not None else ())
-    yield from _of_rows(plan)
+    yield from _row_values(plan)
 
 
 def text_columns(plan: ImportMapping) -> frozenset[str]:
@@ -162,7 +162,7 @@ def text_columns(plan: ImportMapping) -> frozenset[str]:
 
 def needed_columns(plan: ImportMapping, columns: Collection[str]) -> list[str]:
     """Those of the available columns that examples and traces need, and the columns of a row's place."""
-    needed = {*roots(_of_rows(plan), columns), *PLACES}
+    needed = {*roots(_row_values(plan), columns), *PLACES}
     return [name for name in columns if name in needed]
 
 

@@ -86,7 +86,7 @@ def sort_rows(
         common = common_types([run.types for run in runs], texts)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
-    return _SortedRows(runs, _ranges(runs), common, sum(int(run.keys["len"].sum()) for run in runs)), read
+    return _SortedRows(runs, _key_ranges(runs), common, sum(int(run.keys["len"].sum()) for run in runs)), read
 
 
 def _sorted_runs(
@@ -109,7 +109,7 @@ def _sorted_runs(
         if wanted is None:
             seen = types_of(block)
             merged = seen if types is None else common_types([types, seen], texts)
-            stable = stable and (types is None or _alike(merged, types))
+            stable = stable and (types is None or _have_equal_types(merged, types))
             types = merged
         if types is None or not stable or failure is not None:
             continue
@@ -119,17 +119,17 @@ def _sorted_runs(
             failure = error
             continue
         if rows.frame.height:
-            runs.append(_written(folder, number, rows, keys))
+            runs.append(_write_run(folder, number, rows, keys))
     if failure is not None and (stable or wanted is not None):
         raise failure
     return runs, read, types or TableTypes({}, {}), stable
 
 
-def _alike(first: TableTypes, second: TableTypes) -> bool:
+def _have_equal_types(first: TableTypes, second: TableTypes) -> bool:
     return (first.held, first.numbers) == (second.held, second.numbers)
 
 
-def _written(folder: Path, number: int, rows: SourceTable, keys: pl.Series) -> _SortedRun:
+def _write_run(folder: Path, number: int, rows: SourceTable, keys: pl.Series) -> _SortedRun:
     """Writes a block's rows to disk, sorted by example key. The column AT keeps their order in the source."""
     frame = rows.frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(AT) + number * _MOST_ROWS)
     size = frame.estimated_size() / frame.height
@@ -143,7 +143,7 @@ def _written(folder: Path, number: int, rows: SourceTable, keys: pl.Series) -> _
     return _SortedRun(path, counts.with_columns(first=pl.col("len").cum_sum() - pl.col("len")), size, types)
 
 
-def _ranges(runs: Sequence[_SortedRun]) -> list[tuple[str, str]]:
+def _key_ranges(runs: Sequence[_SortedRun]) -> list[tuple[str, str]]:
     """Ranges of neighbouring examples that together have about PART_BYTES of rows."""
     if not runs:
         return []

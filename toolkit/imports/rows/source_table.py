@@ -93,10 +93,10 @@ def _supertype(name: str, types: Collection[pl.DataType]) -> pl.DataType:
     try:
         return pl.concat(frames, how="vertical_relaxed").schema[name] if frames else pl.Null()
     except pl.exceptions.PolarsError:
-        raise pl.exceptions.SchemaError(f"`{name}`, which holds {listed(list(map(_brief, types)))}") from None
+        raise pl.exceptions.SchemaError(f"`{name}`, which holds {listed(list(map(_type_word, types)))}") from None
 
 
-def _brief(dtype: pl.DataType) -> str:
+def _type_word(dtype: pl.DataType) -> str:
     """A type in one word, without the types inside lists and objects."""
     return {pl.List: "lists", pl.Array: "lists", pl.Struct: "objects"}.get(dtype.base_type(), str(dtype))
 

@@ -100,20 +100,20 @@ def find_sources(sources: Sequence[str], rules: SourceRules) -> SourceList:
     addresses = listing.find_tables(sources, rules.path, rules.beside)
     names = addresses.files
     paths = relative([str(listing.plain_path(address)) for address in names])
-    named = _named(names, rules)
+    named = _path_column_table(names, rules)
     path_columns = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(names))]
     runs = [rules.runs[address] if rules.runs is not None else None for address in names]
     files = (_SourceFile(*one) for one in zip(names, paths, path_columns, runs, strict=True))
     return SourceList(tuple(files), named.numbers, addresses.folder, addresses.left_out)
 
 
-def _named(names: Sequence[str], rules: SourceRules) -> SourceTable:
+def _path_column_table(names: Sequence[str], rules: SourceRules) -> SourceTable:
     """A row for each file with the columns from its path. Numbers are recognised as in CSV."""
     if rules.path is None:
         return SourceTable(pl.DataFrame(), {})
     rows = columns_of_paths(rules.path, [str(listing.plain_path(address)) for address in names])
     frame = pl.DataFrame(rows, schema=dict.fromkeys(columns_of(rules.path), pl.String))
-    return SourceTable(frame, _kinds(frame.lazy())[0])
+    return SourceTable(frame, _number_kinds(frame.lazy())[0])
 
 
 def read_sources(sources: Sequence[str], rules: SourceRules) -> _SourceFiles:
@@ -140,7 +140,7 @@ def read_beside(file: str, folder: str, rules: SourceRules) -> SourceTable:
     absolute = "://" in file or file.startswith("/")
     address = file if absolute or not folder else f"{folder}/{file}"
     alone = SourceRules(rules.texts, columns=rules.columns)
-    return stacked([table for table, _ in _blocks(_Opened(address, None), alone)], rules.texts)
+    return stacked([table for table, _ in _file_blocks(_Opened(address, None), alone)], rules.texts)
 
 
 def source_blocks(
@@ -150,22 +150,22 @@ def source_blocks(
     Compressed or remote files that must be read from disk are copied into `folder`. `digests` gets each fully read
     file's hash, by path.
     """
-    for files in _groups(sources.files, rules):
+    for files in _file_groups(sources.files, rules):
         opened = [_Opened(file.address, folder) for file in files]
-        together = _together(opened, rules) if len(files) > 1 else None
+        together = _read_jointly(opened, rules) if len(files) > 1 else None
         if together is not None:
             for first, heights, table in together:
-                rows = _placed(files[first : first + len(heights)], heights, table, 0)
+                rows = _with_places(files[first : first + len(heights)], heights, table, 0)
                 yield SourceTable(rows, {**table.numbers, **sources.numbers}, others=table.others)
         for file, one in zip(files, opened, strict=True):
-            for table, before in _blocks(one, rules) if together is None else ():
+            for table, before in _file_blocks(one, rules) if together is None else ():
                 if table.frame.height or folder is None:
-                    rows = _placed([file], [table.frame.height], table, before)
+                    rows = _with_places([file], [table.frame.height], table, before)
                     yield SourceTable(rows, {**table.numbers, **sources.numbers}, others=table.others)
             digests[file.path] = one.digest.hexdigest()
 
 
-def _groups(files: Sequence[_SourceFile], rules: SourceRules) -> Iterator[Sequence[_SourceFile]]:
+def _file_groups(files: Sequence[_SourceFile], rules: SourceRules) -> Iterator[Sequence[_SourceFile]]:
     """Yields groups of files to read at once: neighbouring small files of one format, else single files."""
     group, ending, size = list[_SourceFile](), "", 0
     for file in files:
@@ -184,7 +184,7 @@ def _groups(files: Sequence[_SourceFile], rules: SourceRules) -> Iterator[Sequen
         yield group
 
 
-def _together(opened: Sequence[_Opened], rules: SourceRules) -> _Joint | None:
+def _read_jointly(opened: Sequence[_Opened], rules: SourceRules) -> _Joint | None:
     """The rows of small files read as one, split into groups of equal column types. None where a file must be read
     alone, such as one with another header or with quotes.
     """
@@ -200,7 +200,7 @@ def _together(opened: Sequence[_Opened], rules: SourceRules) -> _Joint | None:
     return joint
 
 
-def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, int]]:
+def _file_blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, int]]:
     """Yields the blocks of a file's rows, each with the number of rows before it. Parser errors become one line."""
     ending = listing.format_of(opened.address)
     reader = ending if ending in _BINARY else reader_of(opened.head(), ending)
@@ -220,7 +220,7 @@ def _blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, 
         raise FormatError(f"{failed}: {first_line(error)}") from None
 
 
-def _placed(files: Sequence[_SourceFile], heights: Sequence[int], table: SourceTable, before: int) -> pl.DataFrame:
+def _with_places(files: Sequence[_SourceFile], heights: Sequence[int], table: SourceTable, before: int) -> pl.DataFrame:
     """The rows with their places and the columns from file paths. `heights`: each file's number of rows; `before`:
     earlier rows of the first file.
     """
@@ -316,11 +316,13 @@ def _table(
         raise ValueError("the mapping's `records` is for JSON; leave it out, or open lists with `explode`")
     if opened.folder is None:
         frame, others = _named_columns(read(io.BytesIO(opened.text() if texts else opened.whole())), rules)
-        yield SourceTable(frame, _kinds(frame.drop(LINE, strict=False).lazy())[0] if texts else {}, others=others)
+        yield SourceTable(
+            frame, _number_kinds(frame.drop(LINE, strict=False).lazy())[0] if texts else {}, others=others
+        )
         return
     path = opened.on_disk(opened.folder)
     every = scan(path)
-    kinds, height = _kinds(every) if texts else ({}, every.select(pl.len()).collect().item())
+    kinds, height = _number_kinds(every) if texts else ({}, every.select(pl.len()).collect().item())
     total = 0
     for batch in every.collect_batches(chunk_size=max(1, height * BLOCK_BYTES // max(path.stat().st_size * larger, 1))):
         total += batch.height
@@ -357,17 +359,19 @@ def _joint_tables(contents: Sequence[bytes], rules: SourceRules, separator: str)
     if frame.height != sum(heights):
         return None
     joint, start = _Joint(), 0
-    for kinds, first, last in _like_files(frame.drop(LINE, strict=False), heights):
+    for kinds, first, last in _files_of_equal_kinds(frame.drop(LINE, strict=False), heights):
         rows = sum(heights[first:last])
         joint.append((first, heights[first:last], SourceTable(frame[start : start + rows], kinds, others=others)))
         start += rows
     return joint
 
 
-def _like_files(frame: pl.DataFrame, heights: Sequence[int]) -> Iterator[tuple[dict[str, pl.DataType], int, int]]:
-    """Yields ranges (first, end) of neighbouring files whose text columns have equal `_kinds`."""
+def _files_of_equal_kinds(
+    frame: pl.DataFrame, heights: Sequence[int]
+) -> Iterator[tuple[dict[str, pl.DataType], int, int]]:
+    """Yields ranges (first, end) of neighbouring files whose text columns have equal `_number_kinds`."""
     of_file = pl.Series(_OF_FILE, np.repeat(np.arange(len(heights)), heights))
-    counts = frame.with_columns(of_file).group_by(_OF_FILE).agg(map(_counted, frame.columns))
+    counts = frame.with_columns(of_file).group_by(_OF_FILE).agg(map(_text_counts, frame.columns))
     every = pl.DataFrame({_OF_FILE: np.arange(len(heights))})
     every = every.join(counts, on=_OF_FILE, how="left", maintain_order="left").drop(_OF_FILE)
     kinds = [_kinds_of(row) for row in every.iter_rows(named=True)]
@@ -378,17 +382,17 @@ def _like_files(frame: pl.DataFrame, heights: Sequence[int]) -> Iterator[tuple[d
             first = last
 
 
-def _kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
+def _number_kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
     """The text columns that count as numbers, and the number of rows. A column counts as integers or floats where no
     two texts become equal and no digit is lost.
     """
     names = rows.collect_schema().names()
-    counts = rows.select(pl.len().alias("__rows"), *map(_counted, names)).collect(engine="streaming")
+    counts = rows.select(pl.len().alias("__rows"), *map(_text_counts, names)).collect(engine="streaming")
     height = counts["__rows"][0]
     return _kinds_of(counts.drop("__rows").row(0, named=True)), height
 
 
-def _counted(name: str) -> pl.Expr:
+def _text_counts(name: str) -> pl.Expr:
     """An expression that counts a column's texts: all, integers, finite numbers, and distinct values as either."""
     text = pl.col(name)
     integers, real = text.cast(pl.Int64, strict=False), text.cast(pl.Float64, strict=False)
@@ -398,7 +402,7 @@ def _counted(name: str) -> pl.Expr:
 
 
 def _kinds_of(counts: Mapping[str, Mapping[str, int] | None]) -> dict[str, pl.DataType]:
-    """The columns that count as numbers, from their `_counted` counts; a count is None without rows."""
+    """The columns that count as numbers, from their `_text_counts` counts; a count is None without rows."""
     kinds: dict[str, pl.DataType] = {}
     for name, count in counts.items():
         if count and count["some"] and count["integers"] == count["some"]:
@@ -430,7 +434,7 @@ _ROWS: Mapping[str, Callable[[Sequence[bytes], SourceRules], _Joint | None]] = {
 
 def _trec(opened: _Opened, rules: SourceRules, columns: Sequence[str]) -> Iterator[SourceTable]:
     frame = pl.DataFrame(white_space_rows(opened.text(), columns), schema=dict.fromkeys(columns, pl.String))
-    yield SourceTable(frame, _kinds(frame.lazy())[0])
+    yield SourceTable(frame, _number_kinds(frame.lazy())[0])
 
 
 _BINARY = (".parquet", ".pq")

@@ -47,7 +47,7 @@ _BEFORE_GAP = pl.col("sample_index").rank("ordinal").cast(pl.Int64) - 1 == pl.co
 """Whether a trace comes before a gap in its group's sample indices, which count 0, 1, 2 …"""
 
 
-def _at_once(limits: pl.DataFrame, gapped: pl.Expr, unfit: pl.Expr) -> pl.DataFrame:
+def _whole_pool_limits(limits: pl.DataFrame, gapped: pl.Expr, unfit: pl.Expr) -> pl.DataFrame:
     """The limits for pools whose traces were generated at once. Each example supports exactly its size, or nothing."""
     other = pl.when(gapped).then(pl.lit(_GAP)).otherwise(pl.lit(_OTHER_SIZE))
     return limits.with_columns(
@@ -57,7 +57,7 @@ def _at_once(limits: pl.DataFrame, gapped: pl.Expr, unfit: pl.Expr) -> pl.DataFr
     )
 
 
-def _of_known(limits: pl.DataFrame, examples: pl.DataFrame, column: str) -> pl.DataFrame:
+def _limits_where_known(limits: pl.DataFrame, examples: pl.DataFrame, column: str) -> pl.DataFrame:
     """The limits, set to 0 for examples without a value in `column`."""
     known = pl.col("example_id").is_in(examples.filter(pl.col(column).is_not_null())["example_id"].implode())
     limit, why = pl.when(known).then("limit").otherwise(0), pl.when(known).then("why")
@@ -76,7 +76,10 @@ def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozen
     )
     whole = _with_absent(ids, limits, ["pool"], "with no trace of it")
     at_once, gapped = pl.col("pool").is_in(list(whole_pools)), pl.col("why") == _GAP
-    kinds = {"sample": whole.filter(~at_once), "sample, whole": _at_once(whole.filter(at_once), gapped, gapped)}
+    kinds = {
+        "sample": whole.filter(~at_once),
+        "sample, whole": _whole_pool_limits(whole.filter(at_once), gapped, gapped),
+    }
     return pl.concat([_limits(frame, kind, pl.col("pool"), "max_traces") for kind, frame in kinds.items()])
 
 
@@ -109,8 +112,8 @@ def limits_of_verifiers(
         limit=pl.col("unscored").fill_null(pl.col("size")).fill_null(0),
         why=pl.coalesce("why", lacks.otherwise(pl.lit(_NO_MORE))),
     )
-    exact = _at_once(plain.filter(at_once), gapped, gapped | pl.col("unscored").is_not_null())
-    ranked = _ranked(whole.filter(listwise), at_once, gapped)
+    exact = _whole_pool_limits(plain.filter(at_once), gapped, gapped | pl.col("unscored").is_not_null())
+    ranked = _listwise_limits(whole.filter(listwise), at_once, gapped)
     of = pl.format("{} by {}", "pool", "verifier")
     kinds = {"sample, verified": plain.filter(~at_once), "sample, whole, verified": exact, LISTWISE: ranked}
     return pl.concat([_limits(frame, kind, of, "max_traces") for kind, frame in kinds.items()])
@@ -139,7 +142,7 @@ def _scores_of_one() -> dict[str, pl.Expr]:
     }
 
 
-def _ranked(calls: pl.DataFrame, at_once: pl.Expr, gapped: pl.Expr) -> pl.DataFrame:
+def _listwise_limits(calls: pl.DataFrame, at_once: pl.Expr, gapped: pl.Expr) -> pl.DataFrame:
     """The caps that listwise calls support. A call on the first c traces supports exactly c; one on the valid ones of
     the first c supports every cap from c up to the next valid trace.
     """
@@ -198,7 +201,7 @@ def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataF
     ):
         limits = present.join(bound, on=["pool", "example_id"], how="left").with_columns(why=pl.lit(lack))
         whole = _with_absent(ids, limits, ["pool"], "with no check")
-        parts.append(_limits(_of_known(whole, examples, "gold_error"), "buzz", pl.col("pool"), cap))
+        parts.append(_limits(_limits_where_known(whole, examples, "gold_error"), "buzz", pl.col("pool"), cap))
     return pl.concat(parts)
 
 
@@ -224,7 +227,7 @@ def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
     for (kind, of, cap), part in limits.partition_by(["kind", "of", "cap"], as_dict=True).items():
         absent = examples - int(part["n"].sum())  # in blocks where nobody has the pool, verifier or action
         every, most = (_largest_cap(part, share, examples) for share in (1.0, 0.95))
-        rows.append((kind, of, cap, every, most, _rest(part, absent, most, kind)))
+        rows.append((kind, of, cap, every, most, _unsupported_text(part, absent, most, kind)))
     rows.sort(key=lambda row: (_KINDS[row[0]], row[1], row[2]))
     names = {"kind": pl.String, "of": pl.String, "cap": pl.String, "all": pl.Int64, "most": pl.Int64, "rest": pl.String}
     return pl.DataFrame(rows, schema=names, orient="row")
@@ -245,7 +248,7 @@ def _supports(cap: pl.Expr) -> pl.Expr:
     return pl.col("limit").is_null() | ((pl.col("limit") >= cap) & (pl.col("least") <= cap)).fill_null(False)
 
 
-def _rest(part: pl.DataFrame, absent: int, most: int | None, kind: str) -> str:
+def _unsupported_text(part: pl.DataFrame, absent: int, most: int | None, kind: str) -> str:
     """The words for why some examples do not support the largest cap that any example supports."""
     target = None if part["limit"].null_count() else part.select(pl.col("limit").max()).item()
     if kind in ONE_CAP:

@@ -80,7 +80,7 @@ def describe(log: Log) -> Description:
         tables=pl.DataFrame(shards, schema=schema),
         pools=_pools(sums["sizes"]),
         verifiers=_verifiers(sums),
-        caps=caps.caps_frame(_of_scored(sums["limits"], sums["verified"]), sums.examples),
+        caps=caps.caps_frame(_scored_limits(sums["limits"], sums["verified"]), sums.examples),
         order=order,
         settings=settings,
         recorded=_recorded(log),
@@ -102,12 +102,15 @@ def _recorded(log: Log) -> pl.DataFrame:
 
 
 def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
-    examples = _read(log, "examples", ("example_id", "labels", "gold_error"), here)
-    traces = _read(log, "traces", _TRACES, here)
-    scores = _read(log, "verifications", _SCORES, here & pl.col("score").is_not_null())
+    examples = _read_columns(log, "examples", ("example_id", "labels", "gold_error"), here)
+    traces = _read_columns(log, "traces", _TRACES, here)
+    scores = _read_columns(log, "verifications", _SCORES, here & pl.col("score").is_not_null())
     ids = examples.select("example_id")
     if not log.has("examples"):
-        frames = [traces.select("example_id"), *(_read(log, t, ("example_id",), here) for t in ("rounds", "checks"))]
+        frames = [
+            traces.select("example_id"),
+            *(_read_columns(log, t, ("example_id",), here) for t in ("rounds", "checks")),
+        ]
         ids = pl.concat(frames).unique().sort("example_id")
     traces = traces.join(examples.select("example_id", "labels"), on="example_id", how="left", maintain_order="left")
     labels = pl.col("labels")
@@ -122,8 +125,8 @@ def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
     )
     judged = marked.filter(pl.col("correct").is_not_null())
     numbered = judged.with_columns(group=pl.col("example_id").rank("dense").cast(pl.Int32) + sums.examples)
-    rounds = _read(log, "rounds", ("example_id", "pool", "hop", "round"), here)
-    checks = _read(log, "checks", ("example_id", "pool", "claim", "round", "stage", "verdict", "unit"), here)
+    rounds = _read_columns(log, "rounds", ("example_id", "pool", "hop", "round"), here)
+    checks = _read_columns(log, "checks", ("example_id", "pool", "claim", "round", "stage", "verdict", "unit"), here)
     limits = [
         caps.limits_of_pools(ids, traces, log.pools_without_prefix()),
         caps.limits_of_verifiers(ids, traces, marked, log.pools_without_prefix(), sums.verifiers),
@@ -132,14 +135,14 @@ def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
         caps.limits_of_checks(ids, examples, checks),
     ]
     sums.add(
-        sizes=_sizes(traces),
+        sizes=_example_sizes(traces),
         orders=assumptions.order_sums(traces),
         group_sizes=assumptions.size_counts(traces),
         settings=distinct,
         measured=measured,
         repeats=_repeats(sums, log, traces, scores),
         verified=_verified(marked),
-        scores=_coded(numbered, sums.groups),
+        scores=_code_groups(numbered, sums.groups),
         limits=pl.concat(limits),
     )
     sums.examples += ids.height  # so that the next block numbers its examples from here
@@ -160,13 +163,13 @@ def _repeats(sums: _Sums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) 
     return assumptions.repeat_sums(joined, scores)
 
 
-def _of_scored(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
+def _scored_limits(limits: pl.DataFrame, verified: pl.DataFrame) -> pl.DataFrame:
     """The limits, without those of pools that a verifier never scored."""
     scored = verified.filter(pl.col("action") == "solve").select(of=pl.format("{} by {}", "pool", "verifier")).unique()
     return limits.filter(~pl.col("kind").is_in(caps.VERIFIED) | pl.col("of").is_in(scored["of"].implode()))
 
 
-def _coded(judged: pl.DataFrame, groups: dict[tuple[str, str, str], int]) -> pl.DataFrame:
+def _code_groups(judged: pl.DataFrame, groups: dict[tuple[str, str, str], int]) -> pl.DataFrame:
     """The scores with one number in place of verifier, pool and action. New numbers are added to `groups`."""
     by = ["verifier", "pool", "action"]
     keys = judged.select(by).unique().sort(by)
@@ -175,11 +178,11 @@ def _coded(judged: pl.DataFrame, groups: dict[tuple[str, str, str], int]) -> pl.
     return judged.join(coded, on=by).select("code", "score", "correct", pl.col("group").cast(pl.Int32))
 
 
-def _read(log: Log, table: str, columns: tuple[str, ...], here: pl.Expr) -> pl.DataFrame:
+def _read_columns(log: Log, table: str, columns: tuple[str, ...], here: pl.Expr) -> pl.DataFrame:
     return collect(log.scan(table, columns).filter(here), log)
 
 
-def _sizes(traces: pl.DataFrame) -> pl.DataFrame:
+def _example_sizes(traces: pl.DataFrame) -> pl.DataFrame:
     """The number of examples by pool, action and size (traces per example), with sums over their traces."""
     tokens = ("prompt_tokens", "completion_tokens")
     sizes = traces.group_by("example_id", "pool", "action").agg(

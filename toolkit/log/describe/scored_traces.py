@@ -79,7 +79,7 @@ class ScoredTraces:
     @property
     def longest(self) -> int:
         """The largest number of tokens of a trace with logged log-probabilities."""
-        return _longest(self.tokens)
+        return _longest_list(self.tokens)
 
 
 def scored_traces(
@@ -123,10 +123,12 @@ def _of_pool(log: Log, pool: str, examples: pl.DataFrame, answered: bool) -> Ite
         if right.any() and not right.all():
             rows = part.sort("example_id", "sample_index", "trace_id")
             scored = logged.join(rows.select("trace_id"), on="trace_id", how="semi")
-            yield _scored(str(dataset), pool, rows, scored, int((beyond["dataset"] == dataset).sum()))
+            yield _build_scored_traces(str(dataset), pool, rows, scored, int((beyond["dataset"] == dataset).sum()))
 
 
-def _scored(dataset: str, pool: str, frame: pl.DataFrame, scored: pl.DataFrame, left_out: int) -> ScoredTraces:
+def _build_scored_traces(
+    dataset: str, pool: str, frame: pl.DataFrame, scored: pl.DataFrame, left_out: int
+) -> ScoredTraces:
     clusters = frame.select(unit=pl.coalesce("cluster", pl.lit("\0") + pl.col("example_id")))["unit"]
     opaque = frame["opaque"].fill_null(False)
     by_name, folds, lists, teller = {}, {}, frame["token_logprobs"], ""
@@ -134,7 +136,7 @@ def _scored(dataset: str, pool: str, frame: pl.DataFrame, scored: pl.DataFrame, 
         joined = frame.select("trace_id").join(rows, on="trace_id", how="left", maintain_order="left")
         by_name[str(verifier)] = joined["score"].fill_null(float("nan")).to_numpy()
         folds[str(verifier)] = joined["fold"].is_not_null().to_numpy()
-        if _longest(joined["token_logprobs"]) > _longest(lists):
+        if _longest_list(joined["token_logprobs"]) > _longest_list(lists):
             lists, teller = joined["token_logprobs"], str(verifier)
     return ScoredTraces(
         dataset=dataset,
@@ -144,7 +146,7 @@ def _scored(dataset: str, pool: str, frame: pl.DataFrame, scored: pl.DataFrame, 
         unit=unit_numbers(clusters),
         right=frame["correct"].to_numpy().astype(bool),
         answers=frame["answer"],
-        votes=_votes(frame, opaque),
+        votes=_vote_shares(frame, opaque),
         whole=frame["sum_logprob"].cast(pl.Float64).fill_null(float("nan")).to_numpy(),
         tokens=lists.list.reverse(),
         teller=teller,
@@ -154,7 +156,7 @@ def _scored(dataset: str, pool: str, frame: pl.DataFrame, scored: pl.DataFrame, 
     )
 
 
-def _votes(frame: pl.DataFrame, opaque: pl.Series) -> Floats:
+def _vote_shares(frame: pl.DataFrame, opaque: pl.Series) -> Floats:
     """The share of an example's traces with the same answer as each trace; 0 without an answer, null where an answer is
     opaque or the example has one trace.
     """
@@ -166,5 +168,5 @@ def _votes(frame: pl.DataFrame, opaque: pl.Series) -> Floats:
     return frame.select(share)["len"].to_numpy().astype(np.float64)
 
 
-def _longest(lists: pl.Series) -> int:
+def _longest_list(lists: pl.Series) -> int:
     return int(lists.list.len().max() or 0)  # type: ignore[arg-type]

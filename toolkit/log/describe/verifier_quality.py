@@ -121,7 +121,7 @@ def _quality(
     chosen = next((name for name in (reference, WHOLE, VOTES) if name in known), None)
     measured = [_measured(traces, one, known.get(chosen or "")) for one in signals]
     verifiers = sorted(measured[len(signals) - len(traces.scores) :], key=lambda one: -(one.auc.estimate or 0))
-    rows = [_chance(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
+    rows = [_random_pick(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
     marks = {} if lengths is None else _lengths(traces.longest, lengths)
     of_k = traces.suffixes_of(marks)
     suffixes = [_measured(traces, _ScoredSignal(str(k), of_k[k], remark), None) for k, remark in marks.items()]
@@ -262,7 +262,7 @@ def picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, F
     return best, np.where(count > 0, share, np.nan)
 
 
-def _chance(traces: ScoredTraces) -> _SignalQuality:
+def _random_pick(traces: ScoredTraces) -> _SignalQuality:
     coin = _estimates(traces, np.zeros(len(traces.right)), np.ones(len(traces.right), bool))
     half, size = Interval(0.5, None, None, 0, None), len(traces.right)
     return _SignalQuality(CHANCE, size, half, half, coin.random.interval(), remark="a random pick")
@@ -272,25 +272,29 @@ def _notes(rows: list[_SignalQuality], suffixes: list[_SignalQuality]) -> Iterat
     text = "the best of a question's traces is right less often than a random pick by"
     below = []
     for row in rows:
-        if (over := _below(row)) is not None:
-            limits = "" if over.low is None or over.high is None else f" [{_points(over.low)}, {_points(over.high)}]"
-            below.append(f"`{row.name}` ({_points(over.difference or 0)}{limits} points)")
+        if (over := _worse_than_random(row)) is not None:
+            limits = (
+                ""
+                if over.low is None or over.high is None
+                else f" [{_points_text(over.low)}, {_points_text(over.high)}]"
+            )
+            below.append(f"`{row.name}` ({_points_text(over.difference or 0)}{limits} points)")
     if below:
         yield warning(BELOW_RANDOM, f"{text} {', '.join(below)}")
-    lengths = [place for place, row in enumerate(suffixes) if _below(row) is not None]
+    lengths = [place for place, row in enumerate(suffixes) if _worse_than_random(row) is not None]
     if lengths:
         runs = np.split(lengths, np.flatnonzero(np.diff(lengths) > 1) + 1)
         named = ", ".join(suffixes[run[0]].name + f"–{suffixes[run[-1]].name}" * (len(run) > 1) for run in runs)
         yield warning(BELOW_RANDOM, f"{text} the log-probability of the last {named} tokens")
 
 
-def _below(row: _SignalQuality) -> PairedInterval | None:
+def _worse_than_random(row: _SignalQuality) -> PairedInterval | None:
     """The difference to a random pick, where best-of-n by this signal is right less often; else None."""
     over = row.over_random
     return over if over is not None and (over.difference or 0) < 0 else None
 
 
-def _points(value: float) -> str:
+def _points_text(value: float) -> str:
     return f"{100 * value:+.1f}".replace("-", "−")
 
 
@@ -333,7 +337,7 @@ def quality_of_log(
         fit = fitted.get((traces.dataset, traces.pool))
         reason = why if not len(learnt) else "no training rows in this pool"
         first = next((name for name in references if name in traces.scores), None)
-        if _anything(traces) and (first is not None or not references):
+        if _has_any_signal(traces) and (first is not None or not references):
             yield which, _quality(traces, fit, first, reason, simulated=log.simulated)
 
 
@@ -359,7 +363,7 @@ def _estimate(value: Interval | PairedInterval) -> float | None:
     return value.estimate if isinstance(value, Interval) else value.difference
 
 
-def _anything(traces: ScoredTraces) -> bool:
+def _has_any_signal(traces: ScoredTraces) -> bool:
     return bool(traces.scores) or traces.longest > 0 or not pl.Series(traces.whole).is_nan().all()
 
 
@@ -393,14 +397,14 @@ def quality_tables(quality: VerifierQuality, examples: str) -> list[Table]:
     table = Table(
         f"What tells right traces from wrong ones: {where}",
         columns,
-        tuple(_cells(row) for row in quality.signals),
+        tuple(_row_cells(row) for row in quality.signals),
         above=(*[SIMULATED] * quality.simulated, *map(str, quality.notes)),
         below=tuple(filter(None, below)),
     )
     if not quality.suffixes:
         return [table]
     places = (0, 2, 3, 6, 7, 8)
-    rows = tuple(tuple(_cells(row)[at] for at in places) for row in quality.suffixes)
+    rows = tuple(tuple(_row_cells(row)[at] for at in places) for row in quality.suffixes)
     lengths = (TableColumn("last tokens", key="k"), *(columns[at] for at in places[1:]))
     longest = int(quality.suffixes[-1].name)
     of_tokens = (
@@ -411,7 +415,7 @@ def quality_tables(quality: VerifierQuality, examples: str) -> list[Table]:
     return [table, Table(title, lengths, rows, below=tuple(filter(None, of_tokens)))]
 
 
-def _cells(row: _SignalQuality) -> tuple[object, ...]:
+def _row_cells(row: _SignalQuality) -> tuple[object, ...]:
     from toolkit.show import IntervalCell
 
     numbers = (row.auc, row.within, row.auc_difference, row.within_difference, row.best, row.over_random)

@@ -57,7 +57,7 @@ class Footer:
     @cached_property
     def readable(self) -> str:
         """A file that polars and DuckDB read: the shard, or a copy with plainer types where polars can't read it."""
-        return self.path if self.plain is None else _readable(self.path, self.plain)
+        return self.path if self.plain is None else _write_plain_copy(self.path, self.plain)
 
 
 def read_footer(shard: Shard) -> Footer:
@@ -133,7 +133,7 @@ def _check_agreement(metadata: Any) -> None:
     DuckDB reads what is said of the chunks of columns: pyarrow ends the process over some damages there.
     """
     columns = [metadata.schema.column(place) for place in range(metadata.num_columns)]
-    chunks = _chunks(metadata)
+    chunks = _column_chunks(metadata)
     if len(chunks) != len(columns) * metadata.num_row_groups:
         raise ValueError("its footer contradicts itself about its columns")
     rows = 0
@@ -148,7 +148,7 @@ def _check_agreement(metadata: Any) -> None:
         raise ValueError("its footer contradicts itself about its rows")
 
 
-def _chunks(metadata: Any) -> list[tuple[int, str, str, int]]:
+def _column_chunks(metadata: Any) -> list[tuple[int, str, str, int]]:
     """The column chunks, group after group: the group's rows, path, physical type, and number of values."""
     import duckdb
 
@@ -163,7 +163,7 @@ def _chunks(metadata: Any) -> list[tuple[int, str, str, int]]:
     return list(rows)
 
 
-def _readable(path: str, plain: Any) -> str:
+def _write_plain_copy(path: str, plain: Any) -> str:
     """Writes a copy of a file with the types of the schema `plain`; returns its path."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -216,7 +216,7 @@ def damage(shard: Shard, footer: Footer, columns: Iterable[str] | None = None) -
                     for batch in file.iter_batches(columns=[column], row_groups=[group]):
                         batch.validate(full=True)  # strings are UTF-8, lists end where they say
                         nulls += batch.column(0).null_count
-                        bounds += _bounds(batch.column(0))
+                        bounds += _value_range(batch.column(0))
                     for chunk in chunks_read(file, group, column):
                         _check_statistics(chunk.statistics, nulls, bounds)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -235,7 +235,7 @@ def chunks_read(file: Any, group: int, column: str) -> Iterator[Any]:
         yield from (file.metadata.row_group(group).column(place) for place in of_name)
 
 
-def _bounds(values: Any) -> list[Any]:
+def _value_range(values: Any) -> list[Any]:
     """The smallest and the largest of some values; empty where there are none, or they have no order."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -42,7 +42,7 @@ class SoundBytes:
         """
         hashed = [footer for footer in footers if footer.shard.sha256 and (footer.shard.path, "") not in self._found]
         if hashed:
-            self._found |= {(path, ""): problem for path, problem in _altered(hashed, anew).items()}
+            self._found |= {(path, ""): problem for path, problem in _byte_problems(hashed, anew).items()}
         self._read_pages([footer for footer in footers if not footer.shard.sha256], columns)
         for footer in footers:
             names = [""] if footer.shard.sha256 else footer.columns if columns is None else columns
@@ -69,16 +69,18 @@ class SoundBytes:
             self._found.update(((footer.shard.path, name), problem) for name in names)
 
 
-def _altered(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | None]:
+def _byte_problems(sealed: Sequence[Footer], anew: bool) -> dict[str, Problem | None]:
     """The problem with each sealed shard's bytes, by path; None where they are as sealed. Shards in the cache are not
     read again unless `anew`.
     """
-    before = _states(sealed)
+    before = _cache_states(sealed)
     known = set() if anew else known_shards({name: state for name, state, _ in before.values()})
     due = [footer for footer in sealed if before.get(footer.shard.path, ("",))[0] not in known]
     problems: dict[str, Problem | None] = {footer.shard.path: None for footer in sealed}
     problems.update(zip((footer.shard.path for footer in due), side_by_side(_problem, due), strict=True))
-    after = _states([footer for footer in due if problems[footer.shard.path] is None and footer.shard.path in before])
+    after = _cache_states(
+        [footer for footer in due if problems[footer.shard.path] is None and footer.shard.path in before]
+    )
     unchanged = (before[path] for path in after if after[path][:2] == before[path][:2])
     keep_shards({name: state for name, state, settled in unchanged if settled})
     return problems
@@ -92,15 +94,15 @@ def _problem(footer: Footer) -> Problem | None:
     return damage(shard, footer) or Problem(shard.file, None, None, message, "altered")
 
 
-def _states(footers: Sequence[Footer]) -> Mapping[str, tuple[str, str, bool]]:
+def _cache_states(footers: Sequence[Footer]) -> Mapping[str, tuple[str, str, bool]]:
     """By path: a shard's name, its state in the cache, and whether that may be stored. Shards without a known state are
     left out.
     """
-    states = side_by_side(_state, [footer.shard for footer in footers])
+    states = side_by_side(_cache_state, [footer.shard for footer in footers])
     return {footer.shard.path: state for footer, state in zip(footers, states, strict=True) if state is not None}
 
 
-def _state(shard: Shard) -> tuple[str, str, bool] | None:
+def _cache_state(shard: Shard) -> tuple[str, str, bool] | None:
     if shard.place.system is not None:
         try:
             etag = shard.place.etag(shard.path)

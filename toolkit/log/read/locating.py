@@ -167,10 +167,10 @@ def _find_glob(place: Place, address: str) -> _Location:
         prefix = root.removeprefix(common).strip("/") + "/" if len(logs) > 1 else ""
         one = _find_folder(replace(place, root=root), prefix)
         if one is not None:
-            locations.append(one if wanted is None else _restricted(one, root, wanted))
+            locations.append(one if wanted is None else _restrict_log(one, root, wanted))
     if not any(one.shards for one in locations):
         raise LogError(f"`{address}` matches no log, no table's folder and no shard", code="not-found")
-    return _joined(locations, address)
+    return _join_locations(locations, address)
 
 
 def _split_root(match: str) -> tuple[str, str | None]:
@@ -184,7 +184,7 @@ def _split_root(match: str) -> tuple[str, str | None]:
     return match.rstrip("/"), None
 
 
-def _restricted(whole: _Location, root: str, entries: list[str]) -> _Location:
+def _restrict_log(whole: _Location, root: str, entries: list[str]) -> _Location:
     """The log with only the shards and tables that a pattern named."""
     shards = {}
     for table, of_table in whole.shards.items():
@@ -195,7 +195,7 @@ def _restricted(whole: _Location, root: str, entries: list[str]) -> _Location:
     return _Location(whole.manifest, shards, whole.warnings)
 
 
-def _joined(logs: list[_Location], address: str) -> _Location:
+def _join_locations(logs: list[_Location], address: str) -> _Location:
     """Several logs as one. It is sealed if all are, and simulated if any is."""
     shards: dict[str, tuple[Shard, ...]] = {}
     for one in logs:

@@ -46,7 +46,7 @@ def answer(log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame
     try:
         return _interruptible(connection, lambda: _answer(connection, log, sql, files))
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException) as e:
-        raise LogError(f"the SQL fails: {_first_lines(e)}{_quotes(str(e), sql)}", code="invalid") from None
+        raise LogError(f"the SQL fails: {_first_lines(e)}{_quotes_advice(str(e), sql)}", code="invalid") from None
     except duckdb.OutOfMemoryException:  # DuckDB's own words are of settings that no query can change
         limit = f"{_memory() >> 21:,} MiB of memory"
         raise LogError(
@@ -58,7 +58,7 @@ def answer(log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame
         raise LogError(f"the SQL fails: {_first_lines(error)}", code="invalid") from None
 
 
-def _quotes(message: str, sql: str) -> str:
+def _quotes_advice(message: str, sql: str) -> str:
     """The advice to use single quotes, where SQL takes a word on the right of a comparison for a column."""
     word = re.search(r'Referenced column "([^"]+)" not found', message)
     if word is None or not re.search(rf"(?:=|<>|!=|\bLIKE|\bIN\s*\()\s*\"?{re.escape(word[1])}\b", sql, re.IGNORECASE):
@@ -78,7 +78,7 @@ def _answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path
         raise LogError(f"the SQL is a statement of the kind {kind.name}: only SELECT is answered", code="invalid")
     checked = [str(path) for path in files.values()]
     for name, path in files.items():
-        connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM {_reading([str(path)])}")
+        connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM {_read_sql([str(path)])}")
     checked += [] if log is None else _views(connection, log, sql)
     connection.execute("SET allowed_paths = $1", [checked])  # it reads what was checked and nothing else
     connection.execute("SET enable_external_access = false")
@@ -119,7 +119,7 @@ def _views(connection: Any, log: Log, sql: str) -> list[str]:
             files = _files(log, table)
             checked += itertools.chain(*files.values())
             raise_first(log.conversion_problems(table))
-            connection.execute(_view(connection, log, view, table, files))
+            connection.execute(_view_sql(connection, log, view, table, files))
         else:  # for messages that suggest names; a function that makes up its name, and so reads it, is refused
             raise_first(log.conversion_problems(table))
             refusal = f"error('the SQL must name the view {view}') IS NULL"
@@ -150,11 +150,11 @@ def _views_of(log: Log) -> dict[str, str]:
     views = {table: table for table in SCHEMAS if table != HIDDEN}
     plain = {model: re.sub(r"[^0-9A-Za-z_]", "_", model) for model in log.hidden_models}
     models = sorted(plain, key=lambda model: (plain[model] != model, model))
-    names = _unique([f"{HIDDEN}_{plain[model]}" for model in models])
+    names = _unique_names([f"{HIDDEN}_{plain[model]}" for model in models])
     return views | {name: f"{HIDDEN}/{model}" for name, model in zip(names, models, strict=True)}
 
 
-def _unique(names: Sequence[str]) -> list[str]:
+def _unique_names(names: Sequence[str]) -> list[str]:
     """The names made distinct for DuckDB, which ignores case: repeats get numbers from `_2` on."""
     lowered = {name.lower() for name in names}
     chosen_names: dict[str, str] = {}
@@ -183,16 +183,16 @@ def _files(log: Log, table: str) -> dict[Columns, list[str]]:
     return files
 
 
-def _view(connection: Any, log: Log, view: str, table: str, groups: Mapping[Columns, list[str]]) -> str:
+def _view_sql(connection: Any, log: Log, view: str, table: str, groups: Mapping[Columns, list[str]]) -> str:
     types, names = _columns_of(log, table)
     held: set[str] = set()
     selects = []
     for present, files in groups.items():
         columns = {name: dtype for name, dtype in present if dtype != pl.Null}
         sources = _sources(connection, [name for name, _ in present], files)
-        chosen = [_column(columns, name, dtype, sources, names[name]) for name, dtype in types.items()]
+        chosen = [_column_sql(columns, name, dtype, sources, names[name]) for name, dtype in types.items()]
         held |= {name for name, text in zip(types, chosen, strict=True) if text}
-        selects.append(f"SELECT {', '.join(filter(None, chosen))} FROM {_reading(files)}")
+        selects.append(f"SELECT {', '.join(filter(None, chosen))} FROM {_read_sql(files)}")
     if not selects:
         return f"{_without_rows(log, view, table)} WHERE false"
     every = ", ".join(("" if name in held else "NULL AS ") + _quoted(names[name]) for name in types)
@@ -208,18 +208,18 @@ def _without_rows(log: Log, view: str, table: str) -> str:
 def _columns_of(log: Log, table: str) -> tuple[dict[str, pl.DataType], dict[str, str]]:
     """(the types of a table's columns, the name of each column in the view)."""
     types = {name: column.dtype for name, column in schema_of(table).items()} | log.columns(table)
-    return types, dict(zip(types, _unique(list(types)), strict=True))
+    return types, dict(zip(types, _unique_names(list(types)), strict=True))
 
 
 def _sources(connection: Any, columns: list[str], files: list[str]) -> dict[str, str]:
     """DuckDB's own names for the columns of some files. It renames columns that differ only in case."""
     if len({name.lower() for name in columns}) == len(columns):
         return {name: name for name in columns}
-    renamed = connection.sql(f"SELECT * FROM {_reading(files)}").columns
+    renamed = connection.sql(f"SELECT * FROM {_read_sql(files)}").columns
     return dict(zip(columns, renamed, strict=True))
 
 
-def _column(
+def _column_sql(
     present: Mapping[str, pl.DataType], name: str, dtype: pl.DataType, sources: Mapping[str, str], alias: str
 ) -> str | None:
     """The SQL that selects a column; None for one without values in these files, whose type other files give."""
@@ -231,7 +231,7 @@ def _column(
     return f"{source if plain else f'CAST({source} AS {kind})'} AS {_quoted(alias)}"
 
 
-def _reading(files: list[str]) -> str:
+def _read_sql(files: list[str]) -> str:
     """The SQL that reads files, and ignores columns in folder names such as `column=value`."""
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
     return f"read_parquet([{listed}], hive_partitioning = false)"
@@ -286,7 +286,7 @@ def _to_polars(relation: Any) -> pl.DataFrame:
     """DuckDB's answer as a frame, with 128-bit sums as 64-bit ones. LogError for what polars has no type for."""
     kinds = dict(zip(relation.columns, relation.types, strict=True))
     for name, kind in kinds.items():
-        if (strange := _strange(kind)) is not None:
+        if (strange := _unsupported_type(kind)) is not None:
             subject = f"the SQL's column `{name}` has the type {strange}"
             raise LogError(f"{subject}, which is not returned: cast it to VARCHAR", code="unsuitable")
     huge = [name for name, kind in kinds.items() if kind.id == "hugeint"]
@@ -302,13 +302,13 @@ def _to_polars(relation: Any) -> pl.DataFrame:
     return frame
 
 
-def _strange(kind: Any) -> str | None:
+def _unsupported_type(kind: Any) -> str | None:
     """The DuckDB type, or the one inside it, that polars can't hold; None where there is none."""
     if kind.id in ("interval", "union"):
         return kind.id.upper()
     if kind.id not in ("list", "array", "struct", "map"):
         return None
-    inner = (_strange(child) for _, child in kind.children if not isinstance(child, int))
+    inner = (_unsupported_type(child) for _, child in kind.children if not isinstance(child, int))
     return next(filter(None, inner), None)
 
 

@@ -84,9 +84,9 @@ def extend_log(
         if log.manifest is None:
             raise LogError(f"`{path}` lost its manifest while it was added to: restore it", code="not-found")
         (folder / ADDING).mkdir(exist_ok=True)
-        _note(folder, log, tables)
+        _record_files(folder, log, tables)
         try:
-            text = _extended(folder, log, log.manifest, tables, source, validate)
+            text = _write_extension(folder, log, log.manifest, tables, source, validate)
             with beside(folder / MANIFEST) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         finally:
@@ -94,7 +94,7 @@ def extend_log(
     return open_log(path)
 
 
-def _extended(
+def _write_extension(
     folder: Path,
     log: Log,
     manifest: Manifest,
@@ -106,9 +106,11 @@ def _extended(
     listed = dict(manifest.tables)
     shards = dict(log.shards)
     for table, rows in tables.items():
-        narrow, types = _narrow(log, table, rows), _types(log, table, rows)
-        blocks = list[pl.DataFrame]() if _joins(log, table) else sorted_blocks(rows, table, _rows(rows))
-        renewed = _joined(log, rows) if _joins(log, table) else _widened(log, table, narrow)
+        narrow, types = _files_without_columns(log, table, rows), _extended_types(log, table, rows)
+        blocks = (
+            list[pl.DataFrame]() if _adds_columns(log, table) else sorted_blocks(rows, table, _rows_per_shard(rows))
+        )
+        renewed = _joined_features(log, rows) if _adds_columns(log, table) else _widened_blocks(log, table, narrow)
         files = write_shards(folder, table, (_with_types(block, table, types) for block in chain(renewed, blocks)))
         entries = tuple(shard_entry(file, file.relative_to(folder).as_posix()) for file in files)
         place = next(iter(next(iter(log.shards.values())))).place
@@ -121,12 +123,12 @@ def _extended(
     return replace(manifest, tables=listed, source=new_source).to_json()
 
 
-def _joins(log: Log, table: str) -> bool:
+def _adds_columns(log: Log, table: str) -> bool:
     """Whether the new rows are further columns of existing rows."""
     return kind_of(table) == FEATURES and log.has(table)
 
 
-def _types(log: Log, table: str, rows: Rows) -> dict[str, pl.DataType]:
+def _extended_types(log: Log, table: str, rows: Rows) -> dict[str, pl.DataType]:
     """The types of a table's columns once the new rows are in: those of its shards first."""
     types = dict(log.columns(table)) if log.has(table) else {}
     for part in parts_of(rows):
@@ -135,13 +137,13 @@ def _types(log: Log, table: str, rows: Rows) -> dict[str, pl.DataType]:
     return types
 
 
-def _narrow(log: Log, table: str, rows: Rows) -> set[str]:
+def _files_without_columns(log: Log, table: str, rows: Rows) -> set[str]:
     """The files that new shards replace: those that lack a column; if columns are joined, all."""
-    shards, types = log.shards.get(table, ()), _types(log, table, rows)
-    return {one.file for one in shards if _joins(log, table) or types.keys() - log.footer(one).columns.keys()}
+    shards, types = log.shards.get(table, ()), _extended_types(log, table, rows)
+    return {one.file for one in shards if _adds_columns(log, table) or types.keys() - log.footer(one).columns.keys()}
 
 
-def _widened(log: Log, table: str, narrow: Collection[str]) -> Iterator[pl.DataFrame]:
+def _widened_blocks(log: Log, table: str, narrow: Collection[str]) -> Iterator[pl.DataFrame]:
     """Yields the rows of shards that lack a column, shard by shard, with the missing columns added as null."""
     scans = zip(log.shards.get(table, ()), log.scans(table) if narrow else (), strict=False)
     return (collect(scan, log) for shard, scan in scans if shard.file in narrow)
@@ -153,7 +155,7 @@ def _with_types(block: pl.DataFrame, table: str, types: Mapping[str, pl.DataType
     return contract_rows(block.with_columns(lacking).select(types.keys()), table) if lacking else block
 
 
-def _joined(log: Log, rows: Rows) -> Iterator[pl.DataFrame]:
+def _joined_features(log: Log, rows: Rows) -> Iterator[pl.DataFrame]:
     """Yields existing and new features with one row a trace, in blocks. Existing values are kept."""
     old, new = log.scan(FEATURES, list(log.columns(FEATURES))), pl.concat(parts_of(rows))
     existing, coming = list(old.collect_schema()), list(new.collect_schema())
@@ -168,7 +170,7 @@ def _joined(log: Log, rows: Rows) -> Iterator[pl.DataFrame]:
         yield contract_rows(block, FEATURES)
 
 
-def _rows(rows: Rows) -> int:
+def _rows_per_shard(rows: Rows) -> int:
     """The number of rows for one shard: a million, or fewer where a row holds a hidden state."""
     state = parts_of(rows)[0].collect_schema().get("state")
     if not isinstance(state, pl.Array):
@@ -176,17 +178,17 @@ def _rows(rows: Rows) -> int:
     return max(1, min(ROWS_PER_SHARD, SHARD_BYTES // (4 * state.size)))
 
 
-def _note(folder: Path, log: Log, tables: Mapping[str, Rows]) -> None:
+def _record_files(folder: Path, log: Log, tables: Mapping[str, Rows]) -> None:
     """Records which files exist before new ones are written, so that later files are known to be this writer's."""
     before = {}
     for table, rows in tables.items():
-        narrow = {name.rpartition("/")[2] for name in _narrow(log, table, rows)}
+        narrow = {name.rpartition("/")[2] for name in _files_without_columns(log, table, rows)}
         before[table] = sorted({file.name for file in (folder / table).glob("*.parquet")} - narrow)
     with beside(folder / ADDING / _PLACING) as temporary:
         temporary.write_text(json.dumps(before), encoding="utf-8")
 
 
-def _listed(folder: Path) -> dict[str, set[str]]:
+def _listed_shards(folder: Path) -> dict[str, set[str]]:
     """The names of each table's shards that the manifest lists."""
     tables = parse_manifest((folder / MANIFEST).read_bytes(), MANIFEST).tables
     return {table: {entry.file.rpartition("/")[2] for entry in entries} for table, entries in tables.items()}
@@ -207,7 +209,7 @@ def _clear(folder: Path) -> None:
         )
     for table in before:  # a name could lead out of the log
         check_table(table)
-    listed = _listed(folder)
+    listed = _listed_shards(folder)
     for table, names in before.items():
         for file in (folder / table).glob("*.parquet"):
             if file.name not in listed.get(table, ()) and file.name not in names:

@@ -111,8 +111,8 @@ class _SeenRows:
             competes = ~falls
             known, mine = self.content[key], rows.content[here]
             differs = competes & self.known[key] & ((known != mine) & (known != 0) & (mine != 0)).any(axis=1)
-            first = _first(key, competes & ~self.known[key])
-            stays = _first(place, first & ~self.places[place])
+            first = _is_first(key, competes & ~self.known[key])
+            stays = _is_first(place, first & ~self.places[place])
             strange[key[differs | (first & ~stays) | falls]] = True
             more = competes & (parent >= 0) & (strange | away)[parent]
             if not more.any():
@@ -125,7 +125,7 @@ class _SeenRows:
         return stays, strange
 
 
-def _first(numbers: np.ndarray, among: np.ndarray) -> np.ndarray:
+def _is_first(numbers: np.ndarray, among: np.ndarray) -> np.ndarray:
     """Whether each of the rows `among` is the first with its number, (n,) bool."""
     at = np.flatnonzero(among)
     first = np.zeros(len(numbers), bool)
@@ -206,15 +206,15 @@ def merge_logs(
     _check_shards(logs)
     target = local_path(out)
     _check_bytes(logs)
-    joined = _Joined(_in_a_row(logs), logs)
+    joined = _Joined(_concatenate_logs(logs), logs)
     _check_questions(joined.log)
     lost = _dropped_traces(joined.log, joined.ends("traces"))
     with replacing(target) as folder:
         counts = {table: _merge_table(folder, joined, table, lost, compression) for table in joined.log.shards}
-        details = _details(logs, name or target.name)
+        details = _manifest_details(logs, name or target.name)
         seal_folder(folder, validate=validate, **details)  # type: ignore[arg-type]
     dropped, strays = ({table: pair[place] for table, pair in counts.items()} for place in (0, 1))
-    return MergeReport(dropped, open_log(out), _differing(logs), strays)
+    return MergeReport(dropped, open_log(out), _differing_verifiers(logs), strays)
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class _Joined:
         return list(accumulate(part.rows(table) for part in self.parts))
 
 
-def _differing(logs: Sequence[Log]) -> tuple[str, ...]:
+def _differing_verifiers(logs: Sequence[Log]) -> tuple[str, ...]:
     """The verifiers of one name that have other settings, or another model, in one of the logs."""
     known: dict[str, list[object]] = {}
     differing = set()
@@ -243,7 +243,7 @@ def _differing(logs: Sequence[Log]) -> tuple[str, ...]:
     return tuple(sorted(differing))
 
 
-def _in_a_row(logs: Sequence[Log]) -> Log:
+def _concatenate_logs(logs: Sequence[Log]) -> Log:
     """The logs' shards as one log, which is read without loss in types that fit all."""
     shards: dict[str, list[Shard]] = {}
     footers: dict[str, Footer] = {}
@@ -277,7 +277,7 @@ def _check_shards(logs: Sequence[Log]) -> None:
         recipe, count = source.get("recipe"), str(source.get("shard", "")).partition("/")[2]
         if source.get("generated_by") != "thinkback generate" or count in ("", "1"):
             continue
-        deciding = _deciding(source)
+        deciding = _deciding_settings(source)
         before, known = first.setdefault((recipe, count), (log, deciding))
         for key, value in deciding.items():
             if known.get(key) != value:
@@ -288,7 +288,7 @@ def _check_shards(logs: Sequence[Log]) -> None:
                 )
 
 
-def _deciding(source: Mapping[str, Any]) -> dict[str, object]:
+def _deciding_settings(source: Mapping[str, Any]) -> dict[str, object]:
     """The settings that determine a log's traces, from its manifest: options, prompts, and each pool's weights."""
     settings = {key: value for key, value in source.get("settings", {}).items() if key != "shard"}
     settings |= {f"prompts.{name}": text for name, text in source.get("prompts", {}).items()}
@@ -321,7 +321,7 @@ def _check_questions(log: Log) -> None:
             raise Problem(file, name, place, message, "differs").error()
 
 
-def _details(logs: list[Log], name: str) -> dict[str, object]:
+def _manifest_details(logs: list[Log], name: str) -> dict[str, object]:
     """The keys of the merged manifest: where the logs came from, and their pools, licence and simulation."""
     manifests = [log.manifest or Manifest(name=log.name, created="", tables={}) for log in logs]
     joined = join_manifests(manifests, name)
@@ -337,29 +337,29 @@ def _details(logs: list[Log], name: str) -> dict[str, object]:
 def _merge_table(folder: Path, joined: _Joined, table: str, lost: _Dropped, level: int) -> tuple[int, int]:
     """Writes a table's kept rows by ranges of examples; counts the rows dropped, and those of other traces."""
     log, columns, features = joined.log, list(joined.log.columns(table)), kind_of(table) == FEATURES
-    stray = _strays(joined, table, lost) if "trace_id" in keys_of(table) else pl.Series(ROW, [], pl.UInt64)
-    later = lost.rows if table == "traces" else stray if features else _losers(joined, table, stray)
+    stray = _stray_rows(joined, table, lost) if "trace_id" in keys_of(table) else pl.Series(ROW, [], pl.UInt64)
+    later = lost.rows if table == "traces" else stray if features else _dropped_rows(joined, table, stray)
     losers, idle = later.to_frame(), 0
     for low, high in example_blocks(log, [table], ROWS_PER_SHARD):
         here = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
         rows = collect(log.scan(table, columns, rows=True).filter(here), log).sort(ROW)
         merged = rows.join(losers, on=ROW, how="anti", maintain_order="left").drop(ROW)
         if features:
-            idle += int((~_gives(merged)).sum())
+            idle += int((~_adds_value(merged)).sum())
             merged = merged.group_by("trace_id", maintain_order=True).agg(pl.exclude("trace_id").drop_nulls().first())
         if merged.height:
             write_shard(folder, table, contract_rows(merged, table), level)
     return losers.height + idle, int(later.is_in(stray.implode()).sum())
 
 
-def _gives(rows: pl.DataFrame) -> pl.Series:
+def _adds_value(rows: pl.DataFrame) -> pl.Series:
     """Whether each row of features is its trace's first, or has a value that no earlier row has, (n,)."""
     there = (pl.col(name).is_not_null() for name in rows.columns if name not in ("trace_id", "example_id"))
     new = (present & (present.cast(pl.Int32).cum_sum().over("trace_id") == 1) for present in there)
     return rows.select(pl.any_horizontal(pl.col("trace_id").is_first_distinct(), *new).alias("gives"))["gives"]
 
 
-def _losers(joined: _Joined, table: str, stray: pl.Series) -> pl.Series:
+def _dropped_rows(joined: _Joined, table: str, stray: pl.Series) -> pl.Series:
     """The rows (`__row`) that are `stray`, or whose key an earlier one of the other rows has.
 
     Keys are compared themselves where hashes agree.
@@ -373,7 +373,7 @@ def _losers(joined: _Joined, table: str, stray: pl.Series) -> pl.Series:
     return pl.concat([stray, ordered.filter(~pl.struct(keys).is_first_distinct())[ROW]])
 
 
-def _strays(joined: _Joined, table: str, lost: _Dropped) -> pl.Series:
+def _stray_rows(joined: _Joined, table: str, lost: _Dropped) -> pl.Series:
     """The rows (`__row`) of traces that were dropped, or for which another log's trace survives."""
     ends = joined.ends(table)
     parts = [pl.Series(ROW, [], pl.UInt64)]

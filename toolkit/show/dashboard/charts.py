@@ -78,7 +78,7 @@ def _chart(*layers: Any, height: float = 320, **params: Any) -> Spec:
     return spec
 
 
-def _in_line(*layers: Any, height: float, **params: Any) -> Spec:
+def _aligned_chart(*layers: Any, height: float, **params: Any) -> Spec:
     """One chart of a question's picture. Its plot begins and ends where those of the charts above and below do."""
     padding = alt.ExprRef("{left: left, right: right, top: top, bottom: bottom}").to_dict()
     chart = _chart(*layers, height=height, **IN_LINE, **params)
@@ -97,7 +97,7 @@ def _of(name: str) -> Any:
 def _by_name(title: str | None = None, **axis: Any) -> Any:
     """An axis with one row for each policy name. Rows are numbered, so that Vega reads no meaning into a name."""
     label = {"labelExpr": NAMED, "labelLineHeight": 14, "labelOffset": {"condition": [*_RAISED], "value": 0}}
-    look = {"ticks": False, "domain": False, **_room(), **label, **axis}
+    look = {"ticks": False, "domain": False, **_name_room(), **label, **axis}
     return alt.Y("row:O", title=title, axis=alt.Axis(**look))
 
 
@@ -106,7 +106,7 @@ NAMED = "(lines[datum.value] || '')"
 _RAISED = [{"test": f"length({NAMED}) == {count}", "value": 7 * (1 - count)} for count in (2, 3, 4)]
 
 
-def _room() -> Spec:
+def _name_room() -> Spec:
     """The room for names beside a chart, the same in all of them, so that charts below one another are in line."""
     return dict.fromkeys(("minExtent", "maxExtent", "labelLimit"), alt.ExprRef("names"))
 
@@ -283,13 +283,13 @@ def _all_steps() -> Any:
     return alt.Scale(domain=alt.ExprRef("steps"), nice=False)
 
 
-def _above() -> Spec:
+def _axis_title_above() -> Spec:
     """The title of an axis, set above it from the left."""
     at = {"titleX": alt.ExprRef("from"), "titleY": -8, "titleAlign": "left", "titleBaseline": "bottom"}
     return {"titleAngle": 0, "titleLimit": alt.ExprRef("across"), **at}
 
 
-def _beside() -> Any:
+def _legend_beside_title() -> Any:
     """A legend that stands on the line of an axis title above its chart."""
     place = {"orient": "none", "legendX": 0, "legendY": alt.ExprRef("raised"), "direction": "horizontal"}
     return alt.Legend(title=None, columns=alt.ExprRef("legend"), labelLimit=alt.ExprRef("label"), **place)
@@ -300,24 +300,24 @@ def _answers() -> Any:
 
 
 def _traces() -> Spec:
-    traces, y = _of("traces"), _by_name("answers", grid=True, **_above())
-    shape = alt.Shape("verdict:N", scale=_scale(VERDICTS, VERDICT_SHAPES), legend=_beside())
+    traces, y = _of("traces"), _by_name("answers", grid=True, **_axis_title_above())
+    shape = alt.Shape("verdict:N", scale=_scale(VERDICTS, VERDICT_SHAPES), legend=_legend_beside_title())
     tooltip = ["step:Q", "sample:Q", "answer:N", "verdict:N", "scores:N", "tokens:N"]
     points = traces.mark_point(filled=True, size=alt.ExprRef("mark"), cursor="pointer").encode(
         x=_steps(), y=y, color=_answers(), shape=shape, tooltip=tooltip
     )
-    return _in_line(points, height=ROWS, answers=[])
+    return _aligned_chart(points, height=ROWS, answers=[])
 
 
 def _scores() -> Spec:
     """The chart of one verifier's scores. Each verifier has an axis of its own, since each has a scale of its own."""
     scores = _of("scores")
-    axis = alt.Axis(tickCount=3, grid=True, **_room(), **_above())
+    axis = alt.Axis(tickCount=3, grid=True, **_name_room(), **_axis_title_above())
     by = {
         "x": _steps(),
         "y": alt.Y("score:Q", title=_param("verifier"), axis=axis, scale=alt.Scale(zero=False, padding=8)),
     }
-    return _in_line(
+    return _aligned_chart(
         scores.mark_line(opacity=0.4, color=GREY).encode(**by),
         scores.mark_point(filled=True, size=alt.ExprRef("mark"), color=BLUE).encode(
             tooltip=["step:Q", "sample:Q", "verifier:N", "score:Q"], **by
@@ -327,10 +327,10 @@ def _scores() -> Spec:
 
 
 def _spent() -> Spec:
-    spent, axis = _of("spent"), alt.Axis(tickCount=3, grid=True, **_room(), **_above())
-    colour, shape = _series("series:N", _beside())
+    spent, axis = _of("spent"), alt.Axis(tickCount=3, grid=True, **_name_room(), **_axis_title_above())
+    colour, shape = _series("series:N", _legend_beside_title())
     by = {"x": _steps(), "y": alt.Y("spent:Q", title="tokens so far", axis=axis), "color": colour}
-    return _in_line(
+    return _aligned_chart(
         spent.mark_line(interpolate="step-before", opacity=0.5).encode(**by),
         spent.mark_point(filled=True, size=alt.ExprRef("mark")).encode(
             shape=shape, tooltip=["step:Q", "series:N", "spent:Q"], **by
@@ -341,10 +341,10 @@ def _spent() -> Spec:
 
 def _stops() -> Spec:
     stops, x = _of("stops"), _steps("traces in order")
-    y, colour = _by_name("where each policy stopped", **_above()), _answers()
+    y, colour = _by_name("where each policy stopped", **_axis_title_above()), _answers()
     start, chosen = (alt.X(field, scale=_all_steps()) for field in ("from:Q", "chosen:Q"))
     tooltip = ["name:N", "steps:Q", "generated:Q", "verified:N", "said:N", "ending:N", "chose:N"]
-    return _in_line(
+    return _aligned_chart(
         stops.mark_rule(strokeWidth=3).encode(x=start, x2="step:Q", y=y, color=colour, tooltip=tooltip),
         stops.mark_tick(orient="vertical", thickness=5, size=16).encode(x=x, y=y, color=colour, tooltip=tooltip),
         stops.transform_filter("datum.chosen").mark_point(size=90, strokeWidth=2.5).encode(

@@ -133,7 +133,7 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
         text.set_position(((box[0] - at[0]) / pixel, (box[1] - at[1]) / pixel))
         occupied = np.vstack([occupied, box])
         near = np.clip(at, box[:2], box[2:])
-        if np.hypot(*(near - at)) >= TIED * pixel or _unclear(at, box[None], scene.dots)[0]:
+        if np.hypot(*(near - at)) >= TIED * pixel or _unclear_labels(at, box[None], scene.dots)[0]:
             ties = np.vstack([ties, along(np.array([at, near]))])
             ends = axes.transData.inverted().transform([at, near])
             drawn += axes.plot(ends[:, 0], ends[:, 1], color=GREY, linewidth=0.5, zorder=4)
@@ -171,8 +171,10 @@ def _best_place(
     boxes = np.hstack([centres - size / 2, centres + size / 2])  # (c, 4)
     room = 1.2 * pixel
     free = (boxes[:, :2] > space.frame[:2] + pixel).all(axis=1) & (boxes[:, 2:] < space.frame[2:] - pixel).all(axis=1)
-    free &= ~_overlaps(boxes, space.scene.dots, room).any(axis=1) & ~_overlaps(boxes, space.occupied, room).any(axis=1)
-    free &= ~_inside(space.ties, boxes).any(axis=1)
+    free &= ~_boxes_near(boxes, space.scene.dots, room).any(axis=1) & ~_boxes_near(boxes, space.occupied, room).any(
+        axis=1
+    )
+    free &= ~_dots_in_boxes(space.ties, boxes).any(axis=1)
     if not free.any():
         return None
     order = np.arange(len(ANGLES))[None].repeat(len(distances), axis=0).ravel()
@@ -181,27 +183,27 @@ def _best_place(
     steps = np.linspace(0.1, 1.0, 16)[:, None, None]
     ties = (at + steps * (near - at)).transpose(1, 0, 2)  # (f, 16, 2)
     others = space.scene.dots[np.abs((space.scene.dots[:, :2] + space.scene.dots[:, 2:]) / 2 - at).max(axis=1) > 1]
-    crossed = _passes(ties, others).sum(axis=0)
-    through = _passes(ties, space.occupied).any(axis=0)
-    across = _inside(space.scene.line, boxes).any(axis=1)
-    barred = _overlaps(boxes, space.scene.bars, 0.0).sum(axis=1)
+    crossed = _lines_through_boxes(ties, others).sum(axis=0)
+    through = _lines_through_boxes(ties, space.occupied).any(axis=0)
+    across = _dots_in_boxes(space.scene.line, boxes).any(axis=1)
+    barred = _boxes_near(boxes, space.scene.bars, 0.0).sum(axis=1)
     penalty = (
         3.0 * barred
         + 4.0 * across
         + 8.0 * crossed
-        + 2.0 * _unclear(at, boxes, others)
+        + 2.0 * _unclear_labels(at, boxes, others)
         + 0.22 * distance / pixel
         + 0.1 * order
     )
     penalty[through | (crossed > 1)] = np.inf  # a line through others would point at them
-    penalty[(distance >= TIED * pixel) & _crosses(ties[:, 0], ties[:, -1], space.scene.front)] = np.inf
+    penalty[(distance >= TIED * pixel) & _crosses_path(ties[:, 0], ties[:, -1], space.scene.front)] = np.inf
     penalty[across & (label.modest | (not loose))] = np.inf
     penalty[(barred > 0) & (not loose)] = np.inf
     best = int(penalty.argmin())
     return boxes[best] if np.isfinite(penalty[best]) else None
 
 
-def _unclear(at: np.ndarray, boxes: np.ndarray, dots: np.ndarray) -> np.ndarray:
+def _unclear_labels(at: np.ndarray, boxes: np.ndarray, dots: np.ndarray) -> np.ndarray:
     """Whether each label box (n, 4) is not clearly nearer to its point `at` than to any other dot."""
     centres = (dots[:, :2] + dots[:, 2:]) / 2
     centres = centres[np.abs(centres - at).max(axis=1) > 1]
@@ -210,36 +212,38 @@ def _unclear(at: np.ndarray, boxes: np.ndarray, dots: np.ndarray) -> np.ndarray:
     return np.asarray((apart < 2 * distance[:, None]).any(axis=1))
 
 
-def _crosses(starts: np.ndarray, ends: np.ndarray, front: np.ndarray) -> np.ndarray:
+def _crosses_path(starts: np.ndarray, ends: np.ndarray, front: np.ndarray) -> np.ndarray:
     """Whether each straight line from `starts` to `ends` (n, 2) crosses the path through the corners `front` (c, 2)."""
     if len(front) < 2:
         return np.zeros(len(starts), bool)
     first, second = front[None, :-1], front[None, 1:]
     starts, ends = starts[:, None], ends[:, None]
-    apart = _side(first, second, starts) * _side(first, second, ends) < 0
-    return np.asarray((apart & (_side(starts, ends, first) * _side(starts, ends, second) <= 0)).any(axis=1))
+    apart = _side_of_line(first, second, starts) * _side_of_line(first, second, ends) < 0
+    return np.asarray(
+        (apart & (_side_of_line(starts, ends, first) * _side_of_line(starts, ends, second) <= 0)).any(axis=1)
+    )
 
 
-def _side(first: np.ndarray, second: np.ndarray, point: np.ndarray) -> np.ndarray:
+def _side_of_line(first: np.ndarray, second: np.ndarray, point: np.ndarray) -> np.ndarray:
     """On which side of the line from `first` to `second` each point lies: above it (1), on it (0) or below it (−1)."""
     (ax, ay), (bx, by), (x, y) = (np.moveaxis(one, -1, 0) for one in (first, second, point))
     return np.asarray(np.sign((bx - ax) * (y - ay) - (by - ay) * (x - ax)))
 
 
-def _overlaps(boxes: np.ndarray, others: np.ndarray, room: float) -> np.ndarray:
+def _boxes_near(boxes: np.ndarray, others: np.ndarray, room: float) -> np.ndarray:
     """Whether each of the boxes (n, 4) comes closer than `room` to each of the others (m, 4): (n, m)."""
     (left, low, right, high), (x0, y0, x1, y1) = boxes.T[:, :, None], others.T[:, None]
     near = (x0 < right + room) & (y0 < high + room) & (x1 > left - room) & (y1 > low - room)
     return np.asarray(near)
 
 
-def _passes(lines: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+def _lines_through_boxes(lines: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     """Whether each line, given as samples (f, s, 2), passes through each of the boxes (n, 4): (n, f)."""
-    inside = _inside(lines.reshape(-1, 2), boxes)
+    inside = _dots_in_boxes(lines.reshape(-1, 2), boxes)
     return np.asarray(inside.reshape(len(boxes), *lines.shape[:2]).any(axis=2))
 
 
-def _inside(dots: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+def _dots_in_boxes(dots: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     """Whether each of the dots (s, 2) lies inside each of the boxes (n, 4): (n, s)."""
     (left, low, right, high), (x, y) = boxes.T[:, :, None], dots.T[:, None]
     return np.asarray((x > left) & (y > low) & (x < right) & (y < high))

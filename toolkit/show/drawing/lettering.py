@@ -27,13 +27,13 @@ def words(text: str) -> str:
 
 def length(text: str, size: float, bold: bool = False) -> float:
     """The width in inches of a line of text at a size in typographic points."""
-    return _SPARE * size / 72 * sum(_advance(sign, bold) for sign in text)
+    return _SPARE * size / 72 * sum(_sign_width(sign, bold) for sign in text)
 
 
 def wrapped(text: str, space: float, size: float, most: int = 2, bold: bool = False) -> str:
     """Breaks a text into up to `most` lines of `space` inches, at blanks or, in a word that is too long, within it."""
     lines = [""]
-    for word in _parts(words(text), space, size, bold):
+    for word in _split_words(words(text), space, size, bold):
         longer = f"{lines[-1]} {word}".strip(" ")
         if lines[-1] and length(longer, size, bold) > space:
             lines.append(word)
@@ -53,13 +53,13 @@ def folded(name: str, space: float, size: float, lines: int = 3) -> str:
     rows = [short]
     if length(short, size) > space:
         head, setting = re.fullmatch(r"([^\[]*)(.*)", short, re.DOTALL).groups()  # type: ignore[union-attr]
-        rows = _evenly(head, space, size) + wrapped(setting, 1.25 * space, size, 99).split("\n")
+        rows = _break_evenly(head, space, size) + wrapped(setting, 1.25 * space, size, 99).split("\n")
     rows = [line for line in rows if line]
     text = "\n".join(rows if len(rows) <= lines else [*rows[: lines - 1], f"{rows[lines - 1]} …"])
     return text.replace(BOUND, " ")
 
 
-def _evenly(text: str, space: float, size: float) -> list[str]:
+def _break_evenly(text: str, space: float, size: float) -> list[str]:
     """Breaks a text into as few lines as fit, of about equal length, so that no word stands alone."""
     lines = wrapped(text, space, size, 99).split("\n")
     for share in (0.6, 0.7, 0.8, 0.9):
@@ -69,7 +69,7 @@ def _evenly(text: str, space: float, size: float) -> list[str]:
     return lines
 
 
-def _parts(text: str, space: float, size: float, bold: bool) -> list[str]:
+def _split_words(text: str, space: float, size: float, bold: bool) -> list[str]:
     """The words of a text. A word that is longer than a line is split into parts that fit."""
     parts = []
     for word in re.split(" +", text.strip(" ")):
@@ -84,7 +84,7 @@ def _parts(text: str, space: float, size: float, bold: bool) -> list[str]:
 
 
 @cache
-def _advance(sign: str, bold: bool) -> float:
+def _sign_width(sign: str, bold: bool) -> float:
     """The width of a character as a share of the font's size."""
     from matplotlib.ft2font import LoadFlags
 

@@ -103,18 +103,18 @@ def _legend(figure: Figure, handle: float) -> list[Legend]:
     rows: list[Legend] = []
     held: list[str] = []
     for label in labels:
-        row = _row(figure, labels, [*held, label], handle)
+        row = _legend_row(figure, labels, [*held, label], handle)
         if held and row.get_window_extent().width > space * figure.dpi:
             row.remove()
-            rows.append(_row(figure, labels, held, handle))
+            rows.append(_legend_row(figure, labels, held, handle))
             held = [label]
         else:
             row.remove()
             held.append(label)
-    return [*rows, _row(figure, labels, held, handle)] if held else []
+    return [*rows, _legend_row(figure, labels, held, handle)] if held else []
 
 
-def _row(figure: Figure, handles: dict[str, Any], labels: Sequence[str], handle: float) -> Legend:
+def _legend_row(figure: Figure, handles: dict[str, Any], labels: Sequence[str], handle: float) -> Legend:
     """One row of the legend, with some of its labels."""
     row = figure.legend(
         [handles[label] for label in labels],
@@ -148,7 +148,7 @@ def noted(figure: Figure, left: str, right: str = "", most: int = 4) -> None:
         pairs = [(line, "") for line in lines]
     if not any(map(any, pairs)):
         return
-    whole = _strip(figure, _LINE * len(pairs) + 0.04)
+    whole = _grow_at_foot(figure, _LINE * len(pairs) + 0.04)
     for number, (start, end) in enumerate(reversed(pairs)):
         y = (0.05 + _LINE * number) / whole
         look: dict[str, Any] = {"fontsize": SMALL, "color": GREY, "parse_math": False}
@@ -164,7 +164,7 @@ def warned(figure: Figure, warnings: Sequence[str]) -> Figure:
     lines = [line for text in warnings for line in wrapped(text, space, SMALL, 99, bold=True).split("\n") if line]
     if not lines:
         return figure
-    whole = _strip(figure, _LINE * len(lines) + 0.1)
+    whole = _grow_at_foot(figure, _LINE * len(lines) + 0.1)
     with style():
         for number, line in enumerate(reversed(lines)):
             y = (0.06 + _LINE * number) / whole
@@ -172,7 +172,7 @@ def warned(figure: Figure, warnings: Sequence[str]) -> Figure:
     return figure
 
 
-def _strip(figure: Figure, strip: float) -> float:
+def _grow_at_foot(figure: Figure, strip: float) -> float:
     """Makes the figure `strip` inches higher, with the new room empty at its foot; returns the new height."""
     width, height = figure.get_size_inches()
     whole = float(height + strip)

@@ -101,7 +101,7 @@ def frontier(
         seen, names = _scales(axes, points, width), _names(points, width)
         corners = _draw_front(axes, points)
         paths = _draw_sweeps(axes, points)
-        barred = _barred(points)
+        barred = _points_with_bars(points)
         inside = [p for p in barred if not seen.beyond(*p.place)]
         _draw_intervals(axes, inside)
         _draw_points(axes, points, seen)
@@ -113,7 +113,7 @@ def frontier(
         arrows = arrow_places({p.name: p.place for p in points if p.name in names}, seen, size)
         labels = _labels(points, names, seen, arrows, width)
         most = max(round(3 + 1.3 * room.width * room.height / figure.dpi**2), sum(not one.modest for one in labels))
-        scene = _scene(axes, points, inside, corners, paths, arrows)
+        scene = _label_scene(axes, points, inside, corners, paths, arrows)
         placed = place_labels(figure, axes, labels, scene, most)
         if len(placed.letters) == 1:  # among names a single letter is a riddle: its name is placed first
             alone = placed.letters[0][0].name
@@ -142,7 +142,7 @@ def frontier(
     return figure
 
 
-def _key(placed: Placed) -> str:
+def _letter_key(placed: Placed) -> str:
     """Assigns letters, by rising cost, to the labels that became letters; returns the line that explains them."""
     parts = []
     for number, (label, text) in enumerate(sorted(placed.letters, key=lambda one: one[0].x)):
@@ -193,9 +193,9 @@ def _scales(axes: Axes, points: Sequence[FrontierPoint], width: float) -> View:
         left = low - 0.07 * room
         axes.set_xlim(max(left, 0.0) if low >= 0 else left, high + 0.14 * room)
         axes.xaxis.set_major_locator(MaxNLocator(int(min(7, 1.4 * width))))
-    bottom, top = _reach(near)
+    bottom, top = _accuracy_range(near)
     room = max(top - bottom, 1.0)
-    all_bottom, all_top = _reach([*near, *diagnostics])
+    all_bottom, all_top = _accuracy_range([*near, *diagnostics])
     if all_top - all_bottom <= 1.35 * room:
         bottom, top = all_bottom, all_top
         room = max(top - bottom, 1.0)
@@ -206,7 +206,7 @@ def _scales(axes: Axes, points: Sequence[FrontierPoint], width: float) -> View:
     return View(*axes.get_xlim(), *axes.get_ylim(), log=axes.get_xscale() == "log")
 
 
-def _reach(points: Sequence[FrontierPoint]) -> tuple[float, float]:
+def _accuracy_range(points: Sequence[FrontierPoint]) -> tuple[float, float]:
     """The lowest and the highest per cent that the points' accuracies and their labelled intervals reach."""
     values = [100 * p.accuracy for p in points]
     values += [100 * a for p in points if p.labelled for a in (p.low, p.high) if a is not None]
@@ -254,7 +254,7 @@ def _draw_front(axes: Axes, points: Sequence[FrontierPoint]) -> np.ndarray:
     return np.array(corners)
 
 
-def _barred(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
+def _points_with_bars(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
     """The points whose intervals are drawn. In a crowd these are only the most important ones."""
     named = [p for p in points if p.labelled]
     return named if len(named) <= CROWDED else [p for p in named if p.on_front or p.baseline]
@@ -344,7 +344,7 @@ def _labels(
     First the front, the best policy before what adds most to it; then the baseline, diagnostics and what lies beyond an
     edge; and the best of the others.
     """
-    gains = _gains(points, seen)
+    gains = _front_gains(points, seen)
     room, edges = (1.7, 6) if width >= ROOMY else (1.15, 3)
     set_apart = [p for p in points if p.name in names and (p.diagnostic or seen.beyond(*p.place))]
     first = {p.name for p in sorted(set_apart, key=lambda p: -p.accuracy)[:edges]}
@@ -373,7 +373,7 @@ def _labels(
     return labels
 
 
-def _gains(points: Sequence[FrontierPoint], seen: View) -> dict[str, float]:
+def _front_gains(points: Sequence[FrontierPoint], seen: View) -> dict[str, float]:
     """For each point of the front, by name: the area that it adds under the front as drawn."""
     front = sorted((p for p in points if p.on_front), key=lambda p: (p.cost, p.accuracy))
     places = [seen.share(*seen.within(*p.place)) for p in front]
@@ -387,7 +387,7 @@ def _gains(points: Sequence[FrontierPoint], seen: View) -> dict[str, float]:
     return gains
 
 
-def _scene(
+def _label_scene(
     axes: Axes,
     points: Sequence[FrontierPoint],
     barred: Sequence[FrontierPoint],

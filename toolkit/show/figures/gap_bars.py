@@ -80,7 +80,7 @@ def gap_figure(
         axes.set_xlim(0, min(HUNDRED, 1.03 * max(max(start), 1.0)))
         axes.set_xlabel(wrapped("gap to 100 %, points", (1 - SHARE) * width, TEXT))
         right = axes.twinx()
-        right.set_yticks(lines.places, [_label(row) for row in rows], parse_math=False)
+        right.set_yticks(lines.places, [_bar_label(row) for row in rows], parse_math=False)
         right.set_ylim(axes.get_ylim())
         heading = "right, %\n(of headroom, %)" if shares else "right, %"
         place: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (4, 2), "textcoords": "offset points"}
@@ -92,7 +92,7 @@ def gap_figure(
     return figure
 
 
-def _label(row: PolicyGap) -> str:
+def _bar_label(row: PolicyGap) -> str:
     """The numbers that stand beside a policy's bar."""
     right = _RIGHT.show(row.accuracy)
     if row.share is None:

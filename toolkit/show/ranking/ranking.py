@@ -249,8 +249,8 @@ def rank(results: RankedInput) -> tuple[Ranked, ...]:
 
 
 def _rank(results: RankedInput) -> tuple[Ranked, ...]:
-    summary = _cells(results.summary, ("policy", "metric"), "estimate")
-    against = _cells(results.comparisons, ("policy", "baseline", "metric"), "difference")
+    summary = _frame_cells(results.summary, ("policy", "metric"), "estimate")
+    against = _frame_cells(results.comparisons, ("policy", "baseline", "metric"), "difference")
     ranks = {(row["policy"], row["metric"]): row for row in results.ranks.iter_rows(named=True)}
     metric, cost = results.metric, str(results.cost.metric)
     metrics = results.summary["metric"].unique().to_list()
@@ -266,8 +266,8 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
             if not policy.diagnostic and math.isfinite(negative) and math.isfinite(paid)
         }
     )
-    exact, same = _of_pairs(results.comparisons, metric)
-    chosen = _chosen(best_first, summary, metric)
+    exact, same = _pair_facts(results.comparisons, metric)
+    chosen = _best_of_sweeps(best_first, summary, metric)
     tried = sum((policy.name, metric) in summary and not policy.diagnostic for policy in best_first)
     ranked, place = [], 0
     for policy in best_first:
@@ -275,7 +275,7 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
         counts = quality is not None and not policy.diagnostic
         place += counts
         cells = ranks.get((policy.name, metric), {})
-        difference = _at_once(against.get((policy.name, results.baseline, metric)), cells)
+        difference = _with_joint_limits(against.get((policy.name, results.baseline, metric)), cells)
         ranked.append(
             Ranked(
                 policy=policy,
@@ -284,12 +284,12 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
                 cost=price,
                 means={m: _estimate(summary.get((policy.name, m))) for m in metrics},
                 difference=difference,
-                p_value=_at_least(cells.get("p_baseline"), exact.get((policy.name, results.baseline))),
+                p_value=_larger_p_value(cells.get("p_baseline"), exact.get((policy.name, results.baseline))),
                 on_front=policy.name in front if counts and price is not None else None,
                 front_share=ranks.get((policy.name, cost), {}).get("front_share"),
                 ranks=None if cells.get("rank_low") is None else (cells["rank_low"], cells["rank_high"]),
                 leads=policy.name == results.leader,
-                ties=_ties(cells.get("ties"), exact.get((policy.name, results.leader)), 1 - results.level),
+                ties=_is_tied(cells.get("ties"), exact.get((policy.name, results.leader)), 1 - results.level),
                 same_as=same.get(policy.name, frozenset()),
                 not_worse=_not_worse(difference, results),
                 chosen=policy.name in chosen,
@@ -314,7 +314,7 @@ def pareto_front(points: dict[str, tuple[float, float]]) -> frozenset[str]:
     return frozenset(front)
 
 
-def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple[Any, ...], IntervalCell]:
+def _frame_cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple[Any, ...], IntervalCell]:
     """The cells of a result frame by key. Rows whose value is null are left out."""
     marked = "method" in frame.columns
     return {
@@ -325,7 +325,7 @@ def _cells(frame: pl.DataFrame, keys: tuple[str, ...], value: str) -> dict[tuple
     }
 
 
-def _at_once(difference: IntervalCell | None, cells: Mapping[str, Any]) -> IntervalCell | None:
+def _with_joint_limits(difference: IntervalCell | None, cells: Mapping[str, Any]) -> IntervalCell | None:
     """A difference to the baseline with the limits that hold for all policies at once, where these are known."""
     limits = cells.get("baseline_low"), cells.get("baseline_high")
     if difference is None or None in limits:
@@ -337,7 +337,7 @@ def _estimate(cell: IntervalCell | None) -> float | None:
     return None if cell is None else cell.estimate
 
 
-def _chosen(
+def _best_of_sweeps(
     best_first: Sequence[PolicyRow], summary: dict[tuple[Any, ...], IntervalCell], metric: str
 ) -> frozenset[str]:
     """The names of the best policy of each sweep."""
@@ -348,7 +348,7 @@ def _chosen(
     return frozenset(first.values())
 
 
-def _of_pairs(
+def _pair_facts(
     comparisons: pl.DataFrame, metric: str
 ) -> tuple[dict[tuple[str, str | None], float], dict[str, frozenset[str]]]:
     """Exact p-values by (policy, reference) where few examples differ; by policy, references with the same calls."""
@@ -364,12 +364,12 @@ def _of_pairs(
     return exact, same
 
 
-def _ties(ties: bool | None, exact: float | None, tail: float) -> bool | None:
+def _is_tied(ties: bool | None, exact: float | None, tail: float) -> bool | None:
     """Whether a policy ties with the leader. Where few examples differ, the exact p-value must tell them apart too."""
     return ties if ties is None or exact is None else ties or exact >= tail
 
 
-def _at_least(p_value: float | None, exact: float | None) -> float | None:
+def _larger_p_value(p_value: float | None, exact: float | None) -> float | None:
     return p_value if p_value is None or exact is None else max(p_value, exact)
 
 

@@ -69,7 +69,7 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None, als
     """
     ranked = rank(results)
     limits = limit if isinstance(limit, RowLimits) else RowLimits(rows=limit)
-    rows = _rows(results, ranked, limits)
+    rows = _visible_rows(results, ranked, limits)
     parts = _columns(results, ranked, also)
     columns = tuple(column for column, _ in parts)
     left_out = len(ranked) - len(rows)
@@ -82,7 +82,7 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None, als
         title=results.title or f"Policies ranked by {results.quality.label}",
         columns=columns,
         rows=tuple(tuple(cell(row) for _, cell in parts) for row in rows),
-        above=(*[SIMULATED] * results.simulated, *_text(results, Severity.WARNING, columns)),
+        above=(*[SIMULATED] * results.simulated, *_column_notes(results, Severity.WARNING, columns)),
         below=(
             *below,
             *_explanations(results, ranked, columns),
@@ -160,26 +160,26 @@ def no_frontier(results: RankedInput) -> str:
     return ""
 
 
-def _rows(results: RankedInput, ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
+def _visible_rows(results: RankedInput, ranked: Sequence[Ranked], limits: RowLimits) -> list[Ranked]:
     name = None if results.within_margin is None else results.within_margin.policy
     cheapest = next((row for row in ranked if row.policy.name == name), None)
     names = {row.policy.name for row in ranked if _is_must(row) or row is cheapest}
-    swept = _of_sweeps(ranked, limits.of_sweep, names)
+    swept = _limit_sweep_rows(ranked, limits.of_sweep, names)
     must = [row for row in swept if row.policy.sweep_size <= 1 or row.policy.name in names]
-    some = _first(swept, must, limits.rows)
+    some = _leading_rows(swept, must, limits.rows)
     if limits.most is None or len(some) <= limits.most:
         return some
     oracle = next((row for row in some if row.policy.diagnostic), None)
     few = [row for row in some if row is oracle or not row.policy.diagnostic]
     ends = (oracle, cheapest)
-    return _first(few, [row for row in few if row.leads or row.baseline or row in ends], limits.most)
+    return _leading_rows(few, [row for row in few if row.leads or row.baseline or row in ends], limits.most)
 
 
 def _is_must(row: Ranked) -> bool:
     return row.chosen or row.baseline or row.leads
 
 
-def _of_sweeps(ranked: Sequence[Ranked], most: int | None, must: Collection[str]) -> list[Ranked]:
+def _limit_sweep_rows(ranked: Sequence[Ranked], most: int | None, must: Collection[str]) -> list[Ranked]:
     """The rows of a table with at most `most` rows of each sweep. Rows named in `must` always stay."""
     if most is None:
         return list(ranked)
@@ -190,11 +190,13 @@ def _of_sweeps(ranked: Sequence[Ranked], most: int | None, must: Collection[str]
     for rows in sweeps.values():
         some = [row for row in rows if row.policy.name in must]
         spread = len(rows) > most and all(_along_one_number(row.policy) for row in rows)
-        names |= {row.policy.name for row in (_spread(rows, some, most) if spread else _first(rows, some, most))}
+        names |= {
+            row.policy.name for row in (_spread_rows(rows, some, most) if spread else _leading_rows(rows, some, most))
+        }
     return [row for row in ranked if row.policy.name in names]
 
 
-def _spread(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[Ranked]:
+def _spread_rows(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[Ranked]:
     """At most `most` rows of a sweep along one number, spread from end to end of it."""
     along = sorted((row for row in rows if row not in must), key=lambda row: float(row.policy.swept[0][1]))
     room = max(0, most - len(must))
@@ -202,7 +204,7 @@ def _spread(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[R
     return [*must, *(along[place] for place in sorted(places))]
 
 
-def _first(ranked: Sequence[Ranked], must: Sequence[Ranked], most: int | None) -> list[Ranked]:
+def _leading_rows(ranked: Sequence[Ranked], must: Sequence[Ranked], most: int | None) -> list[Ranked]:
     """At most `most` rows in their order. Those in `must` are chosen first, then those on the front, then the best."""
     if most is None or len(ranked) <= most:
         return list(ranked)
@@ -230,26 +232,26 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked], also: Collection[st
     if any(row.corrected for row in ranked):
         heading = "corrected %" if quality.share else "corrected"
         parts.append((TableColumn(heading, value, "corrected", drop=4, if_filled=True), lambda r: r.corrected))
-    parts += [_mean(column, results) for column in sorted(means, key=lambda column: column.place) if column.cost]
+    parts += [_mean_column(column, results) for column in sorted(means, key=lambda column: column.place) if column.cost]
     if results.baseline is not None:
         heading = "Δ points" if quality.share else "Δ"
-        parts.append((_core(heading, change, "difference", 1), lambda r: r.difference))
+        parts.append((_core_column(heading, change, "difference", 1), lambda r: r.difference))
         if len(results.ranks):
             parts.append((TableColumn("p", PValue(), "p_adjusted", drop=5, if_filled=True), lambda r: r.p_value))
-    parts += [_mean(column, results) for column in means if not column.cost]
+    parts += [_mean_column(column, results) for column in means if not column.cost]
     if results.margin is not None:
         tick = Tick("yes", "no")
         column = TableColumn("not worse", tick, "not_worse", drop=1, if_filled=True)
         parts.append((column, partial(_not_worse, baseline=results.baseline)))
-    parts.append((_core("Pareto", FrontMark(), "on_front", 3), _on_front))
+    parts.append((_core_column("Pareto", FrontMark(), "on_front", 3), _on_front))
     if any(row.ranks for row in ranked):
-        parts.append((_core("rank", RankSet(), "rank", 4), lambda r: r.ranks))
-    parts.append((_core("leader", Words(), "leader", 2), partial(_standing, leader=results.leader)))
+        parts.append((_core_column("rank", RankSet(), "rank", 4), lambda r: r.ranks))
+    parts.append((_core_column("leader", Words(), "leader", 2), partial(_standing_text, leader=results.leader)))
     parts.append((TableColumn("remark", Words(), "remark", beneath=True), lambda r: r.remark))
     return parts
 
 
-def _core(heading: str, form: Form, key: str, drop: int) -> TableColumn:
+def _core_column(heading: str, form: Form, key: str, drop: int) -> TableColumn:
     """A column that a narrow terminal drops only as a last resort."""
     return TableColumn(heading, form, key, drop=drop, core=True, if_filled=True)
 
@@ -280,7 +282,7 @@ def _has_column(column: OutcomeColumn, results: RankedInput, ranked: Sequence[Ra
     }[column.display]
 
 
-def _mean(column: OutcomeColumn, results: RankedInput) -> CellColumn:
+def _mean_column(column: OutcomeColumn, results: RankedInput) -> CellColumn:
     metric = str(column.metric)
     decimals = column.decimals if column.header else column.precision
     form = (
@@ -299,7 +301,7 @@ def _not_worse(row: Ranked, baseline: str | None) -> bool | str | None:
     return IDENTICAL if baseline in row.same_as else row.not_worse
 
 
-def _standing(row: Ranked, leader: str | None) -> str | None:
+def _standing_text(row: Ranked, leader: str | None) -> str | None:
     if row.leads:
         return "leads"
     if leader in row.same_as:
@@ -309,7 +311,7 @@ def _standing(row: Ranked, leader: str | None) -> str | None:
     return NOT_APART if row.ties else ""
 
 
-def _text(results: RankedInput, severity: Severity, columns: Sequence[TableColumn]) -> list[ColumnNote]:
+def _column_notes(results: RankedInput, severity: Severity, columns: Sequence[TableColumn]) -> list[ColumnNote]:
     """The run's notes of one severity, without those on metrics that have no column here."""
     keys = {column.key for column in columns}
     return [
@@ -386,7 +388,7 @@ def _explanations(
         text += "; from its lower limit to the plain upper one."
         yield ColumnNote(text, ("corrected",))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
-        yield ColumnNote(f"†: {'; '.join(_marked(results))}.", (results.metric, "difference"))
+        yield ColumnNote(f"†: {'; '.join(_mark_reasons(results))}.", (results.metric, "difference"))
 
 
 def _ties_below(results: RankedInput, ranked: Sequence[Ranked]) -> Iterator[ColumnNote]:
@@ -402,7 +404,7 @@ def _ties_below(results: RankedInput, ranked: Sequence[Ranked]) -> Iterator[Colu
         yield ColumnNote(text, ("leader",))
 
 
-def _marked(results: RankedInput) -> list[str]:
+def _mark_reasons(results: RankedInput) -> list[str]:
     """The reasons why intervals of the ranking metric are marked."""
     pairs = results.comparisons.filter(metric=results.metric, baseline=results.baseline or "")
     methods = {*results.summary.filter(metric=results.metric)["method"], *pairs["method"]}
@@ -424,15 +426,16 @@ def best_policy(results: RankedInput) -> Iterator[str]:
         return
     called = results.called
     best = "lowest" if results.quality.cost else "best"
-    text = f"`{called[leader.policy.name]}` has the {best} {results.quality.label}, {_quality(results, leader.quality)}"
+    value = _quality_text(results, leader.quality)
+    text = f"`{called[leader.policy.name]}` has the {best} {results.quality.label}, {value}"
     if leader.corrected is not None:
-        text += f" ({_quality(results, IntervalCell(leader.corrected.estimate))} corrected for having been chosen)"
+        text += f" ({_quality_text(results, IntervalCell(leader.corrected.estimate))} corrected for having been chosen)"
     if leader.baseline:
         text += "; it is the baseline"
     elif leader.difference is not None:
         points = " points" if results.quality.share else ""
         against = f"{points} against `{called[str(results.baseline)]}`"
-        text += f"; {_quality(results, leader.difference, signed=True)}{against}"
+        text += f"; {_quality_text(results, leader.difference, signed=True)}{against}"
     yield f"{text}."
     if any(row.ties is not None for row in ranked):
         alike = sum(bool(row.ties) and not row.leads for row in ranked)
@@ -454,40 +457,38 @@ def cheapest_within(results: RankedInput) -> Iterator[str]:
         least = NumberWithInterval.of(results.quality, signed=True).show(IntervalCell(near.low))
         yield (
             f"The cheapest that is shown to be {within} is `{results.called[near.policy]}`: "
-            f"{_against(results, row)}, at least {least}{_instead(results, row, rows[str(results.baseline)])}."
+            f"{_gain_text(results, row)}, at least {least}{_saving_text(results, row, rows[str(results.baseline)])}."
         )
     else:
         yield f"No cheaper policy is shown to be {within}."
     if near.estimated is not None:
         row, needed = rows[near.estimated], near.needed
-        text = (
-            f"By estimates alone it would be `{results.called[near.estimated]}`, {_against(results, row, whole=True)}"
-        )
-        text += f"{_instead(results, row, rows[str(results.baseline)])}, which is not shown to be"
+        gain = _gain_text(results, row, whole=True) + _saving_text(results, row, rows[str(results.baseline)])
+        text = f"By estimates alone it would be `{results.called[near.estimated]}`, {gain}, which is not shown to be"
         decide = "" if needed is None else f"; {needed.words} would decide"
         yield f"{text}{decide}."
 
 
-def _against(results: RankedInput, row: Ranked, whole: bool = False) -> str:
+def _gain_text(results: RankedInput, row: Ranked, whole: bool = False) -> str:
     """A policy's difference to the baseline in points as text, with its interval if `whole`."""
     if row.difference is None:
         return "not compared"
     cell = row.difference if whole else IntervalCell(row.difference.estimate)
-    return f"{_quality(results, cell, signed=True)} points"
+    return f"{_quality_text(results, cell, signed=True)} points"
 
 
-def _instead(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
+def _saving_text(results: RankedInput, row: Ranked, baseline: Ranked) -> str:
     """A policy's cost beside the baseline's as text, and how much less it is."""
     if row.cost is None or baseline.cost is None:
         return ""
-    now, before = (_cost(results, cost.estimate) for cost in (row.cost, baseline.cost))
+    now, before = (_cost_text(results, cost.estimate) for cost in (row.cost, baseline.cost))
     pair = {"policy": row.policy.name, "baseline": baseline.policy.name}
     less = results.comparisons.filter(metric=f"reduction:{results.cost.metric}", **pair).drop_nulls("difference")
     share = [f" ({NumberWithInterval(0, 100.0).show(IntervalCell(value))} % less)" for value in less["difference"]]
     return f", for {now} {results.cost.label} instead of {before}{''.join(share)}"
 
 
-def _quality(results: RankedInput, value: IntervalCell, signed: bool = False) -> str:
+def _quality_text(results: RankedInput, value: IntervalCell, signed: bool = False) -> str:
     if results.quality.share and not signed:
         return percent(value)
     return NumberWithInterval.of(results.quality, signed).show(value)
@@ -499,5 +500,5 @@ def percent(share: IntervalCell) -> str:
     return f"{number} %{bracket}{rest}"
 
 
-def _cost(results: RankedInput, value: float) -> str:
+def _cost_text(results: RankedInput, value: float) -> str:
     return NumberWithInterval.of(results.cost).show(IntervalCell(value))

@@ -49,13 +49,13 @@ def as_latex(table: TableContent, label: str, width: float, whole: bool = False)
     printed = {place for grid in grids for place in grid.places}
     columns = [column for place, column in enumerate(table.columns) if place in printed or column.beneath]
     left_out = [column.name for column in table.columns if column not in columns]
-    above, below = (_printed(notes if whole else notes_on(notes, columns)) for notes in (table.above, table.below))
+    above, below = (_paper_notes(notes if whole else notes_on(notes, columns)) for notes in (table.above, table.below))
     below = [*(f"{sign} {text}." for text, sign in _marks_of(table).items()), *below]
     below += [f"Left out, since the page is narrow: {'; '.join(left_out)}."] if left_out else []
     caption = table.title
     if whole and (known := _NUMBERED.fullmatch(caption)):
         caption = f"{known[2]}; as table {known[1]}"  # the paper has a number of its own
-    floats = _packed(grids, *(_height_of_notes(notes, space) for notes in (above, below)))
+    floats = _pack_floats(grids, *(_height_of_notes(notes, space) for notes in (above, below)))
     kind = "table" if width <= COLUMN else "table*"
     lines: list[str] = []
     for number, parts in enumerate(floats):
@@ -79,7 +79,7 @@ def as_latex(table: TableContent, label: str, width: float, whole: bool = False)
     return f"% needs {' '.join(needs)} in the preamble; fits {width:.4g} inches\n{text}\n"
 
 
-def _printed(notes: Sequence[str]) -> list[str]:
+def _paper_notes(notes: Sequence[str]) -> list[str]:
     """The notes in their wording for a paper."""
     texts = (str(note) if (paper := getattr(note, "paper", None)) is None else paper for note in notes)
     return [note for note in texts if note]
@@ -179,7 +179,7 @@ class _Grid:
         for i, wish in enumerate(self.natural):
             widths[i] += max(0.0, min(wish - widths[i], space - self.total(widths)))
         columns = [
-            ["\n".join(line for part in cell.split("\n") for line in self._lines(part, wide)) for cell in column]
+            ["\n".join(line for part in cell.split("\n") for line in self._row_lines(part, wide)) for cell in column]
             if left
             else column
             for column, wide, left in zip(zip(self.heads, *self.rows, strict=True), widths, self.left(), strict=True)
@@ -187,7 +187,7 @@ class _Grid:
         heads, *rows = zip(*columns, strict=True)
         return replace(self, heads=heads, rows=tuple(rows))
 
-    def _lines(self, text: str, space: float) -> list[str]:
+    def _row_lines(self, text: str, space: float) -> list[str]:
         """The lines into which a cell's line folds at a width. Lines of an indented one are indented."""
         indent = "  " if text.startswith("  ") else ""
         room = space - points("m", self.size) * bool(indent)
@@ -211,14 +211,14 @@ def _grids(table: TableContent, space: float, whole: bool) -> list[_Grid]:
     """The grids in which the table is typeset: the first layout that fits. Else the least needed columns are dropped,
     or the columns are split into several grids.
     """
-    tried = list(_stages(table, _TIGHT if space <= POINTS_AN_INCH * COLUMN else _WIDE))
+    tried = list(_layout_stages(table, _TIGHT if space <= POINTS_AN_INCH * COLUMN else _WIDE))
     fitting = next((grid for grid in tried if grid.fits(space)), None)
     if fitting is not None:
         return [fitting]
-    return _parts(tried[-1], space) if whole else [_narrowed(tried[-1], space)]
+    return _split_columns(tried[-1], space) if whole else [_drop_columns(tried[-1], space)]
 
 
-def _stages(table: TableContent, tight: float) -> Iterator[_Grid]:
+def _layout_stages(table: TableContent, tight: float) -> Iterator[_Grid]:
     """Yields layouts of the whole table from the widest on. `tight`: em of a column of words in the last ones."""
     words, marks = _words_of(table), _marks_of(table)
     places = [i for i, column in enumerate(table.columns) if words is None or not column.beneath]
@@ -261,7 +261,7 @@ def _marks_of(table: TableContent) -> dict[str, str]:
     return {text: mark(number) for number, text in enumerate(list(texts)[:MARKS])}
 
 
-def _narrowed(grid: _Grid, space: float) -> _Grid:
+def _drop_columns(grid: _Grid, space: float) -> _Grid:
     """The grid without its least needed columns, as many as must be dropped for it to fit."""
     while len(grid.places) > 1 and not grid.fits(space):
         columns = [grid.table.columns[place] for place in grid.places]
@@ -272,17 +272,17 @@ def _narrowed(grid: _Grid, space: float) -> _Grid:
     return grid
 
 
-def _parts(grid: _Grid, space: float) -> list[_Grid]:
+def _split_columns(grid: _Grid, space: float) -> list[_Grid]:
     """The grid split by columns into several grids. Each repeats the columns that identify its rows."""
-    head = _telling(grid)
+    head = _identifying_columns(grid)
     for words in (_TIGHT, _LEAST):
-        parts = _filled(replace(grid, words=words), head, space)
+        parts = _fill_grids(replace(grid, words=words), head, space)
         if all(part.fits(space) for part in parts):
             break
     return parts
 
 
-def _telling(grid: _Grid) -> list[int]:
+def _identifying_columns(grid: _Grid) -> list[int]:
     """The fewest leading columns whose cells identify every row: at least one, and not all."""
 
     def distinct(places: Sequence[int]) -> int:
@@ -298,7 +298,7 @@ def _telling(grid: _Grid) -> list[int]:
     return head
 
 
-def _filled(grid: _Grid, head: Sequence[int], space: float) -> list[_Grid]:
+def _fill_grids(grid: _Grid, head: Sequence[int], space: float) -> list[_Grid]:
     """The columns split, in order, into grids that fit. Each grid begins with the columns `head`."""
     parts: list[list[int]] = [[*head]]
     for i in (k for k in range(len(grid.places)) if k not in head):
@@ -309,7 +309,7 @@ def _filled(grid: _Grid, head: Sequence[int], space: float) -> list[_Grid]:
     return [grid.only(sorted(part)) for part in parts]
 
 
-def _packed(grids: Sequence[_Grid], above: float, below: float) -> list[list[tuple[_Grid, range]]]:
+def _pack_floats(grids: Sequence[_Grid], above: float, below: float) -> list[list[tuple[_Grid, range]]]:
     """Each float's grids and rows, as many as fit on a page. `above` and `below`: heights of the notes in points."""
     floats: list[list[tuple[_Grid, range]]] = []
     room = 0.0
@@ -319,13 +319,13 @@ def _packed(grids: Sequence[_Grid], above: float, below: float) -> list[list[tup
             floats[-1].append((grid, rows))
             room -= grid.height(rows) + _BETWEEN
             continue
-        parts = _pages(grid, above * (i == 0), notes)
+        parts = _rows_by_page(grid, above * (i == 0), notes)
         floats += [[(grid, part)] for part in parts]
         room = HEIGHT - _MARGIN - grid.height(parts[-1]) - above * (i == 0 and len(parts) == 1)
     return floats
 
 
-def _pages(grid: _Grid, above: float, below: float) -> list[range]:
+def _rows_by_page(grid: _Grid, above: float, below: float) -> list[range]:
     """The rows of each float, so that none exceeds a page. `above` and `below`: heights of the notes in points."""
     heights = [grid.height_of(row) for row in grid.rows]
     room = HEIGHT - grid.height_of(grid.heads) - _MARGIN
@@ -362,38 +362,40 @@ def _tabular(grid: _Grid, rows: range, at_points: bool) -> Iterator[str]:
     aligns = [grid.table.columns[place].form.align[0] for place in grid.places]
     if at_points:
         columns = zip(aligns, grid.natural, *grid.rows, strict=True)
-        aligns = [(align == "r" and _decimal(cells, grid.size, wide)) or align for align, wide, *cells in columns]
+        aligns = [
+            (align == "r" and _decimal_alignment(cells, grid.size, wide)) or align for align, wide, *cells in columns
+        ]
     yield rf"\fontsize{{{grid.size}}}{{{_LEADING[grid.size]:g}}}\selectfont"
     yield rf"\setlength{{\tabcolsep}}{{{_SEPARATION[grid.size]:g}pt}}"
     yield rf"\begin{{tabular}}{{@{{}}{''.join(aligns)}@{{}}}}"
     yield r"\toprule"
-    yield from _lines(grid.heads, aligns)
+    yield from _row_lines(grid.heads, aligns)
     yield r"\midrule"
     apart = any(_lines_of(row) > 1 for row in grid.rows)
     for number in rows:
         if apart and number > rows.start:
             yield r"\addlinespace[2pt]"
-        yield from _lines(grid.rows[number], aligns)
+        yield from _row_lines(grid.rows[number], aligns)
     yield r"\bottomrule"
     yield r"\end{tabular}\par"
 
 
-def _lines(row: Sequence[str], aligns: Sequence[str]) -> Iterator[str]:
+def _row_lines(row: Sequence[str], aligns: Sequence[str]) -> Iterator[str]:
     r"""Yields the LaTeX lines of a row with cells of several lines. None begins as an argument of a `\\` above it."""
     parts = [cell.split("\n") for cell in row]
     for number in range(_lines_of(row)):
         pairs = zip(parts, aligns, strict=True)
-        line = " & ".join(_cell(part[number], align) if number < len(part) else "" for part, align in pairs)
+        line = " & ".join(_cell_tex(part[number], align) if number < len(part) else "" for part, align in pairs)
         yield ("{}" if line.startswith(("[", "*")) else "") + line + r" \\"
 
 
-def _cell(line: str, align: str) -> str:
+def _cell_tex(line: str, align: str) -> str:
     if align.startswith("S"):
         return line.replace("−", "-") if _DECIMAL.fullmatch(line) else f"{{{in_tex(line)}}}"
     return rf"\quad {in_tex(line[2:])}" if line.startswith("  ") else in_tex(line)
 
 
-def _decimal(cells: Sequence[str], size: int, wide: float) -> str | None:
+def _decimal_alignment(cells: Sequence[str], size: int, wide: float) -> str | None:
     """The siunitx alignment for a column of decimal numbers and dashes; None for others, or where it takes more room.
 
     `wide`: points that the column has.

@@ -49,8 +49,8 @@ _MARKS = 0xE000  # of a private area, of which no printable text has a sign
 
 def in_tex(text: str) -> str:
     """The text escaped, so that LaTeX sets it as it is. What stands in backticks gets quotation marks."""
-    marked = _LIGATURE.sub("\x02", _QUOTED.sub("\x01\\1'", _plain(text)))
-    return "".join(map(_set, marked))
+    marked = _LIGATURE.sub("\x02", _QUOTED.sub("\x01\\1'", _plain_signs(text)))
+    return "".join(map(_sign_tex, marked))
 
 
 def mark(number: int) -> str:
@@ -61,7 +61,7 @@ def mark(number: int) -> str:
 @lru_cache(16_384)
 def em(text: str) -> float:
     """The width of a line of text, in em."""
-    return _SPARE * sum(_width(sign) for sign in _plain(text)) / 1000
+    return _SPARE * sum(_sign_width(sign) for sign in _plain_signs(text)) / 1000
 
 
 def points(text: str, size: int) -> float:
@@ -75,16 +75,16 @@ def folded(text: str, space: float, size: int) -> list[str]:
     Every line but the first begins with two blanks, which stand for an indent of one em.
     """
     lines = [""]
-    for word, glued in _parts(text, space - size * _GROWN[size], size):
+    for word, glued in _split_words(text, space - size * _GROWN[size], size):
         longer = f"{lines[-1]}{'' if glued or not lines[-1].strip() else ' '}{word}"
-        if lines[-1].strip() and _indented(longer, size) > space:
+        if lines[-1].strip() and _indented_width(longer, size) > space:
             lines.append(f"  {word}")
         else:
             lines[-1] = longer
     return lines
 
 
-def _parts(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
+def _split_words(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
     """Yields the words of a text, longer ones in parts that fit, each with whether it continues the one before."""
     for word in text.split(" "):
         if points(word, size) <= space:
@@ -105,39 +105,39 @@ def _parts(text: str, space: float, size: int) -> Iterator[tuple[str, bool]]:
 def paragraph(text: str, space: float, size: int) -> str:
     """A text whose lines LaTeX itself breaks, within long words too."""
     lines = ""
-    for word, glued in _parts(text, space, size):
+    for word, glued in _split_words(text, space, size):
         lines += ("\x00" if glued else " " if lines else "") + word
     return in_tex(lines)
 
 
-def _indented(line: str, size: int) -> float:
+def _indented_width(line: str, size: int) -> float:
     """The width in points of a line, whose two leading blanks, if any, stand for an indent."""
     return points(line.removeprefix("  "), size) + size * _GROWN[size] * line.startswith("  ")
 
 
-def _set(sign: str) -> str:
-    if _letters(sign):
-        return rf"\textsuperscript{{{_letters(sign)}}}"
+def _sign_tex(sign: str) -> str:
+    if _mark_letters(sign):
+        return rf"\textsuperscript{{{_mark_letters(sign)}}}"
     return _COMMANDS[sign][0] if sign in _COMMANDS else _HIDDEN.get(sign, sign)
 
 
-def _letters(sign: str) -> str:
+def _mark_letters(sign: str) -> str:
     """The letters that a mark shows; empty for every other character."""
     number = ord(sign) - _MARKS
     return ascii_lowercase[number % 26] * (1 + number // 26) if 0 <= number < MARKS else ""
 
 
-def _plain(text: str) -> str:
+def _plain_signs(text: str) -> str:
     """The text in characters that LaTeX sets without further packages."""
-    return "".join(sign if _known(sign) else sign.encode("unicode_escape").decode("ascii") for sign in text)
+    return "".join(sign if _is_known_sign(sign) else sign.encode("unicode_escape").decode("ascii") for sign in text)
 
 
 @lru_cache(4_096)
-def _known(sign: str) -> bool:
-    return sign in _WIDTHS or sign in _LETTERS or sign in _HIDDEN or _letter(sign) + _letters(sign) != ""
+def _is_known_sign(sign: str) -> bool:
+    return sign in _WIDTHS or sign in _LETTERS or sign in _HIDDEN or _base_letter(sign) + _mark_letters(sign) != ""
 
 
-def _letter(sign: str) -> str:
+def _base_letter(sign: str) -> str:
     """The base letter of an accented character that LaTeX knows; empty for every other one."""
     parts = unicodedata.normalize("NFD", sign)
     fits = len(parts) == 2 and parts[0].isascii() and parts[0].isalpha() and parts[1] in _ACCENTS
@@ -145,7 +145,7 @@ def _letter(sign: str) -> str:
 
 
 @lru_cache(4_096)
-def _width(sign: str) -> int:
-    if _letters(sign):
-        return 600 * len(_letters(sign))
-    return _WIDTHS.get(sign) or _LETTERS.get(sign) or _WIDTHS.get(_letter(sign), 0)
+def _sign_width(sign: str) -> int:
+    if _mark_letters(sign):
+        return 600 * len(_mark_letters(sign))
+    return _WIDTHS.get(sign) or _LETTERS.get(sign) or _WIDTHS.get(_base_letter(sign), 0)

@@ -30,8 +30,10 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
     from rich.console import Console, Group
     from rich.text import Text
 
-    every, empty = _filled(_beneath(table))
-    layout, lines = min(((one, list(_lines(table, one, width))) for one in _fits(every, width)), key=_height)
+    every, empty = _without_empty_columns(_initial_layout(table))
+    layout, lines = min(
+        ((one, list(_lines(table, one, width))) for one in _fitting_layouts(every, width)), key=_line_count
+    )
     hidden = [column for column in every.columns if column not in layout.columns]
     columns = [column for column in table.columns if column not in hidden and column not in empty]
     above, below = (notes_on(notes, columns, empty) for notes in (table.above, table.below))
@@ -121,7 +123,7 @@ class _Layout:
         return replace(self, heads=tuple(head.replace(" ", "\n") for head in self.heads))
 
 
-def _beneath(table: TableContent) -> _Layout:
+def _initial_layout(table: TableContent) -> _Layout:
     """The table's layout, with the cells of columns marked `beneath` under the first column of words."""
     under = [i for i, column in enumerate(table.columns) if column.beneath]
     places = [i for i, column in enumerate(table.columns) if not column.beneath]
@@ -137,7 +139,7 @@ def _beneath(table: TableContent) -> _Layout:
     return _Layout(columns, tuple(column.name for column in columns), tuple(rows), name)
 
 
-def _filled(layout: _Layout) -> tuple[_Layout, list[TableColumn]]:
+def _without_empty_columns(layout: _Layout) -> tuple[_Layout, list[TableColumn]]:
     """The layout without the hideable columns that have no filled cell, and these columns."""
     empty = []
     for i in reversed(range(len(layout.columns))):
@@ -147,7 +149,7 @@ def _filled(layout: _Layout) -> tuple[_Layout, list[TableColumn]]:
     return layout, empty
 
 
-def _fits(every: _Layout, width: int) -> Iterator[_Layout]:
+def _fitting_layouts(every: _Layout, width: int) -> Iterator[_Layout]:
     """Layouts that fit, with the fewest changes first: unchanged; stacked, without the least needed columns; a row's
     name over its numbers. The last layout is returned even where it is too wide. With `core` columns the layout changes
     before one of them is dropped; then there are two layouts, and the second may take fewer lines.
@@ -155,16 +157,16 @@ def _fits(every: _Layout, width: int) -> Iterator[_Layout]:
     if every.line(every.least) <= width:
         yield every
         return
-    tries = list(_tries(every))
+    tries = list(_candidate_layouts(every))
     for number, (layout, core) in enumerate(tries):
-        rest = _dropped(layout, width, core)
+        rest = _drop_columns(layout, width, core)
         if rest.line(rest.least) <= width or number == len(tries) - 1:
             yield rest
             if number or len(tries) == 1:
                 return
 
 
-def _tries(every: _Layout) -> Iterator[tuple[_Layout, bool]]:
+def _candidate_layouts(every: _Layout) -> Iterator[tuple[_Layout, bool]]:
     """Yields layouts from the least changed on, each with whether `core` columns may be dropped from it too."""
     headed = replace(every.with_high_heads(), headed=True)
     if every.name is not None and any(column.core for column in every.columns):
@@ -177,7 +179,7 @@ def _tries(every: _Layout) -> Iterator[tuple[_Layout, bool]]:
         yield headed.stacked(), True
 
 
-def _dropped(layout: _Layout, width: int, core: bool) -> _Layout:
+def _drop_columns(layout: _Layout, width: int, core: bool) -> _Layout:
     while layout.line(layout.least) > width:
         loose = [i for i, column in enumerate(layout.columns) if column.drop and (core or not column.core)]
         if not loose:
@@ -186,14 +188,14 @@ def _dropped(layout: _Layout, width: int, core: bool) -> _Layout:
     return layout
 
 
-def _height(lines: tuple[_Layout, list[Line]]) -> int:
+def _line_count(lines: tuple[_Layout, list[Line]]) -> int:
     return len(lines[1])
 
 
 def _lines(table: TableContent, layout: _Layout, width: int) -> Iterator[Line]:
     widths = layout.widths(width)
     if layout.headed:
-        yield _before(layout, layout.heads) + layout.heads[layout.name or 0], "bold"
+        yield _leading_cells(layout, layout.heads) + layout.heads[layout.name or 0], "bold"
     yield from ((line, "bold") for line in _side_by_side(layout, layout.heads, widths, bottom=True))
     yield "─" * layout.line(widths), ""
     for number, row in enumerate(layout.rows):
@@ -203,16 +205,16 @@ def _lines(table: TableContent, layout: _Layout, width: int) -> Iterator[Line]:
         yield from ((line, style) for line in _side_by_side(layout, row, widths))
 
 
-def _before(layout: _Layout, cells: Sequence[str]) -> str:
+def _leading_cells(layout: _Layout, cells: Sequence[str]) -> str:
     """The cells that stand before a row's name, on the same line."""
     pairs = [(cells[i], layout.natural[i], layout.columns[i].form.align) for i in range(layout.name or 0)]
-    return "".join(_aligned(*pair) + " " * _GAP for pair in pairs)
+    return "".join(_align_text(*pair) + " " * _GAP for pair in pairs)
 
 
 def _name_lines(layout: _Layout, row: Sequence[str], width: int) -> Iterator[str]:
     """Yields the line of a row's name, with the text beneath it on the same line where there is room."""
     name, *rest = row[layout.name or 0].split("\n")
-    start, indent = _before(layout, row), sum(width + _GAP for width in layout.natural[: layout.name])
+    start, indent = _leading_cells(layout, row), sum(width + _GAP for width in layout.natural[: layout.name])
     whole = "  ".join([name, *(line.strip() for line in rest)])
     if len(start) + len(whole) <= width:
         yield start + whole
@@ -233,11 +235,11 @@ def _side_by_side(layout: _Layout, cells: Sequence[str], widths: Sequence[int], 
         parts = []
         for i, lines in zip(layout.beside, columns, strict=True):
             at = number - (height - len(lines)) * bottom
-            parts.append(_aligned(lines[at] if 0 <= at < len(lines) else "", widths[i], aligns[i]))
+            parts.append(_align_text(lines[at] if 0 <= at < len(lines) else "", widths[i], aligns[i]))
         yield (" " * layout.indent + (" " * _GAP).join(parts)).rstrip()
 
 
-def _aligned(text: str, width: int, align: str) -> str:
+def _align_text(text: str, width: int, align: str) -> str:
     return {"left": text.ljust, "right": text.rjust, "center": text.center}[align](width)
 
 
@@ -248,7 +250,7 @@ def folded(text: str, width: int) -> list[str]:
 
 def _longest_part(text: str) -> int:
     """The smallest width that breaks no word of a text, with the margins of its lines."""
-    lines = ((len(line) - len(line.lstrip()), _with_blanks(line)) for line in text.split("\n"))
+    lines = ((len(line) - len(line.lstrip()), _breakable_parts(line)) for line in text.split("\n"))
     return max((margin + max((len(part) for part, _ in parts), default=0) for margin, parts in lines), default=0)
 
 
@@ -256,7 +258,7 @@ def _folded_line(line: str, width: int) -> Iterator[str]:
     width = max(width, 1)  # what stands before a row's name may leave it no room
     margin = line[: len(line) - len(line.lstrip())]
     current, blank = margin, ""
-    for part, follows in _with_blanks(line.strip()):
+    for part, follows in _breakable_parts(line.strip()):
         if current.strip() and len(current) + len(blank) + len(part) > width:
             yield current
             current, blank = margin, ""
@@ -268,7 +270,7 @@ def _folded_line(line: str, width: int) -> Iterator[str]:
     yield current
 
 
-def _with_blanks(text: str) -> Iterator[tuple[str, str]]:
+def _breakable_parts(text: str) -> Iterator[tuple[str, str]]:
     """Yields the parts that a text may be broken into, each with the blank after it, if any."""
     for word in text.split(" "):
         *parts, last = [part for part in _PARTS.findall(word) if part] or [""]

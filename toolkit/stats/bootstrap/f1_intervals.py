@@ -119,7 +119,7 @@ FEW_WRONG = 10
 
 
 @dataclass(frozen=True, eq=False)
-class _Cells:
+class _F1Cells:
     """The sums behind one F1: `numbers` (P, K, 3), the scan's true positives, predictions and gold by class."""
 
     metric: F1
@@ -151,10 +151,10 @@ class _Cells:
         right, named, gold = np.moveaxis(self.sums, 2, 0)
         return _Slopes.of(*pseudo(right, named, gold, self.classes), self.metric.weighted)
 
-    def of(self, policies: Ints | int) -> _Cells:
+    def of(self, policies: Ints | int) -> _F1Cells:
         """The sums of only some of the policies. A single number still gives arrays of one policy."""
         some = np.atleast_1d(policies)
-        return _Cells(self.metric, self.numbers[some], self.sums[some])
+        return _F1Cells(self.metric, self.numbers[some], self.sums[some])
 
 
 def f1_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, settings: Settings) -> None:
@@ -165,31 +165,33 @@ def f1_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, 
     for m, metric in enumerate(sample.metrics):
         if not isinstance(metric, F1) or not plan.valued[m].any():
             continue
-        cells, on = _cells(sample, metric), np.flatnonzero(plan.valued[m])
+        cells, on = _f1_cells(sample, metric), np.flatnonzero(plan.valued[m])
         if metric.which is None:
-            _means(sample, cells, on, m, results, settings.level)
+            _set_mean_limits(sample, cells, on, m, results, settings.level)
         else:
-            _one_class(sample, cells, on, m, results, settings.level)
+            _set_one_class_limits(sample, cells, on, m, results, settings.level)
         for number, reference in plan.compared(m):
-            _differences(sample, cells, on[on != reference], m, (number, reference), results, settings.level)
+            _set_difference_limits(sample, cells, on[on != reference], m, (number, reference), results, settings.level)
 
 
 def few_wrong(sample: WholeSample, metric: F1, policies: Ints) -> NDArray[np.bool_]:
     """Whether each of the policies has fewer than 30 wrong answers among those that the F1 counts."""
-    cells = _cells(sample, metric)
+    cells = _f1_cells(sample, metric)
     return replace(cells, sums=sample.scan.count[cells.numbers]).errors[policies] < FEW_ERRORS
 
 
-def _cells(sample: WholeSample, metric: F1) -> _Cells:
+def _f1_cells(sample: WholeSample, metric: F1) -> _F1Cells:
     size = len(sample.policies)
     numbers = np.array([[sample.scan.index[s] for s in metric.statistics(p)] for p in range(size)], np.int64)
     numbers = numbers.reshape(size, -1, 4)
     held = sample.scan.total[numbers[0, :, 3]] > 0  # the gold of all policies: a class without any is left out
     numbers = numbers[:, held, :3]
-    return _Cells(metric, numbers, sample.scan.total[numbers])
+    return _F1Cells(metric, numbers, sample.scan.total[numbers])
 
 
-def _one_class(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: SeriesResults, level: float) -> None:
+def _set_one_class_limits(
+    sample: WholeSample, cells: _F1Cells, on: Ints, m: int, results: SeriesResults, level: float
+) -> None:
     """Sets Wilson's limits for the F1 of a class; where orders of traces are averaged, only for few wrong answers."""
     gold, wrong = cells.least_gold[on], cells.errors[on]
     whole = sample.scan.binary[cells.numbers[on, 0, :2]].all(axis=1)
@@ -201,14 +203,18 @@ def _one_class(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: Se
     results.withhold(slot, m, on[gold < FEWEST_GOLD])
 
 
-def _means(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: SeriesResults, level: float) -> None:
+def _set_mean_limits(
+    sample: WholeSample, cells: _F1Cells, on: Ints, m: int, results: SeriesResults, level: float
+) -> None:
     """Sets the delta method's limits for means of F1s that have few errors, or a class with little gold."""
     few = on[(cells.errors[on] < FEW_ERRORS) | (cells.least_gold[on] < FEW_GOLD)]
     if not len(few):
         return
     some = cells.of(few)
     slopes = some.slopes(_pseudo_error)
-    square = _unit_sums(sample.units, sample.scan, _weights(sample.scan, [(some, _stacked(slopes))]), np.square)
+    square = _unit_sums(
+        sample.units, sample.scan, _weight_matrix(sample.scan, [(some, _stack_slopes(slopes))]), np.square
+    )
     square += _pseudo_error_square(slopes, some.classes)
     low, high, _ = _delta_limits(slopes.value, square, sample.estimates[m, few], 0.0, level)
     slot = SeriesKind.VALUE, 0
@@ -217,8 +223,14 @@ def _means(sample: WholeSample, cells: _Cells, on: Ints, m: int, results: Series
         results.withhold(slot, m, few[some.least_gold < FEWEST_GOLD])
 
 
-def _differences(
-    sample: WholeSample, cells: _Cells, on: Ints, m: int, against: tuple[int, int], results: SeriesResults, level: float
+def _set_difference_limits(
+    sample: WholeSample,
+    cells: _F1Cells,
+    on: Ints,
+    m: int,
+    against: tuple[int, int],
+    results: SeriesResults,
+    level: float,
 ) -> None:
     """Sets the delta method's limits for F1 differences where few examples tell the policies apart or gold is rare."""
     number, reference = against
@@ -228,7 +240,7 @@ def _differences(
     near = np.abs(cells.errors[on] - other.errors) < FEW_ERRORS  # else as many examples tell them apart
     some = cells.of(on[near])
     wrong = np.broadcast_to(cells.wrong, some.numbers.shape)
-    weights = _weights(sample.scan, [(some, wrong), (other, -wrong)])
+    weights = _weight_matrix(sample.scan, [(some, wrong), (other, -wrong)])
     few = little.copy()
     few[near] |= _unit_sums(sample.units, sample.scan, weights, np.abs) < FEW_ERRORS
     on, gold = on[few], gold[few]
@@ -237,7 +249,9 @@ def _differences(
     some = cells.of(on)
     one, two = some.slopes(_pseudo_pair), other.slopes(_pseudo_pair)
     shape = some.numbers.shape
-    moved = _weights(sample.scan, [(some, _stacked(one)), (other, np.broadcast_to(-_stacked(two), shape))])
+    moved = _weight_matrix(
+        sample.scan, [(some, _stack_slopes(one)), (other, np.broadcast_to(-_stack_slopes(two), shape))]
+    )
     square = _unit_sums(sample.units, sample.scan, moved, np.square) + _pseudo_pair_square(one, two, some.classes)
     estimate = results.value[(*slot, m, on)]
     low, high, p_value = _delta_limits(one.value - two.value, square, estimate, -1.0, level)
@@ -246,12 +260,12 @@ def _differences(
         results.withhold(slot, m, on[gold < FEWEST_GOLD])
 
 
-def _stacked(slopes: _Slopes) -> Floats:
-    """The derivatives by true positives, predictions and gold in one array (P, K, 3), as in `_Cells.numbers`."""
+def _stack_slopes(slopes: _Slopes) -> Floats:
+    """The derivatives by true positives, predictions and gold in one array (P, K, 3), as in `_F1Cells.numbers`."""
     return np.stack(np.broadcast_arrays(slopes.right, slopes.named, slopes.gold), axis=-1)
 
 
-def _weights(scan: Scan, parts: list[tuple[_Cells, Floats]]) -> csr_matrix:
+def _weight_matrix(scan: Scan, parts: list[tuple[_F1Cells, Floats]]) -> csr_matrix:
     """A matrix of weights (policies, the scan's statistics): the sum of `parts`; one of them may serve all policies."""
     from scipy.sparse import coo_matrix
 

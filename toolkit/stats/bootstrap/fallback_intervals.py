@@ -57,7 +57,7 @@ STUDENT, STUDENT_FEW = METHOD_NAMES.index("t"), METHOD_NAMES.index("t_few")
 
 
 @dataclass(frozen=True, eq=False)
-class _Corner:
+class _IntervalChoice:
     """What the choice of intervals goes by, and the `results` that it changes. `studentised`: whether means of costs
     get studentised limits, which clustered ones do not. `moments`: of costs over the units; None where no interval
     needs them. `spreads`: by (reference, metric), policies whose differences are fractions, and their moments.
@@ -82,20 +82,20 @@ def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pair
         divided = studentised or (not sample.independent and sample.units.count >= FEWEST_CLUSTERS)
         parts = (sample.units, plan.scan, plan.metrics, plan.valued, plan.references)
         moments = cost_moments(*parts) if divided else None
-        spreads = dict(_spreads(sample, plan, pairs)) if sample.independent else {}
+        spreads = dict(_graded_spreads(sample, plan, pairs)) if sample.independent else {}
         for (number, m), (on, spread) in spreads.items():
             if moments is not None and studentised and not sample.metrics[m].of_cost:  # whose moments are there
                 many = pairs.effective[number, m, on] >= FEW_PAIRS
                 at = number + 1, m, on[many]
                 moments.second[at], moments.third[at] = spread.second[many], spread.third[many]
-        corner = _Corner(sample, plan, pairs, results, settings, studentised, moments, spreads)
+        chosen = _IntervalChoice(sample, plan, pairs, results, settings, studentised, moments, spreads)
         for holds, choose in CHOICES:
-            if holds(corner):
-                choose(corner)
+            if holds(chosen):
+                choose(chosen)
     return results
 
 
-def _spreads(
+def _graded_spreads(
     sample: WholeSample, plan: SeriesPlan, pairs: Pairs
 ) -> Iterator[tuple[tuple[int, int], tuple[Ints, Spread]]]:
     """By reference and rate: the policies that differ from it by fractions, and these differences' central moments."""
@@ -104,20 +104,20 @@ def _spreads(
         n = sample.counts[m, on].astype(np.float64)
         spread = pairs.spread(number, m, on, n)
         if sample.units.strata is not None:
-            spread = Spread(_within(sample, m, on, plan.references[number]) / n, spread.third)
+            spread = Spread(_squares_within_strata(sample, m, on, plan.references[number]) / n, spread.third)
         yield (int(number), int(m)), (on, spread)
 
 
-def _bootstrap(corner: _Corner) -> None:
-    moments = corner.moments if corner.studentised else None
-    resample(corner.sample.units, corner.plan, corner.settings, corner.results, moments)
+def _set_bootstrap_intervals(chosen: _IntervalChoice) -> None:
+    moments = chosen.moments if chosen.studentised else None
+    resample(chosen.sample.units, chosen.plan, chosen.settings, chosen.results, moments)
 
 
-def _few_events(corner: _Corner) -> None:
+def _set_rare_event_limits(chosen: _IntervalChoice) -> None:
     """Sets Wilson's interval for rates with fewer than ten events or non-events. Means of fractional values get Korn
     and Graubard's where few values are known, or few differ from 0, or few from 1.
     """
-    sample, results, settings = corner.sample, corner.results, corner.settings
+    sample, results, settings = chosen.sample, chosen.results, chosen.settings
     value = (SeriesKind.VALUE, 0)
     for m in range(len(sample.metrics)):
         on, (mean, square, n, off) = sample.graded(m)
@@ -133,15 +133,15 @@ def _few_events(corner: _Corner) -> None:
                 results.withhold(value, m, p)
 
 
-def _few_pairs(corner: _Corner) -> None:
+def _set_paired_limits(chosen: _IntervalChoice) -> None:
     """Sets the intervals of differences of rates on the same examples. Below twenty discordant pairs these are Tango's;
     from there on the limits reach at least as far.
 
     Of outcomes of 0 and 1 these are Tango's, with the mid-p or Tango's own test. Where policies are known of different
     examples, Newcombe's where both have few events or nearly all examples are the same. Of means of several outcomes
-    an example see `_graded_pairs`.
+    an example see `_set_graded_limits`.
     """
-    sample, plan, pairs, results, settings = corner.sample, corner.plan, corner.pairs, corner.results, corner.settings
+    sample, plan, pairs, results, settings = chosen.sample, chosen.plan, chosen.pairs, chosen.results, chosen.settings
     for m, metric in enumerate(sample.metrics):
         for number, reference in plan.compared(m) if metric.column.rate else ():
             slot = (SeriesKind.DIFFERENCE, number)
@@ -150,13 +150,13 @@ def _few_pairs(corner: _Corner) -> None:
             if len(on):
                 one, two = pairs.first[number, m, on], pairs.second[number, m, on]
                 few = one + two < FEW_PAIRS
-                trials = _trials_of_pairs(corner, m, on, number, reference)
+                trials = _trials_of_pairs(chosen, m, on, number, reference)
                 times = trials / sample.counts[m, on]
                 low, high = _tango(one * times, two * times, trials, settings.level)
                 results.put(slot, m, on[few], low[few], high[few], mid_p(one[few], two[few]), "tango")
                 one, two = (one * times)[~few], (two * times)[~few]
                 results.widen(slot, m, on[~few], low[~few], high[~few], score_p(one, two))
-            _graded_pairs(corner, slot, m)
+            _set_graded_limits(chosen, slot, m)
             other = sample.few_events(m, reference)
             for p in np.flatnonzero(~np.isnan(pairs.unlike[number, m]) & plan.valued[m]).tolist():
                 mine = sample.few_events(m, p)
@@ -165,7 +165,7 @@ def _few_pairs(corner: _Corner) -> None:
                     results.put(slot, m, p, *limits, float(results.p_value[(*slot, m, p)]), "newcombe")
 
 
-def _graded_pairs(corner: _Corner, slot: Slot, m: int) -> None:
+def _set_graded_limits(chosen: _IntervalChoice, slot: Slot, m: int) -> None:
     """Sets Student's limits for differences of means of fractional outcomes. Where Student's end too soon they are
     moved out.
 
@@ -173,11 +173,11 @@ def _graded_pairs(corner: _Corner, slot: Slot, m: int) -> None:
     than twenty of one size, (Σ|d|)²/Σd², Tango's with so many discordant pairs, marked.
     """
     number = slot[1]
-    if (number, m) not in corner.spreads:
+    if (number, m) not in chosen.spreads:
         return
-    pairs, results, level = corner.pairs, corner.results, corner.settings.level
-    on, spread = corner.spreads[number, m]
-    n, at = corner.sample.counts[m, on].astype(np.float64), (number, m, on)
+    pairs, results, level = chosen.pairs, chosen.results, chosen.settings.level
+    on, spread = chosen.spreads[number, m]
+    n, at = chosen.sample.counts[m, on].astype(np.float64), (number, m, on)
     few = pairs.effective[at] < FEW_PAIRS
     limits = student(results.value[(*slot, m, on)], spread.second / (n - 1), n, level)
     low, high, p_value = (end[few] for end in limits)
@@ -195,23 +195,23 @@ def _tango(first: Floats, second: Floats, n: Floats | Ints, level: float) -> tup
     return low, high
 
 
-def _trials_of_pairs(corner: _Corner, m: int, on: Ints, number: int, reference: int) -> Floats:
+def _trials_of_pairs(chosen: _IntervalChoice, m: int, on: Ints, number: int, reference: int) -> Floats:
     """The number of trials (P,) for Tango's interval: the number of examples. With strata, from twenty discordant pairs
     on, it is larger where differences vary less within the strata.
     """
-    sample, pairs = corner.sample, corner.pairs
+    sample, pairs = chosen.sample, chosen.pairs
     n = sample.counts[m, on].astype(np.float64)
     if sample.units.strata is None:
         return n
     many = np.flatnonzero(pairs.first[number, m, on] + pairs.second[number, m, on] >= FEW_PAIRS)
     one, two = pairs.first[number, m, on[many]], pairs.second[number, m, on[many]]
     plain = one + two - (one - two) ** 2 / n[many]
-    within = _within(sample, m, on[many], reference)
+    within = _squares_within_strata(sample, m, on[many], reference)
     n[many] *= np.maximum(plain / np.where(within > 0, within, plain), 1.0)
     return n
 
 
-def _within(sample: WholeSample, m: int, policies: Ints, reference: int) -> Floats:
+def _squares_within_strata(sample: WholeSample, m: int, policies: Ints, reference: int) -> Floats:
     """Each policy's sum of squared differences to a reference, less the mean of the example's stratum, (P,)."""
     squares = np.zeros(len(policies))
     for start in range(0, len(policies), SCAN_ROWS):
@@ -222,9 +222,9 @@ def _within(sample: WholeSample, m: int, policies: Ints, reference: int) -> Floa
     return squares
 
 
-def _clustered(corner: _Corner) -> None:
+def _set_clustered_limits(chosen: _IntervalChoice) -> None:
     """Sets Korn and Graubard's limits for clustered rates, Student's for all else; none below three known clusters."""
-    sample, plan, results, settings = corner.sample, corner.plan, corner.results, corner.settings
+    sample, plan, results, settings = chosen.sample, chosen.plan, chosen.results, chosen.settings
     first, second = jackknife_moments(sample.units, plan, settings)
     units, kish_numbers = sample.known_units()
     for m, metric in enumerate(sample.metrics):
@@ -250,21 +250,21 @@ def _clustered(corner: _Corner) -> None:
                 rare = few_events(rate, kish)
                 results.put(slot, m, on[rare], low[rare], high[rare], math.nan, "korn-graubard_few")
             else:
-                _student(corner, slot, m, on, variance, kish)
+                _set_student_limits(chosen, slot, m, on, variance, kish)
             if slot[0] is SeriesKind.DIFFERENCE:
-                _pairs_of_clusters(corner, slot, m, on, variance, clusters, kish)
-            _mark(corner, slot, m, on, kish)
+                _set_cluster_pair_limits(chosen, slot, m, on, variance, clusters, kish)
+            _mark_poor_coverage(chosen, slot, m, on, kish)
             results.withhold(slot, m, on[clusters < FEWEST_CLUSTERS])
 
 
-def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, kish: Floats) -> None:
+def _set_student_limits(chosen: _IntervalChoice, slot: Slot, m: int, on: Ints, variance: Floats, kish: Floats) -> None:
     """Sets Student's limits of some policies. Where the clusters do not differ, rates get exact limits, and differences
     of rates Tango's with the clusters as trials.
 
     Means of costs are skew: theirs are on the scale of the logarithm. F1s have Wilson's, with as many trials as their
     variance is worth. Costs that do not differ keep the bootstrap's limits, without width.
     """
-    sample, results, level = corner.sample, corner.results, corner.settings.level
+    sample, results, level = chosen.sample, chosen.results, chosen.settings.level
     value = results.value[(*slot, m, on)]
     still = variance <= NOTHING * np.maximum(1.0, value**2)
     low, high, p_value = (ends[~still] for ends in student(value, variance, kish, level))
@@ -293,8 +293,8 @@ def _student(corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, ki
     results.put(slot, m, on[still], low, high, mid_p(np.where(moved == 0, 0.0, np.floor(trials)), 0.0), "tango")
 
 
-def _pairs_of_clusters(
-    corner: _Corner, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Floats, kish: Floats
+def _set_cluster_pair_limits(
+    chosen: _IntervalChoice, slot: Slot, m: int, on: Ints, variance: Floats, clusters: Floats, kish: Floats
 ) -> None:
     """Sets Tango's interval, with clusters as trials, for differences of rates where few clusters or examples differ.
 
@@ -303,21 +303,21 @@ def _pairs_of_clusters(
     as the variance over clusters is worth: there Student's end too soon. So they do on both sides, and are marked,
     where few graded values differ: these, as a judge's, vary far less than trials.
     """
-    pairs, results, level = corner.pairs, corner.results, corner.settings.level
+    pairs, results, level = chosen.pairs, chosen.results, chosen.settings.level
     number, value = slot[1], results.value[(*slot, m, on)]
     one, two, trials = (part[number, m, on] for part in (pairs.first, pairs.second, pairs.trials))
     few = few_clusters_differ(pairs.examples[number, m, on], pairs.discordant[number, m, on], clusters)
     few &= (one + two > 0) & (clusters > 1)
-    scan, statistics = corner.sample.scan, [corner.sample.metrics[m].statistics(p)[0] for p in on.tolist()]
+    scan, statistics = chosen.sample.scan, [chosen.sample.metrics[m].statistics(p)[0] for p in on.tolist()]
     integer = scan.integer[[scan.index[statistic] for statistic in statistics]]
-    graded = ~(integer & integer[on == corner.plan.references[number]])
+    graded = ~(integer & integer[on == chosen.plan.references[number]])
     scarce, few = few & graded, few & ~graded
     if few.any():
         p_values = mid_p(pairs.up[number, m, on[few]], pairs.down[number, m, on[few]])
         # What the heaviest unit alone could have shown, and has not, counts for one trial.
         share = np.ones(int(few.sum()))
-        if corner.sample.units.weight is not None:
-            share = np.minimum(1.0, 1 / (corner.sample.units.heaviest * trials[few]))
+        if chosen.sample.units.weight is not None:
+            share = np.minimum(1.0, 1 / (chosen.sample.units.heaviest * trials[few]))
             p_values = score_p(one[few] * share, two[few] * share)
         limits = tango(one[few] * share, two[few] * share, trials[few] * share, level)
         results.put(slot, m, on[few], *limits, p_values, "tango")
@@ -325,8 +325,8 @@ def _pairs_of_clusters(
     rest = np.flatnonzero(~few & unequal & (variance > NOTHING * np.maximum(1.0, value**2)) & (clusters > 1))
     if len(rest):
         moved = one[rest] + two[rest] - (one[rest] - two[rest]) ** 2 / trials[rest]
-        several = corner.sample.units.strata is not None
-        most = np.where(graded | several, np.inf, corner.sample.counts[m, on])[rest]
+        several = chosen.sample.units.strata is not None
+        most = np.where(graded | several, np.inf, chosen.sample.counts[m, on])[rest]
         sure = np.where(scarce, 1 / NOTHING, kish)[rest]  # Student's limits have their say there in any case
         size = effective_trials(moved / trials[rest], variance[rest], most, sure, level)
         low, high = tango(one[rest] / trials[rest] * size, two[rest] / trials[rest] * size, size, level)
@@ -336,11 +336,11 @@ def _pairs_of_clusters(
         results.method[at] = np.where(both, STUDENT_FEW, results.method[at])
 
 
-def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, kish: Floats) -> None:
+def _mark_poor_coverage(chosen: _IntervalChoice, slot: Slot, m: int, on: Ints, kish: Floats) -> None:
     """Marks Student's limits that may cover too little: those of few clusters, of costs in fewer than 500, of F1s with
     few errors, and of differences of rates with few events where the policies were judged on other examples.
     """
-    sample, pairs, results = corner.sample, corner.pairs, corner.results
+    sample, pairs, results = chosen.sample, chosen.pairs, chosen.results
     metric, kind = sample.metrics[m], slot[0]
     few = kish < FEW_CLUSTERS
     if metric.column.cost and not metric.column.rate:
@@ -349,7 +349,7 @@ def _mark(corner: _Corner, slot: Slot, m: int, on: Ints, kish: Floats) -> None:
         few |= few_wrong(sample, metric, on) if kind is SeriesKind.VALUE else _few_right_alone(sample, pairs, slot, on)
         if kind is SeriesKind.DIFFERENCE:  # not narrower than without an example that differs
             some, held = (*slot, m, on[few]), results.method[(*slot, m, on[few])] == STUDENT
-            low, high = tango(0, 0, sample.counts[m, on[few]], corner.settings.level)
+            low, high = tango(0, 0, sample.counts[m, on[few]], chosen.settings.level)
             results.low[some] = np.where(held, np.fmin(results.low[some], low), results.low[some])
             results.high[some] = np.where(held, np.fmax(results.high[some], high), results.high[some])
     elif kind is SeriesKind.DIFFERENCE:
@@ -371,18 +371,18 @@ _Quotient = tuple[Slot, int, Ints, PairMoments]
 """The policies with a quotient, and the pairs of dividend and divisor."""
 
 
-def _quotients(corner: _Corner) -> None:
+def _set_quotient_limits(chosen: _IntervalChoice) -> None:
     """Sets the intervals of all reductions of mean costs, and of metrics that divide a mean cost by another mean.
 
     The units are examples or clusters: of these the sums are divided, so their sizes may differ. The p-value of a
     reduction is that of the difference, since both are 0 together.
     """
-    results, method = corner.results, few_or("fieller", corner.sample.units.kish)
-    cells = list(_cells(corner))
+    results, method = chosen.results, few_or("fieller", chosen.sample.units.kish)
+    cells = list(_cost_quotients(chosen))
     if not cells:
         return
     pairs = joined([pairs for *_, pairs in cells])  # roots of all at once
-    low, high = fieller_limits(pairs, corner.settings.level, corner.sample.units.kish)
+    low, high = fieller_limits(pairs, chosen.settings.level, chosen.sample.units.kish)
     ends = np.cumsum([len(on) for _, _, on, _ in cells])[:-1]
     for (slot, m, on, _), least, most in zip(cells, np.split(low, ends), np.split(high, ends), strict=True):
         if slot[0] is SeriesKind.REDUCTION:
@@ -393,15 +393,15 @@ def _quotients(corner: _Corner) -> None:
         results.withhold(slot, m, on[np.isnan(least)])
 
 
-def _cells(corner: _Corner) -> Iterator[_Quotient]:
-    units, plan = corner.sample.units, corner.plan
+def _cost_quotients(chosen: _IntervalChoice) -> Iterator[_Quotient]:
+    units, plan = chosen.sample.units, chosen.plan
     for m, metric in enumerate(plan.metrics):
         if metric.of_cost:
             for number, reference in plan.compared(m):
-                yield _reductions(corner, m, number, reference)
+                yield _reduction_quotient(chosen, m, number, reference)
         elif metric.over_mean is not None:
             over, under = metric.over_mean
-            scale = _factor(over) * metric.column.per, _factor(under)
+            scale = _mean_factor(over) * metric.column.per, _mean_factor(under)
             valued = np.flatnonzero(plan.valued[m])
             for on in (valued[start : start + ROWS] for start in range(0, len(valued), ROWS)):
                 pairs = _pair_moments(units, plan, m, scale, on)
@@ -409,13 +409,13 @@ def _cells(corner: _Corner) -> Iterator[_Quotient]:
                 yield (SeriesKind.VALUE, 0), m, on[moves], pairs.of(moves)
 
 
-def _reductions(corner: _Corner, m: int, number: int, reference: int) -> _Quotient:
+def _reduction_quotient(chosen: _IntervalChoice, m: int, number: int, reference: int) -> _Quotient:
     """The quotients of mean costs to a reference's, of which a reduction is 1 minus one. The reduction is exact,
     without an interval, where no unit could change it: two constants, equal costs, or no cost at all.
     """
-    moments, results, slot = corner.moments, corner.results, (SeriesKind.REDUCTION, number)
+    moments, results, slot = chosen.moments, chosen.results, (SeriesKind.REDUCTION, number)
     assert moments is not None
-    on = np.flatnonzero(corner.plan.valued[m] & ~np.isnan(results.value[(*slot, m)]))
+    on = np.flatnonzero(chosen.plan.valued[m] & ~np.isnan(results.value[(*slot, m)]))
     pairs = moments.pairs(number, m, on, reference, results.value[SeriesKind.VALUE, 0, m])
     value, p_value = results.value[(*slot, m, on)], results.p_value[SeriesKind.DIFFERENCE, number, m, on]
     still = moments.second[number + 1, m, on] == 0
@@ -446,38 +446,38 @@ def _pair_moments(units: Units, plan: SeriesPlan, m: int, scale: tuple[float, fl
     return PairMoments(units.count, *means, *(sums / units.count))
 
 
-def _factor(metric: Metric) -> float:
+def _mean_factor(metric: Metric) -> float:
     """The factor that a metric multiplies its mean by, such as 1,000 for the cost of 1,000 requests."""
     return float(metric.value([np.ones((1, 1)), np.ones((1, 1))])[0, 0])
 
 
-def _f1s(corner: _Corner) -> None:
-    f1_intervals(corner.sample, corner.plan, corner.results, corner.settings)
+def _set_f1_limits(chosen: _IntervalChoice) -> None:
+    f1_intervals(chosen.sample, chosen.plan, chosen.results, chosen.settings)
 
 
-def _nothing_paid(corner: _Corner) -> None:
+def _withhold_zero_costs(chosen: _IntervalChoice) -> None:
     """Removes the interval of a cost that is 0 on all examples, since the data do not show what another example would
     cost.
     """
-    for m, metric in enumerate(corner.sample.metrics):
+    for m, metric in enumerate(chosen.sample.metrics):
         if metric.of_cost and not metric.column.rate:
             slot = SeriesKind.VALUE, 0
-            free = corner.results.value[(*slot, m)] == 0
-            corner.results.withhold(slot, m, np.flatnonzero(free))
-            for number, reference in corner.plan.compared(m):
+            free = chosen.results.value[(*slot, m)] == 0
+            chosen.results.withhold(slot, m, np.flatnonzero(free))
+            for number, reference in chosen.plan.compared(m):
                 if free[reference]:
-                    corner.results.withhold((SeriesKind.DIFFERENCE, number), m, np.flatnonzero(free))
+                    chosen.results.withhold((SeriesKind.DIFFERENCE, number), m, np.flatnonzero(free))
 
 
-def _clip(corner: _Corner) -> None:
+def _clip_to_range(chosen: _IntervalChoice) -> None:
     """Clips limits to the range of the metric: a mean cost is at least 0, a share lies in 0 to 1, and a reduction is at
     most 100 %.
 
     A symmetric interval of few units, or of a skew cost, knows nothing of such ends. What lies beyond them is no value
     that other examples could show, so leaving it out takes no coverage away.
     """
-    results = corner.results
-    for m, metric in enumerate(corner.sample.metrics):
+    results = chosen.results
+    for m, metric in enumerate(chosen.sample.metrics):
         share, cost = metric.column.share, metric.never_negative
         ends = {
             SeriesKind.VALUE: (0.0 if share or cost else -np.inf, 1.0 if share else np.inf),
@@ -491,14 +491,14 @@ def _clip(corner: _Corner) -> None:
             )
 
 
-CHOICES: tuple[tuple[Callable[[_Corner], bool], Callable[[_Corner], None]], ...] = (
-    (lambda corner: True, _bootstrap),  # percentile or BCa; studentised, of costs with long tails
-    (lambda corner: corner.sample.independent, _few_events),  # Wilson
-    (lambda corner: corner.sample.independent, _few_pairs),  # Tango, Newcombe
-    (lambda corner: not corner.sample.independent, _clustered),  # Korn and Graubard, Student, Tango
-    (lambda corner: corner.moments is not None, _quotients),  # Fieller
-    (lambda corner: corner.sample.independent, _f1s),  # Wilson of Jaccard's index, delta method
-    (lambda corner: True, _nothing_paid),  # a dash
-    (lambda corner: True, _clip),
+CHOICES: tuple[tuple[Callable[[_IntervalChoice], bool], Callable[[_IntervalChoice], None]], ...] = (
+    (lambda chosen: True, _set_bootstrap_intervals),  # percentile or BCa; studentised, of costs with long tails
+    (lambda chosen: chosen.sample.independent, _set_rare_event_limits),  # Wilson
+    (lambda chosen: chosen.sample.independent, _set_paired_limits),  # Tango, Newcombe
+    (lambda chosen: not chosen.sample.independent, _set_clustered_limits),  # Korn and Graubard, Student, Tango
+    (lambda chosen: chosen.moments is not None, _set_quotient_limits),  # Fieller
+    (lambda chosen: chosen.sample.independent, _set_f1_limits),  # Wilson of Jaccard's index, delta method
+    (lambda chosen: True, _withhold_zero_costs),  # a dash
+    (lambda chosen: True, _clip_to_range),
 )
 """The rule: (condition, function that sets intervals), applied in order, each replacing earlier intervals."""

@@ -77,25 +77,25 @@ def influences(sample: WholeSample, series: Sequence[Series]) -> Iterator[Floats
     """Yields each unit's influence on each estimate, (all series one after the other, units), by chunks of units."""
     stratum = sample.units.stratum
     if stratum is None:
-        yield from _of_units(sample, series)
+        yield from _unstratified_influences(sample, series)
         return
     sizes, every = np.bincount(stratum), sample.units.count
     sums, start = np.zeros((sum(map(len, series)), len(sizes))), 0
-    for block in _of_units(sample, series):
+    for block in _unstratified_influences(sample, series):
         sums += sample.units.over_strata(block, start).T
         start += block.shape[1]
     mean, start = sums / sizes, 0
     times = np.sqrt(sizes / np.maximum(sizes - 1, 1) * (every - 1) / every)
-    for block in _of_units(sample, series):
+    for block in _unstratified_influences(sample, series):
         here = stratum[start : start + block.shape[1]]
         yield (block - mean[:, here]) * times[here]
         start += block.shape[1]
 
 
-def _of_units(sample: WholeSample, wanted: Sequence[Series]) -> Iterator[Floats]:
+def _unstratified_influences(sample: WholeSample, wanted: Sequence[Series]) -> Iterator[Floats]:
     """Yields influences, a chunk of units at a time, as if all units lay in one stratum."""
     index = np.unique(np.concatenate([one.statistics.ravel() for one in wanted]))
-    terms = list(_terms(sample, wanted, index))
+    terms = list(_derivative_terms(sample, wanted, index))
     statistics = [sample.scan.statistics[i] for i in index]
     units, size = sample.units, sum(map(len, wanted))
     most = min(PRODUCT_ROWS, units.most_statistics)
@@ -112,7 +112,9 @@ def _of_units(sample: WholeSample, wanted: Sequence[Series]) -> Iterator[Floats]
     yield from held.values()
 
 
-def _terms(sample: WholeSample, series: Sequence[Series], index: Ints) -> Iterator[tuple[Ints, Ints, Floats]]:
+def _derivative_terms(
+    sample: WholeSample, series: Sequence[Series], index: Ints
+) -> Iterator[tuple[Ints, Ints, Floats]]:
     """Yields the sums that a metric is made of: the series that have one, its places in `index`, its derivatives."""
     start = 0
     for one in series:

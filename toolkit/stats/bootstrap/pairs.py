@@ -98,18 +98,18 @@ def count_pairs(sample: WholeSample, references: Sequence[int]) -> Pairs:
             for part in (pairs.first, pairs.second, pairs.up, pairs.down):
                 part[number, m, known & same & alike] = 0
             on = np.flatnonzero(known & same & ~alike & plain)
-            both = _both(sample, value[on], int(value[reference]))
+            both = _count_joint_events(sample, value[on], int(value[reference]))
             pairs.first[number, m, on] = pairs.up[number, m, on] = scan.count[value[on]] - both
             pairs.second[number, m, on] = pairs.down[number, m, on] = scan.count[value[reference]] - both
             parts = np.flatnonzero(known & same & ~alike & ~plain)
-            moved = _moves(sample, value, parts, reference)
+            moved = _paired_moves(sample, value, parts, reference)
             graded = (moved[0] != moved[2]) | (moved[1] != moved[3])
             moved[4:, ~graded] = np.nan
             columns = pairs.first, pairs.second, pairs.up, pairs.down, pairs.squares, pairs.cubes
             for part, count in zip(columns, moved, strict=True):
                 part[number, m, parts] = count
             off = np.flatnonzero(known & ~same & plain)
-            pairs.unlike[number, m, off] = _unlike(sample, value, weight, off, reference)
+            pairs.unlike[number, m, off] = _count_unlike_examples(sample, value, weight, off, reference)
     return pairs
 
 
@@ -133,7 +133,7 @@ def _count_clusters(sample: WholeSample, m: int, references: Sequence[int], pair
             pairs.trials[number, m, some] = total**2 / square
             pairs.first[number, m, some], pairs.second[number, m, some] = counts[:2] * total / square
             pairs.up[number, m, some], pairs.down[number, m, some] = counts[2:4]
-        gains, losses, _, _, squares, _ = _moves(sample, value, known, reference)
+        gains, losses, _, _, squares, _ = _paired_moves(sample, value, known, reference)
         pairs.examples[number, m, known] = effective(gains + losses, squares)
 
 
@@ -173,7 +173,7 @@ def few_clusters_differ(examples: Floats, clusters: Floats, total: Floats | int)
     return (examples < FEW_PAIRS) | (clusters < np.minimum(FEW_PAIRS, np.asarray(total) / 2))
 
 
-def _moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> Floats:
+def _paired_moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> Floats:
     """For some policies against a reference: the sums of gains and of losses, the number of examples with each, and the
     sums of squares and cubes, (6, policies).
     """
@@ -185,7 +185,7 @@ def _moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> 
     return moves
 
 
-def _both(sample: WholeSample, values: Ints, reference: int) -> Floats:
+def _count_joint_events(sample: WholeSample, values: Ints, reference: int) -> Floats:
     """For each column of 0 and 1 in `values`: on how many examples both it and the reference's column are 1."""
     scan = sample.scan
     distinct, place = np.unique(values, return_inverse=True)
@@ -199,7 +199,7 @@ def _both(sample: WholeSample, values: Ints, reference: int) -> Floats:
     return counts[place]
 
 
-def _unlike(sample: WholeSample, value: Ints, weight: Ints, policies: Ints, reference: int) -> Floats:
+def _count_unlike_examples(sample: WholeSample, value: Ints, weight: Ints, policies: Ints, reference: int) -> Floats:
     """The number of examples (policies,) on which policy and reference differ, or only one of them is known."""
     counts = np.zeros(len(policies))
     for start in range(0, len(policies), SCAN_ROWS):

@@ -73,7 +73,7 @@ class SeriesResults:
         shape = (len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
         value, low, high, p_value = (np.full(shape, np.nan) for _ in range(4))
         row = np.arange(len(plan.scan.statistics))
-        for batch in _batches(plan, range(plan.valued.shape[1]), 1):
+        for batch in _series_batches(plan, range(plan.valued.shape[1]), 1):
             for slot, values in batch.values(plan.scan.total[:, None], row):
                 for owners, one in zip(batch.owners, values[:, 0], strict=True):
                     value[(*slot, batch.metric, owners)] = one
@@ -157,19 +157,24 @@ def resample(
     are left out.
     """
     resamples = Resamples(units.count, settings.resamples, settings.seed, units.stratum)
-    groups = list(_groups(units, plan, settings.resamples))
+    groups = list(_policy_groups(units, plan, settings.resamples))
     space = None
     with progress("resampling", sum(map(len, groups)), "policies") as advance:
         for group in groups:
-            sums = resampled_sums(units, plan.scan, _wanted(plan, group), resamples, space)
-            batches = _batches(plan, group, settings.resamples)
+            sums = resampled_sums(units, plan.scan, _needed_statistics(plan, group), resamples, space)
+            batches = _series_batches(plan, group, settings.resamples)
             corrections: Corrections | None = None
             if settings.method == "bca":  # the jackknife's acceleration: each unit is taken from the totals in turn
                 points, left_out = _jackknife(units, plan.scan, sums.index, sums.row, batches)
                 sizes = np.bincount(units.stratum)[:, None] if units.stratum is not None else np.array([[units.count]])
                 corrections = {key: (points[key], acceleration(sizes, *d)) for key, d in left_out.items()}
             work = partial(
-                _sum_up, sums=sums, corrections=corrections, moments=moments, settings=settings, results=results
+                _record_intervals,
+                sums=sums,
+                corrections=corrections,
+                moments=moments,
+                settings=settings,
+                results=results,
             )
             with ThreadPoolExecutor(THREADS) as pool:  # each batch writes series of its own
                 list(pool.map(work, batches))
@@ -180,14 +185,14 @@ def resample(
 def resampled_values(units: Units, plan: SeriesPlan, settings: Settings) -> Iterator[tuple[Sequence[int], Floats]]:
     """Yields (policies, resampled values (B,)) of each distinct series without references, NaN where there is none."""
     resamples = Resamples(units.count, settings.resamples, settings.seed, units.stratum)
-    for group in _groups(units, plan, settings.resamples):
-        sums = resampled_sums(units, plan.scan, _wanted(plan, group), resamples)
-        for batch in _batches(plan, group, settings.resamples):
+    for group in _policy_groups(units, plan, settings.resamples):
+        sums = resampled_sums(units, plan.scan, _needed_statistics(plan, group), resamples)
+        for batch in _series_batches(plan, group, settings.resamples):
             for _, values in batch.values(sums.values, sums.row):
                 yield from zip(batch.owners, values, strict=True)
 
 
-def _wanted(plan: SeriesPlan, group: Sequence[int]) -> set[int]:
+def _needed_statistics(plan: SeriesPlan, group: Sequence[int]) -> set[int]:
     """The places in the scan of the statistics that a group of policies and the references need."""
     return {
         i
@@ -198,10 +203,10 @@ def _wanted(plan: SeriesPlan, group: Sequence[int]) -> set[int]:
     }
 
 
-def _groups(units: Units, plan: SeriesPlan, resamples: int) -> Iterator[list[int]]:
+def _policy_groups(units: Units, plan: SeriesPlan, resamples: int) -> Iterator[list[int]]:
     """Splits the policies into groups whose distinct statistics fit in memory. Each group has at least one policy."""
     most = min(units.most_statistics, SUMS_BYTES // (8 * resamples))
-    base = len(_wanted(plan, []))
+    base = len(_needed_statistics(plan, []))
     group: list[int] = []
     held: set[int] = set()
     for policy in range(plan.valued.shape[1]):
@@ -215,7 +220,7 @@ def _groups(units: Units, plan: SeriesPlan, resamples: int) -> Iterator[list[int
         yield group
 
 
-def _batches(plan: SeriesPlan, group: Sequence[int], resamples: int) -> list[_SeriesBatch]:
+def _series_batches(plan: SeriesPlan, group: Sequence[int], resamples: int) -> list[_SeriesBatch]:
     """The group's distinct series, metric by metric, in batches that fit in memory."""
     batches = []
     for metric in range(len(plan.metrics)):
@@ -268,11 +273,11 @@ def jackknife_moments(units: Units, plan: SeriesPlan, settings: Settings) -> tup
     """
     shape = (units.depth, len(SeriesKind), max(1, len(plan.references)), *plan.valued.shape)
     first, second = np.full(shape, np.nan), np.full(shape, np.nan)
-    for group in _groups(units, plan, settings.resamples):
-        index = np.array(sorted(_wanted(plan, group)), np.int64)
+    for group in _policy_groups(units, plan, settings.resamples):
+        index = np.array(sorted(_needed_statistics(plan, group)), np.int64)
         row = np.full(len(plan.scan.statistics), -1)
         row[index] = np.arange(len(index))
-        batches = _batches(plan, group, CHUNK)
+        batches = _series_batches(plan, group, CHUNK)
         owners = {id(batch): batch for batch in batches}
         for (batch, slot), (one, two, _) in _jackknife(units, plan.scan, index, row, batches)[1].items():
             for number, policies in enumerate(owners[batch].owners):
@@ -281,7 +286,7 @@ def jackknife_moments(units: Units, plan: SeriesPlan, settings: Settings) -> tup
     return first, second
 
 
-def _sum_up(
+def _record_intervals(
     batch: _SeriesBatch, sums: ResampledSums, corrections: Corrections | None, moments: CostMoments | None,
     settings: Settings, results: SeriesResults,
 ) -> None:  # fmt: skip

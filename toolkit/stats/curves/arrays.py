@@ -75,9 +75,9 @@ def interval(
 
     `interval([0] * 10)` has the limits 0 and 0.2775.
     """
-    column = _column(values, "values")
+    column = _value_column(values, "values")
     rate = score and bool((np.isnan(column) | (column == 0) | (column == 1)).all())
-    result = _summarised({"values": column}, cluster, settings, OutcomeColumn("value", rate=rate), strata)
+    result = _summarise_columns({"values": column}, cluster, settings, OutcomeColumn("value", rate=rate), strata)
     row = result.summary.row(0, named=True)
     return Interval(row["estimate"], row["low"], row["high"], row["n"], row["method"])
 
@@ -94,12 +94,14 @@ def paired_interval(
 
     An example that lacks either value (NaN) is left out of both. `strata`: as for `interval`.
     """
-    one, two = _column(first, "first"), _column(second, "second")
+    one, two = _value_column(first, "first"), _value_column(second, "second")
     if len(one) != len(two):
         raise MismatchError(f"`first` has {len(one)} values and `second` {len(two)}: give one pair an example")
     missing = np.isnan(one) | np.isnan(two)
     columns = {"first": np.where(missing, np.nan, one), "second": np.where(missing, np.nan, two)}
-    result = _paired(_summarised(columns, cluster, settings, OutcomeColumn("value", rate=True), strata), "value")
+    result = _paired_result(
+        _summarise_columns(columns, cluster, settings, OutcomeColumn("value", rate=True), strata), "value"
+    )
     if missing.all() or np.abs(np.stack([one, two])[:, ~missing]).max() > 1:
         return result
     move = np.where(missing, 0.0, one - two)
@@ -118,9 +120,9 @@ def paired_reduction(
     settings: Settings = Settings(),  # noqa: B008 -- frozen
 ) -> PairedInterval:
     """The share of a cost that `first` saves against `second`. `metric`: its outcome column, e.g. `action_tokens`."""
-    columns = {"first": _column(first, "first"), "second": _column(second, "second")}
+    columns = {"first": _value_column(first, "first"), "second": _value_column(second, "second")}
     column = find(metric)
-    return _paired(_summarised(columns, cluster, settings, column), f"reduction:{column.metric}")
+    return _paired_result(_summarise_columns(columns, cluster, settings, column), f"reduction:{column.metric}")
 
 
 def simultaneous_level(
@@ -138,7 +140,7 @@ def simultaneous_level(
     """
     from scipy.special import ndtr
 
-    columns = np.stack([_column(values, "differences") for values in differences])
+    columns = np.stack([_value_column(values, "differences") for values in differences])
     unit = np.arange(columns.shape[1]) if cluster is None else unit_numbers(cluster)
     known, units = ~np.isnan(columns), int(unit.max()) + 1
     if len(columns) == 1 or units < 2:
@@ -161,7 +163,7 @@ def simultaneous_level(
     return min(max(raised, settings.level), 1 - 1 / MOST_RESAMPLES)
 
 
-def _column(values: ArrayLike, name: str) -> Floats:
+def _value_column(values: ArrayLike, name: str) -> Floats:
     column = np.asarray(values, np.float64)
     if column.ndim != 1 or not len(column):
         raise MismatchError(f"`{name}` has shape {column.shape}: give one number an example")
@@ -171,7 +173,7 @@ def _column(values: ArrayLike, name: str) -> Floats:
     return column
 
 
-def _summarised(
+def _summarise_columns(
     columns: dict[str, Floats],
     cluster: ArrayLike | None,
     settings: Settings,
@@ -193,6 +195,6 @@ def _summarised(
     )  # fmt: skip
 
 
-def _paired(result: Summary, metric: str) -> PairedInterval:
+def _paired_result(result: Summary, metric: str) -> PairedInterval:
     row = result.comparisons.filter(policy="first", baseline="second", metric=metric).row(0, named=True)
     return PairedInterval(row["difference"], row["low"], row["high"], row["p_value"], row["n"], row["method"])

@@ -135,7 +135,7 @@ def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
     units = {name: len(np.unique(steps.unit[on])) for name, on in known.items()}
     kish = {name: kish_number(steps.unit[on]) for name, on in known.items() if units[name]}
     drawn = int(steps.unit.max(initial=-1)) + 1
-    draws = _draws(steps, names, drawn, settings) if drawn > 1 else {}
+    draws = _resampled_means(steps, names, drawn, settings) if drawn > 1 else {}
     by_name, fewest = {}, 2 if steps.independent else FEWEST_CLUSTERS
     for name, estimate in estimates.items():
         n = int(known[name].sum())
@@ -145,12 +145,14 @@ def bands(steps: GateSteps, settings: Settings) -> dict[str, MetricBand]:
         top, of = steps.among.get(name, (name, None))
         trials = np.full(len(estimate), kish[name]) if of is None else kish[name] * estimates[of]
         values = draws[name] if of is None else ratio(draws[top], draws[of])
-        limits = _limits(steps, name, values, estimate, trials if top in steps.rate else None, kish[name], settings)
+        limits = _curve_limits(
+            steps, name, values, estimate, trials if top in steps.rate else None, kish[name], settings
+        )
         by_name[name] = MetricBand(estimate, n, *limits)
     return by_name
 
 
-def _limits(
+def _curve_limits(
     steps: GateSteps, name: str, values: Floats, estimate: Floats, trials: Floats | None, kish: float,
     settings: Settings,
 ) -> Floats:  # fmt: skip
@@ -166,12 +168,14 @@ def _limits(
         limits[:2, on] = np.nanquantile(values[:, on], [tail, 1 - tail], axis=0)
         limits[:2] = _point_limits(steps, name, estimate, limits[0], limits[1], settings.level)
         low, high = limits[:2, on]
-        whole = _band(values[:, on], estimate[on], None if trials is None else trials[on], kish, settings.level)
+        whole = _simultaneous_band(
+            values[:, on], estimate[on], None if trials is None else trials[on], kish, settings.level
+        )
         limits[2:, on] = whole if trials is not None else (np.fmin(low, whole[0]), np.fmax(high, whole[1]))
     return limits
 
 
-def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -> dict[str, Floats]:
+def _resampled_means(steps: GateSteps, names: list[str], units: int, settings: Settings) -> dict[str, Floats]:
     """The resampled means of each metric by name, (B, P + 1)."""
     from scipy.sparse import csr_matrix
 
@@ -205,7 +209,9 @@ def _draws(steps: GateSteps, names: list[str], units: int, settings: Settings) -
     return means
 
 
-def _band(values: Floats, estimate: Floats, trials: Floats | None, kish: float, level: float) -> tuple[Floats, Floats]:
+def _simultaneous_band(
+    values: Floats, estimate: Floats, trials: Floats | None, kish: float, level: float
+) -> tuple[Floats, Floats]:
     """The limits that hold the whole curve at once, from resampled values (B, points) of units with this `kish` number.
 
     The variance is estimated from the units, few where they are clusters: it is taken with the divisor kish - 1, and
@@ -248,18 +254,18 @@ def _point_limits(
     on, rate = steps.known(metric), steps.among.get(metric, (metric,))[0] in steps.rate
     top, of = steps.among.get(metric, (metric, None))
     if steps.independent and rate:
-        return _few_events(steps, top, of, on, low, high, level)
-    left = _LeftOut.of(steps, top, of, on, estimate)
+        return _rare_event_limits(steps, top, of, on, low, high, level)
+    left = _JackknifeSums.of(steps, top, of, on, estimate)
     if rate:
         ends = _korn_graubard(steps, top, of, on, estimate, left, level)
     else:
-        ends = _cost(steps, estimate, low, high, left, level)
+        ends = _cost_limits(steps, estimate, low, high, left, level)
     enough = left.units.sum(axis=0) >= (2 if steps.independent else FEWEST_CLUSTERS)
     clipped = clip_limits(estimate, ends[0], ends[1], 0.0, 1.0 if rate else np.inf)
     return np.where(enough, clipped[0], np.nan), np.where(enough, clipped[1], np.nan)
 
 
-def _few_events(
+def _rare_event_limits(
     steps: GateSteps, top: str, base: str | None, on: NDArray[np.bool_], low: Floats, high: Floats, level: float
 ) -> tuple[Floats, Floats]:
     low, high = low.copy(), high.copy()
@@ -280,7 +286,7 @@ def _few_events(
 
 
 @dataclass(frozen=True, eq=False)
-class _LeftOut:
+class _JackknifeSums:
     """What leaving out single units shows about a metric at every point, (P + 1,) each.
 
     `first`, `second`: sums of d and d² in each stratum (strata, P + 1), d being what leaving a unit out adds to the
@@ -295,7 +301,7 @@ class _LeftOut:
     kish: Floats
 
     @classmethod
-    def of(cls, steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats) -> _LeftOut:
+    def of(cls, steps: GateSteps, top: str, of: str | None, on: NDArray[np.bool_], estimate: Floats) -> _JackknifeSums:
         """Computes the estimates without each unit, a block of units at a time, and adds up their deviations."""
         from scipy.sparse import csc_matrix
 
@@ -328,7 +334,13 @@ class _LeftOut:
 
 
 def _korn_graubard(
-    steps: GateSteps, top: str, base: str | None, on: NDArray[np.bool_], estimate: Floats, left: _LeftOut, level: float
+    steps: GateSteps,
+    top: str,
+    base: str | None,
+    on: NDArray[np.bool_],
+    estimate: Floats,
+    left: _JackknifeSums,
+    level: float,
 ) -> Floats:
     def fractional(values: Floats) -> Floats:
         return ((values != 0) & (values != 1)).astype(np.float64)
@@ -342,7 +354,9 @@ def _korn_graubard(
     return ends
 
 
-def _cost(steps: GateSteps, estimate: Floats, low: Floats, high: Floats, left: _LeftOut, level: float) -> Floats:
+def _cost_limits(
+    steps: GateSteps, estimate: Floats, low: Floats, high: Floats, left: _JackknifeSums, level: float
+) -> Floats:
     if steps.independent:
         ends = np.array(studentised_limits(estimate, low, high, left.spread))
     else:

@@ -124,10 +124,10 @@ def wide_bins(
     rest = groups.pop()
     if rest:
         groups[-1:] = [groups[-1] + rest] if groups else [rest]
-    return tuple(_wide(group, scores, labels, unit, settings) for group in groups)
+    return tuple(_join_bins(group, scores, labels, unit, settings) for group in groups)
 
 
-def _wide(group: list[_Bin], scores: Floats, labels: Floats, unit: Ints, settings: Settings) -> ScoreBin:
+def _join_bins(group: list[_Bin], scores: Floats, labels: Floats, unit: Ints, settings: Settings) -> ScoreBin:
     low, high = group[0].low, group[-1].high
     place = _bin_places(scores)
     on = (place >= round(low * BINS)) & (place < round(high * BINS))
@@ -168,7 +168,7 @@ def clustered_calibration(
 ) -> ClusteredCalibration:
     """The calibration of scores (N,) of items that are `right` (1) or not (0); a `cluster` is resampled together.
 
-    The interval of the Brier score is of percentiles of resampled ones; for that of the ECE see `_ece`.
+    The interval of the Brier score is of percentiles of resampled ones; for that of the ECE see `_ece_interval`.
     """
     score, label = np.asarray(scores, np.float64), np.asarray(right, np.float64)
     units = unit_numbers(cluster)
@@ -178,13 +178,16 @@ def clustered_calibration(
     if not whole.bins:
         return ClusteredCalibration(*plain, None, None)
     place = _bin_places(score)
-    brier = _brier(score, label, units, settings)
+    brier = _brier_limits(score, label, units, settings)
     return ClusteredCalibration(
         *plain,
         Interval(whole.brier, *brier, size, "percentile"),
-        _ece(whole.ece, score, label, units, place, settings),
-        _chance(score, label, units, place),
-        tuple(_bin(i, score[place == i], label[place == i], units[place == i], settings.level) for i in range(BINS)),
+        _ece_interval(whole.ece, score, label, units, place, settings),
+        _calibrated_ece(score, label, units, place),
+        tuple(
+            _clustered_bin(i, score[place == i], label[place == i], units[place == i], settings.level)
+            for i in range(BINS)
+        ),
     )
 
 
@@ -206,7 +209,7 @@ def _share_interval(label: ArrayLike, cluster: ArrayLike, level: float = 0.95) -
     return Interval(rate, low, high, n, "wilson")
 
 
-def _bin(number: int, score: Floats, label: Floats, units: Ints, level: float) -> ScoreBin:
+def _clustered_bin(number: int, score: Floats, label: Floats, units: Ints, level: float) -> ScoreBin:
     mean, share = np.nan, Interval(None, None, None, len(score), None)
     clusters = len(np.unique(units))
     if len(score) >= LEAST and clusters >= LEAST_CLUSTERS:
@@ -214,7 +217,7 @@ def _bin(number: int, score: Floats, label: Floats, units: Ints, level: float) -
     return ScoreBin(number / BINS, (number + 1) / BINS, mean, share, len(score), clusters)
 
 
-def _deviations(score: Floats, label: Floats, units: Ints, place: Ints) -> tuple[Floats, Floats]:
+def _bin_deviations(score: Floats, label: Floats, units: Ints, place: Ints) -> tuple[Floats, Floats]:
     """Each bin's sum of score − label over the number of scores (BINS,), and the covariance over clusters."""
     size = int(units.max()) + 1
     sums = np.zeros((size, BINS))
@@ -223,11 +226,11 @@ def _deviations(score: Floats, label: Floats, units: Ints, place: Ints) -> tuple
     return sums.sum(axis=0), size / max(size - 1, 1) * centred.T @ centred
 
 
-def _chance(score: Floats, label: Floats, units: Ints, place: Ints) -> float | None:
+def _calibrated_ece(score: Floats, label: Floats, units: Ints, place: Ints) -> float | None:
     """The ECE to expect of calibrated scores: its mean if each bin's deviation were normal about 0."""
     if int(units.max()) < 1:
         return None
-    _, covariance = _deviations(score, label, units, place)
+    _, covariance = _bin_deviations(score, label, units, place)
     return float(np.sqrt(2 / np.pi) * np.sqrt(np.diag(covariance)).sum())
 
 
@@ -235,7 +238,7 @@ HALVINGS = 16
 """Steps by which a limit of the ECE is searched between 0 and 1."""
 
 
-def _ece(plain: float, score: Floats, label: Floats, units: Ints, place: Ints, settings: Settings) -> Interval:
+def _ece_interval(plain: float, score: Floats, label: Floats, units: Ints, place: Ints, settings: Settings) -> Interval:
     """The ECE less its bias, with an interval of all true values that a test does not reject.
 
     Luck adds to an ECE, and resampling adds it again: percentiles of resampled ones hold a true ECE of 0 never. The
@@ -247,7 +250,7 @@ def _ece(plain: float, score: Floats, label: Floats, units: Ints, place: Ints, s
     size, n = int(units.max()) + 1, len(score)
     if size < 2:
         return Interval(plain, None, None, size, None)
-    moved, covariance = _deviations(score, label, units, place)
+    moved, covariance = _bin_deviations(score, label, units, place)
     count, right = np.bincount(place, minlength=BINS), np.bincount(place, weights=label, minlength=BINS)
     share, diagonal = (right + 1) / (count + 2), np.diag_indices(BINS)
     covariance[diagonal] = np.maximum(covariance[diagonal], count * share * (1 - share) / n**2)
@@ -257,11 +260,11 @@ def _ece(plain: float, score: Floats, label: Floats, units: Ints, place: Ints, s
     estimate = max(0.0, 2 * plain - float(np.abs(moved + drawn).sum(axis=1).mean()))
     directions = [count / n] if not plain else [count / n, moved / plain]
     tails = (1 - settings.level) / 2, (1 + settings.level) / 2
-    ends = [[_retained(plain, one, drawn, tail) for one in directions] for tail in tails]
+    ends = [[_true_ece_limit(plain, one, drawn, tail) for one in directions] for tail in tails]
     return Interval(estimate, min(*ends[1], estimate), max(*ends[0], plain), size, "inverted")
 
 
-def _retained(plain: float, direction: Floats, drawn: Floats, tail: float) -> float:
+def _true_ece_limit(plain: float, direction: Floats, drawn: Floats, tail: float) -> float:
     """The true ECE under which the observed one is the quantile `tail` of the resampled ones; 0 if none is so low."""
 
     def reaches(true: float) -> bool:
@@ -274,7 +277,7 @@ def _retained(plain: float, direction: Floats, drawn: Floats, tail: float) -> fl
     return high
 
 
-def _brier(score: Floats, label: Floats, units: Ints, settings: Settings) -> tuple[float | None, float | None]:
+def _brier_limits(score: Floats, label: Floats, units: Ints, settings: Settings) -> tuple[float | None, float | None]:
     """Percentile limits of the Brier score; None where there are none."""
     size = int(units.max()) + 1
     if size < 2:

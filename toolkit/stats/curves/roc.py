@@ -22,7 +22,7 @@ GATHER_BYTES = 64 * 2**20
 """Traces' resampled weights held at once."""
 
 
-def _read(scores: ArrayLike, correct: ArrayLike, group: ArrayLike | None
+def _scored_and_judged(scores: ArrayLike, correct: ArrayLike, group: ArrayLike | None
           ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]]:  # fmt: skip
     """Scores, verdicts (right or wrong) and example numbers of the traces with both a score and a judgement."""
     score = np.asarray(scores, np.float64)
@@ -41,7 +41,7 @@ def _read(scores: ArrayLike, correct: ArrayLike, group: ArrayLike | None
 
 def aucs_by_group(scores: ArrayLike, correct: ArrayLike, group: ArrayLike) -> NDArray[np.float64]:
     """The AUC of each distinct group in ascending order; NaN for a group without both right and wrong traces."""
-    score, right, number = _read(scores, correct, group)
+    score, right, number = _scored_and_judged(scores, correct, group)
     size = len(np.unique(np.asarray(group)))
     if not len(score):
         return np.full(size, np.nan)
@@ -95,7 +95,7 @@ def auc_intervals(
     drawn. Work grows with traces × resamples: about 2 s for 37,000
     traces and 10,000 resamples on two cores. Examples without a scored and judged trace are left out beforehand.
     """
-    score, right, number = _read(scores, correct, group)
+    score, right, number = _scored_and_judged(scores, correct, group)
     known = ~np.isnan(np.asarray(scores, np.float64)) & ~np.isnan(np.asarray(correct, np.float64))
     units = unit_numbers(number if cluster is None else np.asarray(cluster)[known])
     examples, first = np.unique(number, return_index=True)
@@ -188,7 +188,7 @@ class Influenced:
         if np.isnan(self.estimate):
             return Interval(None, None, None, self.units, None)
         room = self.estimate * (1 - self.estimate)
-        error = widened * _error(self.influence, self.units)
+        error = widened * _standard_error(self.influence, self.units)
         if self.units < LEAST_UNITS or room <= 0 or not error:
             return Interval(self.estimate, None, None, self.units, None)
         centre, half = np.log(self.estimate / (1 - self.estimate)), single_critical(level, self.units) * error / room
@@ -200,7 +200,7 @@ class Influenced:
         difference, units = self.estimate - other.estimate, max(self.units, other.units)
         if np.isnan(difference):
             return PairedInterval(None, None, None, None, units, None)
-        error = widened * _error(self.influence - other.influence, units)
+        error = widened * _standard_error(self.influence - other.influence, units)
         if units < LEAST_UNITS or not error:
             return PairedInterval(difference, None, None, None, units, None)
         half = single_critical(level, units) * error
@@ -209,7 +209,7 @@ class Influenced:
         return PairedInterval(difference, low, high, float(both_tails(size)), units, "t")
 
 
-def _error(influence: Floats, units: int) -> float:
+def _standard_error(influence: Floats, units: int) -> float:
     return math.sqrt(units / max(1, units - 1) * math.fsum((influence**2).tolist()))
 
 

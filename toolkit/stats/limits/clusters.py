@@ -47,7 +47,7 @@ def korn_graubard(rate: Floats, variance: Floats, most: Floats, kish: Floats, le
     seen = _as_trials(rate * (1 - rate), variance, most, kish)
     rare = ~(seen * np.minimum(rate, 1 - rate) >= MIN_EVENTS)
     trials = np.where(rare, np.minimum(trials, TRIALS_OF_RARE * kish), trials)
-    return _exact(rate, trials, np.where((variance <= NOTHING) & np.isinf(most), kish, np.nan), level)
+    return _exact_limits(rate, trials, np.where((variance <= NOTHING) & np.isinf(most), kish, np.nan), level)
 
 
 def graded_limits(
@@ -75,7 +75,7 @@ def graded_limits(
     return low, high, method
 
 
-def _exact(rate: Floats, trials: Floats, alike: Floats, level: float) -> tuple[Floats, Floats]:
+def _exact_limits(rate: Floats, trials: Floats, alike: Floats, level: float) -> tuple[Floats, Floats]:
     """Clopper and Pearson's limits of rates. Where `alike` values do not vary, the limits say what rate could remain
     unseen.
     """

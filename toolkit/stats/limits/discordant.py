@@ -43,11 +43,11 @@ def tango(first: ArrayLike, second: ArrayLike, n: ArrayLike, level: float = 0.95
         raise InvalidError("`first` and `second` count discordant pairs among `n` examples: give 0 to n in all")
     one, two, size = np.broadcast_arrays(one, two, size)
     z = NORMAL.inv_cdf((1 + level) / 2)
-    low, mirrored = _lower(np.stack([one, two]), np.stack([two, one]), size, z)
+    low, mirrored = _lower_limit(np.stack([one, two]), np.stack([two, one]), size, z)
     return low, -mirrored
 
 
-def _lower(first: Floats, second: Floats, n: Floats, z: float) -> Floats:
+def _lower_limit(first: Floats, second: Floats, n: Floats, z: float) -> Floats:
     """The lower limit: the one difference between −1 and the estimate at which the score statistic equals z."""
     low, high = np.full(first.shape, -1.0), (first - second) / n
     for _ in range(HALVINGS):
@@ -68,8 +68,8 @@ def exact_p(first: ArrayLike, second: ArrayLike, share: float = 0.5) -> Floats:
     `exact_p(4, 0)` is 0.125: four pairs, however many examples, are no evidence at .05. `share`: of the discordant
     pairs, those that are the first's if nothing is to be found.
     """
-    one, two = _counts(first, second)
-    tails = np.minimum(_tail(one, one + two, share), _tail(two, one + two, 1 - share))
+    one, two = _discordant_counts(first, second)
+    tails = np.minimum(_binomial_tail(one, one + two, share), _binomial_tail(two, one + two, 1 - share))
     return np.minimum(1.0, 2 * tails)
 
 
@@ -79,9 +79,11 @@ def mid_p(first: ArrayLike, second: ArrayLike) -> Floats:
     M. W. Fagerland, S. Lydersen and P. Laake, BMC Medical Research Methodology 13 (2013) 91: the exact test is too
     strict, the mid-p keeps its level in nearly all tables.
     """
-    one, two = _counts(first, second)
+    one, two = _discordant_counts(first, second)
     fewer, pairs = np.minimum(one, two), one + two
-    return _tail(fewer, pairs, 0.5) + np.where(fewer > 0, _tail(np.maximum(fewer - 1, 0), pairs, 0.5), 0.0)
+    return _binomial_tail(fewer, pairs, 0.5) + np.where(
+        fewer > 0, _binomial_tail(np.maximum(fewer - 1, 0), pairs, 0.5), 0.0
+    )
 
 
 def score_p(first: ArrayLike, second: ArrayLike) -> Floats:
@@ -91,23 +93,23 @@ def score_p(first: ArrayLike, second: ArrayLike) -> Floats:
     return both_tails(z)
 
 
-def _counts(first: ArrayLike, second: ArrayLike) -> tuple[Ints, Ints]:
+def _discordant_counts(first: ArrayLike, second: ArrayLike) -> tuple[Ints, Ints]:
     one, two = np.broadcast_arrays(np.asarray(first, np.float64), np.asarray(second, np.float64))
     if not (np.minimum(one, two) >= 0).all() or (one % 1).any() or (two % 1).any():
         raise InvalidError("`first` and `second` count discordant pairs: give whole numbers from 0")
     return one.astype(np.int64), two.astype(np.int64)
 
 
-def _tail(heads: Ints, tosses: Ints, share: float) -> Floats:
+def _binomial_tail(heads: Ints, tosses: Ints, share: float) -> Floats:
     """The probability of at most `heads` heads in `tosses` tosses of a coin with probability `share` of heads."""
     if tosses.max(initial=0) > MANY_PAIRS:
         from scipy.special import bdtr
 
         return np.asarray(bdtr(heads, tosses, share))
     tables, place = np.unique(np.stack([heads.ravel(), tosses.ravel()]), axis=1, return_inverse=True)
-    tails = [_at_most(heads, tosses, share) for heads, tosses in tables.T.tolist()]
+    tails = [_probability_at_most(heads, tosses, share) for heads, tosses in tables.T.tolist()]
     return np.array(tails, np.float64)[place].reshape(heads.shape)
 
 
-def _at_most(heads: int, tosses: int, share: float) -> float:
+def _probability_at_most(heads: int, tosses: int, share: float) -> float:
     return math.fsum(math.comb(tosses, k) * share**k * (1 - share) ** (tosses - k) for k in range(heads + 1))

@@ -76,14 +76,14 @@ def fieller_limits(
     For x = 1, 2, 3 and y = 2, 2, 2 the t interval of mean x, 2 ± 4.303·√(1/3), is divided by 2: −0.242 to 2.242.
     """
     student, normal = single_critical(level, kish or pairs.units), NORMAL.inv_cdf((1 + level) / 2)
-    ends = [_end(pairs, student, side) for side in (-1, 1)]
+    ends = [_fieller_limit(pairs, student, side) for side in (-1, 1)]
     if tails:
-        ends = [_raised(pairs, end, student, normal, side) for end, side in zip(ends, (-1, 1), strict=True)]
+        ends = [_skewness_limit(pairs, end, student, normal, side) for end, side in zip(ends, (-1, 1), strict=True)]
     missing = np.isnan(ends[0]) | np.isnan(ends[1])
     return np.where(missing, np.nan, ends[0]), np.where(missing, np.nan, ends[1])
 
 
-def _end(pairs: PairMoments, critical: float, side: int) -> Floats:
+def _fieller_limit(pairs: PairMoments, critical: float, side: int) -> Floats:
     """The lower (−1) or upper (1) limit R of the ratio: (x̄ − R·ȳ)² = critical² · variance of the mean of x − R·y."""
     share = critical**2 / (pairs.units - 1)
     square = pairs.y**2 - share * pairs.yy
@@ -95,7 +95,7 @@ def _end(pairs: PairMoments, critical: float, side: int) -> Floats:
         return np.where(square > 0, (middle + side * np.sqrt(inside)) / square, np.nan)
 
 
-def _raised(pairs: PairMoments, end: Floats, student: float, normal: float, side: int) -> Floats:
+def _skewness_limit(pairs: PairMoments, end: Floats, student: float, normal: float, side: int) -> Floats:
     """A limit with the critical value raised for the skewness of x − R·y; never nearer to the ratio than before."""
 
     def excluded(ratio: Floats, index: np.ndarray) -> np.ndarray:
@@ -183,16 +183,16 @@ def cost_moments(
     )
     for m, metric in enumerate(metrics):
         if metric.of_cost and valued[m].any():
-            _fill(units, scan, metric, m, np.flatnonzero(valued[m]), references, valued[m], out)
+            _fill_moments(units, scan, metric, m, np.flatnonzero(valued[m]), references, valued[m], out)
     return out
 
 
-def _less_mean(rows: Floats, mean: Floats, weight: int) -> Floats:
+def _centred_contributions(rows: Floats, mean: Floats, weight: int) -> Floats:
     """What each unit adds to a mean's deviation, from the unit's sum and weight: (sum − mean · weight)."""
     return np.asarray(rows - mean[:, None] * rows[weight])
 
 
-def _fill(
+def _fill_moments(
     units: Units, scan: Scan, metric: Metric, m: int, policies: Ints, references: Sequence[int], known: np.ndarray,
     out: CostMoments,
 ) -> None:  # fmt: skip
@@ -209,7 +209,7 @@ def _fill(
         size_here, mean = len(part), scan.total[wanted] / scan.total[weight]
         added = np.zeros((2 + 3 * len(others), size_here))
         statistics = [scan.statistics[i] for i in wanted]
-        for moved in units.residuals(statistics, partial(_less_mean, mean=mean, weight=row[weight])):
+        for moved in units.residuals(statistics, partial(_centred_contributions, mean=mean, weight=row[weight])):
             x = moved[:size_here]
             square = x * x
             moments = [square.sum(axis=1), (square * x).sum(axis=1)]

@@ -87,14 +87,14 @@ class DifferenceVariance:
     @property
     def planned(self) -> float:
         """The V to plan with: the estimate, or its upper limit where the pilot is small."""
-        return self._at(NORMAL.inv_cdf(UPPER)) if self.few else self.value
+        return self._variance_at(NORMAL.inv_cdf(UPPER)) if self.few else self.value
 
     @property
     def mean_error(self) -> float:
         """Standard error of the pilot's own mean difference."""
         return math.sqrt(self.value / max(self.questions, 1))
 
-    def _at(self, z: float) -> float:
+    def _variance_at(self, z: float) -> float:
         """V moved by `z` standard errors on the scale of its logarithm."""
         return self.value * math.exp(z * self.error / self.value) if self.value > 0 else 0.0
 
@@ -108,19 +108,19 @@ class DifferenceVariance:
         """
         if difference <= 0:
             return None
-        trials = math.floor(_critical(level) ** 2 * (1 / difference - 1)) + 1
+        trials = math.floor(_critical_value(level) ** 2 * (1 / difference - 1)) + 1
         agreeing = _whole(trials * self.questions / max(self.units, 1.0))
         if agreeing is None or self.value <= 0:
             return None if agreeing is None else NeededQuestions(agreeing, agreeing, agreeing)
         z = NORMAL.inv_cdf((1 + RANGE) / 2)
 
         def questions(value: float, delta: float) -> float:
-            return _questions(max(value, (self.move - delta) * delta), delta, level, power)
+            return _question_number(max(value, (self.move - delta) * delta), delta, level, power)
 
         middle, ends = questions(self.value, difference), []
         for sign in (-1, 1):
             moved = difference - sign * z * error
-            ratios = [questions(self._at(sign * z), difference) / middle]
+            ratios = [questions(self._variance_at(sign * z), difference) / middle]
             ratios += [math.inf if moved <= 0 else questions(self.value, moved) / middle]
             ends.append(middle * math.exp(sign * min(math.hypot(*map(math.log, ratios)), LOG_MOST)))
         number = _whole(questions(self.planned, difference))
@@ -134,8 +134,8 @@ class DifferenceVariance:
 
         `end`: −1 and 1 for the ends of its range.
         """
-        critical, other = _critical(level), NORMAL.inv_cdf(power)
-        v = self._at(end * NORMAL.inv_cdf((1 + RANGE) / 2)) if end else self.planned
+        critical, other = _critical_value(level), NORMAL.inv_cdf(power)
+        v = self._variance_at(end * NORMAL.inv_cdf((1 + RANGE) / 2)) if end else self.planned
         n = questions - critical**2 / 2
         room = n - critical**2
         if room <= 0 or v <= 0:
@@ -143,10 +143,10 @@ class DifferenceVariance:
         root = math.sqrt(v * (other**2 * n + (critical**2 - other**2) * room))
         trials = questions * max(self.units, 1.0) / self.questions
         agreeing = critical**2 / (trials + critical**2) * (1 + 1e-9)
-        difference = max((other * math.sqrt(n * v) + root) / room, self._least(n, critical, other), agreeing)
+        difference = max((other * math.sqrt(n * v) + root) / room, self._least_difference(n, critical, other), agreeing)
         return difference if difference <= 1 else None
 
-    def _least(self, n: float, critical: float, other: float) -> float:
+    def _least_difference(self, n: float, critical: float, other: float) -> float:
         """The difference δ with V = m δ − δ² that n + z(1 − α/2)² / 2 questions show, from a quadratic equation in √δ.
         It is 0 where the share m of moved outcomes is not known.
         """
@@ -155,13 +155,13 @@ class DifferenceVariance:
         return ((critical * math.sqrt(m * n) + math.sqrt(inner)) / both) ** 2
 
 
-def _critical(level: float) -> float:
+def _critical_value(level: float) -> float:
     return NORMAL.inv_cdf((1 + level) / 2)
 
 
-def _questions(value: float, difference: float, level: float, power: float) -> float:
+def _question_number(value: float, difference: float, level: float, power: float) -> float:
     """The number of questions, by the formula at the top of this module, for a variance V."""
-    critical = _critical(level)
+    critical = _critical_value(level)
     root = critical * math.sqrt(value + difference**2) + NORMAL.inv_cdf(power) * math.sqrt(value)
     return (root / difference) ** 2 + critical**2 / 2
 

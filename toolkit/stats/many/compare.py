@@ -86,8 +86,8 @@ def summarise(
     the columns of outcomes mean.
     Raises ThinkbackError for unknown names, a metric that does not rank, blocks of the wrong shape, or no example.
     """
-    base = [] if baseline is None else _numbers(policies, [baseline])
-    among = range(len(policies)) if leaders is None else _numbers(policies, leaders)
+    base = [] if baseline is None else _policy_places(policies, [baseline])
+    among = range(len(policies)) if leaders is None else _policy_places(policies, leaders)
     sample = read_sample(outcomes, policies, labels, settings, columns, metric)
     ranking = [one.name for one in sample.metrics if one.column.quality]
     if metric not in ranking and metric != ACCURACY:
@@ -97,7 +97,7 @@ def summarise(
     names = [one.name for one in sample.metrics]
     number, paid = names.index(metric) if metric in names else None, sample.cost(among, columns, cost)
     leader = None if number is None else sample.best(number, paid, among)
-    references = list(dict.fromkeys([*base, *([] if leader is None else [leader]), *_numbers(policies, also)]))
+    references = list(dict.fromkeys([*base, *([] if leader is None else [leader]), *_policy_places(policies, also)]))
     pairs, same = count_pairs(sample, references), same_calls(sample, references)
     results = choose_intervals(sample, references, pairs, settings)
     numbers = share_differences(sample, references, results, settings)
@@ -131,9 +131,9 @@ def differences(
 ) -> pl.DataFrame:
     """Compares every two policies of each group by one metric, in rows like those of `Summary.comparisons`."""
     sample = read_sample(outcomes, policies, labels, settings, columns, metric)
-    m, frames = _metric(sample, metric), [pl.DataFrame(schema=COMPARISONS_SCHEMA)]
+    m, frames = _metric_number(sample, metric), [pl.DataFrame(schema=COMPARISONS_SCHEMA)]
     for group in groups:
-        some = _numbers(policies, group)
+        some = _policy_places(policies, group)
         rows = np.zeros((1, len(policies)), bool)
         rows[0, some] = sample.rows[m, some]
         of_group = replace(
@@ -146,7 +146,7 @@ def differences(
     return pl.concat(frames)
 
 
-def _metric(sample: WholeSample, metric: str) -> int:
+def _metric_number(sample: WholeSample, metric: str) -> int:
     names = [one.name for one in sample.metrics]
     if metric not in names:
         raise UnknownError(f"unknown {argument('metric')} {metric!r}: {suggest(metric, names)}")
@@ -167,7 +167,7 @@ def draws(
     The resamples are those of `summarise` with the same settings: columns belong together across policies and metrics.
     """
     sample = read_sample(outcomes, policies, labels, settings, columns, metric)
-    number = _metric(sample, metric)
+    number = _metric_number(sample, metric)
     only = SeriesPlan([sample.metrics[number]], sample.plan([]).valued[[number]], [], sample.scan)
     out = np.full((len(policies), settings.resamples), np.nan)
     if sample.units.count > 1:
@@ -176,7 +176,7 @@ def draws(
     return out
 
 
-def _numbers(policies: Sequence[str], names: Sequence[str]) -> list[int]:
+def _policy_places(policies: Sequence[str], names: Sequence[str]) -> list[int]:
     """The places in `policies` of the policies called `names`."""
     for name in names:
         if name not in policies:
@@ -184,7 +184,7 @@ def _numbers(policies: Sequence[str], names: Sequence[str]) -> list[int]:
     return [list(policies).index(name) for name in names]
 
 
-def _names(names: Sequence[str], index: np.ndarray) -> pl.Series:
+def _name_column(names: Sequence[str], index: np.ndarray) -> pl.Series:
     return pl.Series(list(names), dtype=pl.String).gather(index)
 
 
@@ -192,21 +192,21 @@ def _numbers_or_null(values: Floats) -> pl.Series:
     return pl.Series(values, dtype=pl.Float64, nan_to_null=True)
 
 
-def _methods(numbers: np.ndarray) -> pl.Series:
+def _method_column(numbers: np.ndarray) -> pl.Series:
     return pl.Series(METHOD_NAMES, dtype=pl.String).gather(numbers.astype(np.int64))
 
 
-def _summary(sample: WholeSample, results: SeriesResults) -> pl.DataFrame:
+def _summary_table(sample: WholeSample, results: SeriesResults) -> pl.DataFrame:
     """The table `summary`: a row for each metric of each policy, policy after policy."""
     p, m = np.nonzero(sample.rows.T)
     columns = {
-        "policy": _names(sample.policies, p),
-        "metric": _names([metric.name for metric in sample.metrics], m),
+        "policy": _name_column(sample.policies, p),
+        "metric": _name_column([metric.name for metric in sample.metrics], m),
         "estimate": _numbers_or_null(sample.estimates[m, p]),
         "low": _numbers_or_null(results.low[SeriesKind.VALUE, 0, m, p]),
         "high": _numbers_or_null(results.high[SeriesKind.VALUE, 0, m, p]),
         "n": pl.Series(sample.counts[m, p]),
-        "method": _methods(results.method[SeriesKind.VALUE, 0, m, p]),
+        "method": _method_column(results.method[SeriesKind.VALUE, 0, m, p]),
     }
     return pl.DataFrame(columns, schema=SUMMARY_SCHEMA)
 
@@ -233,9 +233,9 @@ def _comparisons(
 
     names = [metric.name for metric in sample.metrics]
     columns = {
-        "policy": _names(sample.policies, p),
-        "baseline": _names(sample.policies, against[r]),
-        "metric": _names([*names, *(f"reduction:{name}" for name in names)], m + len(names) * reduced),
+        "policy": _name_column(sample.policies, p),
+        "baseline": _name_column(sample.policies, against[r]),
+        "metric": _name_column([*names, *(f"reduction:{name}" for name in names)], m + len(names) * reduced),
         "difference": _numbers_or_null(value),
         "low": column(results.low),
         "high": column(results.high),

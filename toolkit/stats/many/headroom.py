@@ -24,7 +24,7 @@ from toolkit.stats.metrics.spill import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
-class _Captured:
+class _HeadroomShares:
     """Each policy's share of the headroom (P,) with limits; NaN where there is none. `room`: the headroom, the oracle's
     mean less the baseline's; `method`: the limits' method by name.
     """
@@ -45,7 +45,7 @@ FEW_ALONE = 50
 
 def captured(
     store: Store, column: str, baseline: int, oracle: int, settings: Settings, among: Sequence[int] = ()
-) -> _Captured:
+) -> _HeadroomShares:
     """Each policy's share of the headroom: (its mean − the baseline's) / (the oracle's mean − the baseline's).
 
     `column` is null on the same examples for the baseline, the oracle and each policy; another policy has no share. The
@@ -63,11 +63,11 @@ def captured(
     alike, count = weights == weights[baseline], scan.total[weights[baseline]]
     none, nobody = np.full(store.policies, np.nan), np.full(store.policies, "", "U16")
     if units.count < 2 or not count:
-        return _Captured(none, none, none, np.nan, nobody)
+        return _HeadroomShares(none, none, none, np.nan, nobody)
     means = scan.total[rows] / count
     gain, room = means - means[baseline], float(means[oracle] - means[baseline])
     if room <= 0 or not alike[oracle]:
-        return _Captured(none, none, none, room, nobody)
+        return _HeadroomShares(none, none, none, room, nobody)
     moments, moves, alone = np.zeros((7, store.policies)), np.zeros((6, store.policies)), np.zeros(2)
     wanted = np.unique(np.append(rows, weights[baseline]))
     place, weight = np.searchsorted(wanted, rows), int(np.searchsorted(wanted, weights[baseline]))
@@ -88,7 +88,7 @@ def captured(
         if covariance is not None:
             deviation = moved[others] - share[others, None] * moved[[oracle]]
             covariance += deviation @ deviation.T
-    level = _at_once(covariance, len(others), units.kish, settings)
+    level = _simultaneous_level(covariance, len(others), units.kish, settings)
     alone_level, settings = settings.level, replace(settings, level=level)
     pairs = PairMoments(units.count, gain, np.full(len(gain), room), *(moments / units.count))
     low, high = fieller_limits(pairs, level, units.kish, tails=False)
@@ -96,7 +96,7 @@ def captured(
     rare = effective(alone[0], alone[1]) < FEW_ALONE - ZERO or units.kish < FEW_CLUSTERS
     method = np.full(store.policies, "headroom_few" if rare else "percentile" if independent else "fieller", "U16")
     if independent and not rare:
-        low, high = _resampled(units, scan, rows, baseline, oracle, settings)
+        low, high = _ratio_limits(units, scan, rows, baseline, oracle, settings)
     differing = effective(moves[0] + moves[1], moves[4]) if independent else moves[2:4].sum(axis=0)
     few = alike & (differing < (FEW_PAIRS - ZERO if independent else 1))
     trials = np.full(int(few.sum()), float(count if independent else units.kish))
@@ -107,10 +107,10 @@ def captured(
     share = np.where(known, share, np.nan)
     low, high = (np.where(known & ~ends, limit, np.nan) for limit in (low, high))
     method[few] = "tango"
-    return _Captured(share, low, high, room, np.where(np.isnan(low), "", method))
+    return _HeadroomShares(share, low, high, room, np.where(np.isnan(low), "", method))
 
 
-def _at_once(covariance: Floats | None, shares: int, units: float, settings: Settings) -> float:
+def _simultaneous_level(covariance: Floats | None, shares: int, units: float, settings: Settings) -> float:
     """The level for one share's interval at which the intervals of `shares` policies all hold at once. It is max-t's
     over normal draws with the `covariance` of all, or Bonferroni's where that is not known.
     """
@@ -122,7 +122,7 @@ def _at_once(covariance: Floats | None, shares: int, units: float, settings: Set
     return max(settings.level, shared_level(float(np.quantile(largest, settings.level)), units))
 
 
-def _resampled(
+def _ratio_limits(
     units: Units, scan: Scan, rows: Ints, baseline: int, oracle: int, settings: Settings
 ) -> tuple[Floats, Floats]:
     """Percentile limits (P,) of each ratio of gain to headroom; `rows` (P,): where a policy's sum is in the scan."""

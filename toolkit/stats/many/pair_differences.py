@@ -81,7 +81,7 @@ def pair_differences(
     difference = sign * tests.difference[place]
     half = tests.critical * tests.error[place]
     low, high, p_value = difference - half, difference + half, tests.p_value[place]
-    method = np.full(len(first), MAX_T_FEW if _few(sample, column) else MAX_T, dtype="U12")
+    method = np.full(len(first), MAX_T_FEW if _rests_on_few_units(sample, column) else MAX_T, dtype="U12")
     fixes, flips = fixes_and_flips(store, first, second)
     for number, known in enumerate(sample.rows):
         if sample.metrics[number].column.name == "correct":  # policies without an accuracy have none
@@ -95,10 +95,10 @@ def pair_differences(
     if column.rate:
         scarce = np.zeros(len(first), bool)
         if sample.independent:
-            up, down = _tables(sample, store, metric, pairs)
+            up, down = _discordant_tables(sample, store, metric, pairs)
             more, less, trials = up.copy(), down.copy(), n.astype(np.float64)
             few, counted = up + down < FEW_PAIRS, ~np.isnan(up)
-            on, (gains, losses, squares, cubes) = _graded(sample, store, metric, pairs, ~counted)
+            on, (gains, losses, squares, cubes) = _graded_moves(sample, store, metric, pairs, ~counted)
             spread = spread_of(difference[on], squares / n[on], cubes / n[on])
             if sample.units.strata is not None:  # within these
                 spread = Spread(tests.error[place][on] ** 2 * n[on], spread.third)
@@ -114,7 +114,7 @@ def pair_differences(
                 times = np.where(held, 1.0, np.fmax(plain / np.where(square > 0, square, 1.0), 1.0))
                 more, less, trials = more * times, less * times, trials * times
         else:
-            (more, less, up, down), trials, few, graded = _tables_of_clusters(sample, store, metric, pairs)
+            (more, less, up, down), trials, few, graded = _cluster_tables(sample, store, metric, pairs)
             method[graded] = MAX_T_FEW
             counted = few
         if counted.any():
@@ -136,14 +136,14 @@ def pair_differences(
     )
 
 
-def _few(sample: WholeSample, column: OutcomeColumn) -> bool:
+def _rests_on_few_units(sample: WholeSample, column: OutcomeColumn) -> bool:
     """Whether the max-t limits rest on so few units that they are marked."""
     if column.cost and sample.units.kish < FEW_UNITS:
         return True
     return sample.units.kish < (FEW_JOINT if sample.independent else FEW_CLUSTERS)
 
 
-def _tables(sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]) -> Floats:
+def _discordant_tables(sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]) -> Floats:
     """Examples that only the first, or only the second, of a pair has right (2, pairs); NaN unless all are 0 and 1."""
     index, scan, one = sample.scan.index, sample.scan, sample.metrics[metric]
     value, weight = (np.array([index[one.statistics(p)[i]] for p in range(len(sample.policies))]) for i in (0, 1))
@@ -158,7 +158,7 @@ def _tables(sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, I
     return counts
 
 
-def _graded(
+def _graded_moves(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints], among: NDArray[np.bool_]
 ) -> tuple[Ints, Floats]:
     """Those of the pairs `among` that differ by fractions on examples that both know. With them come (4, pairs): sums
@@ -178,7 +178,7 @@ def _graded(
     return on, sums[[0, 1, 4, 5]]
 
 
-def _tables_of_clusters(
+def _cluster_tables(
     sample: WholeSample, store: Store, metric: int, pairs: tuple[Ints, Ints]
 ) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
     """Clusters as trials: gains, losses, clusters with more and with less (4, pairs); trials; whether few differ in 0/1

@@ -69,7 +69,7 @@ def ranks_of(
             here = slice(start, start := start + len(one))
             block = _covariance(sample, [one]) if covariance is None else covariance[here, here]
             values[place, :7], critical = significance(sample, one, ranking.standing, block, settings)
-            _no_surer(values[place, :4], ranking, numbers[place], results, pairs, settings.level)
+            _cap_by_single_comparison(values[place, :4], ranking, numbers[place], results, pairs, settings.level)
             if ranking.standing.baseline is not None:
                 alone = results.p_value[SeriesKind.DIFFERENCE, 0, numbers[place]]
                 values[place, 4] = np.maximum(values[place, 4], alone)
@@ -78,15 +78,15 @@ def ranks_of(
                 )
                 values[place, 5:7, ranking.standing.baseline] = np.nan
         if covariance is not None and len(wanted) > 1 and sample.units.kish >= FEW_UNITS:
-            values[1, 7] = _front(wanted[0], wanted[1], covariance, ranking.standing.among, settings)
+            values[1, 7] = _front_shares(wanted[0], wanted[1], covariance, ranking.standing.among, settings)
     if sample.units.count >= LEAST_UNITS:
-        values[0, 8:] = _chosen(sample, ranking, wanted, results, settings)
+        values[0, 8:] = _corrected_values(sample, ranking, wanted, results, settings)
     return pl.concat(
-        _frame(sample, number, one, rows) for number, one, rows in zip(numbers, wanted, values, strict=True)
+        _rank_frame(sample, number, one, rows) for number, one, rows in zip(numbers, wanted, values, strict=True)
     )
 
 
-def _no_surer(
+def _cap_by_single_comparison(
     rows: Floats, ranking: RankedPolicies, metric: int, results: SeriesResults, pairs: Pairs, level: float
 ) -> None:
     """Clears claims in `rows` (ranks, tie and p-value of the difference to the leader) that are surer than the single
@@ -110,7 +110,7 @@ def _covariance(sample: WholeSample, series: Sequence[Series]) -> Floats | None:
     return covariance_of(influences(sample, series)) if few else None
 
 
-def _frame(sample: WholeSample, number: int, series: Series, values: Floats) -> pl.DataFrame:
+def _rank_frame(sample: WholeSample, number: int, series: Series, values: Floats) -> pl.DataFrame:
     """The rows of the table `ranks` for one metric."""
     has = np.flatnonzero(series.owner >= 0)
     columns = dict(zip(list(RANKS_SCHEMA)[2:], values[:, has], strict=True))
@@ -124,7 +124,9 @@ def _frame(sample: WholeSample, number: int, series: Series, values: Floats) -> 
     return frame.cast(RANKS_SCHEMA)  # type: ignore[arg-type]
 
 
-def _front(quality: Series, cost: Series, covariance: Floats, among: Sequence[int], settings: Settings) -> Floats:
+def _front_shares(
+    quality: Series, cost: Series, covariance: Floats, among: Sequence[int], settings: Settings
+) -> Floats:
     """The share of the draws (P,) in which each policy is on the Pareto front, among policies that can lead."""
     shares = np.full(len(quality.owner), np.nan)
     some = np.array([p for p in among if quality.owner[p] >= 0 and cost.owner[p] >= 0], np.int64)
@@ -142,7 +144,7 @@ def _front(quality: Series, cost: Series, covariance: Floats, among: Sequence[in
     return shares
 
 
-def _chosen(
+def _corrected_values(
     sample: WholeSample, ranking: RankedPolicies, series: Sequence[Series], results: SeriesResults, settings: Settings
 ) -> Floats:
     """For the leader and each sweep's best (4, P): how many were tried, the corrected value, its limits."""

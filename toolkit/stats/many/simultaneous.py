@@ -97,7 +97,7 @@ class JointEstimates:
         A difference that is the same on every unit has the error of a single draw of that size.
         """
         difference = self.value[first] - self.value[second]
-        return _error_of(difference, *self._variance(first, second), self.units)
+        return _difference_error(difference, *self._variance(first, second), self.units)
 
     def exact(self, first: Ints, second: Ints) -> Floats:
         """McNemar's exact p-values (pairs,) of the pairs that differ on fewer than ten of the `trials` or clusters; 0
@@ -129,7 +129,7 @@ class JointEstimates:
         return both - 2 * self.covariance[first, second], both
 
 
-def _error_of(difference: Floats, variance: Floats, both: Floats, units: int) -> Floats:
+def _difference_error(difference: Floats, variance: Floats, both: Floats, units: int) -> Floats:
     """The standard errors of differences. A `variance` that is tiny beside `both` is float rounding and counts as 0."""
     constant = variance <= NO_VARIANCE * both
     spread = np.where(constant, 0.0, variance * (units / max(units - 1, 1)))
@@ -259,16 +259,16 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
     size = np.zeros(len(first))
     np.divide(np.abs(difference), error, out=size, where=left)
     if estimates.kish < FEW_UNITS:
-        return _bonferroni(estimates, first, second, difference, error, size, settings)
+        return _bonferroni_claims(estimates, first, second, difference, error, size, settings)
     size = normal_size(size, freedom)
     least = np.maximum(both_tails(size), estimates.exact(first, second))
     differs, p_value = np.zeros(len(first), bool), np.ones(len(first))
     alone = widest = NORMAL.inv_cdf((1 + settings.level) / 2)
-    drawn = _drawn(_roots(estimates.covariance), settings)
+    drawn = _cached_draws(_symmetric_root(estimates.covariance), settings)
     for step in range(MOST_STEPS):
         if not left.any() or (step and size[left].max() < alone):
             break
-        largest = np.sort(_largest(drawn, first[left], second[left], error[left], estimates, settings))
+        largest = np.sort(_largest_deviations(drawn, first[left], second[left], error[left], estimates, settings))
         # The draw above which a pair has an adjusted p-value of at most 1 − level.
         place = max(1, math.floor((1 - settings.level) * (len(largest) + 1) + 1e-9))
         critical = max(float(largest[-place]), alone)
@@ -284,7 +284,7 @@ def claims(estimates: JointEstimates, first: Ints, second: Ints, settings: Setti
     return _PairClaims(first, second, difference, error, student, differs, p_value, len(estimates.value))
 
 
-def _bonferroni(
+def _bonferroni_claims(
     estimates: JointEstimates, first: Ints, second: Ints, difference: Floats, error: Floats, size: Floats,
     settings: Settings,
 ) -> _PairClaims:  # fmt: skip
@@ -321,15 +321,15 @@ def bonferroni(difference: Floats, error: Floats, kish: float) -> Floats:
 
 def draws(covariance: Floats, settings: Settings) -> Iterator[Floats]:
     """Yields normal deviations of K estimates from their means, in blocks (K, draws), `settings.resamples` in all."""
-    roots, blocks = _roots(covariance), range(-(-settings.resamples // DRAWN_AT_ONCE))
-    make = partial(_block, roots, settings=settings)
+    roots, blocks = _symmetric_root(covariance), range(-(-settings.resamples // DRAWN_AT_ONCE))
+    make = partial(_draw_block, roots, settings=settings)
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):
         with product_threads() as pool:
             parts = list(pool.map(make, blocks[start : start + BLOCKS_AT_ONCE]))
         yield from parts
 
 
-def _roots(covariance: Floats) -> Floats:
+def _symmetric_root(covariance: Floats) -> Floats:
     """The symmetric square root of a covariance. No choice among equal eigenvectors changes it."""
     with product_threads():
         values, vectors = np.linalg.eigh(covariance)
@@ -337,25 +337,25 @@ def _roots(covariance: Floats) -> Floats:
         return np.asarray((vectors * np.sqrt(positive)) @ vectors.T)
 
 
-def _block(roots: Floats, number: int, settings: Settings) -> Floats:
+def _draw_block(roots: Floats, number: int, settings: Settings) -> Floats:
     """The normal deviations (K, draws) of the block of draws called `number`."""
     size = min(DRAWN_AT_ONCE, settings.resamples - number * DRAWN_AT_ONCE)
     generator = np.random.default_rng([settings.seed, STREAM, number])
     return roots @ generator.standard_normal((DRAWN_AT_ONCE, len(roots)))[:size].T
 
 
-def _drawn(roots: Floats, settings: Settings) -> Callable[[int], NDArray[np.float32]]:
+def _cached_draws(roots: Floats, settings: Settings) -> Callable[[int], NDArray[np.float32]]:
     """Returns a function that gives the deviations (K, draws) of a block by its number. Blocks are kept once drawn,
     unless all together are too large.
     """
 
     def block(number: int) -> NDArray[np.float32]:
-        return _block(roots, number, settings).astype(np.float32)
+        return _draw_block(roots, number, settings).astype(np.float32)
 
     return cache(block) if 4 * len(roots) * settings.resamples <= KEEP_DRAWS else block
 
 
-def _largest(
+def _largest_deviations(
     block: Callable[[int], NDArray[np.float32]], first: Ints, second: Ints, error: Floats, estimates: JointEstimates,
     settings: Settings,
 ) -> NDArray[np.float32]:  # fmt: skip
@@ -413,7 +413,7 @@ def significance(
     if covariance is not None:
         estimates = joint_estimates(sample, series, merit, covariance)
         if leader >= 0:
-            rows[:4] = _paired(estimates, copies, leader, settings)
+            rows[:4] = _pairwise_claims(estimates, copies, leader, settings)
         if base >= 0:
             against = _to_one(estimates, base, settings)
             critical = against.critical
@@ -422,9 +422,9 @@ def significance(
             rows[5:, against.first] = limits
     else:
         if leader >= 0:
-            rows[2:4] = _winners(sample, series, merit, copies, leader, settings)
+            rows[2:4] = _screened_claims(sample, series, merit, copies, leader, settings)
         if base >= 0:
-            error, apart = _errors(sample, series, base), series.value - series.value[base]
+            error, apart = _errors_to_reference(sample, series, base), series.value - series.value[base]
             rows[4] = bonferroni(apart, error, sample.units.kish)
             size = NORMAL.inv_cdf(1 - (1 - settings.level) / 2 / max(1, len(series) - 1))  # Bonferroni's bound
             critical = float(student_size(np.array(size), max(sample.units.kish - 1, 1)))
@@ -438,7 +438,7 @@ def significance(
     return of_policies, critical
 
 
-def _paired(estimates: JointEstimates, copies: Ints, leader: int, settings: Settings) -> Floats:
+def _pairwise_claims(estimates: JointEstimates, copies: Ints, leader: int, settings: Settings) -> Floats:
     """Lowest and highest rank, tie with the leader and adjusted p-value (4, S), from all pairs of those with copies."""
     out = np.full((4, len(copies)), np.nan)
     some = np.flatnonzero(copies)
@@ -449,7 +449,7 @@ def _paired(estimates: JointEstimates, copies: Ints, leader: int, settings: Sett
     return out
 
 
-def _winners(
+def _screened_claims(
     sample: WholeSample, series: Series, merit: Floats, copies: Ints, leader: int, settings: Settings
 ) -> Floats:
     """The tie with the leader and the adjusted p-value, (2, S), of many policies. A part of the error rate rules
@@ -457,7 +457,7 @@ def _winners(
     """
     out = np.full((2, len(copies)), np.nan)
     some = np.flatnonzero(copies)
-    error = _errors(sample, series, leader)
+    error = _errors_to_reference(sample, series, leader)
     p_value = _screened(merit[leader] - merit[some], error[some], sample.units.kish) / SCREENING
     left = some[p_value > 1 - settings.level]
     out[:, some] = p_value > 1 - settings.level, np.minimum(p_value, 1.0)
@@ -466,7 +466,9 @@ def _winners(
         few = series.some(left)
         covariance = covariance_of(influences(sample, [few]))
         estimates = joint_estimates(sample, few, merit[left], covariance)
-        _, _, ties, p_value = _paired(estimates, np.ones(len(left), np.int64), int(np.searchsorted(left, leader)), rest)
+        _, _, ties, p_value = _pairwise_claims(
+            estimates, np.ones(len(left), np.int64), int(np.searchsorted(left, leader)), rest
+        )
         out[:, left] = ties, np.minimum(1.0, p_value / (1 - SCREENING))
     return out
 
@@ -503,7 +505,7 @@ def _trials_of(sample: WholeSample, series: Series) -> int | None:
     return round(sample.scan.total[weights[0]]) if alike else None
 
 
-def _errors(sample: WholeSample, series: Series, reference: int) -> Floats:
+def _errors_to_reference(sample: WholeSample, series: Series, reference: int) -> Floats:
     """Standard errors (S,) of the series' differences to `reference`, without the matrix of all pairs."""
     alone, apart = np.zeros(len(series)), np.zeros(len(series))  # squares of influences, and of their differences
     most = max(1, min(MOST_PAIRED, sample.units.most_statistics // 2))
@@ -513,4 +515,6 @@ def _errors(sample: WholeSample, series: Series, reference: int) -> Floats:
             alone[here] += np.einsum("ij,ij->i", block[:-1], block[:-1])
             moved = block[:-1] - block[-1]
             apart[here] += np.einsum("ij,ij->i", moved, moved)
-    return _error_of(series.value - series.value[reference], apart, alone + alone[reference], sample.units.count)
+    return _difference_error(
+        series.value - series.value[reference], apart, alone + alone[reference], sample.units.count
+    )

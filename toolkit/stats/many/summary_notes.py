@@ -78,10 +78,12 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
         rows = sample.rows[m] | bool(metric.column.filled_by)  # of others nothing is said where none has any
         policies = [sample.policies[p] for p in np.flatnonzero(rows & np.isnan(sample.estimates[m]))]
         if policies and metric.column.computed == "ratio":
-            text = f"{metric.column.label}: no value for {_named(policies)}: it is unknown, or a division by 0"
+            text = f"{metric.column.label}: no value for {_name_list(policies)}: it is unknown, or a division by 0"
             yield note("no_ratio", text, policies, [metric.name])
         elif policies and metric.column.cost:
-            text = f"{metric.column.label}: no value for {_named(policies)}: not logged for every call that they paid"
+            text = (
+                f"{metric.column.label}: no value for {_name_list(policies)}: not logged for every call that they paid"
+            )
             text += f"; {metric.column.filled_by}" if metric.column.filled_by else ""
             yield note("not_logged", text, policies, [metric.name])
     for metric in sample.metrics:
@@ -93,12 +95,12 @@ def _on_metrics(sample: WholeSample, results: SeriesResults, settings: Settings)
         method, estimates = results.method[SeriesKind.VALUE, 0, m], sample.estimates[m]
         few = [sample.policies[p] for p in np.flatnonzero(method == METHOD_NAMES.index("wilson"))]
         if few:
-            text = f"{metric.column.label}: fewer than ten examples of a kind for {_named(few)}: Wilson's interval"
+            text = f"{metric.column.label}: fewer than ten examples of a kind for {_name_list(few)}: Wilson's interval"
             yield note("few_events", text, few, [metric.name])
         exact = np.isin(method, [METHOD_NAMES.index(f"korn-graubard{few}") for few in ("", "_few")])
         alike = [sample.policies[p] for p in np.flatnonzero(exact & ((estimates == 0) | (estimates == 1)))]
         if alike:
-            text = f"all examples alike for {_named(alike)}: exact limits, a cluster as one trial"
+            text = f"all examples alike for {_name_list(alike)}: exact limits, a cluster as one trial"
             yield note("clusters_agree", f"{metric.column.label}: {text}", alike, [metric.name])
 
 
@@ -148,15 +150,15 @@ def _on_intervals(
     yield from _on_withheld(sample, results)
     dropped = (results.method == 0) & (results.valued_share > 0)
     if dropped.any():
-        metrics = _metrics(sample, dropped)
-        text = f"no interval for some of {_named(metrics)}: more than 5 % of the resamples have no value"
+        metrics = _metric_names(sample, dropped)
+        text = f"no interval for some of {_name_list(metrics)}: more than 5 % of the resamples have no value"
         yield note("too_few_resamples", text, metrics=metrics)
     fallen = (results.method == METHOD_NAMES.index("percentile")) & (results.low != results.high)
     for number, reference in enumerate(references):
         fallen[SeriesKind.DIFFERENCE :, number, :, reference] = False
     if settings.method == "bca" and fallen.any():
         text = f"BCa is undefined for {int(fallen.sum())} intervals: percentile limits there"
-        yield note("bca_undefined", text, metrics=_metrics(sample, fallen))
+        yield note("bca_undefined", text, metrics=_metric_names(sample, fallen))
 
 
 def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
@@ -171,16 +173,16 @@ def _on_withheld(sample: WholeSample, results: SeriesResults) -> Iterator[Note]:
     ]
     if rare:
         few = f"fewer than {('no', 'one', 'two', 'three', 'four', 'five')[FEWEST_GOLD]} examples have a class as gold"
-        yield note("few_gold", f"no interval for {_named(rare)}: {few}", metrics=rare)
+        yield note("few_gold", f"no interval for {_name_list(rare)}: {few}", metrics=rare)
     divided = np.array([metric.over_mean is not None for metric in sample.metrics])
     bare[: SeriesKind.REDUCTION] &= divided[:, None]
     if bare.any():
-        metrics = _metrics(sample, bare)
+        metrics = _metric_names(sample, bare)
         why = "the divisor is not significantly different from 0"
-        yield note("weak_denominator", f"no interval for some of {_named(metrics)}: {why}", metrics=metrics)
+        yield note("weak_denominator", f"no interval for some of {_name_list(metrics)}: {why}", metrics=metrics)
 
 
-def _metrics(sample: WholeSample, series: np.ndarray) -> list[str]:
+def _metric_names(sample: WholeSample, series: np.ndarray) -> list[str]:
     """The names of the metrics and reductions that are marked in `series` (kinds, references, metrics, policies)."""
     names = {
         ("reduction:" if kind == SeriesKind.REDUCTION else "") + sample.metrics[m].name
@@ -189,5 +191,5 @@ def _metrics(sample: WholeSample, series: np.ndarray) -> list[str]:
     return sorted(names)
 
 
-def _named(names: Sequence[str], most: int = 3) -> str:
+def _name_list(names: Sequence[str], most: int = 3) -> str:
     return listed(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -40,24 +40,24 @@ class Statistic:
     label: int = -1
 
 
-def _used(chunk: Chunk, policies: Ints) -> np.ndarray:
+def _counted_examples(chunk: Chunk, policies: Ints) -> np.ndarray:
     """Whether each policy's F1 counts each example (policies, E): its gold is known and the outcome judged."""
-    known = np.broadcast_to(_gold(chunk) >= 0, (len(policies), len(chunk)))
+    known = np.broadcast_to(_gold_labels(chunk) >= 0, (len(policies), len(chunk)))
     return known & ~np.isnan(chunk.values("correct", policies)) if chunk.has("correct") else known
 
 
-def _judged(chunk: Chunk, columns: Sequence[str]) -> np.ndarray:
+def _judged_examples(chunk: Chunk, columns: Sequence[str]) -> np.ndarray:
     """Whether each example has a value of some policy in `columns` (E,); without columns every one counts as judged."""
     values = [chunk.values(name, np.arange(chunk.policies)) for name in columns]
     return np.any([~np.isnan(column).all(axis=0) for column in values] or [np.ones(len(chunk), bool)], axis=0)
 
 
-def _gold(chunk: Chunk) -> Ints:
+def _gold_labels(chunk: Chunk) -> Ints:
     """The gold label of each example (E,); −1 where it has none."""
     return np.full(len(chunk), -1) if chunk.gold is None else chunk.gold
 
 
-def _predicted(chunk: Chunk, policies: Ints, label: int, where: np.ndarray) -> Floats:
+def _predicted_shares(chunk: Chunk, policies: Ints, label: int, where: np.ndarray) -> Floats:
     return np.where(where, chunk.values(label, policies), 0.0)
 
 
@@ -69,12 +69,14 @@ ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
     ),
     "both": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who) + chunk.values(key, np.array([label]))),
     "size": lambda chunk, key, label, who: np.ones((1, len(chunk))),
-    "judged": lambda chunk, key, label, who: _judged(chunk, key.split())[None],
-    "used": lambda chunk, key, label, who: _used(chunk, who),
-    "tp": lambda chunk, key, label, who: _predicted(chunk, who, label, _used(chunk, who) & (_gold(chunk) == label)),
-    "pred": lambda chunk, key, label, who: _predicted(chunk, who, label, _used(chunk, who)),
-    "support": lambda chunk, key, label, who: _used(chunk, who) & (_gold(chunk) == label),
-    "gold": lambda chunk, key, label, who: (chunk.judged & (_gold(chunk) == label))[None],
+    "judged": lambda chunk, key, label, who: _judged_examples(chunk, key.split())[None],
+    "used": lambda chunk, key, label, who: _counted_examples(chunk, who),
+    "tp": lambda chunk, key, label, who: _predicted_shares(
+        chunk, who, label, _counted_examples(chunk, who) & (_gold_labels(chunk) == label)
+    ),
+    "pred": lambda chunk, key, label, who: _predicted_shares(chunk, who, label, _counted_examples(chunk, who)),
+    "support": lambda chunk, key, label, who: _counted_examples(chunk, who) & (_gold_labels(chunk) == label),
+    "gold": lambda chunk, key, label, who: (chunk.judged & (_gold_labels(chunk) == label))[None],
 }
 
 
@@ -286,7 +288,7 @@ def catalogue(
     return metrics + [_Ratio(column, named[column.ratio[0]], named_too[column.ratio[1]]) for column in ratios]
 
 
-def _f1s(column: OutcomeColumn, labels: Sequence[str]) -> list[F1]:
+def _f1_metrics(column: OutcomeColumn, labels: Sequence[str]) -> list[F1]:
     """The F1 metrics of one column: one for each label, or one over all labels."""
     if not column.family:
         return [F1(column, len(labels), weighted=column.name == "weighted_f1")] if labels else []

@@ -66,7 +66,7 @@ Blocks = Callable[[], Iterator[OutcomeBlock]]
 """Starts a pass over the blocks."""
 
 
-def _check(block: OutcomeBlock, policies: int, labels: int | None, keys: Collection[str]) -> None:
+def _check_block(block: OutcomeBlock, policies: int, labels: int | None, keys: Collection[str]) -> None:
     """Raises where a block's shapes are wrong, or its columns are not `keys`, those of the first block."""
     size, odd = len(block), block.values.keys() ^ keys
     if odd:
@@ -192,7 +192,7 @@ class Store:
         keys: list[str] | None = None
         for block in blocks():
             keys = list(block.values) if keys is None else keys
-            _check(block, policies, labels, keys)
+            _check_block(block, policies, labels, keys)
             units.append(block.unit)
             if block.gold is not None:
                 golds.append(np.asarray(block.gold, np.int64))
@@ -202,15 +202,15 @@ class Store:
                 pending.append(part)
                 size += part.nbytes
                 if size >= PART_BYTES:
-                    sources.append(_spilled(pending, keys, keeper))
+                    sources.append(_store_blocks(pending, keys, keeper))
                     pending, size = [], 0
         if pending:
-            sources.append(_spilled(pending, keys or (), keeper))
+            sources.append(_store_blocks(pending, keys or (), keeper))
         gold = np.concatenate(golds) if golds else None
         return cls(sources, np.concatenate(units), gold, policies, keys or (), strata)
 
 
-def _spilled(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> _StoredPart:
+def _store_blocks(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: Keeper) -> _StoredPart:
     """Stores blocks as one part, in memory or in the keeper's file."""
     columns: dict[Key, SpilledTable] = {
         key: keeper.keep(np.concatenate([b.values[key] for b in blocks], axis=1)) for key in keys

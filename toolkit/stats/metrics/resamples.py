@@ -122,7 +122,7 @@ class Resamples:
         self.resamples = resamples
         self.seed = seed
         self.sizes = [min(CHUNK, units - start) for start in range(0, units, CHUNK)]
-        self._parts = _whole_chunks(self.sizes) if stratum is None else _places(stratum)
+        self._parts = _whole_chunks(self.sizes) if stratum is None else _stratum_places(stratum)
         self._split = {key: self._over_chunks(key) for key in {key for parts in self._parts for _, key in parts}}
         self.draws: Ints = sum(self._split.values(), np.zeros((resamples, len(self.sizes)), np.int64))  # (B, chunks)
         self._keep = resamples * units <= KEEP_COUNTS
@@ -130,7 +130,7 @@ class Resamples:
 
     def _over_chunks(self, key: tuple[int, ...]) -> Ints:
         """How many draws of a stratum fall into each chunk of units, (B, chunks)."""
-        sizes = np.array([sum(_length(place, size) for place, one in parts if one == key)
+        sizes = np.array([sum(_place_length(place, size) for place, one in parts if one == key)
                           for parts, size in zip(self._parts, self.sizes, strict=True)])  # fmt: skip
         if len(sizes) == 1:
             return np.full((self.resamples, 1), sizes[0], np.int64)
@@ -144,7 +144,7 @@ class Resamples:
         out = np.empty((self.resamples, self.sizes[chunk]), np.uint8)
         rows = range(0, self.resamples, COUNT_ROWS)
         with ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(lambda i: self._draw(chunk, i, out[rows[i] : rows[i] + COUNT_ROWS]), range(len(rows))))
+            list(pool.map(lambda i: self._draw_counts(chunk, i, out[rows[i] : rows[i] + COUNT_ROWS]), range(len(rows))))
         if not self._keep:
             self._held.clear()
         self._held[chunk] = out
@@ -155,15 +155,15 @@ class Resamples:
         for row, start in enumerate(range(0, self.resamples, COUNT_ROWS)):
             out = np.empty((min(COUNT_ROWS, self.resamples - start), self.units), np.uint8)
             for chunk, size in enumerate(self.sizes):
-                self._draw(chunk, row, out[:, chunk * CHUNK : chunk * CHUNK + size])
+                self._draw_counts(chunk, row, out[:, chunk * CHUNK : chunk * CHUNK + size])
             yield out
 
-    def _draw(self, chunk: int, row: int, out: Counts) -> None:
+    def _draw_counts(self, chunk: int, row: int, out: Counts) -> None:
         """Draws how often each unit of one chunk occurs, for one row of resamples, and writes it into `out`."""
         for place, key in self._parts[chunk]:
             draws = self._split[key][row * COUNT_ROWS : row * COUNT_ROWS + len(out), chunk]
             ends = np.cumsum(draws)
-            size = _length(place, self.sizes[chunk])
+            size = _place_length(place, self.sizes[chunk])
             generator = np.random.default_rng([self.seed, chunk + 1, row, *key])
             drawn = generator.integers(0, size, size=int(ends[-1]), dtype=np.uint16)
             rows = max(1, COUNTED_AT_ONCE // size)
@@ -184,11 +184,11 @@ def _whole_chunks(sizes: list[int]) -> list[list[_Part]]:
     return [[(np.s_[:], ())] for _ in sizes]
 
 
-def _places(stratum: Ints) -> list[list[_Part]]:
+def _stratum_places(stratum: Ints) -> list[list[_Part]]:
     """The places of every stratum in each chunk of units, each with its stratum."""
     chunks = (stratum[start : start + CHUNK] for start in range(0, len(stratum), CHUNK))
     return [[(np.flatnonzero(chunk == one), (one + 1,)) for one in np.unique(chunk).tolist()] for chunk in chunks]
 
 
-def _length(place: Any, size: int) -> int:
+def _place_length(place: Any, size: int) -> int:
     return size if isinstance(place, slice) else len(place)

@@ -117,7 +117,7 @@ class Units:
                     yield number, part, statistic_rows(chunk, statistics[part])
             return
         for part in cuts:
-            added = self._added(statistics[part])
+            added = self._cluster_sums(statistics[part])
             for number, start in enumerate(range(0, self.count, CHUNK)):
                 yield number, part, added[:, start : start + CHUNK]
 
@@ -146,7 +146,7 @@ class Units:
                 same &= ((mine == other) | (np.isnan(mine) & np.isnan(other))).all(axis=1)
         return same
 
-    def _added(self, statistics: Sequence[Statistic]) -> Floats:
+    def _cluster_sums(self, statistics: Sequence[Statistic]) -> Floats:
         """The sums of the statistics over each cluster (statistics, units). Fixed chunks fix the order of addition."""
         added = np.zeros((len(statistics), self.count))
         for chunk in self._store.chunks:

@@ -69,7 +69,7 @@ class Keeper:
 
     def keep(self, values: Floats) -> SpilledTable:
         """Store a table (R, E) without loss. ThinkbackError where the temporary file cannot be written."""
-        array = _compact(values)
+        array = _smallest_form(values)
         if isinstance(array, float):
             return SpilledTable(None, np.dtype(np.float64), values.shape[1], value=array)
         if self._held + array.nbytes <= KEEP_BYTES:
@@ -92,7 +92,7 @@ class Keeper:
         return SpilledTable(None, array.dtype, array.shape[1], self._file.fileno(), offset)
 
 
-def _compact(values: Floats) -> NDArray[Any] | float:
+def _smallest_form(values: Floats) -> NDArray[Any] | float:
     """The same values as one number, bytes (255 for null), float32 or float64, whichever is the smallest exact form."""
     if values.size and (values == values.flat[0]).all():
         return float(values.flat[0])

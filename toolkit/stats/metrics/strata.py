@@ -65,7 +65,7 @@ class Strata:
             shares, counts = dict(zip(called, share.tolist(), strict=True)), share * len(name) / examples
             weight = None if np.allclose(counts, 1.0, rtol=0, atol=1e-12) else counts[number]
         units = np.array([len(np.unique(unit[number == place])) for place in range(len(there))])
-        drawn = _together(units, FEWEST_UNITS if weight is None else FEWEST_WEIGHED)
+        drawn = _group_small_strata(units, FEWEST_UNITS if weight is None else FEWEST_WEIGHED)
         places, counts = np.unique(drawn, return_counts=True)
         alone = np.isin(drawn, places[counts == 1])
         joined = tuple(one for one, by_itself in zip(called, alone.tolist(), strict=True) if not by_itself)
@@ -73,7 +73,7 @@ class Strata:
         return cls(column, drawn[number], sizes, joined, shares, weight)
 
 
-def _together(units: Ints, fewest: int) -> Ints:
+def _group_small_strata(units: Ints, fewest: int) -> Ints:
     """Groups D strata, given their numbers of units, into those that are drawn together: a number from 0 for each,
     (D,). Small strata, the smallest first, share one group until it has the `fewest` units.
     """
