@@ -63,7 +63,7 @@ class FeatureWorker(Worker):
 
     @abstractmethod
     def values(self, block: TraceBlock, rows: pl.DataFrame) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-        """For some traces of a block: (name -> column, one value a row; trace -> why it lacks a value)."""
+        """The values of some traces of a block: (name -> column, one value a row; trace -> why it lacks a value)."""
 
     def describe(self) -> Mapping[str, Any]:
         return {"columns": list(self.step.columns)}

@@ -236,7 +236,7 @@ class _PromptedVerifier(VerifierSignal):
         return self.low <= number <= self.high
 
     def scored(self, number: float, question: _Question) -> list[dict[str, Any]]:
-        """For each trace in a question, the columns that the judged number gives: its score, and any others."""
+        """Each trace in a question with the columns that the judged number gives: its score, and any others."""
         return [{"score": number}]
 
     def read_number(self, text: str, question: _Question) -> float | None:

@@ -190,7 +190,7 @@ def _example_answers(name: str, part: pl.DataFrame) -> tuple[str, str | None, li
 def _group_answers(
     examples: Sequence[Sequence[str]], judge: Mathematics, verdicts: dict[Pair, str]
 ) -> list[dict[str, str]]:
-    """For each example, which answer stands for each answer: the first of those that are equivalent.
+    """Each example's answers, and the answer that stands for each: the first of those that are equivalent.
 
     Round by round: in each every example asks about its next answer against all groups so far, so that the processes
     of `judge` have work from many examples at once.

@@ -175,7 +175,7 @@ def _follow_steps(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...])
 
 
 def _follow_each(values: pl.Series, path: _NestedPath, steps: tuple[Step, ...]) -> pl.Series:
-    """For each list, a list of what the remaining steps of a path lead to in its elements."""
+    """Each list as a list of what the remaining steps of a path lead to in its elements."""
     kind = _follow_steps(values.explode(empty_as_null=True), path, steps).dtype
     return values.map_elements(lambda it: _follow_steps(it, path, steps), return_dtype=pl.List(kind))
 

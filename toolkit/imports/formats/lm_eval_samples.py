@@ -79,7 +79,7 @@ def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRow
 
 
 def _metrics_of_filters(file: ListedFile) -> dict[str, dict[str, bool]]:
-    """For each filter of a file, in order: its metrics, and whether each is always 0 or 1."""
+    """Each filter of a file, in order, with its metrics and whether each is always 0 or 1."""
     metrics: dict[str, dict[str, bool]] = {}
     for sample in json_objects(file):
         note_metrics(metrics.setdefault(_filter(sample), {}), _metrics(sample))

@@ -210,7 +210,7 @@ def _put_samples(draft: Draft, columns: Columns, shape: Shape) -> tuple[Columns,
 
 
 def _affixes(columns: Columns) -> dict[str, dict[str, str]]:
-    """For tables with models side by side (`big_answer`, `small_answer`): by model, its columns without affix."""
+    """Each model's columns without affix, where models stand side by side (`big_answer`, `small_answer`)."""
     sides: dict[tuple[bool, str], dict[str, str]] = {}
     for one in columns.every:
         words = plain_name(one.name).split("_") if one.value not in columns.assigned else []

@@ -95,7 +95,7 @@ def _problem(footer: Footer) -> Problem | None:
 
 
 def _cache_states(footers: Sequence[Footer]) -> Mapping[str, tuple[str, str, bool]]:
-    """By path: a shard's name, its state in the cache, and whether that may be stored. Shards without a known state are
+    """A shard's name by path, its state in the cache, and whether that may be stored. Shards without a known state are
     left out.
     """
     states = side_by_side(_cache_state, [footer.shard for footer in footers])

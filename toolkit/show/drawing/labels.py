@@ -225,7 +225,7 @@ def _crosses_path(starts: np.ndarray, ends: np.ndarray, front: np.ndarray) -> np
 
 
 def _side_of_line(first: np.ndarray, second: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """On which side of the line from `first` to `second` each point lies: above it (1), on it (0) or below it (−1)."""
+    """The side of the line from `first` to `second` on which each point is: above (1), on (0) or below it (−1)."""
     (ax, ay), (bx, by), (x, y) = (np.moveaxis(one, -1, 0) for one in (first, second, point))
     return np.asarray(np.sign((bx - ax) * (y - ay) - (by - ay) * (x - ax)))
 

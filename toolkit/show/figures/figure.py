@@ -374,7 +374,7 @@ def _labels(
 
 
 def _front_gains(points: Sequence[FrontierPoint], seen: View) -> dict[str, float]:
-    """For each point of the front, by name: the area that it adds under the front as drawn."""
+    """The area that each point of the front, by name, adds under the front as drawn."""
     front = sorted((p for p in points if p.on_front), key=lambda p: (p.cost, p.accuracy))
     places = [seen.share(*seen.within(*p.place)) for p in front]
     gains, below = {}, 0.0

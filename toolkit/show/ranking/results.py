@@ -197,7 +197,7 @@ def _limit_sweep_rows(ranked: Sequence[Ranked], most: int | None, must: Collecti
 
 
 def _spread_rows(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> list[Ranked]:
-    """At most `most` rows of a sweep along one number, spread from end to end of it."""
+    """Up to `most` rows of a sweep along one number, spread from end to end of it."""
     along = sorted((row for row in rows if row not in must), key=lambda row: float(row.policy.swept[0][1]))
     room = max(0, most - len(must))
     places = {round(place * (len(along) - 1) / max(room - 1, 1)) for place in range(room)}
@@ -205,7 +205,7 @@ def _spread_rows(rows: Sequence[Ranked], must: Sequence[Ranked], most: int) -> l
 
 
 def _leading_rows(ranked: Sequence[Ranked], must: Sequence[Ranked], most: int | None) -> list[Ranked]:
-    """At most `most` rows in their order. Those in `must` are chosen first, then those on the front, then the best."""
+    """Up to `most` rows in their order. Those in `must` are chosen first, then those on the front, then the best."""
     if most is None or len(ranked) <= most:
         return list(ranked)
     names = {row.policy.name for row in must}

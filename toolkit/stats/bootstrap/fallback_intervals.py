@@ -98,7 +98,7 @@ def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pair
 def _graded_spreads(
     sample: WholeSample, plan: SeriesPlan, pairs: Pairs
 ) -> Iterator[tuple[tuple[int, int], tuple[Ints, Spread]]]:
-    """By reference and rate: the policies that differ from it by fractions, and these differences' central moments."""
+    """The policies that differ by fractions, by reference and rate, and these differences' central moments."""
     for number, m in zip(*np.nonzero(pairs.graded.any(axis=2)), strict=True):
         on = np.flatnonzero(pairs.graded[number, m] & plan.valued[m] & (sample.counts[m] > 1))
         n = sample.counts[m, on].astype(np.float64)

@@ -174,7 +174,7 @@ def few_clusters_differ(examples: Floats, clusters: Floats, total: Floats | int)
 
 
 def _paired_moves(sample: WholeSample, value: Ints, policies: Ints, reference: int) -> Floats:
-    """For some policies against a reference: the sums of gains and of losses, the number of examples with each, and the
+    """Some policies against a reference: the sums of gains and of losses, the number of examples with each, and the
     sums of squares and cubes, (6, policies).
     """
     moves = np.zeros((6, len(policies)))
@@ -186,7 +186,7 @@ def _paired_moves(sample: WholeSample, value: Ints, policies: Ints, reference: i
 
 
 def _count_joint_events(sample: WholeSample, values: Ints, reference: int) -> Floats:
-    """For each column of 0 and 1 in `values`: on how many examples both it and the reference's column are 1."""
+    """The number of examples on which both a column of 0 and 1 and the reference's column are 1."""
     scan = sample.scan
     distinct, place = np.unique(values, return_inverse=True)
     known = scan.constant[distinct] | scan.constant[reference] | (distinct == reference)

@@ -40,7 +40,7 @@ class Spread:
     third: Floats
 
     def slope(self, deviation: Floats) -> Floats:
-        """By how much the variance grows with the mean, away from the longer tail. Towards the longer tail it is 0.
+        """The growth of the variance with the mean, away from the longer tail. Towards the longer tail it is 0.
 
         There a resample has more of the tail and more variance, which would draw the interval in on the other side. But
         which of two tails a sample has seen the more of is chance, so no variance counts as more than the sample's.

@@ -147,7 +147,7 @@ def _front_shares(
 def _corrected_values(
     sample: WholeSample, ranking: RankedPolicies, series: Sequence[Series], results: SeriesResults, settings: Settings
 ) -> Floats:
-    """For the leader and each sweep's best (4, P): how many were tried, the corrected value, its limits."""
+    """The number tried, corrected value and its limits (4, P), of the leader and the best of each sweep."""
     out = np.full((4, len(sample.policies)), np.nan)
     quality, falling = series[0], series[0].metric.column.cost
     some = [p for p in ranking.standing.among if quality.owner[p] >= 0]

@@ -150,7 +150,7 @@ def may_differ_in_fewer(clusters: int, sums: Floats, first: Ints, second: Ints) 
 
 
 def _clusters_apart(sums: Floats, first: Ints, second: Ints) -> Floats:
-    """In how many clusters the first policy of each pair has more than the second, and in how many less, (2, pairs).
+    """The numbers of clusters in which a pair's first policy has more than the second, and less, (2, pairs).
     `sums`: (K, G).
     """
     counts = np.zeros((2, len(first)))
