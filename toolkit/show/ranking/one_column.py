@@ -68,7 +68,7 @@ def one_column(results: RankedInput, table: Table) -> Table:
     called = {name: text + gold * bool(diagnostic[name]) for name, text in names.items()}
     columns = tuple(
         replace(
-            column, name=column.name + headings.get(column.key, ""), form=Called(called) if not place else column.form
+            column, name=column.name + headings.get(str(column.key), ""), form=Called(called) if not place else column.form
         )
         for place, column in enumerate(narrow.columns)
         if not column.beneath
