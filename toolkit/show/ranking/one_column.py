@@ -66,13 +66,9 @@ def one_column(results: RankedInput, table: Table) -> Table:
         return replace(value, mark=value.mark.replace("†", few)) if isinstance(value, IntervalCell) else value
 
     called = {name: text + gold * bool(diagnostic[name]) for name, text in names.items()}
-    columns = tuple(
-        replace(
-            column, name=column.name + headings.get(str(column.key), ""), form=Called(called) if not place else column.form
-        )
-        for place, column in enumerate(narrow.columns)
-        if not column.beneath
-    )
+    first, *rest = (column for column in narrow.columns if not column.beneath)
+    heads = (replace(one, name=one.name + headings.get(str(one.key), "")) for one in rest)
+    columns = (replace(first, form=Called(called)), *heads)
     return replace(
         narrow,
         columns=columns,
