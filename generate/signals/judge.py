@@ -59,7 +59,7 @@ class _PromptedWorker(Worker):
         super().__init__(step, work)
         self.template = work.additions.prompts[step.prompt]
         check_fields(self.template, work.log, step.fields)
-        self.queue = Queue(work.journal, f"`{step.name}`", self._opened)
+        self.queue = Queue(work.journal, f"`{step.name}`", self._open_engine)
         self.engine: Engine | None = None
         self.answers: dict[str, dict[int, Completion]] = {}
         self.failed: dict[str, tuple[str, str]] = {}
@@ -158,7 +158,7 @@ class _PromptedWorker(Worker):
             self.unread += 1
             self.said = self.said or given[0].text
             if not self.read and self.unread >= MAX_UNREADABLE:
-                raise self._hopeless()
+                raise self._unreadable_error()
 
     def _verdict(self, question: _Question, given: Sequence[Completion]) -> float | None:
         """The first number that can be read of some answers; None where there is none."""

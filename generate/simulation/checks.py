@@ -211,7 +211,7 @@ def _checks(
     stream = np.arange(slots) < slots - 2
     covers = claims.there & claims.names & stream & (claims.position >= drawn.first[:, None])
     shows = drawn.error[:, None] & covers & (np.cumsum(covers, axis=1) == 1)
-    wrong = shows & (rng.random(texts) < model.extraction)[:, None]
+    wrong = shows & (rng.random((texts, 1)) < model.extraction)
     passages = np.cumsum(rng.random(size) < model.decides, axis=2) >= drawn.hops[:, None, None]
     decided = np.where(passages.any(axis=2), passages.argmax(axis=2), model.rounds)  # the round with the verdict
     again = drawn.error & (rng.random(texts) < model.extraction / 2)

@@ -138,7 +138,7 @@ def _draw(rng: np.random.Generator, examples: int, model: RoundsModel) -> DrawnR
     relevance = rng.normal(size=size) + model.quality * gold
     first_stage = (rng.normal(size=size) + 0.5 * model.quality * gold).reshape(hop)
     rank = np.argsort(np.argsort(-first_stage, axis=-1), axis=-1).reshape(size)
-    leads = rng.random((*rounds, model.answers)) < model.names_leader(gold.any(axis=-1))[..., None]
+    leads = rng.random((*rounds, model.answers)) < model.names_leader(np.asarray(gold.any(axis=-1)))[..., None]
     answers = np.where(leads, 0, rng.integers(1, OTHERS + 1, leads.shape))
     scores = np.clip(rng.normal(0.5, 0.2, leads.shape) + model.known * leads, 0, 1)
     return DrawnRounds(gold, relevance, rank, answers, scores, rng.gamma(4.0, 0.25, rounds))

@@ -100,7 +100,7 @@ def _in_order(frame: pl.DataFrame, keys: Sequence[str]) -> bool:
     return bool(before.all())
 
 
-def _numbered(traces: pl.DataFrame, words: pl.DataFrame, column: str, word: str, code: str) -> pl.DataFrame:
+def _with_numbers(traces: pl.DataFrame, words: pl.DataFrame, column: str, word: str, code: str) -> pl.DataFrame:
     """The traces with `word`, the vocabulary number of a column's text, and `code`, its number among the texts of its
     slice and example by first appearance.
     """
@@ -316,8 +316,8 @@ def _pool(
         features={one: _spread(traces, f"feature {one}", shape) for one in sorted(request.needs.features)},
         whole=whole,
         trace_ids=_spread(traces, "trace_id", shape, None, object) if request.identified else None,
-        opaque=_marked(traces, "opaque", shape),
-        contested=_marked(traces, "contested", shape),
+        opaque=_true_mask(traces, "opaque", shape),
+        contested=_true_mask(traces, "contested", shape),
         shared=_shared(traces, shape, request, billed),
         code_as={one: _spread(traces, f"code as {one}", shape, -1, np.int32) for one in request.needs.answers_as},
         word_as={one: _spread(traces, f"word as {one}", shape, -1, np.int32) for one in request.needs.answers_as},

@@ -37,7 +37,7 @@ def last_positions(trajectory: Trajectory, step: np.ndarray) -> np.ndarray:
 def with_positions(block: LogBlock, outcome: Outcome, position: np.ndarray | None) -> Outcome:
     """The outcome with the columns of positions, for a last trace at `position` (E,); None: unchanged."""
     if position is None:
-        return plain
+        return outcome
     length = block.numbers("length")
     share = np.divide(position, length, out=np.full(len(position), np.nan), where=length > 0)
     expected = expected_wins(block.examples, position, outcome.correct)

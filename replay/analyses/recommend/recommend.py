@@ -286,7 +286,7 @@ class _PairedEvidence:
                 needed = _all_of([needed, self.needed_to_claim(intervals[-1], above=True)])
             below = gained.high is not None and gained.high < 0 and self.certain(gained)
             finding = finding if beats else "it is less accurate" if below else "it is not shown to be more accurate"
-            sentence += f": {finding}{_together(len(pairs))}."
+            sentence += f": {finding}{_joint_limits(len(pairs))}."
             beaten |= {name} if beats else set()
             evidence.append(_ComparisonEvidence(VOTE, rival, sentence, decides, needed if name == best else None))
         return evidence, beaten
@@ -436,7 +436,7 @@ def _all_of(needs: Sequence[NeededQuestions | None]) -> NeededQuestions | None:
     return max(known, key=lambda one: one.number) if len(known) == len(needs) else None
 
 
-def _points(interval: _Difference, exact: bool = False) -> str:
+def _in_points(interval: _Difference, exact: bool = False) -> str:
     """A difference of shares in points, with its interval and p-value, and the exact one where a claim rests on few.
 
     A p-value is of this difference by itself, which is said where the limits hold for others, too.

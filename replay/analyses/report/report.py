@@ -526,7 +526,7 @@ class LogReport:
         tables = {"policies": results}
         tables |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
         for name, one in tables.items():
-            short = _short(ranked_table(one), one, one_attempt(self.result.policies, one.baseline))
+            short = _short_table(ranked_table(one), one, one_attempt(self.result.policies, one.baseline))
             yield name, short, whole_csv(one), one
         if self.room is not None:
             yield "headroom", self.room.table(ROWS), self.room.table().csv(), None

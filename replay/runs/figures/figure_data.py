@@ -249,7 +249,7 @@ def headroom_data(request: FigureRequest) -> FigureData:
     measures = {(policy, measure): rest for policy, measure, *rest in room.frame.iter_rows()}
     right = dict(room.accuracy.select("policy", "estimate").iter_rows())
     rows, left_out = figure_rows(request, BARS)
-    called = _called(result)
+    called = _figure_labels(result)
     bars = []
     for row in rows:
         parts = {part: measures.get((row.policy.name, part), [None])[0] for part in GAP}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -51,7 +52,9 @@ def recall_data(request: FigureRequest) -> FigureData:
     panels = []
     for metric in metrics:
         curves = [
-            PlottedCurve(labels[str(sweep)], *(tuple(rows[name]) for name in (PAID, "estimate", "low", "high")))
+            PlottedCurve(
+                labels[str(sweep)], tuple(rows[PAID]), tuple(rows["estimate"]), tuple(rows["low"]), tuple(rows["high"])
+            )
             for (sweep,), rows in points.filter(metric=metric)
             .sort(PAID, maintain_order=True)
             .partition_by("sweep", as_dict=True)
@@ -62,7 +65,7 @@ def recall_data(request: FigureRequest) -> FigureData:
         panels.append((metric_column(metric, result.columns).label, curves))
 
     def draw(*, width: float, title: str) -> object:
-        look = {"x": "rounds paid", "y": "measure, %", "doubling": False, "simulated": result.simulated}
+        look: dict[str, Any] = {"x": "rounds paid", "y": "measure, %", "doubling": False, "simulated": result.simulated}
         level = result.summariser.settings.level
         return on_a_page(
             lambda n: curves_figure(panels[:n], title=title, width=width, level=level, **look), len(panels)

@@ -166,7 +166,7 @@ def needed_columns(plan: ImportMapping, columns: Collection[str]) -> list[str]:
     return [name for name in columns if name in needed]
 
 
-def _of_rows(plan: ImportMapping) -> Iterator[Value]:
+def _row_values(plan: ImportMapping) -> Iterator[Value]:
     rows = [table for tables in plan.rows.values() for table in tables]
     for table in (plan.examples, *plan.traces, *rows):
         yield from (*table.columns.values(), *table.extra.values())

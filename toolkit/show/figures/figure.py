@@ -129,7 +129,7 @@ def frontier(
             if p.name in arrows and p.name not in without:
                 towards = seen.beyond(*p.place)
                 draw_arrow(axes, *arrows[p.name], towards, LAYERS[_layer(p)].color)
-        noted(figure, _key(placed), most=24)
+        noted(figure, _letter_key(placed), most=24)
         outside = sum(bool(seen.beyond(*p.place)) for p in points if p.name not in names)
         outside += len(without & {*arrows})
         lines = _notes(points, barred, level, len(arrows), outside)

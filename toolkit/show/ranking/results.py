@@ -86,7 +86,7 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None, als
         below=(
             *below,
             *_explanations(results, ranked, columns),
-            *_text(results, Severity.NOTE, columns),
+            *_column_notes(results, Severity.NOTE, columns),
             *(ColumnNote(text, paper="") for text in filter(None, [takeaway(results)])),
         ),
         strong=frozenset(i for i, row in enumerate(rows) if row.leads),

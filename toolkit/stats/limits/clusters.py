@@ -70,7 +70,7 @@ def graded_limits(
         mean, spread, n, alike, few = mean[on], spread[on], n[on], alike[on], few[on]
         variance = np.where(alike, 0.0, spread / (n - 1))
         trials = effective_trials(mean * (1 - mean), variance, np.full(mean.shape, np.inf), n, level)
-        exact, score = _exact(mean, trials, np.where(alike, n, np.nan), level), wilson_limits(mean * n, n, level)
+        exact, score = _exact_limits(mean, trials, np.where(alike, n, np.nan), level), wilson_limits(mean * n, n, level)
         low[on], high[on] = (np.where(few & ~alike, a, b) for a, b in zip(score, exact, strict=True))
     return low, high, method
 

@@ -107,7 +107,7 @@ def summarise(
         request = RankedPolicies(number, paid, standing, references.index(leader), sweeps or policies)
         ranks = ranks_of(sample, request, results, pairs, settings)
     return Summary(
-        _summary(sample, results),
+        _summary_table(sample, results),
         _comparisons(sample, references, results, pairs, same, numbers),
         metric,
         None if leader is None else policies[leader],
@@ -241,7 +241,7 @@ def _comparisons(
         "high": column(results.high),
         "p_value": column(results.p_value),
         "n": pl.Series(numbers[r, m, p]),
-        "method": _methods(np.where(missing, 0, results.method[series])),
+        "method": _method_column(np.where(missing, 0, results.method[series])),
         "exact_p": _numbers_or_null(
             np.where(reduced | np.isnan(results.p_value[series]), np.nan, pairs.exact_p[r, m, p])
         ),

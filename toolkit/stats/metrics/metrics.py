@@ -275,7 +275,7 @@ def catalogue(
     keys_known = {name for names in by_row.values() for name in names}
     for column in columns:
         if column.computed == "labels":
-            metrics += _f1s(column, labels or ())
+            metrics += _f1_metrics(column, labels or ())
         elif column.computed == "counts":
             metrics += [CountedF1(column)] if keys_known.issuperset(column.counts) else []
         elif column.computed == "seconds" and seconds is not None:
