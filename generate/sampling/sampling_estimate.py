@@ -1,45 +1,42 @@
-"""Upper bounds of a recipe's calls, tokens and bytes on disk. No model, tokenizer or encoder is loaded for it.
+"""Upper bounds of a recipe's calls and tokens, and an estimate of the log's bytes. No model, tokenizer or encoder is
+loaded for it.
 
-A bound, not a forecast. Completion tokens are the limits of the calls. A prompt has at most as many tokens as bytes
+The bounds are no forecast. Completion tokens are the limits of the calls. A prompt has at most as many tokens as bytes
 in UTF-8, for no token is shorter than one, and `PER_MESSAGE` for each message's frame; a text that a model wrote comes
 back in a later prompt with the tokens it had. The finalizer is counted once for every sample. Where passages or
-few-shot examples are chosen by similarity, the longest are counted. Bytes are those of the tables `examples` and
-`traces` and of the journal beside them, before compression.
+few-shot examples are chosen by similarity, the longest are counted.
+
+The bytes are those of the sealed log, compressed: the examples as they are written, and for each trace what its columns
+and `WRITTEN` of its limit's tokens come to.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 from generate.engines.base import Prompt
-from generate.journal.database import PAGE, WAL_PAGES
 from generate.recipes.prompting import PER_MESSAGE
 from generate.recipes.recipe import FinalizerSettings, PoolStep, Recipe
-from generate.sampling.context import Attempt, Context, Prepared, finalizer_prompt, prompt_of
-from generate.sampling.sampling_plan import SamplingPlan
+from generate.sampling.context import EVIDENCE, Attempt, Context, Prepared, finalizer_prompt, prompt_of
+from generate.sampling.sampling_plan import SamplingPlan, contract_columns
 from generate.sampling.sampling_run import examples_per_shard
 
-TOKEN_BYTES = 16
-"""Bytes of text per token, as they come to lie on disk: three times those of most texts. No vocabulary is loaded here,
-and one may hold longer tokens, but no text is made of these alone."""
-ROW_BYTES = 700
-ID_COPIES = 8
-"""The number of times that an example's id stands in a trace's row and its journal rows."""
-CELL_BYTES = 24
-SHARD_BYTES = 2**16
-"""Bytes of a Parquet or JSON file beside its rows."""
-LOGPROB_BYTES = 56
-ID_BYTES = 8
-"""Bytes of a token's id: six digits and a separator."""
-JOURNAL_BYTES = 2 * PAGE * WAL_PAGES
-"""Bytes of a journal beside its rows: the write-ahead log, and nearly empty pages of tables."""
+WRITTEN = 0.4
+"""The share of its limit that a completion is taken to have: by tasks and models it is from a tenth to all of it."""
+TOKEN_BYTES, ID_BYTES, NUMBER_BYTES = 1.4, 2.0, 3.6
+"""Bytes of a token's text, of its id and of a number about it, once compressed."""
+ROW_BYTES, SHARD_BYTES = 60, 10_000
+"""Bytes of a trace's other columns, and of a shard of traces beside its rows."""
+MANIFEST_BYTES, POOL_BYTES = 2_500, 900
+NUMBERED = {"transformers": 3}
+"""Numbers that an engine tells of each of the last tokens, where it tells more than log-probabilities."""
 
 
 @dataclass(frozen=True)
 class _PoolEstimate:
-    """Upper bounds for one pool; finalizer calls are those of the pool's samples."""
+    """Upper bounds for one pool, and an estimate of its bytes; finalizer calls are those of the pool's samples."""
 
     pool: str
     action: str
@@ -63,17 +60,19 @@ def estimate(plan: SamplingPlan) -> list[_PoolEstimate]:
 
 
 def examples_bytes(plan: SamplingPlan) -> int:
-    """Bytes on disk of the table of examples and of what a log has besides rows: every value as text, twice."""
+    """Bytes on disk of the table of examples, of the manifest, and of the shards of traces beside their rows."""
     rows, recipe = plan.examples, plan.recipe
-    text = sum(len(json.dumps(row, ensure_ascii=False, default=str).encode()) for row in rows.iter_rows(named=True))
+    chosen = recipe.evidence is not None
+    file = BytesIO()
+    contract_columns(rows, (EVIDENCE,) if chosen else ()).write_parquet(file, compression="zstd")
     more = 0
     if recipe.evidence is not None:
-        more += recipe.evidence.top * 2 * CELL_BYTES
-    if plan.pool is not None and recipe.few_shot is not None:
-        more += recipe.few_shot.k * (CELL_BYTES + max((len(name.encode()) for name in plan.pool.ids), default=0))
-    files = 4 + 2 * -(-rows.height // examples_per_shard(recipe))
+        listed = rows[EVIDENCE].list.head(recipe.evidence.top).list.join(" ", ignore_nulls=True)
+        more += int(listed.str.len_bytes().sum() / 3) + rows.height * recipe.evidence.top * 4
+    shards = -(-rows.height // examples_per_shard(recipe))
     prompts = sum(len(template.text.encode()) for template in recipe.prompts.values())
-    return 2 * text + rows.height * (more + CELL_BYTES * rows.width) + files * SHARD_BYTES + 2 * prompts + JOURNAL_BYTES
+    manifest = MANIFEST_BYTES + POOL_BYTES * len(recipe.steps) + prompts
+    return len(file.getvalue()) + more + shards * SHARD_BYTES + manifest
 
 
 def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _PoolEstimate:
@@ -85,9 +84,10 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _Pool
     if rule is not None:
         prompts += sum(_finalizer_tokens(recipe, rule, step, example) for example in examples) * step.samples
         completions += samples * rule.max_tokens
-    ids = ID_COPIES * step.samples * sum(len(example.example_id.encode()) for example in examples)
-    # text in the journal and, later, in a shard: both are there for a moment
-    disk = 2 * (completions * (TOKEN_BYTES + ID_BYTES) + samples * (ROW_BYTES + step.logprobs * LOGPROB_BYTES)) + ids
+    written = WRITTEN * step.max_tokens
+    told = min(step.logprobs, written) * NUMBER_BYTES * NUMBERED.get(recipe.engine.kind, 1)
+    ids = ID_BYTES * written * (recipe.engine.options.reaches() is None)  # servers tell none, as a rule
+    disk = samples * (ROW_BYTES + written * TOKEN_BYTES + told + ids)
     return _PoolEstimate(
         pool=step.pool,
         action=step.action,
@@ -96,7 +96,7 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _Pool
         finalizers=0 if rule is None else samples,
         prompt_tokens=prompts,
         completion_tokens=completions,
-        disk_bytes=disk,
+        disk_bytes=round(disk),
     )
 
 

@@ -528,7 +528,7 @@ def test_a_dry_run_asks_and_writes_nothing(tmp_path: Path) -> None:
     assert not out.exists()
     # 2 examples: 2 probes, 6 votes, 4 revisions, each with a finalizer at worst
     assert "total: 12 calls and 12 finalizer calls" in done.stdout
-    bound = int(done.stdout.split("finalizer calls, ")[-1].split(" tokens")[0].replace(",", ""))
+    bound = int(done.stdout.split("finalizer calls, ")[-1].split(" tokens;")[0].replace(",", ""))
     go(recipe, out, shard=(1, 2), limit=4)
     rows = traces(out)
     assert rows["prompt_tokens"].sum() + rows["completion_tokens"].sum() <= bound
@@ -538,25 +538,39 @@ def test_a_dry_run_asks_and_writes_nothing(tmp_path: Path) -> None:
         assert "--shard" in bad.stderr
 
 
-@pytest.mark.parametrize("long", ["question", "context", "example_id"])
-def test_the_bytes_of_a_dry_run_bound_those_of_the_run(tmp_path: Path, long: str) -> None:
-    """Long questions, columns or ids of random letters, which hardly compress, and the journal as it was last."""
+class Words(RuleEngine):
+    """Writes so many random words, of which each is a token, more or less."""
+
+    def __init__(self, words: int) -> None:
+        super().__init__()
+        self.words, self.rng = words, random.Random(0)
+
+    def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
+        for call, outcome in super().run(calls):
+            assert isinstance(outcome, tuple)
+            yield call, tuple(replace(one, text=self.said(one.text)) for one in outcome)
+
+    def said(self, text: str) -> str:
+        some = (int(self.rng.paretovariate(0.7)) % 5000 for _ in range(self.words))
+        return " ".join("".join(random.Random(i).choices(string.ascii_lowercase, k=4)) for i in some) + text
+
+
+@pytest.mark.parametrize(("examples", "words"), [(2, 0), (24, 0), (300, 0), (40, 60), (40, 400)])
+@pytest.mark.parametrize("long", ["question", "context"])
+def test_the_bytes_of_a_dry_run_are_within_three_times_of_what_is_written(
+    tmp_path: Path, examples: int, words: int, long: str
+) -> None:
+    limits = [f"{step}.max_tokens={words * 2 or 64}" for step in ("sample.probe", "sample.votes", "revise.again")]
     recipe, out, letters = write_recipe(tmp_path), tmp_path / "log", random.Random(0)
-    rows = [{"example_id": str(i), "question": f"{i} + 1", "context": "", "gold": str(i + 1)} for i in range(20)]
+    rows = [{"example_id": f"{i}", "question": f"{i} + 1", "context": "", "gold": str(i + 1)} for i in range(examples)]
     for row in rows:
-        row[long] = "".join(letters.choices(string.ascii_letters, k=5000)) + row[long]
+        row[long] = "".join(letters.choices(string.ascii_letters, k=500)) + row[long]
     pl.DataFrame(rows).write_ndjson(tmp_path / "examples.jsonl")
-    plan, sizes = make_plan(load_recipe(recipe)), []
-
-    class Weighed(RuleEngine):
-        def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
-            yield from super().run(calls)
-            sizes.append(sum(file.stat().st_size for file in out.rglob("*") if file.is_file()))
-
-    go(recipe, out, Weighed())
-    sizes.append(sum(file.stat().st_size for file in out.rglob("*") if file.is_file()))
-    assert max(sizes) > 20 * 5000 * 0.6
-    assert max(sizes) <= sum(one.disk_bytes for one in estimate(plan)) + examples_bytes(plan)
+    plan = make_plan(load_recipe(recipe, limits))
+    go(recipe, out, Words(words) if words else RuleEngine(), settings=limits)
+    written = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+    estimated = sum(one.disk_bytes for one in estimate(plan)) + examples_bytes(plan)
+    assert written / 3 <= estimated <= 3 * written
 
 
 class HalvesEngine(RuleEngine):
