@@ -92,19 +92,19 @@ class Exchange:
 
     def completed(self) -> Iterator[tuple[Call, Outcome]]:
         """Wait for an answer, and give all that are there. Their places are free when the last was taken."""
-        given, taken = 0, 0
+        given, places = 0, 0
         try:
             while (self.waiting and not given) or not self.answers.empty():
                 answer = self.answers.get()
                 if isinstance(answer, BaseException):
                     raise answer
-                taken += 1
+                places += 1
                 if answer[0].key in self.waiting:
                     self.waiting.discard(answer[0].key)
                     given += 1
                     yield answer
         finally:
-            self._tell(self._release, taken)
+            self._tell(self._release, places)
 
     def close(self) -> None:
         """Drop what is on its way, and the connections."""

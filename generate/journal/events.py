@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import dataclass, fields
-from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -89,11 +88,17 @@ Event = Answered | SignalEvent
 KINDS: tuple[type[Event], ...] = (Answered, Skipped, Incomplete, Recounted, Unreadable, BlockDone)
 
 
-@cache
 def columns_of(kind: type[Event]) -> tuple[str, ...]:
     """The columns of the table of a kind of event; a completion has a column for each of its fields."""
+    return _COLUMNS[kind]
+
+
+def _columns_of(kind: type[Event]) -> tuple[str, ...]:
     names = tuple(field.name for field in fields(kind) if field.name != COMPLETION)
     return names + (_FIELDS if kind is Answered else ())
+
+
+_COLUMNS = {kind: _columns_of(kind) for kind in KINDS}
 
 
 def row_of(event: Event) -> tuple[Any, ...]:

@@ -95,7 +95,7 @@ class Queue:
         settled: list[Settled] = []
         try:
             for call, outcome in self._answers(self._engine):
-                settled += self._settle(call, outcome)
+                settled += self._resolve(call, outcome)
                 if getattr(self._engine, "pauses", False):
                     self._commit()
         finally:
@@ -148,7 +148,7 @@ class Queue:
     def _first(self) -> str:
         return next(iter(self.waiting))
 
-    def _settle(self, call: Call, outcome: Outcome) -> Iterator[Settled]:
+    def _resolve(self, call: Call, outcome: Outcome) -> Iterator[Settled]:
         """Record the answer of a call, and what it lets be final."""
         one = self.waiting.pop(call.key, None)
         if one is None:

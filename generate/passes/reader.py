@@ -14,6 +14,7 @@ import numpy as np
 from generate.engines import weights
 from generate.engines.base import EngineError, Prompt, shares
 from generate.engines.decoding import spread
+from generate.engines.thoughts import split_thoughts
 from generate.passes.batching import Ids, Padded, batches, pad, tokens_in_batch
 from toolkit.settings import Checked, setting
 
@@ -296,13 +297,15 @@ def encode(tokens: weights.Tokens, prompt: Prompt, text: str, end: int | None) -
 def sampled(
     tokens: weights.Tokens, ids: Sequence[int] | None, text: str, ends: Collection[int], stopped: bool
 ) -> tuple[int, ...] | None:
-    """The logged ids of a trace's tokens, if they are of this vocabulary: they decode to the text, apart from the end
-    of sequence. With `stopped`, a stop text may have been cut off. None where they do not, or are unknown.
+    """The ids of the tokens that were sampled, where they are of this vocabulary: they decode to the text, apart from
+    the end of sequence and thoughts, or where a stop text may have been cut off (`stopped`) to what begins with it.
+    None where they do not, or are not known.
     """
     if ids is None or max(ids, default=0) >= len(tokens.tokenizer):
         return None
     decoded = tokens.decode(ids[:-1] if ids and ids[-1] in ends else ids)
-    return tuple(ids) if decoded == text or (stopped and text and decoded.startswith(text)) else None
+    texts = (decoded, split_thoughts(decoded)[1])
+    return tuple(ids) if text in texts or (stopped and text and any(one.startswith(text) for one in texts)) else None
 
 
 def states_at(

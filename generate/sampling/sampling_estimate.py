@@ -85,9 +85,9 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _Pool
         prompts += sum(_finalizer_tokens(recipe, rule, step, example) for example in examples) * step.samples
         completions += samples * rule.max_tokens
     written = WRITTEN * step.max_tokens
-    told = min(step.logprobs, written) * NUMBER_BYTES * NUMBERED.get(recipe.engine.kind, 1)
+    numbers = min(step.logprobs, written) * NUMBER_BYTES * NUMBERED.get(recipe.engine.kind, 1)
     ids = ID_BYTES * written * (recipe.engine.options.reaches() is None)  # servers tell none, as a rule
-    disk = samples * (ROW_BYTES + written * TOKEN_BYTES + told + ids)
+    disk = samples * (ROW_BYTES + written * TOKEN_BYTES + numbers + ids)
     return _PoolEstimate(
         pool=step.pool,
         action=step.action,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from generate.engines.base import Message
+from generate.engines.thoughts import with_thoughts
 from generate.passes.batching import Ids
 from generate.passes.reader import Pass, Reader, TextReading, encode, open_reader, sampled
 from generate.signals.signal import Additions, BlockRows, TraceSignal, Work, Worker, score_rows
@@ -148,7 +149,8 @@ class ForcedWorker(ReadingWorker):
         tokens, text, stopped = self.reader.tokens, row["text"] or "", row["pool"] in self.stopped
         ids = sampled(tokens, row.get("completion_ids"), text, self.all_ends, stopped)
         if ids is None:
-            return encode(tokens, prompt, text, end if self._ended(row) else None)
+            whole = with_thoughts(row.get("reasoning"), text)
+            return encode(tokens, prompt, whole, end if self._ended(row) else None)
         ended = bool(ids) and ids[-1] in self.all_ends
         if self.step.end == "never" and ended:
             ids = ids[:-1]

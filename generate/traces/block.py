@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from generate.engines.base import Prompt
+from generate.engines.thoughts import with_thoughts
 from generate.recipes.prompting import Template, field_texts, text_of
 from generate.traces.log_origins import joined_pools
 from toolkit.errors import MismatchError, RequiredError
@@ -21,7 +22,7 @@ TRACE_FIELDS = ("attempt", "answer")
 LISTED_FIELDS = ("attempts",)
 GROUP = ("example_id", "pool", "action", "parent_id")
 """The columns that identify a group for a choice: an example's traces in a pool that revise one attempt."""
-READ = ("trace_id", *GROUP, "sample_index", "text", "answer", "finish_reason")
+READ = ("trace_id", *GROUP, "sample_index", "text", "reasoning", "answer", "finish_reason")
 """The columns of traces that signals read; recorded log-probabilities are read only by those that need them."""
 ORDER = (*GROUP, "sample_index", "trace_id")
 NO_TEXT = "the log has no text of it"
@@ -142,8 +143,8 @@ def prompt_about_all(
 
 
 def prompt_answered(prompts: Mapping[str, Template], block: TraceBlock, row: Mapping[str, Any]) -> Prompt:
-    """The prompt that a trace answered. A revision's has its parent's `{{attempt}}`, `{{answer}}` and `{{prompt}}`, as
-    in its recipe. `prompts`: of each pool.
+    """The prompt that a trace answered: in a revision's, `{{attempt}}`, `{{answer}}`, `{{reasoning}}` and `{{prompt}}`
+    are its parent's, as in the recipe that made it. `prompts`: of each pool.
     """
     if row["pool"] not in prompts:
         raise RequiredError(
@@ -156,8 +157,10 @@ def prompt_answered(prompts: Mapping[str, Template], block: TraceBlock, row: Map
     if parent is None:
         raise MismatchError(f"trace `{row['trace_id']}` revises `{row['parent_id']}`, which the log does not have")
     before = prompt_answered(prompts, block, parent)
-    values |= {"attempt": parent["text"] or "", "answer": parent["answer"] or "", "prompt": text_of(before)}
-    return template.render(values, before)
+    thoughts, text = parent.get("reasoning"), parent["text"] or ""
+    attempt = with_thoughts(thoughts, text) if row["pool"] in block.joined else text
+    values |= {"attempt": attempt, "answer": parent["answer"] or "", "prompt": text_of(before)}
+    return template.render({**values, "reasoning": thoughts or ""}, before)
 
 
 def check_fields(template: Template, log: Log, further: Sequence[str]) -> None:

@@ -47,9 +47,9 @@ class SharedCosts:
         return out
 
     def surplus(self, there: np.ndarray, drawn: np.ndarray) -> dict[str, np.ndarray]:
-        """By cost (E,): what the mean over all orders of the first `drawn` (E,) traces of those `there` (E, T) costs
-        more than their share of the whole pool, each reply paid once. Of a reply with g of N traces some are among the
-        first k with probability 1 - C(N - g, k) / C(N, k).
+        """The surplus (E,) by cost: what the first `drawn` (E,) traces of those `there` (E, T) cost, in the mean over
+        all orders, more than their share of the whole pool, each reply paid once. Of a reply with g of N traces some
+        are among the first k with probability 1 - C(N - g, k) / C(N, k).
         """
         size = there.sum(axis=1)
         first = there & (self.repeats(there.astype(float)) == 0)
