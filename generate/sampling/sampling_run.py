@@ -173,8 +173,9 @@ def _pool(recipe: Recipe, step: PoolStep, engine: Mapping[str, Any], seconds: Ma
     return pool
 
 
-MOST_EXAMPLES, MOST_TRACES = 256, 1024
-"""Of a shard as it is written: so many examples, or traces where these are many, since their rows are in memory."""
+MOST_EXAMPLES, MOST_TRACES = 64, 1024
+"""Of a shard as it is written: so many examples, or traces where these are many, since their rows are in memory, and no
+answer is taken while they are made."""
 PREPARED = 32
 """Examples that are prepared together, since an encoder likes batches."""
 LEAST_OPEN = 256
@@ -207,7 +208,7 @@ def generate(
     """Run a plan into the log `out`, or go on with it; the engine, by default the recipe's, is opened when the first
     call is due.
 
-    `block` is how many examples are written together, by default 256, or as many as have 1,024 traces; the rows do not
+    `block` is how many examples are written together, by default 64, or as many as have 1,024 traces; the rows do not
     depend on it. `started` is told how many traces the journal held already, and gives a function to count more with.
     `with_failures` seals the log without the calls that fail now, whatever the reason: no later run asks them again.
     `allow_keys`: variables of the environment whose key may go to whatever server the recipe names.
