@@ -78,9 +78,10 @@ def test_the_validation_split_is_the_published_one_and_leaves_the_test_claims_as
         of_replies = ["reasoning", "reasoning_tokens", "cached_tokens", "tool_calls", "cost", "request"]
         of_replies += ["started_s", "arrived_s"]
         later = {
-            "traces": ["completion_ids", *of_tokens, *of_replies],
+            "examples": ["golds", "human_positions", "human_corrects"],
+            "traces": ["completion_ids", "documents", "answer_cluster", *of_tokens, *of_replies],
             "verifications": ["fold", "token_logprobs", *of_tokens],
-        }.get(table, [])  # fmt: skip
+        }.get(table, [])
         rows = rows.drop(later)  # columns that logs did not have then
         for row in rows.rows():
             whole.update(json.dumps(row, default=str).encode())
