@@ -180,7 +180,7 @@ def _words(spans: pl.DataFrame) -> pl.Series:
 
 
 def _claims(drawn: DrawnTexts, every: int) -> _Claims:
-    """Of each unit its one or two claims, and a row that says that there are no more; then the revision's."""
+    """The claims of each unit, one or two, and a row that says that there are no more; then the revision's."""
     length = drawn.length[:, None]
     units = -(-length // every)
     unit = np.repeat(np.arange(int(units.max())), 3)

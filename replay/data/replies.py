@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
 
 
 @dataclass(frozen=True)
@@ -64,5 +63,7 @@ class SharedCosts:
 
 def _log_choose(n: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Logarithm of C(n, k), for 0 <= k <= n."""
+    from scipy.special import gammaln  # here, since few logs have such replies, and importing it takes long
+
     value: np.ndarray = gammaln(n + 1) - gammaln(k + 1) - gammaln(np.maximum(n - k, 0) + 1)
     return value

@@ -89,9 +89,7 @@ def test_the_mean_of_one_sample_is_over_all_traces_of_the_pool(tmp_path):
     assert told.ending.endswith("1 trace, 0 verifications, 15 tokens")
 
 
-@pytest.mark.parametrize(
-    "more", [{"stop": Budget(traces=1)}, {"select": "weighted", "max_traces": 4}, {"orders": 2}, {"order": "score"}]
-)
+@pytest.mark.parametrize("more", [{"stop": Budget(traces=1)}, {"orders": 2}, {"order": "score"}])
 def test_the_mean_of_one_sample_takes_neither_order_nor_stop(more):
     settings = {"max_traces": 1, "select": "first", "verifier": "v", "expected": True, **more}
     with refuses("unsuitable", "`one`"):

@@ -191,7 +191,7 @@ def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _examples_of(
     result: Findings, folder: SavedFolder, names: Sequence[str], most: int, with_texts: bool
 ) -> _PageExamples:
-    """At most `most` examples of a result, fewer where there are many policies or traces.
+    """The examples of a result that a page shows: at most `most`, fewer where there are many policies or traces.
 
     `names`: the policies as they are ranked.
     """

@@ -169,7 +169,7 @@ def _beta_quantiles(one: Floats, other: Floats, share: float) -> Floats:
 
 
 def _beta_quantile(a: float, b: float, share: float) -> float:
-    """By bisection, to the last digits."""
+    """The quantile at `share` of the beta distribution with exponents `a` and `b`, by bisection to the last digits."""
     low, high = 0.0, 1.0
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
