@@ -87,7 +87,7 @@ def test_every_command_and_option_has_help(name: str) -> None:
 
 
 def test_the_manual_lists_the_shipped_mappings() -> None:
-    text = (ROOT / "docs" / "importing.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "import-table.md").read_text(encoding="utf-8")
     listed = re.findall(
         r"^\| `(\w+)` \|", text.partition("## Mappings that ship")[2].partition("\n## ")[0], re.MULTILINE
     )

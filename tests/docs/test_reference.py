@@ -175,13 +175,13 @@ def test_arguments_of_a_metric() -> None:
 
 
 def test_answers() -> None:
-    assert set(first_cells(section("importing.md", "Normal forms"))) == set(KINDS)
-    assert set(first_cells(section("importing.md", "Reading answers"))) == set(WAYS)
-    assert set(first_cells(section("importing.md", "Judging"))) == {*JUDGES, "source"}
+    assert set(first_cells(section("answers.md", "Normal forms"))) == set(KINDS)
+    assert set(first_cells(section("answers.md", "Reading answers"))) == set(WAYS)
+    assert set(first_cells(section("answers.md", "Judging"))) == {*JUDGES, "source"}
 
 
 def test_what_each_kind_of_answer_accepts() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (.*) \| `(.*)` \|$", section("importing.md", "What each kind accepts"), re.M)
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \| `(.*)` \|$", section("answers.md", "What each kind accepts"), re.M)
     assert {kind for kind, _, _ in rows} == set(KINDS)
     labels, aliases = ["supported", "refuted", "not enough info"], {"NEI": "not enough info"}
     for kind, cell, form in rows:

@@ -9,7 +9,7 @@ from tests.fuzz.commands import ROOT
 from tests.generate.toy import RECIPE
 
 FENCE = re.compile(r'^```toml(?: title="([^"]+)")?\n(.*?)^```', re.DOTALL | re.MULTILINE)
-MAPPINGS = ("importing.md",)
+MAPPINGS = ("importing.md", "import-table.md")
 POLICIES = ("policies.md", "index.md", "thinking-again.md")
 FURTHER = """
 [[verify]]

@@ -1,4 +1,4 @@
-"""Mapping files: how the rows of a foreign table become a log. The manual's page on importing tells what they hold.
+"""Mapping files: how the rows of a foreign table become a log. The manual's page on mapping files tells what they hold.
 
 TOML; every value of a column is a column's name, an expression of polars' SQL, or a constant. A value that
 is exactly a column's name is that column, however odd the name. Three columns are always there: `source_file` (the
