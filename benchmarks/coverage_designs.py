@@ -18,6 +18,8 @@ import numpy as np
 from toolkit.columns import OutcomeColumn
 from toolkit.stats import OutcomeBlock, Settings, auc_intervals, paired_interval
 from toolkit.stats.curves.calibration import clustered_calibration
+from toolkit.stats.many.headroom import captured
+from toolkit.stats.metrics.outcomes import Store
 from toolkit.stats.metrics.scan import kish_number
 from toolkit.stats.metrics.strata import Strata, effective_units
 
@@ -390,6 +392,30 @@ def area(apart: float, share: float) -> Design:
     )
 
 
+LOST = 0.02
+"""The share of what the baseline has right that a policy loses on its way to the oracle."""
+
+
+def headroom(base: float, oracle: float, share: float) -> Design:
+    """Policies that go such a share of the way from a baseline to an oracle, which is right where the baseline is."""
+    gained = share + LOST * base / (oracle - base)
+
+    def limits(rng: Generator, n: int, settings: Settings) -> tuple[Array, Array, Array]:
+        ends = []
+        for _ in range(POLICIES):
+            place, luck = rng.random((2, n))
+            first, best = place < base, place < oracle
+            policy = np.where(first, luck >= LOST, best & (luck < gained))
+            drawn = block({"correct": np.stack([first, policy, best]) * 1.0})
+            found = captured(Store.of_blocks(lambda drawn=drawn: iter([drawn]), 3, None), "correct", 0, 2, settings)
+            ends.append((found.low[1], found.high[1], found.method[1]))
+        low, high, method = zip(*ends, strict=True)
+        return np.array(low), np.array(high), np.array(method)
+
+    what = f"{100 * share:g} % of the way from {100 * base:g} to {100 * oracle:g} % right"
+    return Design("headroom share", what, share, None, rate=oracle - base, limits=limits)
+
+
 # ---- clusters ----
 
 Weights = Callable[[int], Array]
@@ -605,6 +631,9 @@ DESIGNS: tuple[Design, ...] = (
     per_right("lognormal, σ 1", 0.7),
     *(calibrated(2, 2, true, traces) for true in (0.0, 0.02, 0.05, 0.15) for traces in (1, 8)),
     *(area(apart, share) for apart in (0.7, 1.5) for share in (0.5, 0.2)),
+    headroom(0.7, 0.95, 0.3),
+    headroom(0.7, 0.95, 0.65),
+    headroom(0.9, 0.97, 0.6),
     *(calibrated(6, 1.2, true) for true in (0.0, 0.02, 0.05, 0.15)),
     *(clustered(accuracy, clusters) for accuracy in (0.7, 0.97) for clusters in (5, 10, 50)),
     *(clustered(0.7, clusters, paired=True) for clusters in (5, 10, 50)),

@@ -13,6 +13,7 @@ from replay.data.conditions import TEST, has_test
 from replay.data.contents import opened
 from replay.data.prices import GivenPrices, load_prices
 from replay.policies.suite_facts import LEVELS, Facts, Pool, RoundsPool, ScoreRange, read_facts
+from replay.sampling.selects import WeightedVote
 from toolkit.arguments import checks_arguments
 from toolkit.log import AnyLog
 from toolkit.printable import printable
@@ -83,7 +84,9 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> 
     command = "thinkback replay LOG --policies FILE" + (f" --where {_quoted(where)}" if where else "")
     head = [f"The standard suite for the log `{opened_log.name}`: edit it, then `{command}`."]
     if facts.pools or not (facts.rounds or facts.checks):
-        head.append(f"Votes and best-of-N are means over all orders, stops and weighted votes over {ORDERS} orders.")
+        head.append(
+            f"Votes, and best of N, are means over all orders; stops, and weighted votes of some traces, over {ORDERS}."
+        )
     head += [f"Left out: {what}." for what in left_out]
     head += [f'Skipped (on_unscored = "skip"): {what}.' for what in facts.skipped]
     if where is None and not facts.all_test and contents.verifiers | contents.pools:
@@ -183,8 +186,12 @@ def _by_verifier(facts: Facts, pool: Pool, scores: ScoreRange) -> Iterator[Table
     if pool.opaque or pool.size < FEWEST_VOTES:
         return
     if scores.lowest >= 0:
-        asks = {**reads, "select": "weighted", **({} if pool.whole else {"orders": ORDERS})}
-        yield _policy_of_pool(facts, pool, f"weighted vote of {most} by {name}", most, **asks)
+        asks, all_orders = {**reads, "select": "weighted"}, _over_all_orders_key(pool)
+        exact = all_orders if pool.whole or WeightedVote().has_sets(most, pool.most) else {"orders": ORDERS}
+        yield _policy_of_pool(facts, pool, f"weighted vote of {most} by {name}", most, **asks, **exact)
+        if most < pool.most and scores.complete and not pool.whole:
+            asks |= {"on_missing": "use_available"} | all_orders
+            yield _policy_of_pool(facts, pool, f"weighted vote of all traces by {name}", pool.most, **asks)
     if scores.lowest >= 0 and scores.highest <= 1 and not pool.whole:
         asks = {**reads, "stop": {"rule": "margin"}, "select": "best", "orders": ORDERS}
         yield _policy_of_pool(facts, pool, f"margin by {name}", most, **asks)

@@ -30,12 +30,15 @@ SHARES = (0.1, 0.25, 0.5)
 
 @dataclass(frozen=True)
 class ScoreRange:
-    """A verifier that scored a pool, with the range of its scores; `gaps`: whether some answers have no score."""
+    """A verifier that scored a pool, with the range of its scores. `gaps`: whether some answers of the traces that 95 %
+    of the examples have lack a score; `complete`: whether none does, of the traces beyond these either.
+    """
 
     verifier: str
     lowest: float
     highest: float
     gaps: bool = False
+    complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -74,13 +77,14 @@ class GuessScores:
 class Pool:
     """A pool of first attempts: how many traces 95 % of its examples have, who scored them, and its signals.
 
-    `even`: whether every example has as many. `positioned`: whether its traces are guesses while a question unfolds,
-    and `guesses` what their scores are. `doubts`: the scores of its first trace. `paid`: mean cost of a trace, None
-    where it is not known. `models`: those that wrote it.
+    `even`: whether every example has as many; `most`: the most that one of the log has. `positioned`: whether its
+    traces are guesses while a question unfolds, and `guesses` what their scores are. `doubts`: the scores of its first
+    trace. `paid`: mean cost of a trace, None where it is not known. `models`: those that wrote it.
     """
 
     name: str
     size: int
+    most: int
     even: bool
     opaque: bool
     whole: bool
@@ -166,12 +170,13 @@ def read_facts(log: Log, contents: Contents, where: str | None = None, prices: P
     scores, left_out, skipped = _scores(log, contents, traces, sizes)
     signals = _signals(log, contents, traces)
     doubts, gaps = _doubt_scores(log, contents, traces) if contents.verifiers and len(sizes) > 1 else ({}, [])
-    models, paid = _models_and_costs(log, traces, prices)
+    models, paid = models_and_costs(log, traces, prices)
     guesses = _guess_scores(log, contents, traces, scores)
     pools = tuple(
         Pool(
             name=name,
             size=size,
+            most=contents.sizes[name],
             even=name not in uneven,
             opaque=name in contents.opaque,
             whole=name in contents.whole,
@@ -283,9 +288,15 @@ def _scores(
         return {}, [], []
     verified = log.scan("verifications", ["trace_id", "verifier", "score"])
     first = pl.col("sample_index") < pl.col("pool").replace_strict(sizes, default=0)
-    valid = traces.filter(first & (pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque))))
-    valid = valid.select("trace_id", "example_id", "pool")
+    every = traces.filter(pl.col("answer").is_not_null() | pl.col("pool").is_in(sorted(contents.opaque)))
+    every = every.select("trace_id", "example_id", "pool", first=first)
+    valid = every.filter("first")
     answers = valid.group_by("pool", "example_id").agg(asked=pl.len())
+    beyond = every.group_by("pool").agg(beyond=(~pl.col("first")).sum())
+    beyond_scored = (
+        every.filter(~pl.col("first")).join(verified, on="trace_id").group_by("pool", "verifier")
+        .agg(beyond_scored=pl.col("score").is_not_null().sum())
+    )  # fmt: skip
     by_example = valid.join(verified, on="trace_id").group_by("pool", "verifier", "example_id").agg(
         scored=pl.col("score").is_not_null().sum(),
         lowest=pl.col("score").min(),
@@ -296,14 +307,18 @@ def _scores(
         highest=pl.col("highest").max(), scored=pl.col("scored").sum(),
     )  # fmt: skip
     whole = answers.group_by("pool").agg(examples=pl.len(), asked=pl.col("asked").sum())
+    whole = whole.join(beyond, on="pool")
+    coverage = coverage.join(beyond_scored, on=["pool", "verifier"], how="left")
     frame = collect(coverage.join(whole, on="pool").sort("pool", "verifier"), log)
     ranges: dict[str, list[ScoreRange]] = {}
     places, skipped = dict[str, list[str]](), []
-    for pool, verifier, count, lowest, highest, scored, examples, total in frame.select(
-        "pool", "verifier", "served", "lowest", "highest", "scored", "examples", "asked"
+    frame = frame.with_columns(complete=pl.col("beyond_scored").fill_null(0) >= pl.col("beyond"))
+    for pool, verifier, count, lowest, highest, scored, examples, total, complete in frame.select(
+        "pool", "verifier", "served", "lowest", "highest", "scored", "examples", "asked", "complete"
     ).iter_rows():
         if lowest is not None and (count >= MIN_SHARE * examples or scored >= MIN_SHARE * total):
-            ranges.setdefault(pool, []).append(ScoreRange(verifier, lowest, highest, scored < total))
+            gaps = scored < total
+            ranges.setdefault(pool, []).append(ScoreRange(verifier, lowest, highest, gaps, complete and not gaps))
             if scored < total:
                 skipped.append(
                     f"{total - scored:,} of {total:,} answers of pool `{pool}`, which `{verifier}` did not score"
@@ -392,7 +407,7 @@ def _doubt_scores(
     return doubts, lines
 
 
-def _models_and_costs(
+def models_and_costs(
     log: Log, traces: pl.LazyFrame, prices: Prices | None
 ) -> tuple[dict[str, frozenset[str]], dict[str, float]]:
     """Pool -> the models that wrote it; pool -> the mean cost of a trace if known: money, without prices tokens."""

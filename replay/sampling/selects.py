@@ -57,11 +57,14 @@ class Select(Rule, key="select", noun="select", says="choice"):
         """Whether it may have an exact mean over all orders, of so many drawn traces or of any number."""
         return self.over_orders is not None and (self.over_sets is None or drawn is not None)
 
+    def has_sets(self, drawn: int, size: int) -> bool:
+        """Whether it can go over all sets of so many of an example's `size` traces, all of them at least."""
+        few = self.over_sets is None or drawn >= size
+        return few or (drawn <= (self.over_sets or 0) and comb(size, drawn) <= MOST_SETS)
+
     def check_sets(self, drawn: int, size: int) -> None:
         """Raise LimitError where it would go over too many, or too large, sets of so many of an example's traces."""
-        if self.over_sets is None or drawn >= size:
-            return
-        if drawn > self.over_sets or comb(size, drawn) > MOST_SETS:
+        if not self.has_sets(drawn, size):
             raise LimitError(
                 f"`expected` of `{self}` goes over all sets of {drawn} of an example's {size:,} traces: it takes up to "
                 f"{self.over_sets} of them with at most {MOST_SETS:,} sets, or all; others take `orders = 20`"

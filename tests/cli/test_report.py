@@ -21,6 +21,7 @@ from replay.runs.saved.display import ranked_input
 from replay.runs.saved.promise import within_margin
 from tests.errors import quotes, refuses
 from tests.logs import log as small_log
+from tests.logs import tables
 from tests.show.test_document import assert_sound
 from toolkit.log import write_log
 from toolkit.notes import warning
@@ -253,6 +254,15 @@ def test_pools_of_one_trace_are_compared_with_the_first(tmp_path: Path) -> None:
     assert made.result.baseline == "large"
     assert made.room is not None
     assert made.room.oracle == "any of 2 pools"
+
+
+@pytest.mark.parametrize("dear", ["a", "b"])
+def test_of_two_models_the_dearest_by_tokens_is_the_baseline(dear: str, tmp_path: Path) -> None:
+    pools = {name: {f"e{i}": [("A" if i % 3 else "B", None)] for i in range(40)} for name in ("a", "b")}
+    made = tables(pools, {f"e{i}": "A" for i in range(40)})
+    tokens = pl.when(pl.col("pool") == dear).then(50).otherwise(5)
+    made["traces"] = made["traces"].with_columns(model=pl.col("pool"), completion_tokens=tokens.cast(pl.Int64))
+    assert report(write_log(tmp_path / "log", name="two", tables=made), resamples=50).result.baseline == dear
 
 
 def test_areas_do_not_depend_on_the_order_of_the_scores(

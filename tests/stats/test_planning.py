@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replay.runs.passes.logged_order import detectable_points
 from toolkit.stats import Settings, paired_interval
-from toolkit.stats.limits.planning import DifferenceVariance, difference_variance
+from toolkit.stats.limits.planning import DifferenceVariance, NeededQuestions, difference_variance
 from toolkit.stats.metrics.strata import Strata
 
 MOVES, CHANCE = [-1.0, 0.0, 1.0], [0.03, 0.9, 0.07]
@@ -113,6 +115,18 @@ def test_a_large_difference_is_one_of_other_questions() -> None:
     needed = rare.needed(0.2)
     assert needed is not None
     assert needed.number == math.ceil((1.959964 * math.sqrt(0.2) + 0.841621 * 0.4) ** 2 / 0.04 + 1.920729) == 39
+
+
+def test_a_range_of_one_number_is_not_written() -> None:
+    """Policies that agree on all questions but one: ± z² / (n + z²) decides, whatever the variance."""
+    assert re.findall(r"\d+", NeededQuestions(381, 381, 381).words) == ["390"]
+    assert re.findall(r"\d+", NeededQuestions(381, 380, 381).words) == ["390", "80", "380", "390"]
+    agreeing = difference_variance(np.array([1.0] + [0.0] * 999))
+    one, several = detectable_points(agreeing, 1_000), detectable_points(agreeing, 4_000)
+    assert one is not None
+    assert several is not None
+    assert re.findall(r"[\d.]+", one) == ["0.78"]
+    assert len(re.findall(r"[\d.]+", several)) == 4
 
 
 def test_what_carries_a_difference() -> None:

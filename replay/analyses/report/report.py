@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from replay.data.prices import Prices, load_prices
 from replay.policies.suite import suite
-from replay.policies.suite_facts import MIN_SHARE
+from replay.policies.suite_facts import MIN_SHARE, models_and_costs
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.compare.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
 from replay.runs.compare.same_questions import NO_SAMPLES, SameQuestions
@@ -31,7 +32,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, first_line, listed
 from toolkit.files import replacing
 from toolkit.imports.guessing.anything import as_log
-from toolkit.log import AnyLog, Description, Log, collect, describe_log
+from toolkit.log import AnyLog, Description, Log, describe_log
 from toolkit.log.describe.assumptions import SURE
 from toolkit.notes import Severity
 from toolkit.printable import printable
@@ -152,19 +153,29 @@ def _sections(
     return tuple(Section(heading, tuple(sentences)) for heading, sentences in sections.items() if sentences)
 
 
-def _first_attempt(policies: Iterable[PolicyRecord], description: Description, log: Log) -> str | None:
+def _first_attempt(
+    policies: Iterable[PolicyRecord], description: Description, log: Log, prices: Prices | None
+) -> str | None:
     """The policy of one attempt at a pool that nearly all examples have; None if it would be alone.
 
     Of several budgets it is the cheapest, which the suite has first; of several models the dearest, which a router is
-    to do without.
+    to do without: by the mean price of a trace, without `prices` by its mean tokens, where these are not known for each
+    of the pools the last.
     """
     real = [policy for policy in policies if not policy.diagnostic]
     sizes = description.pools.filter(action="solve")
     whole = set(sizes.filter(pl.col("examples") >= MIN_SHARE * pl.col("examples").max())["pool"])
-    plain = [one.name for one in real if one.settings.get("max_traces") == 1 and one.settings.get("pool") in whole]
-    traces = log.scan("traces", ["pool", "model"]).filter(pl.col("pool").is_in(sorted(whole)))
-    models = collect(traces.group_by("pool").agg(pl.col("model").unique().sort()), log)["model"]
-    return plain[-1 if models.n_unique() > 1 else 0] if plain and len(real) > 1 else None
+    plain = [one for one in real if one.settings.get("max_traces") == 1 and one.settings.get("pool") in whole]
+    if not plain or len(real) < 2:
+        return None
+    billed = ["cost"] if prices is not None and prices.logged else []
+    traces = log.scan("traces", ["pool", "action", "model", "prompt_tokens", "completion_tokens", *billed])
+    first = traces.filter((pl.col("action") == "solve") & pl.col("pool").is_in(sorted(whole)))
+    models, paid = models_and_costs(log, first, prices)
+    if len(set(models.values())) < 2:
+        return plain[0].name
+    known = all(one.settings["pool"] in paid for one in plain)
+    return max(plain, key=lambda one: paid[one.settings["pool"]]).name if known else plain[-1].name
 
 
 def _best_sentences(result: Result, results: RankedInput) -> Iterator[str]:
@@ -593,7 +604,9 @@ def report(
         records = [*map(policy_record, file.policies)]
         baseline = usual_baseline(records)
         if baseline is None and standard is not None:
-            baseline = _first_attempt(records, description, opened_log)
+            prices = options.get("prices")
+            given = None if prices is None else load_prices(prices)
+            baseline = _first_attempt(records, description, opened_log, given)
     result = run(opened_log, file, baseline=baseline, where=where, **options)
     room = result.headroom() if any(policy.diagnostic for policy in result.policies) else None
     figures = {}

@@ -159,12 +159,15 @@ def _in_one_and_over_all_orders(
 
 
 def detectable_points(variance: DifferenceVariance, questions: float, level: float = 0.95) -> str | None:
-    """The smallest difference that so many questions show, with its range, in words; None where there is none."""
+    """The smallest difference that so many questions show, in words, with its range where its ends differ in two
+    digits; None where there is none.
+    """
     difference = variance.detectable(questions, level=level)
     if difference is None:
         return None
-    low, high = (variance.detectable(questions, level=level, end=end) for end in (-1, 1))
-    ends = f" ({100 * RANGE:g} % range {_short(low)} to {_short(high)})" if low is not None and high is not None else ""
+    limits = (variance.detectable(questions, level=level, end=end) for end in (-1, 1))
+    low, high = ("" if limit is None else _short(limit) for limit in limits)
+    ends = f" ({100 * RANGE:g} % range {low} to {high})" if low and high and low != high else ""
     return f"{_short(difference)} points{ends}"
 
 

@@ -54,8 +54,9 @@ class NeededQuestions:
 
     @property
     def words(self) -> str:
-        """The number and its range in words, rounded to the digits that the range supports."""
-        return f"about {_two_digits(self.number, math.ceil):,} questions ({self.range})"
+        """The number in words, rounded to two digits, with its range where that is not one number."""
+        ends = "" if self.low == self.high else f" ({self.range})"
+        return f"about {_two_digits(self.number, math.ceil):,} questions{ends}"
 
     def at_least(self, number: int) -> NeededQuestions:
         """The same numbers raised to at least `number`, which another rule needs."""
