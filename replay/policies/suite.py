@@ -186,15 +186,16 @@ def _by_verifier(facts: Facts, pool: Pool, scores: ScoreRange) -> Iterator[Table
     if pool.opaque or pool.size < FEWEST_VOTES:
         return
     if scores.lowest >= 0:
-        asks, all_orders = {**reads, "select": "weighted"}, _over_all_orders_key(pool)
+        asks: Table = {**reads, "select": "weighted"}
+        all_orders = _over_all_orders_key(pool)
         exact = all_orders if pool.whole or WeightedVote().has_sets(most, pool.most) else {"orders": ORDERS}
         yield _policy_of_pool(facts, pool, f"weighted vote of {most} by {name}", most, **asks, **exact)
         if most < pool.most and scores.complete and not pool.whole:
             asks |= {"on_missing": "use_available"} | all_orders
             yield _policy_of_pool(facts, pool, f"weighted vote of all traces by {name}", pool.most, **asks)
     if scores.lowest >= 0 and scores.highest <= 1 and not pool.whole:
-        asks = {**reads, "stop": {"rule": "margin"}, "select": "best", "orders": ORDERS}
-        yield _policy_of_pool(facts, pool, f"margin by {name}", most, **asks)
+        margin: Table = {**reads, "stop": {"rule": "margin"}, "select": "best", "orders": ORDERS}
+        yield _policy_of_pool(facts, pool, f"margin by {name}", most, **margin)
 
 
 def _gated_policies(facts: Facts) -> Iterator[Table]:
