@@ -208,6 +208,13 @@ class TableRows:
         first, last = int(self.offsets[start]), int(self.offsets[stop])
         return TableRows(self.frame[first:last], self.offsets[start : stop + 1] - first)
 
+    def at(self, examples: np.ndarray) -> TableRows:
+        """The rows of the examples with these numbers, in this order; an example may come several times."""
+        size = self.size[examples]
+        offsets = np.concatenate([[0], np.cumsum(size)])
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[examples] - offsets[:-1], size)
+        return TableRows(self.frame[rows], offsets)
+
 
 def as_numbers(column: pl.Series) -> np.ndarray:
     """A column (N,) as float64, NaN for null."""
@@ -238,6 +245,13 @@ class LogBlock:
         tables = {name: rows.slice(start, stop) for name, rows in self.tables.items()}
         inside = inside - (start, 0, 0)
         return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside, tables=tables)
+
+    def at(self, examples: np.ndarray) -> LogBlock:
+        """The block's examples with these numbers, in this order, of which some may come several times, with their
+        rows of further tables alone.
+        """
+        tables = {name: rows.at(examples) for name, rows in self.tables.items()}
+        return replace(self, examples=self.examples[examples], pools={}, outside=self.outside[:0], tables=tables)
 
     @cached_property
     def _numbers(self) -> dict[str, np.ndarray]:

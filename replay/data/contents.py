@@ -22,6 +22,7 @@ from toolkit.errors import (
     suggest,
 )
 from toolkit.log import AnyLog, Log, check_log, collect, open_log
+from toolkit.log.contract.schema import TEXT_LABELS
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ class Contents:
     """(table, pool, column of lists) -> the least number in the column; None where none is logged."""
     nulls: Callable[[str, str, str, str], bool] = field(default=lambda *of: False, repr=False, compare=False)
     """(table, pool, column, SQL condition) -> whether the column is null on a row that meets the condition."""
+    unlike_gold: Callable[[], list[tuple[Any, ...]]] = field(default=list, repr=False, compare=False)
+    """The first example whose gold is of texts and says otherwise than `gold_error`, with this gold; no row where none
+    does.
+    """
     pool_setting: Callable[[str, str], Any] = field(default=lambda pool, key: None, repr=False, compare=False)
     """(pool, key) -> the value in the manifest; None where it has none."""
 
@@ -204,6 +209,7 @@ def read_contents(log: Log) -> Contents:
         rows=cache(partial(_most_rows, log)),
         least=cache(partial(_least_number, log)),
         nulls=cache(partial(_has_nulls, log)),
+        unlike_gold=cache(partial(_unlike_gold, log)),
         pool_setting=lambda pool, key: None if log.manifest is None else log.manifest.pool_setting(pool, key),
     )
 
@@ -218,6 +224,14 @@ def _least_number(log: Log, table: str, pool: str, column: str) -> float | None:
 def _has_nulls(log: Log, table: str, pool: str, column: str, condition: str) -> bool:
     rows = log.scan(table).filter(pl.col("pool") == pool, pl.sql_expr(condition))
     return bool(collect(rows.select(pl.col(column).is_null().any()), log).item())
+
+
+def _unlike_gold(log: Log) -> list[tuple[Any, ...]]:
+    gold = pl.when("gold_error").then(pl.lit("refuted")).otherwise(pl.lit("supported"))
+    unlike = log.scan("examples", ["example_id", "labels", "gold", "gold_error"]).filter(
+        pl.col("labels").list.sort() == sorted(TEXT_LABELS), pl.col("gold_error").is_not_null(), pl.col("gold") != gold
+    )
+    return collect(unlike.select("example_id", "gold").sort("example_id").head(1), log).rows()
 
 
 def _most_rows(log: Log, table: str) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -67,6 +67,23 @@ class Outcome:
     def cost(self, name: str) -> np.ndarray:
         """One column of the costs (E,)."""
         return self.costs[:, COSTS.index(name)]
+
+    def at(self, examples: np.ndarray) -> Outcome:
+        """The outcome on the examples with these numbers, in this order, with no walk and no comparison."""
+        return replace(
+            self,
+            reason=self.reason[examples],
+            costs=self.costs[examples],
+            correct=self.correct[examples],
+            credit=self.credit[examples],
+            words=self.words[:, examples],
+            shares=None if self.shares is None else self.shares[:, examples],
+            rows=self.rows[examples],
+            ending=self.ending[examples],
+            measured={name: values[examples] for name, values in self.measured.items()},
+            runs=(),
+            against=None,
+        )
 
 
 @dataclass(frozen=True)

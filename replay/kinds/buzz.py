@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from replay.policies.base import Evaluator, Policy, Stage, errors_of
 from replay.policies.remarks import Counts, Remark, RemarkKind
 from toolkit.columns import CLAIM_COUNTS, OutcomeColumn, find
 from toolkit.errors import ConflictError, InvalidError, MismatchError, UnsuitableError, counted, listed, quote
-from toolkit.log import Log, collect
+from toolkit.log import Log
 from toolkit.log.contract.schema import TEXT_LABELS
 from toolkit.settings import Checked, from_table, setting
 
@@ -33,7 +34,13 @@ MEASURED = (
     *(f"{kind}_{share}" for share in SHARES for kind in ("within", "by")),
     "claims_right", "claims_judged", *CLAIM_COUNTS, "serial_calls", "busy_s",
 )  # fmt: skip
+ADDED = (*MEASURED, "rounds", "queries", "claim_accuracy", "claim_macro_f1")
 UNIT_COLUMNS = {"per_unit": (), "words_per": ("unit_words",), "per_entity": ("unit_entities",)}
+
+
+@cache
+def _columns() -> tuple[OutcomeColumn, ...]:
+    return tuple(find(name) for name in ADDED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,13 +134,7 @@ class Buzz(Policy, kind="buzz"):
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        return (
-            *(find(name) for name in MEASURED),
-            find("rounds"),
-            find("queries"),
-            find("claim_accuracy"),
-            find("claim_macro_f1"),
-        )
+        return _columns()
 
     @property
     def of_samples(self) -> bool:
@@ -169,14 +170,7 @@ class Buzz(Policy, kind="buzz"):
 
     def check_log(self, log: Log, contents: Contents) -> None:
         """Raise where gold is of texts, and says otherwise than `gold_error`."""
-        names = ["example_id", "labels", "gold", "gold_error"]
-        gold = pl.when("gold_error").then(pl.lit("refuted")).otherwise(pl.lit("supported"))
-        unlike = log.scan("examples", names).filter(
-            pl.col("labels").list.sort() == sorted(TEXT_LABELS),
-            pl.col("gold_error").is_not_null(),
-            pl.col("gold") != gold,
-        )
-        for example, says in collect(unlike.select("example_id", "gold").sort("example_id").head(1), log).rows():
+        for example, says in contents.unlike_gold():
             raise MismatchError(
                 f"examples: `{example}` has gold `{says}` and another `gold_error`: correct one of them"
             )
@@ -209,17 +203,56 @@ class Buzz(Policy, kind="buzz"):
     def _way(self, on: Evaluator) -> tuple[Followed, np.ndarray, np.ndarray]:
         """What it follows and pays, the cap of each claim in the stream (G,), and that of revisions (E,)."""
 
-        def way() -> tuple[Followed, np.ndarray, np.ndarray]:
-            checks = self._checks(on)
-            followed, cap, last = self._followed(checks, on.block.numbers("length"))
-            done = follow(checks, followed, self.max_rounds, self.confidence, self.patience, last != 0, self.to_end)
-            return done, cap, last
+        confidence = np.full(len(on.block.examples), self.confidence)
+        return on.once(("way", self.cache_key), lambda: self._walk(on, confidence))
 
-        return on.once(("way", self.cache_key), way)
+    def _walk(self, on: Evaluator, confidence: np.ndarray) -> tuple[Followed, np.ndarray, np.ndarray]:
+        """What `_way` is where refutations count from `confidence` (E,) on."""
+        checks = self._checks(on)
+        followed, cap, last = self._followed(checks, on.block.numbers("length"))
+        done = follow(checks, followed, self.max_rounds, confidence, self.patience, last != 0, self.to_end)
+        return done, cap, last
+
+    @classmethod
+    def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
+        """Store the outcomes of policies that differ in `confidence` alone, from one walk over their checks.
+
+        Refutations that count from one confidence on are among those that count from a lower one. So two settings go
+        the same way on a text where as many count, and the walk has each text as often as it goes another way.
+        """
+        sweeps: dict[Hashable, list[Self]] = {}
+        for policy in policies:
+            if policy.cache_key not in on.traced:
+                sweeps.setdefault(policy._any_confidence, []).append(policy)
+        for sweep in (sorted(some, key=lambda one: one.confidence) for some in sweeps.values() if len(some) > 1):
+            confidence = np.array([policy.confidence for policy in sweep])
+            counted = sweep[0]._counted(on, confidence)
+            differs = np.concatenate([np.ones((1, counted.shape[1]), bool), counted[1:] != counted[:-1]])
+            example, number = np.nonzero(differs.T)
+            place = np.cumsum(differs.T).reshape(differs.T.shape).T - 1
+            ways = Evaluator(on.block.at(example), [])
+            outcome = sweep[0]._path(ways, *sweep[0]._walk(ways, confidence[number])).outcome
+            for policy, rows in zip(sweep, place, strict=True):
+                on.keep(policy, outcome.at(rows))
+
+    @cached_property
+    def _any_confidence(self) -> Hashable:
+        """A key shared by policies that differ in name and `confidence` alone."""
+        return replace(self, confidence=0.0).cache_key
+
+    def _counted(self, on: Evaluator, confidence: np.ndarray) -> np.ndarray:
+        """How many refutations count on each text from each confidence (C,) on, (C, E)."""
+        checks = self._checks(on)
+        way, _, _ = self._walk(on, np.zeros(checks.examples))
+        example, sure = checks.claims.example[way.refuted], checks.confidence[way.last[way.refuted]]
+        return np.stack([np.bincount(example[sure >= one], minlength=checks.examples) for one in confidence])
 
     def path(self, on: Evaluator) -> PolicyPath:
-        block, checks = on.block, self._checks(on)
-        way, cap, last = self._way(on)
+        return self._path(on, *self._way(on))
+
+    def _path(self, on: Evaluator, way: Followed, cap: np.ndarray, last: np.ndarray) -> PolicyPath:
+        """The path that follows from what `_way` tells."""
+        block, checks = on.block, way.checks
         buzzed, length = way.buzz >= 0, block.numbers("length")
         ends_short = self._short(way, cap, last)
         reason = np.where(checks.rows.size == 0, 1, 0)

@@ -23,6 +23,23 @@ NEVER = np.iinfo(np.int64).max
 """The time of what does not happen."""
 
 
+def _order(*keys: np.ndarray) -> np.ndarray:
+    """The rows (N,) by `keys` (N,) each, the first above the others; equal rows stay in their order."""
+    below, equal = np.zeros(max(len(keys[0]) - 1, 0), bool), np.ones(max(len(keys[0]) - 1, 0), bool)
+    for key in keys:
+        below |= equal & (key[:-1] < key[1:])
+        equal &= key[:-1] == key[1:]
+    return np.arange(len(keys[0])) if (below | equal).all() else np.lexsort(keys[::-1])
+
+
+def _numbers(*keys: np.ndarray) -> np.ndarray:
+    """The number (N,) of each row among the distinct ones by `keys` (N,) each, in the order of these."""
+    order, number = _order(*keys), np.zeros(len(keys[0]), np.int64)
+    differs = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+    number[order[1:]] = np.cumsum(differs)
+    return number
+
+
 @dataclass(frozen=True)
 class Claims:
     """The claims of a pool on a block, (G,) each: by example, then claim number.
@@ -87,9 +104,9 @@ class Checks:
     def time(self) -> np.ndarray:
         """The place of each row (R,) among all in the order in which they happened."""
         frame, example = self.rows.frame, self.rows.example
-        keys = (self.round, frame["claim"].to_numpy(), frame["position"].to_numpy(), self.stage, example)
+        keys = (example, self.stage, frame["position"].to_numpy(), frame["claim"].to_numpy(), self.round)
         time = np.empty(len(example), np.int64)
-        time[np.lexsort(keys)] = np.arange(len(example))
+        time[_order(*keys)] = np.arange(len(example))
         return time
 
     @cached_property
@@ -126,8 +143,7 @@ class Checks:
     def unit(self) -> np.ndarray:
         """The unit of each claim (G,) as a number over all texts, those of revisions aside."""
         unit = self.per_claim("unit")
-        pairs = np.column_stack([self.claims.example, self.claims.stage, np.nan_to_num(unit, nan=-1)])
-        return np.unique(pairs, axis=0, return_inverse=True)[1].ravel() if len(pairs) else np.zeros(0, np.int64)
+        return _numbers(self.claims.example, self.claims.stage, np.nan_to_num(unit, nan=-1))
 
     @cached_property
     def in_unit(self) -> np.ndarray:
@@ -148,8 +164,7 @@ class Checks:
         claims = self.claims
         position = self.rows.frame["position"].to_numpy()[claims.row]
         alone = np.where(claims.stage == REVISION, np.arange(len(claims.row)), -1)
-        keys = np.column_stack([claims.example, claims.stage, position, alone])
-        return np.unique(keys, axis=0, return_inverse=True)[1].ravel() if len(keys) else np.zeros(0, np.int64)
+        return _numbers(claims.example, claims.stage, position, alone)
 
     def along(self, values: np.ndarray, paid: np.ndarray) -> np.ndarray:
         """Values of rows (R,) along the path (E,): the rounds of a claim follow each other, claims of a group run side
@@ -205,12 +220,12 @@ class Followed:
 
 
 def follow(
-    checks: Checks, followed: np.ndarray, max_rounds: int | None, confidence: float, patience: int, reach: np.ndarray,
-    to_end: bool,
+    checks: Checks, followed: np.ndarray, max_rounds: int | None, confidence: np.ndarray, patience: int,
+    reach: np.ndarray, to_end: bool,
 ) -> Followed:  # fmt: skip
     """The claims `followed` (G,) bool, each up to its verdict or `max_rounds`; the buzz at the `patience`-th that is
-    refuted with at least the `confidence`. `reach` (E,): where revisions may be reached. `to_end`: the whole stream is
-    paid.
+    refuted with at least the `confidence` (E,). `reach` (E,): where revisions may be reached. `to_end`: the whole
+    stream is paid.
     """
     claims, time = checks.claims, checks.time
     most = NEVER if max_rounds is None else max_rounds
@@ -218,7 +233,8 @@ def follow(
     run = np.where(claims.named, run, 1)
     run = np.where((claims.stage == REVISION) & ~reach[claims.example], 0, run)
     decided = claims.row + np.minimum(claims.decided, claims.rounds - 1)
-    refuted = (claims.decided < run) & (checks.verdict[decided] == REFUTED) & (checks.confidence[decided] >= confidence)
+    refuted = (claims.decided < run) & (checks.verdict[decided] == REFUTED)
+    refuted &= checks.confidence[decided] >= confidence[claims.example]
     rows = decided[refuted]
     rows = rows[np.argsort(time[rows], kind="stable")]
     example = checks.rows.example[rows]

@@ -66,6 +66,18 @@ def null_for_nan(value: Any) -> Any:
 @settings(max_examples=300, deadline=None)
 @given(random_checks(), st.lists(random_policies(), min_size=1, max_size=8), st.sampled_from([None, "claims"]))
 def test_it_agrees_with_a_plain_loop(table: tuple[list[Row], list[Row]], policies: list[Row], sees: str | None) -> None:
+    agree_with_a_plain_loop(table, policies, sees)
+
+
+@settings(max_examples=80, deadline=None)
+@given(random_checks(), random_policies(), st.sampled_from([None, "claims"]))
+def test_a_sweep_of_confidence_agrees_with_a_plain_loop(
+    table: tuple[list[Row], list[Row]], policy: Row, sees: str | None
+) -> None:
+    agree_with_a_plain_loop(table, [policy | {"confidence": one} for one in (0.9, 0.0, 0.3, 1.0, 0.6, 0.75)], sees)
+
+
+def agree_with_a_plain_loop(table: tuple[list[Row], list[Row]], policies: list[Row], sees: str | None) -> None:
     texts, rows = table
     if not rows:
         return

@@ -22,13 +22,14 @@ from replay.policies.base import Evaluator, Policy, columns_of, needs_of
 from replay.runs.passes.example_set import ExampleSet
 from toolkit.columns import COLUMNS, with_columns
 from toolkit.log import Log
+from toolkit.log.contract.schema import schema_of
 from toolkit.progress import progress
 
 BLOCK_CELLS = 2**19
 """How many cells (examples x traces) are read at once; it limits memory and changes no result."""
 EXAMPLES_AT_ONCE = 2048
-ROW_CELLS, WALKED_CELLS = 8, 2
-"""Cells of a row of a further table, which holds lists, where it is read, and where policies walk over it."""
+ROW_CELLS, LIST_CELLS = 2, 8
+"""Cells of a row of a further table, and of one that holds lists where it is read."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = Fals
 
     `identified`: with the ids of traces.
     """
-    most = _widest(plan.contents, policies)
-    chunk = chunk_size(len(policies), _widest(plan.contents, policies, WALKED_CELLS))
+    most = _widest(plan.contents, policies, LIST_CELLS)
+    chunk = chunk_size(len(policies), _widest(plan.contents, policies, ROW_CELLS))
     request = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices, identified)
     examples = plan.examples.frame
     bound = max(BLOCK_CELLS // most // chunk, 1) * chunk
@@ -145,12 +146,16 @@ def correctness(on: Evaluator) -> np.ndarray:
     return np.stack([np.where(outcome.reason == COVERED, outcome.correct, np.nan) for outcome in outcomes])
 
 
-def _widest(contents: Contents, policies: Sequence[Policy], row_cells: int = ROW_CELLS) -> int:
-    """Cells per example that the policies read at most: traces, and rows of further tables of so many cells."""
+def _widest(contents: Contents, policies: Sequence[Policy], list_cells: int) -> int:
+    """Cells per example that the policies read at most: traces, and rows of further tables, which take `list_cells`
+    where they hold lists.
+    """
     needs = needs_of(policies, contents)
     traces = sum(contents.sizes.get(pool, 1) for pool in needs.pools)
-    rows = sum(contents.rows(table)[pool] for table, pool in {(table, pool) for table, pool, _ in needs.tables})
-    return max(traces + row_cells * rows, 1)
+    lists = {table for table, _, column in needs.tables if isinstance(schema_of(table)[column].dtype, pl.List)}
+    pools = {(table, pool) for table, pool, _ in needs.tables}
+    rows = sum((list_cells if table in lists else ROW_CELLS) * contents.rows(table)[pool] for table, pool in pools)
+    return max(traces + rows, 1)
 
 
 def chunk_size(policies: int, traces: int) -> int:

@@ -149,7 +149,7 @@ class Reported:
     def values(self, column: SpilledTable, policies: Ints, first: int, start: int, stop: int) -> Floats:
         """A column (policies, E) of a block whose first example is number `first` of all."""
         numbers = column.rows(self.places[policies, 0], start, stop)
-        for row in np.flatnonzero(np.isin(policies, list(self.acting))):
+        for row in np.flatnonzero(np.isin(policies, list(self.acting))) if self.acting else ():
             policy = int(policies[row])
             several, counts = self.places[policy], self.versions(policy, first + start, first + stop)
             place = (counts[:, None] == several).argmax(axis=1)

@@ -21,7 +21,7 @@ from toolkit.stats.limits.intervals import ResampledValues, acceleration
 from toolkit.stats.limits.studentised import FEW_UNITS, studentised_limits, studentised_null
 from toolkit.stats.metrics.metrics import Metric
 from toolkit.stats.metrics.outcomes import CHUNK
-from toolkit.stats.metrics.resamples import THREADS, Resamples, Settings
+from toolkit.stats.metrics.resamples import THREADS, Settings
 from toolkit.stats.metrics.scan import SUM_BITS, Scan, Units, significant
 from toolkit.stats.metrics.spill import Floats, Ints
 
@@ -156,7 +156,7 @@ def resample(
     With `moments` means of costs with long tails are studentised, and the differences that it has; reductions of costs
     are left out.
     """
-    resamples = Resamples(units.count, settings.resamples, settings.seed, units.stratum)
+    resamples = units.resamples(settings)
     groups = list(_policy_groups(units, plan, settings.resamples))
     space = None
     with progress("resampling", sum(map(len, groups)), "policies") as advance:
@@ -184,7 +184,7 @@ def resample(
 
 def resampled_values(units: Units, plan: SeriesPlan, settings: Settings) -> Iterator[tuple[Sequence[int], Floats]]:
     """Yields (policies, resampled values (B,)) of each distinct series without references, NaN where there is none."""
-    resamples = Resamples(units.count, settings.resamples, settings.seed, units.stratum)
+    resamples = units.resamples(settings)
     for group in _policy_groups(units, plan, settings.resamples):
         sums = resampled_sums(units, plan.scan, _needed_statistics(plan, group), resamples)
         for batch in _series_batches(plan, group, settings.resamples):

@@ -18,7 +18,7 @@ from toolkit.stats.limits.clusters import student
 from toolkit.stats.limits.discordant import EXACT_PAIRS, mid_p, tango
 from toolkit.stats.limits.intervals import ResampledValues
 from toolkit.stats.metrics.metrics import Statistic
-from toolkit.stats.metrics.resamples import Resamples, Settings
+from toolkit.stats.metrics.resamples import Settings
 from toolkit.stats.metrics.scan import scan_statistics
 from toolkit.stats.metrics.spill import Floats, Ints
 
@@ -52,14 +52,14 @@ def share_differences(
     low, high, p_values = (np.full(len(cells), np.nan) for _ in range(3))
     methods = np.zeros(len(cells), np.uint8)
     if sample.units.count > 1:
-        resamples = Resamples(sample.units.count, settings.resamples, settings.seed, sample.units.stratum)
+        resamples = sample.units.resamples(settings)
         sums = resampled_sums(sample.units, scan, set(where.ravel().tolist()), resamples)
         drawn = ResampledValues.of(_difference(sums.values[sums.row[where]]))
         low, high = (np.where(drawn.enough, end, np.nan) for end in drawn.percentile(settings.level))
         p_values = np.where(drawn.enough, drawn.p_values(), np.nan)
         methods[drawn.enough] = METHOD_NAMES.index("percentile")
     if sample.independent:
-        move, squares = value * n, _squares(sample, statistics)
+        move, squares = value * n, _squares(sample, [scan.statistics[i] for i in where[:2].T.ravel()])
         rate = np.array([sample.metrics[m].column.rate for _, m, _ in cells])
         scarce = np.flatnonzero(rate & (n > 0) & (squares < EXACT_PAIRS))
         up, down = (np.rint((squares[scarce] + sign * move[scarce]) / 2) for sign in (1, -1))
@@ -91,10 +91,12 @@ def _difference(sums: Floats) -> Floats:
         return (sums[0] - sums[1]) / sums[2]
 
 
-def _squares(sample: WholeSample, statistics: Sequence[tuple[Statistic, Statistic, Statistic]]) -> Floats:
-    """Sums of the squared differences (pairs,)."""
-    every = [one for pair in statistics for one in pair[:2]]
-    total = np.zeros(len(statistics))
+def _squares(sample: WholeSample, statistics: Sequence[Statistic]) -> Floats:
+    """Sums of the squared differences (pairs,) of each two statistics that follow each other."""
+    alike: dict[tuple[Statistic, Statistic], int] = {}
+    place = [alike.setdefault(pair, len(alike)) for pair in zip(statistics[::2], statistics[1::2], strict=True)]
+    every = [one for pair in alike for one in pair]
+    total = np.zeros(len(alike))
     for rows in sample.units.example_rows(every):
         total += ((rows[::2] - rows[1::2]) ** 2).sum(axis=1)
-    return total
+    return total[place]

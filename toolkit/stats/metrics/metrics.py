@@ -61,11 +61,15 @@ def _predicted_shares(chunk: Chunk, policies: Ints, label: int, where: np.ndarra
     return np.where(where, chunk.values(label, policies), 0.0)
 
 
+def _zero_where_null(values: Floats) -> Floats:
+    return np.where(np.isnan(values), 0.0, values)
+
+
 ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
-    "sum": lambda chunk, key, label, who: np.nan_to_num(chunk.values(key, who)),
+    "sum": lambda chunk, key, label, who: _zero_where_null(chunk.values(key, who)),
     "has": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who)),
     "shared": lambda chunk, key, label, who: np.where(
-        np.isnan(chunk.values(key, np.array([label]))), 0.0, np.nan_to_num(chunk.values(key, who))
+        np.isnan(chunk.values(key, np.array([label]))), 0.0, _zero_where_null(chunk.values(key, who))
     ),
     "both": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who) + chunk.values(key, np.array([label]))),
     "size": lambda chunk, key, label, who: np.ones((1, len(chunk))),

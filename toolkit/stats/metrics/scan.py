@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from toolkit.stats.metrics.metrics import Statistic, statistic_rows
 from toolkit.stats.metrics.outcomes import CHUNK, Key, Store
+from toolkit.stats.metrics.resamples import Resamples, Settings
 from toolkit.stats.metrics.spill import Floats, Ints
 from toolkit.stats.metrics.strata import effective_units
 
@@ -41,6 +43,7 @@ class Units:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._resamples: dict[tuple[int, int], Resamples] = {}
         unit = store.unit
         self.examples = len(unit)
         self.plain = np.array_equal(unit, np.arange(len(unit)))
@@ -55,6 +58,13 @@ class Units:
             self.kish = float(self.count) if self.plain else kish_number(unit)
         else:
             self.kish = float(effective_units(*(self.over_strata(part[None])[:, 0] for part in (sizes, sizes**2))))
+
+    def resamples(self, settings: Settings) -> Resamples:
+        """The resamples of the units, the same object for equal settings, so that counts are drawn once."""
+        key = settings.resamples, settings.seed
+        if key not in self._resamples:
+            self._resamples = {key: Resamples(self.count, *key, self.stratum)}
+        return self._resamples[key]
 
     @property
     def depth(self) -> int:
@@ -193,16 +203,32 @@ def scan_statistics(units: Units, statistics: Sequence[Statistic]) -> Scan:
     total, weighed = np.zeros(size, np.longdouble), np.zeros(size)
     binary, integer = np.ones(size, bool), np.ones(size, bool)
     digests = [hashlib.blake2b(digest_size=16) for _ in ordered]
+    alike = np.zeros(size, bool)  # equal to the one before it on all units so far, which stands for both
+    group = [(s.kind, s.key, s.label) for s in ordered]
+    alike[1:] = [one == other for one, other in itertools.pairwise(group)]
+    alike[:: min(SCAN_ROWS, units.most_statistics)] = False
+    facts: tuple[np.ndarray, ...] = (low, high, total, weighed, binary, integer)
     for chunk, part, rows in units.unweighed(ordered, min(SCAN_ROWS, units.most_statistics)):
-        np.minimum(low[part], rows.min(axis=1), out=low[part])
-        np.maximum(high[part], rows.max(axis=1), out=high[part])
-        total[part] += rows.sum(axis=1)
+        same = np.concatenate([[False], (rows[1:] == rows[:-1]).all(axis=1)])
+        heads = np.maximum.accumulate(np.where(alike[part], 0, np.arange(len(rows)))) + part.start
+        for one in part.start + np.flatnonzero(alike[part] & ~same):
+            for fact in facts:
+                fact[one] = fact[heads[one - part.start]]
+            digests[one] = digests[heads[one - part.start]].copy()
+        alike[part] &= same
+        first_rows = np.flatnonzero(~alike[part])
+        on, rows = part.start + first_rows, rows[first_rows]
+        low[on] = np.minimum(low[on], rows.min(axis=1))
+        high[on] = np.maximum(high[on], rows.max(axis=1))
+        total[on] += rows.sum(axis=1)
         if units.weight is not None:
-            weighed[part] += units.weighed(rows, chunk).sum(axis=1)
-        binary[part] &= ((rows == 0) | (rows == 1)).all(axis=1)
-        integer[part] &= (rows == np.rint(rows)).all(axis=1)
-        for digest, row in zip(digests[part], rows, strict=True):
-            digest.update(row)
+            weighed[on] += units.weighed(rows, chunk).sum(axis=1)
+        binary[on] &= ((rows == 0) | (rows == 1)).all(axis=1)
+        integer[on] &= (rows == np.rint(rows)).all(axis=1)
+        for one, row in zip(on.tolist(), rows, strict=True):
+            digests[one].update(row)
+    heads = np.maximum.accumulate(np.where(alike, 0, np.arange(size)))
+    digests = [digests[head] for head in heads]
     exact = total.astype(np.float64)
     sums = np.where(integer, exact, significant(exact, TOTAL_BITS))
     first: dict[bytes, int] = {}

@@ -25,6 +25,9 @@ KEEP_BYTES = 32 * 2**20
 NULL = 255
 """A null among values kept as bytes."""
 
+BYTE_VALUES = np.append(np.arange(NULL, dtype=np.float64), np.nan)
+"""The values that bytes stand for."""
+
 
 @dataclass(frozen=True, eq=False)
 class SpilledTable:
@@ -43,10 +46,7 @@ class SpilledTable:
         if self.value is not None:
             return np.full((len(numbers), here.stop - start), self.value)
         raw = self._read(numbers)[:, here] if self.array is None else self.array[numbers, here]
-        out = raw.astype(np.float64)
-        if self.dtype == np.uint8:
-            out[raw == NULL] = np.nan
-        return out
+        return BYTE_VALUES[raw] if self.dtype == np.uint8 else raw.astype(np.float64)
 
     def _read(self, numbers: Ints) -> NDArray[Any]:
         out = np.empty((len(numbers), self.width), self.dtype)
