@@ -248,22 +248,13 @@ class Buzz(Policy, kind="buzz"):
         return np.stack([np.bincount(example[sure >= one], minlength=checks.examples) for one in confidence])
 
     def path(self, on: Evaluator) -> PolicyPath:
-        return self._path(on, *self._way(on))
-
-    def _path(self, on: Evaluator, way: Followed, cap: np.ndarray, last: np.ndarray) -> PolicyPath:
-        """The path that follows from what `_way` tells."""
-        block, checks = on.block, way.checks
-        buzzed, length = way.buzz >= 0, block.numbers("length")
+        block, checks = on.block, self._checks(on)
+        way, cap, last = self._way(on)
+        buzzed = way.buzz >= 0
         ends_short = self._short(way, cap, last)
         reason = np.where(checks.rows.size == 0, 1, 0)
-        position = _at(checks.rows.numbers("position"), way.buzz)
+        position = self._position(block, way)
         if self.words_per_second is not None:
-            ran = checks.claim == _at(checks.claim, way.buzz, -1)[checks.rows.example]
-            ran &= checks.time <= way.at[checks.rows.example]
-            waited = np.bincount(
-                checks.rows.example, weights=np.where(ran, checks.seconds, 0.0), minlength=checks.examples
-            )
-            position = np.minimum(np.ceil(position + self.words_per_second * waited), length)
             reason = np.where(buzzed & np.isnan(position) & (reason == 0), 2, reason)
         reason = np.where(np.isnan(last) & ~way.in_stream & (reason == 0), 3, reason)
         if self.on_missing == "partial":
@@ -280,6 +271,18 @@ class Buzz(Policy, kind="buzz"):
         seconds = checks.along(checks.seconds, way.paid)
         path.outcome.costs[:, AT["latency_s"]] = np.where(reason == 0, seconds, path.outcome.costs[:, AT["latency_s"]])
         return path
+
+    def _position(self, block: LogBlock, way: Followed) -> np.ndarray:
+        """The words (E,) at which it acts, NaN where it does not: those of the round, and those heard meanwhile."""
+        checks = way.checks
+        position = _at(checks.rows.numbers("position"), way.buzz)
+        if self.words_per_second is None:
+            return position
+        ran = checks.claim == _at(checks.claim, way.buzz, -1)[checks.rows.example]
+        ran &= checks.time <= way.at[checks.rows.example]
+        weights = np.where(ran, checks.seconds, 0.0)
+        waited = np.bincount(checks.rows.example, weights=weights, minlength=checks.examples)
+        return np.minimum(np.ceil(position + self.words_per_second * waited), block.numbers("length"))
 
     def _reasons(self) -> tuple[str, ...]:
         pool = f"pool `{self.pool}` of `{TABLE}`"
@@ -403,6 +406,9 @@ class Buzz(Policy, kind="buzz"):
         frame = frame.with_columns(pl.Series("buzz", np.isin(rows, way.buzz[way.buzz >= 0])))
         gold, length = on.block.numbers("gold_position")[0], on.block.numbers("length")[0]
         where = "" if np.isnan(gold) else f"; the error can be seen from word {gold:.0f} on"
+        acts = self._position(on.block, way)[0]
+        if self.words_per_second is not None and not np.isnan(acts):
+            where += f"; while the text goes on it acts at word {acts:.0f}"
         question = on.block.examples["question"][0] if "question" in on.block.examples.columns else ""
         yield Stage(f"`{self.name}`, the checks that it paid{where}", frame, line_of(question, length, gold, frame))
 

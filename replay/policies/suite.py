@@ -305,18 +305,29 @@ CONFIDENT = (0.5, 0.6, 0.7, 0.8, 0.9)
 """The lowest confidences with which policies of the suite count a refutation."""
 
 
+MOST_OF_UNIT = 3
+"""The most claims of a unit that policies of the suite follow."""
+
+
 def _buzzes(facts: Facts) -> Iterator[Table]:
-    """Policies that act on a pool of checks: at the first refutation, at a sure one, or at a second one."""
-    for pool, rounds in facts.checks.items():
-        before = "" if len(facts.checks) == 1 else f"{pool}: "
-        asks: Table = {"kind": "buzz", "pool": pool, "on_missing": "use_available"}
+    """Policies that act on a pool of checks: at the first refutation, at a sure one, or at a second one, and by
+    fewer rounds or claims.
+    """
+    for pool in facts.checks:
+        before = "" if len(facts.checks) == 1 else f"{pool.name}: "
+        asks: Table = {"kind": "buzz", "pool": pool.name, "on_missing": "use_available"}
         yield _with_name(f"{before}first refutation", asks)
         yield _with_name(f"{before}sure refutation", {**asks, "confidence": list(CONFIDENT)})
         yield _with_name(f"{before}second refutation", {**asks, "patience": 2})
         yield _with_name(f"{before}the stream alone", {**asks, "revisions": 0})
-        if rounds > 1:
-            yield _with_name(f"{before}rounds", {**asks, "max_rounds": list(range(1, rounds))})
-        yield _with_name(f"{before}best in hindsight", {"kind": "best buzz", "pool": pool})
+        if pool.rounds > 1:
+            yield _with_name(f"{before}rounds", {**asks, "max_rounds": list(range(1, pool.rounds))})
+        if pool.claims > 1:
+            yield _with_name(f"{before}claims", {**asks, "max_claims": [1, *_powers_of_two(pool.claims)[:-1]]})
+        if pool.unit_claims > 1:
+            caps = [{"per_unit": cap} for cap in range(1, min(pool.unit_claims, MOST_OF_UNIT + 1))]
+            yield _with_name(f"{before}claims of each unit", {**asks, "max_claims": caps})
+        yield _with_name(f"{before}best in hindsight", {"kind": "best buzz", "pool": pool.name})
 
 
 def _powers_of_two(most: int) -> list[int]:

@@ -110,6 +110,18 @@ class RoundsPool:
 
 
 @dataclass(frozen=True)
+class ChecksPool:
+    """A pool of checks: the most rounds of a claim, the most claims of a text's stream, and the most of one of its
+    units, 0 where a row of the stream has none.
+    """
+
+    name: str
+    rounds: int
+    claims: int
+    unit_claims: int
+
+
+@dataclass(frozen=True)
 class Facts:
     """What the suite has read of a log. `left_out`: what it leaves out, and why; `skipped`: what policies go on
     without.
@@ -117,7 +129,7 @@ class Facts:
 
     pools: tuple[Pool, ...]
     rounds: tuple[RoundsPool, ...]
-    checks: Mapping[str, int]  # pools of checks, with the most rounds of a claim
+    checks: tuple[ChecksPool, ...]
     revisions: frozenset[tuple[str, str, str]]
     columns: Mapping[str, pl.Series]
     left_out: tuple[str, ...]
@@ -203,12 +215,24 @@ def read_facts(log: Log, contents: Contents, where: str | None = None, prices: P
     )
 
 
-def _check_pools(log: Log, contents: Contents) -> dict[str, int]:
-    """Pool of checks -> the most rounds that a claim has in it."""
+def _check_pools(log: Log, contents: Contents) -> tuple[ChecksPool, ...]:
+    """The pools of checks, by name."""
     if not contents.rows(CHECKS):
-        return {}
-    rounds = log.scan(CHECKS, ["pool", "round"]).group_by("pool").agg(pl.col("round").max() + 1).sort("pool")
-    return dict(collect(rounds, log).iter_rows())
+        return ()
+    rows = log.scan(CHECKS, ["example_id", "pool", "stage", "claim", "round", "verdict", "unit"])
+    stream = pl.col("stage") == "stream"
+    rows = rows.with_columns(named=stream & (pl.col("verdict") != "none"))
+    distinct = pl.col("claim").filter("named").n_unique()
+    texts = rows.group_by("pool", "example_id").agg(claims=distinct)
+    units = rows.group_by("pool", "example_id", "unit").agg(unit_claims=distinct)
+    most = [
+        rows.group_by("pool").agg(pl.col("round").max() + 1, without=(stream & pl.col("unit").is_null()).any()),
+        texts.group_by("pool").agg(pl.col("claims").max()),
+        units.group_by("pool").agg(pl.col("unit_claims").max()),
+    ]
+    pools = most[0].join(most[1], on="pool").join(most[2], on="pool").sort("pool")
+    pools = pools.select("pool", "round", "claims", pl.when("without").then(0).otherwise("unit_claims"))
+    return tuple(ChecksPool(*row) for row in collect(pools, log).iter_rows())
 
 
 def _rounds_pools(log: Log, contents: Contents, examples: pl.DataFrame) -> tuple[tuple[RoundsPool, ...], list[str]]:

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import replay
+import thinkback as tb
 from generate.simulation.checks import CheckingModel, TextModel, simulate_checks
 from generate.simulation.rounds import RoundsModel, simulate_rounds
 from replay.kinds.buzz import Buzz
@@ -120,6 +121,36 @@ def test_agreement_that_tells_of_gold(tmp_path: Path, tie: float, sign: int) -> 
     assert sum(one == sign for one in outcomes) >= (16 if sign == 0 else 18)
 
 
+def test_the_suite_sweeps_thresholds_caps_and_patience(texts: Path) -> None:
+    """Caps below the most claims of a text, and of a unit, that the log has."""
+    swept: dict[str, set[str]] = {}
+    for policy in replay.load_policies(tb.suite(texts)).policies:
+        for key, value in policy.swept:
+            swept.setdefault(key, set()).add(str(value))
+    named = open_log(texts).scan("checks").filter(pl.col("verdict") != "none", stage="stream").collect()
+    most = named.group_by("example_id").agg(pl.col("claim").n_unique())["claim"].max()
+    of_unit = named.group_by("example_id", "unit").agg(pl.col("claim").n_unique())["claim"].max()
+    assert isinstance(most, int)
+    assert isinstance(of_unit, int)
+    caps = {str(2**k) for k in range(most.bit_length()) if 2**k < most}
+    assert caps >= {"1", "2"}
+    assert swept["max_claims"] == caps | {str({"per_unit": cap}) for cap in range(1, min(of_unit, 4))}
+    assert {"confidence", "max_rounds", "max_claims"} <= set(swept)
+
+
+def test_where_the_text_does_not_wait_an_explanation_says_when_it_acts(texts: Path) -> None:
+    policies = [Buzz(name=name, words_per_second=speed, on_missing="use_available") for name, speed in
+                (("waits", None), ("speech", 3.0))]  # fmt: skip
+    result = replay.run(texts, policies, resamples=20)
+    rows = result.outcomes.collect().filter(policy="speech").drop_nulls("position").sort("example_id")
+    example, position = rows.select("example_id", "position").row(0)
+    title = {policy.name: tb.explain(texts, policies, policy.name, example).stages[0].title for policy in policies}
+    assert f"{position:.0f}" in title["speech"].split()
+    assert title["waits"] != title["speech"].replace("speech", "waits")
+    gold = "refuted" if rows["answer"][0] == "refuted" and rows["correct"][0] else "supported"
+    assert any(line.split() == ["gold", gold] for line in tb.explain(texts, policies, "waits", example).header)
+
+
 def test_the_whole_command(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """suite, check, replay, report, explain, compare and tune on a log of checks alone."""
     monkeypatch.chdir(tmp_path)
@@ -137,7 +168,16 @@ def test_the_whole_command(texts: Path, tmp_path: Path, monkeypatch: pytest.Monk
     ):  # fmt: skip
         done = run(app, command)
         assert done.exit_code == 0, (command, done.output, done.exception)
+    lines = run(app, ["suite", str(texts)]).output.lower()
+    assert not [word for word in ("vote", "traces", "best-of") if word in lines]
+    report = Path("report/report.md").read_text(encoding="utf-8")
+    assert "other samples" not in report
+    assert "traces" not in report.partition("Not drawn")[0]  # what other policies would draw is named there
     again = replay.load("r")
+    known, paid = (explain.ending for explain in (
+        tb.explain(texts, "p.toml", "p[confidence=0.5]", "t000001"), again.explain("p[confidence=0.5]", "t000001")
+    ))  # fmt: skip
+    assert known.rpartition(";")[2] == paid.rpartition(";")[2]
     assert set(again.outcomes.collect()["answer"].drop_nulls()) <= {"supported", "refuted"}
 
 

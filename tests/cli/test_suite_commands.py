@@ -52,7 +52,7 @@ def test_replay_without_policies_reports_test_examples_by_data_set(thinkback: Ca
     ]
     assert done.stdout.count("Pareto ●:") == 1  # said once, of all tables
     assert done.stdout.count("more rows are in table_by.md and summary_by.parquet.") == 2
-    assert "the suite reports only the examples with split = 'test' are reported" in done.stdout
+    assert "the suite reports only the examples with split = 'test'" in done.stdout
     read = pl.read_parquet("test/examples.parquet")
     assert set(read["dataset"]) == {"d1", "d3"}
     assert len(read) == 60
@@ -75,8 +75,8 @@ def test_what_the_suite_leaves_out_is_a_note_of_the_result(log: Path) -> None:
     few = made["verifications"].filter((pl.col("verifier") != "weak") | (pl.col("example_id") == one))
     result = tb.run(made | {"verifications": few}, resamples=20)
     missing, reported = [note.text for note in result.notes if note.code == "suite"]
-    assert missing.startswith("the suite leaves out verifier `weak`")
-    assert reported.startswith("the suite reports only the examples with split = 'test' are reported")
+    assert "`weak`" in missing
+    assert "split = 'test'" in reported
 
 
 def test_what_stands_for_policies_may_be_a_suite(log: Path) -> None:

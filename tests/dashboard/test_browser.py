@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 
 import replay
+from generate.simulation.checks import simulate_checks
+from generate.simulation.rounds import simulate_rounds
 from replay import Result
 from tests.dashboard.conftest import Open, Opened, altered
 from toolkit.columns import metric_column
@@ -488,3 +490,47 @@ def test_several_results_stand_side_by_side(
     assert page.js("document.activeElement.id") == "result-1"
     assert not page.page.locator("#sweeps-section").is_visible()
     assert "result=2" in page.js("location.hash")
+
+
+def test_a_page_of_rounds_speaks_of_what_they_are_ranked_by(browse: Open, tmp_path: Path) -> None:
+    """No answers, verdicts, traces, fixes or empty parts; of each question the recall and the rounds."""
+    simulate_rounds(tmp_path / "log", examples=24, seed=1)
+    found = replay.run(tmp_path / "log", resamples=50)
+    found.save(tmp_path / "saved", traces=True)
+    replay.load(tmp_path / "saved").dashboard(tmp_path / "page.html")
+    example = found.outcomes.collect()["example_id"][0]
+    page = browse(tmp_path / "page.html", f"#example={example}")
+    for place in ("#example-list", "#example", "#differences-section", "#example-controls"):
+        assert not {"unjudged", "no answer", "right", "fixes against"} & {page.text(place).lower()}
+        assert "no answer" not in page.text(place)
+        assert "unjudged" not in page.text(place)
+    assert not page.page.locator("#changes-part").is_visible()
+    assert page.page.locator("#blocks .block").count() == 0
+    cells = page.js(
+        "[...document.querySelectorAll('#example-outcomes tr')].map((r) => [...r.cells].map((c) => c.innerText))"
+    )
+    assert cells[0][:3] == ["policy", "recall@10 %", "rounds"]
+    rows = {policy: (recall, rounds) for policy, recall, rounds in found.outcomes.collect().filter(example_id=example)
+            .select("policy", "recall_10", "rounds").iter_rows()}  # fmt: skip
+    for policy, recall, rounds, *_ in cells[1:]:
+        assert (float(recall), int(rounds)) == (pytest.approx(100 * rows[policy][0], abs=0.05), rows[policy][1])
+
+
+def test_a_page_of_checks_says_where_the_error_is(browse: Open, tmp_path: Path) -> None:
+    log = simulate_checks(tmp_path / "log", examples=24, seed=1)
+    found = replay.run(log, resamples=50)
+    found.save(tmp_path / "saved", traces=True)
+    replay.load(tmp_path / "saved").dashboard(tmp_path / "page.html")
+    example, word = (
+        log.scan("examples")
+        .filter(pl.col("split") == "test")
+        .select("example_id", "gold_position")
+        .drop_nulls()
+        .collect()
+        .row(0)
+    )
+    page = browse(tmp_path / "page.html", f"#example={example}")
+    assert f"word {word} " in page.text("#seen")
+    heads = page.js("[...document.querySelectorAll('#example-outcomes thead th')].map((c) => c.innerText)")
+    assert {"answer", "rounds", "position"} <= set(heads)
+    assert "traces" not in heads

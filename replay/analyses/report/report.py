@@ -378,7 +378,7 @@ def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> It
     best = {name: cell_of(rest) for name, _, *rest in room.accuracy.iter_rows()}
     top, leader = best.get(room.oracle), result.leader
     if top is not None:
-        yield f"`{room.oracle}`, which sees gold, is right on {percent(top)}: no choice among its traces does better."
+        yield f"`{room.oracle}`, which sees gold, is right on {percent(top)}: no choice among what it sees does better."
     if leader is None or room.baseline is None:
         return
     shares = {name: cells.get((name, SHARE)) for name in (leader, str(result.baseline)) if name != room.baseline}

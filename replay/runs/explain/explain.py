@@ -20,7 +20,7 @@ from replay.engine.outcome import COVERED
 from replay.policies.base import Evaluator, Policy, Stage, needs_of
 from replay.policies.toml import GivenPolicies, PolicyFile, load_policies
 from replay.runs.passes.covered import check_rules, replay_covered
-from replay.runs.passes.example_set import ExampleSet
+from replay.runs.passes.example_set import ExampleSet, of_texts
 from replay.runs.passes.learning import fit_policies, resolved
 from replay.runs.passes.pass_result import PassResult
 from replay.runs.passes.passes import ReplayPlan, number_columns
@@ -205,7 +205,7 @@ def explain_fitted(
     block = read_block(log, row, BlockRequest(needs, source.measure, source.prices))
     check_rules(block, [chosen])
     stages = tuple(chosen.explain(Evaluator(block, [chosen]), repetition))
-    header = _header_of(example, str(row["question"][0]), row["gold"][0], chosen, log.simulated)
+    header = _header_of(example, str(row["question"][0]), of_texts(row)["gold"][0], chosen, log.simulated)
     ending, outcomes = _ending_and_rows(block, chosen, source.prices is not None, acts)
     written = _texts_of(stages, read_texts(log, example, needs)) if texts else None
     return Explanation(header, stages, ending, outcomes, written)

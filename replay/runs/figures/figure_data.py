@@ -292,6 +292,8 @@ def stopping_data(request: FigureRequest) -> FigureData:
     )
     if counts.is_empty():
         raise EmptyError("no policy has a number of traces")
+    if not counts["paid"].sum():
+        raise EmptyError("no policy draws a trace")
     place = {name: number for number, name in enumerate(result.summariser.names)}
     counts = counts.with_columns(share=pl.col("examples") / pl.col("examples").sum().over("policy"))
     counts = counts.sort(pl.col("policy").replace_strict(place, return_dtype=pl.Int64), "traces")

@@ -20,6 +20,7 @@ from replay.runs.saved.display import ON_PAGE
 from replay.runs.saved.findings import OUTCOMES, Findings
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.saved_folder import SavedFolder
+from toolkit.columns import metric_column
 from toolkit.errors import InvalidError, UnsuitableError, argument
 from toolkit.files import check_replaceable, replacing, replacing_file
 from toolkit.log import collect
@@ -133,6 +134,8 @@ FEWEST = 20
 EXCERPT = 120
 """How many characters of a question, and of an answer, lists show."""
 COSTS = ("total_tokens", "completion_tokens", "operations")
+UNITS = ("traces", "rounds", "position")
+"""What policies draw, read, or hear, of which the page has those that some policy has."""
 ENDINGS = ("rule", "cap", "exhausted", "empty")
 
 
@@ -208,6 +211,7 @@ def _examples_of(
         "ids": [*map(printable, frame["example_id"])],
         "gold": [words.number(gold) for gold in frame["gold"]],
         "asked": _questions(frame, folder),
+        "seen": _seen(frame, folder),
         "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
                for name in _grouping(result)},
         "outcomes": _outcomes(result, folder, frame, names, words),
@@ -314,15 +318,33 @@ def _questions(frame: pl.DataFrame, folder: SavedFolder) -> list[str | None] | N
     return [None if text is None else printable(text[:EXCERPT]) for text in rows["question"]]
 
 
+def _seen(frame: pl.DataFrame, folder: SavedFolder) -> list[int | None] | None:
+    """The word from which on the error of each example's text can be seen; None where the result has no texts."""
+    file = folder.file("examples.parquet")
+    if "gold_position" not in pl.read_parquet_schema(file):
+        return None
+    words = pl.read_parquet(file, columns=["example_id", "gold_position"])
+    return (
+        frame.select("example_id")
+        .join(words, on="example_id", how="left", maintain_order="left")["gold_position"]
+        .to_list()
+    )
+
+
 def _outcomes(
     result: Findings, folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words
 ) -> Json:  # fmt: skip
-    """The outcomes of the examples, policy by policy: answer, correctness, ending, traces and costs."""
+    """The outcomes of the examples, policy by policy: answer, correctness, ending, what was drawn or read, and costs.
+
+    `quality` names what stands in place of correctness where no answer is judged: what the result is ranked by.
+    """
     file = folder.file(OUTCOMES)
     schema = pl.read_parquet_schema(file)
     scan = pl.scan_parquet(file).filter(pl.col("example_id").is_in(frame["example_id"].implode()))
     cost = next((name for name in COSTS if name in schema), "operations")
-    columns = [name for name in ("answer", "answers", "correct", "ending", "traces", cost) if name in schema]
+    metric = result.summariser.metric
+    columns = ["answer", "answers", "correct", "ending", *UNITS, cost, metric]
+    columns = [name for name in dict.fromkeys(columns) if name in schema]
     order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
     place = {name: number for number, name in enumerate(names)}
     rows = collect(scan.select("policy", "example_id", *columns)).join(order, on="example_id", how="inner")
@@ -331,11 +353,14 @@ def _outcomes(
     if "answers" in rows:
         rows = rows.with_columns(answer=pl.coalesce("answer", _shares_of_answers()))
     ending = {name: number for number, name in enumerate(ENDINGS)}
+    unanswered = rows["correct"].null_count() == len(rows) and metric in rows.columns
+    units = {name: rows[name].cast(pl.Float64) for name in UNITS if name in rows.columns}
     return {
         "answer": [words.number(word) for word in rows["answer"]],
-        "correct": numbers(rows["correct"]),
+        "correct": numbers(rows[metric if unanswered else "correct"].cast(pl.Float64)),
+        "quality": metric_column(metric, result.columns).heading if unanswered else None,
         "ending": [ending.get(name, -1) for name in rows.get_column("ending", default=absent)],
-        "traces": numbers(rows.get_column("traces", default=absent).cast(pl.Float64)),
+        "units": [(name, numbers(values)) for name, values in units.items() if values.fill_null(0).abs().sum()],
         "cost": numbers(rows.get_column(cost, default=absent).cast(pl.Float64)),
         "costs": cost.replace("_", " "),
     }

@@ -22,7 +22,7 @@ from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ThinkbackError, counted
 from toolkit.printable import printable
 from toolkit.show import SIMULATED, RankedInput, Table, ranked_table, short_names
-from toolkit.show.ranking.ranking import Ranked, rank
+from toolkit.show.ranking.ranking import Ranked, rank, swept_text
 from toolkit.show.ranking.results import no_frontier, takeaway
 from toolkit.show.tables.table_content import DASH, TableColumn
 
@@ -318,7 +318,7 @@ def _ordered(values: Sequence[Any]) -> list[Any]:
 
 
 def _value_text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
+    return printable(swept_text(value, 6))
 
 
 def _headroom(result: Findings, folder: SavedFolder, number: Mapping[str, int]) -> Json | None:

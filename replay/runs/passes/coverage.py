@@ -266,9 +266,7 @@ def of_suite(missing: Sequence[str], where: str | None) -> Iterator[Note]:
         rest = f", and {more} more (the suite's own text names all)" if more > 0 else ""
         yield note(SUITE, f"the suite leaves out {'; '.join(few)}{rest}")
     if where is not None:
-        yield note(
-            SUITE, f"the suite reports only the examples with {where} are reported; the condition `true` reports all"
-        )
+        yield note(SUITE, f"the suite reports only the examples with {where}; the condition `true` reports all")
 
 
 def _note_left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:

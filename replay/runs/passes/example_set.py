@@ -81,7 +81,7 @@ def groups_of(examples: pl.DataFrame, by: Sequence[str]) -> Iterator[Group]:
         yield values, texts, frame["example_id"].sort()
 
 
-def _of_texts(examples: pl.DataFrame) -> pl.DataFrame:
+def of_texts(examples: pl.DataFrame) -> pl.DataFrame:
     """The examples; of texts with `gold_error` the gold and the labels are made from it, where they have none."""
     if "gold_error" not in examples.columns or examples["labels"].null_count() < len(examples):
         return examples
@@ -110,7 +110,7 @@ def select_examples(
                 f"{argument('by')} names `{column}`, which is also a column of the result's tables: rename it"
             )
     names = list(dict.fromkeys(["example_id", "dataset", "labels", "gold", "cluster", *by, *columns]))
-    examples = _of_texts(collect(log.scan("examples", names), log).sort("example_id"))
+    examples = of_texts(collect(log.scan("examples", names), log).sort("example_id"))
     if where is not None:
         examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
     if examples.is_empty():

@@ -78,11 +78,18 @@ class PolicyRow:
         """
         if not self.swept or not (self.label or always):
             return self.label or self.name
-        values = [f"{value:.4g}" if isinstance(value, float) else str(value) for _, value in self.swept]
+        values = [swept_text(value, 4) for _, value in self.swept]
         keys = [key.rpartition(".")[2] for key, _ in self.swept]
         if self.label and len(values) == 1:
             return f"{self.label}[{values[0]}]"
         return f"{self.label or self.sweep}[{', '.join(map('='.join, zip(keys, values, strict=True)))}]"
+
+
+def swept_text(value: Any, digits: int) -> str:
+    """A value of a sweep in words: numbers with so many digits, tables as a policy file has them, on one line."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}={swept_text(part, digits)}' for key, part in value.items())}}}"
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def short_names(policies: Sequence[PolicyRow], always: bool = False) -> dict[str, str]:

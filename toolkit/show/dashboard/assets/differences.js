@@ -68,6 +68,7 @@ function drawDifferences() {
     { row, name: one.name, change: "fixes", count: one.fixes, text: one.fixes.toLocaleString("en-US") },
     { row, name: one.name, change: "flips", count: -one.flips, text: one.flips.toLocaleString("en-US") },
   ]);
+  place("changes-part").hidden = !pairs.fixes.flat().some((count) => count !== null);
   if (!bars.length) absent("changes", "No fixes and flips are known here.");
   else {
     const ends = 8 + Math.max(...bars.map((one) => wide(one.text)));

@@ -82,7 +82,7 @@ function drawExampleControls(data) {
   const choose = (id, name, number, to) => choice(id, name, policies.map((it) => it.called), order.indexOf(number), to);
   const groups = Object.entries(data.by).flatMap(([column, values]) =>
     [...new Set(values)].filter((value) => value !== null).sort().map((value) => `${column}=${value}`));
-  const keys = Object.keys(SHOWN);
+  const keys = Object.keys(SHOWN).filter((key) => !data.outcomes.quality || !["other", "none", "some"].includes(key));
   const seek = element("input", {
     id: "seek", type: "search", value: state.seek, on: { input: (event) => change({ seek: event.target.value }) },
   });
@@ -105,8 +105,10 @@ function drawExampleControls(data) {
   fill("example-notes", listed(drawnOf, "quiet"));
 }
 
-function sign(value) {
+// What became of an answer; where no policy answers, the value of what the result is ranked by.
+function sign(value, data) {
   if (value === null) return "unjudged";
+  if (data.outcomes.quality) return shown({ scale: 100, decimals: 1 }, value);
   return value === 1 ? "✓ right" : value === 0 ? "✗ wrong" : `${(100 * value).toFixed(0)} % right`;
 }
 
@@ -124,20 +126,22 @@ async function drawExamples() {
   const found = matching(data);
   const [one, other] = pair();
   const word = (code) => (code < 0 ? "no answer" : data.words[code]);
+  const { quality } = data.outcomes;
   const line = (example) => {
-    const told = (number) => [`${word(outcome(data, "answer", number, example))} `,
-      element("span", { class: "mark" }, sign(outcome(data, "correct", number, example)))];
+    const told = (number) => [quality ? "" : `${word(outcome(data, "answer", number, example))} `,
+      element("span", { class: "mark" }, sign(outcome(data, "correct", number, example), data))];
     const id = data.ids[example];
     const chosen = state.example === id;
     const open = button(`open-${example}`, id, () => change({ example: id }));
     open.ariaPressed = String(chosen);
     return element("tr", { class: chosen ? "picked" : "" }, element("th", { scope: "row" }, open),
-      element("td", null, data.asked ? data.asked[example] : ""), element("td", null, word(data.gold[example])),
+      element("td", null, data.asked ? data.asked[example] : ""), element("td", null, quality ? "" : word(data.gold[example])),
       element("td", null, ...told(one)), element("td", null, ...told(other)));
   };
   const at = found.findIndex((example) => data.ids[example] === state.example);
   const first = Math.max(0, Math.min(at < more ? 0 : at - LISTED / 2, found.length - 1));
-  const heads = ["example", data.asked ? "question" : "", "gold", policy(one).called, policy(other).called];
+  const heads = ["example", data.asked ? "question" : "", quality ? "" : "gold",
+    ...[one, other].map((number) => (quality ? `${policy(number).called}, ${quality}` : policy(number).called))];
   fill("example-list", ...tableOf(heads, found.slice(first, first + more).map(line)));
   fill("example-count", `${counted(found.length, "example")} of ${data.ids.length.toLocaleString("en-US")} here`);
   const step = (by) => {

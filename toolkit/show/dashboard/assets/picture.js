@@ -18,12 +18,14 @@ async function drawExample(data, example) {
   }
   const word = (code) => (code < 0 ? "no answer" : data.words[code]);
   const numbers = [...new Set([...picked(), ...pair()])].slice(0, 12);
+  const { quality, units } = data.outcomes;
   const told = numbers.map((number) => {
     const value = (part) => outcome(data, part, number, example);
     const ending = value("ending");
-    return [policy(number).called, word(value("answer")), sign(value("correct")), value("traces"), value("cost"), ending < 0 ? "–" : ENDINGS[ending]];
+    return [policy(number).called, ...(quality ? [] : [word(value("answer"))]), sign(value("correct"), data),
+      ...units.map(([, values]) => values[number * data.ids.length + example]), value("cost"), ending < 0 ? "–" : ENDINGS[ending]];
   });
-  const heads = ["policy", "answer", "verdict", "traces", data.outcomes.costs, "stopped by"];
+  const heads = ["policy", ...(quality ? [quality] : ["answer", "verdict"]), ...units.map(([name]) => name), data.outcomes.costs, "stopped by"];
   const cells = (row) => element("tr", null, ...row.map((value, at) => element(at ? "td" : "th",
     { scope: at ? null : "row", class: typeof value === "number" ? "right" : "left" },
     value === null || value === undefined ? "–" : typeof value === "number" ? shown({ scale: 1, decimals: Number.isInteger(value) ? 0 : 2 }, value) : value)));
@@ -31,11 +33,14 @@ async function drawExample(data, example) {
   fill("example",
     element("h3", { id: "example-title", tabIndex: -1 }, data.ids[example]),
     data.asked && data.asked[example] ? element("p", null, data.asked[example]) : null,
-    element("p", null, element("b", null, "gold "), word(data.gold[example])),
+    quality ? null : element("p", null, element("b", null, "gold "), word(data.gold[example])),
+    data.seen && data.seen[example] !== null ? element("p", { id: "seen" }, `The error can be seen from word ${data.seen[example]} on.`) : null,
     element("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "what the policies answered" }, element("table", { id: "example-outcomes" },
       ...tableOf(heads, told.map(cells)))),
     element("div", { id: "blocks" }, ...blocks.slice(0, BLOCKS).map((block, at) => frameOf(block, at))),
     data.paths ? null : element("p", { class: "quiet" }, "No traces are in this result."),
+    data.paths && !blocks.length && units.some(([name]) => name === "rounds") ? element("p", { class: "quiet" },
+      "These policies draw no traces: thinkback explain follows them round by round in the log.") : null,
     element("div", { id: "texts" }));
   shownBlocks = blocks.slice(0, BLOCKS);
   const turns = [drawBlocks()];
@@ -90,7 +95,7 @@ function blocksOf(data, example, numbers) {
       const number = paths.stops.policy[stop];
       const end = paths.stops.part[stop] === last(stop);
       const answer = word(outcome(data, "answer", number, example));
-      const right = sign(outcome(data, "correct", number, example));
+      const right = sign(outcome(data, "correct", number, example), data);
       const ending = outcome(data, "ending", number, example);
       const verified = paths.stops.verified[stop];
       const chose = steps.find((one) => one.slice === paths.stops.slice[stop] && one.sample === paths.stops.sample[stop]);
