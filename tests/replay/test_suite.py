@@ -36,9 +36,13 @@ def test_a_pool_and_a_verifier(tmp_path: Path) -> None:
     assert "no test split" not in suite.text  # all examples are of the split `test`
 
 
+def weighted(suite: tb.Suite) -> list[dict[str, Any]]:
+    return [one for one in policies_of(suite).values() if one.get("select") == "weighted"]
+
+
 def test_a_weighted_vote_of_all_traces_is_exact(tmp_path: Path) -> None:
     """Of four traces each, and of pools of three to five by example, where that of five is of what each has."""
-    even = policies_of(tb.suite(log(tmp_path / "even", {"n4": POOL}, GOLDS)))["weighted vote of 4 by v"]
+    (even,) = weighted(tb.suite(log(tmp_path / "even", {"n4": POOL}, GOLDS)))
     assert even["expected"]
     assert "orders" not in even
     rows = [("A", 0.9), ("B", 0.4), ("B", 0.3), ("A", 0.1), ("B", 0.8)]
@@ -47,10 +51,10 @@ def test_a_weighted_vote_of_all_traces_is_exact(tmp_path: Path) -> None:
         tmp_path / "uneven", {"p": {name: rows[:size] for name, size in sizes.items()}}, dict.fromkeys(sizes, "B")
     )
     suite = tb.suite(made)
-    some, whole = (policies_of(suite)[f"weighted vote of {many} by v"] for many in ("4", "all traces"))
+    some, whole = weighted(suite)
     assert (some["orders"], some["max_traces"]) == (20, 4)
     assert (whole["expected"], whole["max_traces"], whole["on_missing"]) == (True, 5, "use_available")
-    outcomes = tb.run(made, suite, resamples=20).outcomes.filter(policy="weighted vote of all traces by v").collect()
+    outcomes = tb.run(made, suite, resamples=20).outcomes.filter(policy=whole["name"]).collect()
     assert dict(outcomes.select("example_id", "traces").iter_rows()) == sizes
     # A has 1.0 of 1.7 where there are four, of 2.5 where there are five
     assert dict(outcomes.select("example_id", "correct").iter_rows()) == {name: sizes[name] - 4 for name in sizes}
@@ -60,9 +64,9 @@ def test_a_vote_of_all_traces_needs_all_scores(tmp_path: Path) -> None:
     """The fifth trace, which half of the examples have, is not scored."""
     rows = [("A", 0.9), ("B", 0.4), ("B", 0.3), ("A", 0.1), ("B", None)]
     pool = {f"e{i:02}": rows[: 4 + i % 2] for i in range(20)}
-    named = policies_of(tb.suite(log(tmp_path, {"p": pool}, dict.fromkeys(pool, "B"))))
-    assert "weighted vote of 4 by v" in named
-    assert "weighted vote of all traces by v" not in named
+    assert [one["max_traces"] for one in weighted(tb.suite(log(tmp_path, {"p": pool}, dict.fromkeys(pool, "B"))))] == [
+        4
+    ]
 
 
 def test_what_the_log_can_serve_is_kept_and_the_rest_is_told(tmp_path: Path) -> None:
