@@ -248,9 +248,11 @@ class Buzz(Policy, kind="buzz"):
         return np.stack([np.bincount(example[sure >= one], minlength=checks.examples) for one in confidence])
 
     def path(self, on: Evaluator) -> PolicyPath:
-        block, checks = on.block, self._checks(on)
-        way, cap, last = self._way(on)
-        buzzed = way.buzz >= 0
+        return self._path(on, *self._way(on))
+
+    def _path(self, on: Evaluator, way: Followed, cap: np.ndarray, last: np.ndarray) -> PolicyPath:
+        """The path that follows from what `_way` tells."""
+        block, checks, buzzed = on.block, way.checks, way.buzz >= 0
         ends_short = self._short(way, cap, last)
         reason = np.where(checks.rows.size == 0, 1, 0)
         position = self._position(block, way)
