@@ -175,7 +175,7 @@ def test_what_votes_gain_over_one_attempt_is_told_and_shown(made: LogReport) -> 
     assert again.startswith("These questions, other samples")
     assert gain.startswith(f"From `{one}`, accuracy {100 * known[one]:.1f} %")
     assert f": {100 * (known['majority@4'] - known[one]):+.1f} [".replace("-", "−") in gain
-    shown = {name: short for name, short, _ in made._tables()}["policies"]
+    shown = {name: short for name, short, *_ in made._tables()}["policies"]
     names = [row[0] for row in shown.rows]
     assert {one, "majority@4"} <= set(names)
     front = [row for row in rank(ranked_input(made.result)) if row.on_front]

@@ -90,7 +90,7 @@ def test_what_is_allowed_is_sent_and_server_and_variable_are_shown_first(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
-    url = server.url.replace("127.0.0.1", "127.1")  # this machine, by a name that nothing here knows
+    url = server.url.replace("127.0.0.1", "0x7f.1")  # this machine, by a name that nothing here knows
     recipe = recipe_of(tmp_path, f'base_url = "{url}"\nkey_variable = "CLOUD_SECRET"\nretries = 0\n')
     assert thinkback("generate", recipe, "--out", tmp_path / "log").exit_code == 2
     assert not server.requests
