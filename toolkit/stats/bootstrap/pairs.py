@@ -212,16 +212,20 @@ def _count_unlike_examples(sample: WholeSample, value: Ints, weight: Ints, polic
     return counts
 
 
-def same_calls(sample: WholeSample, references: Sequence[int]) -> NDArray[np.bool_]:
+def same_calls(
+    sample: WholeSample, references: Sequence[int], policies: Sequence[int] | None = None
+) -> NDArray[np.bool_]:
     """Whether a policy paid the same and answered the same as a reference on every example, (references, policies).
+    `policies`: those that are looked at, references among them; None: all.
 
     What is counted against a base of the policy's own is no call: a gate that never fires makes those of its base.
     """
     index, free = sample.scan.index, [metric for metric in sample.metrics if not metric.column.needs]
+    places = np.arange(len(sample.policies)) if policies is None else np.array(policies)
     paid = np.array(
         [
             [index[one] for metric in free for one in (*metric.statistics(p), *metric.counted(p))]
-            for p in range(len(sample.policies))
+            for p in places.tolist()
         ],
         np.int64,
     )
@@ -230,7 +234,7 @@ def same_calls(sample: WholeSample, references: Sequence[int]) -> NDArray[np.boo
     keys = [ANSWER] if sample.independent else [ANSWER, *sorted(sums)]
     same = np.zeros((len(references), len(sample.policies)), bool)
     for number, reference in enumerate(references):
-        alike = np.flatnonzero((paid == paid[reference]).all(axis=1))
+        alike = places[(paid == paid[places == reference]).all(axis=1)]
         alike = alike[alike != reference]
         if len(alike):
             same[number, alike] = sample.units.same_rows(keys, alike, reference)

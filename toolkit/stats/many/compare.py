@@ -142,7 +142,7 @@ def differences(
         pairs = count_pairs(of_group, some)
         results = choose_intervals(of_group, some, pairs, settings)
         numbers = share_differences(of_group, some, results, settings)
-        frames.append(_comparisons(of_group, some, results, pairs, same_calls(sample, some), numbers))
+        frames.append(_comparisons(of_group, some, results, pairs, same_calls(sample, some, some), numbers))
     return pl.concat(frames)
 
 
