@@ -37,7 +37,7 @@ SINGLE = ("avg", "majority", "pass")
 
 @checks_arguments()
 def temperatures(log: AnyLog) -> dict[str, float]:
-    """Returns the temperature of each pool whose first attempts were all drawn at one temperature, lowest first."""
+    """Returns the temperature of each pool whose first attempts have one temperature, lowest first."""
     opened_log = open_log(log)
     traces = opened_log.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
     of_pool = traces.group_by("pool").agg(
@@ -51,7 +51,7 @@ def temperatures(log: AnyLog) -> dict[str, float]:
 
 @checks_arguments()
 def by_temperature(log: AnyLog, *, where: str | None = None, settings: Settings | None = None) -> pl.DataFrame:
-    """Returns the accuracy of one sample, majority@k and pass@k of each pool that was drawn at one temperature.
+    """Returns accuracy of one sample, majority@k and pass@k of each pool with one temperature.
 
     Columns: temperature, pool, metric (avg, majority, pass), k, estimate, low, high, n; each pool on its own examples.
     Raises ThinkbackError where no pool has one temperature.
@@ -98,9 +98,7 @@ class TemperatureArea:
 
 @dataclass(frozen=True)
 class SuffixArea:
-    """AUCs from the last `length` tokens, on the same `traces`: of the log-probability and of the
-    hidden states there.
-    """
+    """AUCs from the last `length` tokens of the same `traces`: of log-probability and of hidden states."""
 
     length: int
     traces: int
@@ -322,7 +320,7 @@ def _studies(
 
 
 def _first(traces: ScoredTraces, drawn_at: float | None, setting: LatentSetting) -> tuple[bool, float, float, str]:
-    """Returns a sort key of pools: the pool that is asked for, then larger pools, then higher temperatures."""
+    """Returns a sort key of pools: the one asked for first, then larger ones, then higher temperatures."""
     size = len(traces.right) / (int(traces.example.max()) + 1)
     return traces.pool != setting.pool, -round(size), -(drawn_at or 0.0), traces.pool
 
@@ -414,9 +412,7 @@ def _temperature(study: LatentStudy, pool: str) -> float | None:
 
 
 def _probe(study: LatentStudy, pool: str) -> str | None:
-    """Returns the coldest pool of single attempts that its verifier scored, to be the probe; None where
-    there is none.
-    """
+    """Returns the coldest pool of single attempts that its verifier scored: the probe; None where there is none."""
     single = [(one.temperature or 0.0, one.pool) for one in study.pools if one.single and one.pool != pool]
     return min(single)[1] if single else None
 
@@ -434,7 +430,7 @@ def _states_of(log: Log, dataset: str) -> str:
 
 
 def _models_of(log: Log, dataset: str) -> dict[str, str]:
-    """Maps each pool of a data set to the model that wrote its first attempts; pools of several models are absent."""
+    """Maps each pool of a data set to the model of its first attempts; pools of several models are absent."""
     examples = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
     traces = log.scan("traces", ["example_id", "pool", "action", "model"]).filter(pl.col("action") == "solve")
     pairs = traces.join(examples, on="example_id", how="semi").select("pool", "model").unique()
@@ -507,9 +503,7 @@ def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces |
 
 
 def _pool(study: LatentStudy, placed: PlacedTraces) -> str:
-    """Returns the pool that verdicts are of where its traces have hidden states, else the pool with
-    most such traces.
-    """
+    """Returns the pool of the verdicts where its traces have states, else the pool with most such traces."""
     counts = placed.keys.filter(pl.Series(~placed.train))["pool"].value_counts().sort("count", "pool", descending=True)
     return study.main.pool if study.main.pool in counts["pool"] else str(counts["pool"][0])
 
@@ -521,7 +515,7 @@ def _places(traces: PlacedTraces, most: int) -> list[int]:
 
 
 def _usual(places: Sequence[tuple[int, int]]) -> list[int]:
-    """Returns the indices of the paper's layers and tokens among the places; all where the states have neither."""
+    """Returns the indices of the paper's layers and tokens among the places, or all where there are none."""
     layers, tokens = (sorted({place[at] for place in places}) for at in (0, 1))
     some = [one for one in layers if one in LAYERS] or layers, [one for one in tokens if one in TOKENS] or tokens
     return [number for number, (layer, token) in enumerate(places) if layer in some[0] and token in some[1]]
@@ -550,9 +544,7 @@ def _ablation_notes(main: PlacedTraces, pool: str, few: Sequence[int], left_out:
 def _temperatures(
     study: LatentStudy, placed: PlacedTraces, places: Sequence[int], missing: dict[str, str], others: int
 ) -> Iterator[TemperatureArea]:
-    """Trains at each temperature and measures at every one. `others`: how many further differences share the limits'
-    joint level.
-    """
+    """Trains at each temperature, measures at every one. `others`: further differences at the same joint level."""
     drawn_at = temperatures(study.log)
     pools = {pool: drawn_at[pool] for pool in placed.keys["pool"].unique().sort() if pool in drawn_at}
     by_degree: dict[float, np.ndarray] = {}
