@@ -231,11 +231,14 @@ def client(port: int, calls: int) -> bool:
 def overhead(folder: Path, questions: int) -> bool:
     text = re.sub(r'pool = "first"', 'pool = "first"\nsamples = 8', RECIPE)
     plan = make_plan(load_recipe(recipe_in(folder, 9, questions, "quick", text)))
-    began = time.process_time()
-    log = generate(plan, folder / "instant", lambda _: Instant()).log
-    spent = (time.process_time() - began) / log.rows("traces") * 1e3
-    print(f"{log.rows('traces'):,} traces of 2 kB: {spent:.3f} ms of processor a trace, all else than the engine")
-    return spent <= MOST_TRACE_MS
+    spent = []
+    for turn in range(2):  # what else the machine does costs caches
+        began = time.process_time()
+        log = generate(plan, folder / f"instant {turn}", lambda _: Instant()).log
+        spent.append((time.process_time() - began) / log.rows("traces") * 1e3)
+    own = min(spent)
+    print(f"{log.rows('traces'):,} traces of 2 kB: {own:.3f} ms of processor a trace, all else than the engine")
+    return own <= MOST_TRACE_MS
 
 
 def main() -> None:

@@ -67,6 +67,8 @@ class ExampleCalls:
         self._revisions: dict[Place, list[PoolStep]] = {}
         for step in recipe.revise:
             self._revisions.setdefault((step.of, step.of_sample), []).append(step)
+        # the attempts whose answers later prompts name
+        self._named = {(s.of, s.of_sample) for s in recipe.revise if "answer" in recipe.prompts[s.prompt].fields}
 
     def first(self, examples: Sequence[OpenExample]) -> list[JournalCall]:
         """The calls of examples that are opened."""
@@ -144,7 +146,7 @@ class ExampleCalls:
             pool = event.pool.removesuffix(FINALIZER)
             step = self._steps[pool]
             finalized = self.recipe.finalizer is not None and step.finalize and pool == event.pool
-            if event.completion is not None and (finalized or (pool, event.sample) in self._revisions):
+            if event.completion is not None and (finalized or (pool, event.sample) in self._named):
                 parent = self._parent(example, step) if pool == event.pool else None
                 texts[place] = answering(event.completion, parent)
         if not texts:

@@ -173,9 +173,9 @@ def _pool(recipe: Recipe, step: PoolStep, engine: Mapping[str, Any], seconds: Ma
     return pool
 
 
-MOST_EXAMPLES, MOST_TRACES = 64, 1024
-"""Of a shard as it is written: so many examples, or traces where these are many, since their rows are in memory, and no
-answer is taken while they are made."""
+MOST_EXAMPLES, MOST_TRACES, MOST_TOKENS = 256, 4_096, 2**24
+"""Of a shard as it is written: so many examples, or traces where these are many, or tokens at most where traces may be
+long, since their rows are in memory, and no answer is taken while they are made."""
 PREPARED = 32
 """Examples that are prepared together, since an encoder likes batches."""
 LEAST_OPEN = 256
@@ -239,7 +239,9 @@ def generate(
 
 def examples_per_shard(recipe: Recipe) -> int:
     """The number of examples that are written together."""
-    return max(1, min(MOST_EXAMPLES, MOST_TRACES // sum(step.samples for step in recipe.steps)))
+    traces = sum(step.samples for step in recipe.steps)
+    tokens = sum(step.samples * step.max_tokens for step in recipe.steps)
+    return max(1, min(MOST_EXAMPLES, MOST_TRACES // traces, MOST_TOKENS // tokens))
 
 
 @dataclass
@@ -385,7 +387,7 @@ class _Run:
         """The traces of examples in the order of steps, examples and samples, numbered without the missing ones."""
         recipe, trace_rows, texts = self.plan.recipe, [], []
         model, ids = self.model(), rows["example_id"].to_list()
-        events = list(self.journal.answered(ids))
+        events = self.journal.answered(ids)
         done = {(one.about, one.pool, one.sample): one.completion for one in events if one.completion is not None}
         began: dict[str, float] = {}
         for (name, _, _), completion in done.items():
@@ -432,7 +434,8 @@ class _Run:
     def seal(self) -> Generated:
         """Write the manifest, when nothing is missing that another run could add."""
         self.queue.check()
-        if not self.writer.log().has("traces"):
+        log = self.writer.log()
+        if not log.has("traces"):
             (example_id, pool, index), (reason, _) = min(self.failed.items())
             raise IncompleteError(
                 f"`{self.writer.path}` has no traces, so it can't be sealed: all {len(self.failed):,} calls failed"
@@ -445,13 +448,13 @@ class _Run:
         plan, left_out = self.plan, Counter(cause for _, cause in self.failed.values())
         source = _source_of(plan.recipe, plan.identity, self.models.known, self.context, self.seconds, failures)
         source |= {LEFT_OUT: dict(sorted(left_out.items()))} if left_out else {}
-        traces, options = self.writer.log().scan("traces"), plan.recipe.engine.options
-        judging = samples.judging(traces, plan.recipe.answers, self.cache)
+        options = plan.recipe.engine.options
+        judging = samples.judging(log, plan.recipe.answers, self.cache)
         source |= {"counts": list(plan.notes), "judging": None if judging is None else asdict(judging)}
         details: dict[str, Any] = {"license": plan.recipe.license, "source": source}
         if options.prompt_billed_once:
             details["pools"] = {step.pool: {PROMPT_BILLED: PER_REQUEST} for step in plan.recipe.steps}
-        if collect(traces.select(pl.col("cost").is_not_null().any())).item():
+        if collect(log.scan("traces", ["cost"]).select(pl.col("cost").is_not_null().any())).item():
             details["currency"] = options.billed_in
         self.writer.seal(name=plan.recipe.name, **details)
         self.journal.remove()
