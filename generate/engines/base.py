@@ -353,6 +353,10 @@ class EngineOptions:
         """The number of samples in one call that the engine prefers, out of `samples` of one prompt."""
         return samples
 
+    def requests(self, temperatures: Sequence[float]) -> list[list[int]]:
+        """The requests that one call becomes, each as the places of its samples, which have these temperatures."""
+        return [list(range(len(temperatures)))]
+
     def reaches(self) -> str | None:
         """The server that is asked, and where its key comes from, in words; None where nothing leaves this process."""
         return None
