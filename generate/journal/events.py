@@ -20,9 +20,9 @@ class Answered:
     """One sample of an answered call: its completion, or why there is none.
 
     about: the example, or the question of a verifier. pool: of the recipe, ending in `FINALIZER` for the calls that
-    read an answer; empty for a verifier's. sample: its index, or the number of the try. elapsed_s: wall-clock seconds
-    since the answer before, on the first sample of each call, so that they add up over all interruptions. cause: the
-    few words under which failures are counted.
+    read an answer; empty for a verifier's. sample: its index, or the number of the try. elapsed_s: its call's share of
+    the wall-clock seconds since the answers before, on the first sample of each call, so that they add up over all
+    interruptions. cause: the few words under which failures are counted.
     """
 
     about: str

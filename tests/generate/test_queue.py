@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -291,6 +292,22 @@ def test_moments_and_replies_are_logged(tmp_path: Path) -> None:
     assert (tool["answer"], tool["tool_calls"], tool["finalizer_used"]) == (None, "[]", False)
     assert log.manifest is not None
     assert log.manifest.currency == "USD"
+
+
+def test_pools_that_are_answered_together_share_the_wall_clock(tmp_path: Path) -> None:
+    class Batches(ShuffledEngine):
+        def completed(self) -> Iterator[tuple[Call, Outcome]]:
+            time.sleep(0.4 * any("/probe/" in one.key for one in self.waiting))
+            while self.waiting:
+                for call, outcome in super().completed():
+                    assert isinstance(outcome, tuple)
+                    yield call, tuple(replace(one, device_s=1.0) for one in outcome)
+
+    log = go(write_recipe(tmp_path, 3), tmp_path / "log", Batches())
+    assert log.manifest is not None
+    pools = log.manifest.source["pools"]
+    assert pools["votes"]["wall_clock_s"] > 0.25  # three samples, against one
+    assert pools["probe"]["wall_clock_s"] > 0.05
 
 
 def test_ids_are_four_bytes_each_in_the_journal(tmp_path: Path) -> None:
