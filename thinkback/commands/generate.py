@@ -190,8 +190,8 @@ def _print_estimate(plan: SamplingPlan) -> None:
         finalizers = f" and {pool.finalizers:,} of the finalizer" if pool.finalizers else ""
         console.say(
             f"  {pool.pool:<{width}}  {pool.action}: {pool.requests:,} requests{finalizers} for"
-            f" {pool.samples:,} traces, {pool.prompt_tokens:,} prompt + {pool.completion_tokens:,} completion tokens, about"
-            f" {pool.disk_bytes:,} bytes"
+            f" {pool.samples:,} traces, {pool.prompt_tokens:,} prompt + {pool.completion_tokens:,} completion tokens,"
+            f" about {pool.disk_bytes:,} bytes"
         )
     examples = examples_bytes(plan)
     console.say(f"  {'examples':<{width}}  and what a log has besides: about {examples:,} bytes")
