@@ -124,6 +124,24 @@ def test_a_judge_killed_at_every_request_adds_the_same(chained: Path, tmp_path: 
         assert rows(done, "verifications").equals(rows(whole, "verifications"))
 
 
+def test_a_judge_is_asked_about_the_next_block_while_one_waits(
+    chained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, judge = tmp_path / "log", tmp_path / "judged.toml"
+    go(chained, log, RuleEngine())
+    shutil.copytree(log, tmp_path / "copy")
+    (tmp_path / "score.txt").write_text("Judge: {{question}} {{attempt}}\n", encoding="utf-8")
+    judge.write_text(JUDGED, encoding="utf-8")
+    whole = add(make_add_plan(load_additions(judge), tmp_path / "copy"), lambda _: Scores(1)).log
+    monkeypatch.setattr("generate.signals.judge._PromptedWorker.per_block", 1)  # an example is a block
+    engine, counted = Scores(1), list[float]()
+    plan = make_add_plan(load_additions(judge), log)
+    done = add(plan, lambda _: engine, started=lambda _: lambda done=1, tokens=0: counted.append(done)).log
+    assert engine.most == 2
+    assert sum(counted) == done.rows("traces")
+    assert rows(done, "verifications").equals(rows(whole, "verifications"))
+
+
 def test_only_so_many_examples_are_open(tmp_path: Path) -> None:
     recipe, engine = write_recipe(tmp_path, 12, CHAINED), ShuffledEngine()
     go(recipe, tmp_path / "log", engine, settings=["engine.in_flight=3"])

@@ -184,9 +184,7 @@ def test_a_dry_run_of_each_shipped_recipe(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(("per_call", "per_request", "requests"), [(8, 3, 6), (8, 1, 16), (2, 8, 8), (3, 2, 10)])
-def test_a_dry_run_counts_the_requests_of_calls(
-    tmp_path: Path, per_call: int, per_request: int, requests: int
-) -> None:
+def test_a_dry_run_counts_the_requests_of_calls(tmp_path: Path, per_call: int, per_request: int, requests: int) -> None:
     """Of 8 samples of each of 2 questions; where temperatures differ, only neighbours of one share a request."""
     given = ["sample.votes.samples=8", f"engine.samples_per_call={per_call}"]
     given.append(f"engine.samples_per_request={per_request}")
