@@ -3,7 +3,8 @@
 A server in a process of its own answers after lognormal seconds that follow from the request. Three chained steps of
 1,024 questions at 256 slots are asked through the queue, and step by step in blocks of 256, as was done before; both
 must give the same rows. Then 512 connections, through the engine and by aiohttp alone, which must say the same; and
-an engine that answers at once, for what a trace costs besides, and one of long answers, for memory. It fails where a promise is broken.
+an engine that answers at once, for what a trace costs besides, and one of long answers, for memory. It fails where a
+promise is broken.
 """
 
 from __future__ import annotations
