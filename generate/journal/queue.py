@@ -227,9 +227,9 @@ class Queue:
 
 def _seconds_of(samples: Sequence[Answered]) -> float:
     """A call's seconds of the engine, or where these are not known from its request on; 0 where it failed."""
-    made = [one.completion for one in samples if one.completion is not None]
-    device = summed(made, "device_s")
-    return float(device) if device is not None else max(one.latency_s for one in made)
+    completions = [one.completion for one in samples if one.completion is not None]
+    device = summed(completions, "device_s")
+    return float(device) if device is not None else max(one.latency_s for one in completions)
 
 
 def _completions(call: JournalCall, outcome: Sequence[Completion]) -> Iterator[Completion]:

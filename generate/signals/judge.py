@@ -131,19 +131,19 @@ class _PromptedWorker(Worker):
         With the first answer to a question its traces are counted, as many as it is about. Once all are asked and one
         is readable, those of the next block are asked, too.
         """
-        own = {question.key for question in questions}
+        keys = {question.key for question in questions}
         for begun, question in enumerate(questions, start=1):
             if question.key in self.answers or question.key in self.failed:
                 advance(len(question.rows))
             self._begin(block, question)
             while not self.read and begun >= MAX_UNREADABLE and self.queue.waiting:
-                self._take(own, advance)
-        while own & self.open.keys():
+                self._take(keys, advance)
+        while keys & self.open.keys():
             if self.later is not None and self.read:
                 later, self.later = self.later, None
                 for question in later[1]:
                     self._begin(later[0], question)
-            self._take(own, advance)
+            self._take(keys, advance)
 
     def _begin(self, block: TraceBlock, question: _Question) -> None:
         """Ask a question unless it was asked, or is answered."""
@@ -151,7 +151,7 @@ class _PromptedWorker(Worker):
             self.begun.add(question.key)
             self._go_on(block, question)
 
-    def _take(self, own: Collection[str], advance: Advance) -> None:
+    def _take(self, keys: Collection[str], advance: Advance) -> None:
         """Record some answers, and ask again what they leave open."""
         for one, answered in self.queue.completed():
             for sample in answered:
@@ -159,7 +159,7 @@ class _PromptedWorker(Worker):
             if one.about in self.open:
                 block, question = self.open.pop(one.about)
                 if answered:
-                    if one.samples == (0,) and one.about in own:
+                    if one.samples == (0,) and one.about in keys:
                         advance(len(question.rows), tokens_of(answered))
                     self._go_on(block, question)
 
