@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from toolkit.errors import ThinkbackError
 from toolkit.notes import Note
+from toolkit.show import code_of
 
 
 @contextmanager
@@ -54,3 +57,21 @@ def says(error: Any, code: str | None, *quoted: str) -> None:
     assert its == code, f"{its}: {line}"
     assert [text for text in quoted if text not in line] == [], line
     assert "\n" not in line
+
+
+def remarked(lines: Iterable[str], code: str, *quoted: str) -> str:
+    """The one line of a code that has each of some texts."""
+    rows = [(code_of(line), str(line)) for line in lines]
+    texts = [text for its, text in rows if its == code and all(value in text for value in quoted)]
+    assert len(texts) == 1, rows
+    return texts[0]
+
+
+def file_notes(folder: Path, code: str, *quoted: str, at: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """The notes of a code in a study's folder that have each of some texts, and stand in all these tables."""
+    notes = json.loads((folder / "notes.json").read_text(encoding="utf-8"))
+    return [
+        one
+        for one in notes
+        if one["code"] == code and all(value in one["text"] for value in quoted) and set(at) <= set(one["at"])
+    ]

@@ -20,11 +20,14 @@ from replay.policies.gates import AllOf, Gate, Threshold
 from replay.runs.saved.provenance import finite
 from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log, collect
+from toolkit.show import remark
 
 CHEAP, TREES, CLASSIFIER, RULE, GIVEN, ELSEWHERE = (
     "cheap features", "boosted trees", "classifier", "rule", "gate file", "cheap features of another data set"
 )  # fmt: skip
 """Where a gate comes from, as tables name it."""
+NO_RULE = "no_rule"
+"""Code of a line on a rule that the log cannot serve."""
 FIX = re.compile(r"fix[:_](?P<action>.+?)(?::.*)?")
 """The names of verifiers trained to predict an action's repairs: `fix_ACTION`, `fix:ACTION`, `fix:ACTION:…`."""
 
@@ -87,9 +90,10 @@ class GateFitting:
                 refused = refused or str(error)
                 continue
             if rows is not self.scopes[0][1]:
-                self.notes.append(f"{text}: fitted on {names} together, because one data set is not enough: {refused}")
+                why = f"fitted on {names} together, because one data set is not enough: {refused}"
+                self.notes.append(remark("gate_of_all", f"{text}: {why}"))
             return replace(fitted.gate, path=f"{kind} gate for {action}"), names
-        self.notes.append(f"no {text}: {refused}")
+        self.notes.append(remark("no_gate", f"no {text}: {refused}"))
         return None
 
     def named_gates(
@@ -253,9 +257,10 @@ def missing_rules(contents: Contents, features: Mapping[str, str], action: str, 
     for rule, columns in READS.items():
         lacks = [name for name in columns if name not in contents.trace_columns]
         if lacks:
-            yield f"no rule `{rule_label(rule)}`: the log has no column {listed(lacks)} of traces"
+            text = f"no rule `{rule_label(rule)}`: the log has no column {listed(lacks)} of traces"
+            yield remark(NO_RULE, text)
         elif rule == COMPLETED and not fitted:
-            yield f"no rule `{rule_label(rule)}`: no gate for `{action}` is there"
+            yield remark(NO_RULE, f"no rule `{rule_label(rule)}`: no gate for `{action}` is there")
     for rule, feature in features.items():
         if feature not in contents.features:
-            yield f"no rule `{rule}`: the log has no feature `{feature}`"
+            yield remark(NO_RULE, f"no rule `{rule}`: the log has no feature `{feature}`")

@@ -9,9 +9,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from replay.studies.factcheck.cases import Cases, case_lines, cases_csv, cases_markdown, example_cases
+from replay.studies.factcheck.cases import WRONG, Cases, case_lines, cases_csv, cases_markdown, example_cases
 from replay.studies.factcheck.runs import FactcheckSetting, replay_methods
+from tests.errors import remarked
 from toolkit.log import write_log
+from toolkit.show import SIMULATED
 
 # gold, and answer and score of each trace; with the thesis's margin of 0.15 from three traces on
 CLAIMS = {
@@ -55,7 +57,7 @@ def test_each_kind_is_the_first_claim_by_its_id(tmp_path: Path) -> None:
     assert [(one.kind, one.example, one.claims) for one in (early, late, wrong)] == [
         ("stops after 3 traces", "c1", 3),
         ("takes all 5 traces", "c0", 1),
-        ("the verifier is wrong", "c2", 2),
+        (WRONG, "c2", 2),
     ]
     assert (early.answer, early.right, early.used, early.margin, early.best) == ("A", True, 3, pytest.approx(0.6), 0.9)
     assert [one.margin for one in late.traces] == [None, *map(pytest.approx, (0.05, 0.05, 0.02, 0.02))]
@@ -68,13 +70,15 @@ def test_each_kind_is_the_first_claim_by_its_id(tmp_path: Path) -> None:
 def test_a_kind_without_a_claim_is_said(tmp_path: Path) -> None:
     found = cases(tmp_path, ("c1", "a"))
     assert [one.kind for one in found.cases] == ["stops after 3 traces"]
-    assert found.missing == ("takes all 5 traces: no claim", "the verifier is wrong: no claim")
+    assert len(found.missing) == 2
+    remarked(found.missing, "no_case", "takes all 5 traces")
+    remarked(found.missing, "no_case", WRONG)
 
 
 def test_as_markdown_and_csv_with_texts(tmp_path: Path) -> None:
     found = [("d", cases(tmp_path / "with"))]
     text = cases_markdown(found, simulated=True)
-    assert "> **Simulated log: these numbers describe a model, not a system.**" in text
+    assert f"> **{SIMULATED}**" in text
     assert (
         "### Stops after 3 traces: `c1`, d\n\n    the claim\n\n- gold: A; answer of adaptive stopping: A (right)"
         in text

@@ -10,8 +10,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from generate.simulation.grid import simulate_tables
-from replay.studies.factcheck.runs import listwise_verifiers
-from tests.errors import says
+from replay.analyses.budgets.wall_clock import NOT_LOGGED
+from replay.runs.passes.coverage import FREE
+from replay.studies.factcheck.runs import ADAPTIVE, SURROGATE, TITLES, listwise_verifiers
+from replay.studies.kit.report import UNDONE
+from tests.errors import file_notes, noted, quotes, says
 from tests.studies.claims import rows, tables, written
 from thinkback.app import app
 from toolkit.log import open_log
@@ -27,15 +30,16 @@ def test_a_log_without_seconds_or_tokens_has_dashes_and_says_why(study: Run, tmp
     frames["traces"] = frames["traces"].drop("latency_s", "device_s", "prompt_tokens", "completion_tokens")
     done = study(written(tmp_path / "log", frames), "--verifier", "strong", "--cap", "15", "--caps", "15")
     assert done.exit_code == 0, done.output
-    text = (tmp_path / "out" / "table_5_5.md").read_text()
-    assert "seconds are not logged for every trace" in text
-    assert "verification" not in text.split("seconds are not logged")[1]  # those of the verifier are logged
-    assert "tokens are not logged for every trace" in (tmp_path / "out" / "table_5_4.md").read_text()
+    out = tmp_path / "out"
+    text = (out / "table_5_5.md").read_text()
+    assert file_notes(out, "unlogged", "seconds", "trace", at=["table_5_5"])
+    assert not file_notes(out, "unlogged", "verification")  # those of the verifier are logged
+    assert file_notes(out, "unlogged", "tokens", "trace", at=["table_5_4"])
     best = rows(tmp_path / "out" / "table_5_5.csv")[0]
     assert best["runtime_h"] == ""
     assert "–" in text
     assert float(rows(tmp_path / "out" / "table_5_3.csv")[0]["trace_attempts"]) == 600
-    assert "the log has no wall-clock" in (tmp_path / "out" / "table_B_2.md").read_text()
+    assert NOT_LOGGED in (tmp_path / "out" / "table_B_2.md").read_text()
 
 
 @pytest.mark.usefixtures("tables_only")
@@ -74,28 +78,25 @@ def test_with_a_verifier_on_part_of_the_traces_what_needs_none_is_shown(study: R
     assert {(row["share"], row["largest"], row["median"]) for row in open_} == {("", "", "")}
     assert all(float(row["n"]) < 36 for row in open_)
     told = (tmp_path / "out" / "unresolved.md").read_text()
-    assert "claims are left out: `weak` did not score" in told
-    assert "fewer than nine tenths of the claims remain" in told
+    assert file_notes(tmp_path / "out", "left_out", "`weak`", at=["unresolved"])
     assert "WARNING: " in told.partition("| k |")[0]
     means = {row["Method"]: row["accuracy_pct"] for row in rows(tmp_path / "out" / "orders.csv")}
     assert [method for method, accuracy in means.items() if accuracy] == ["Top-1 decoding", "Self-consistency"]
     assert float(means["Top-1 decoding"]) == pytest.approx(100 * frames["traces"]["correct"].mean(), abs=3)
     settings = rows(tmp_path / "out" / "sensitivity.csv")
     assert len(settings) == 6 * 3 * 3 * 4  # margins, caps up to 15, minima, three bootstrap pools and none
-    text = (tmp_path / "out" / "sensitivity.md").read_text()
-    assert "settings cannot be replayed and are dashes, such as adaptive stopping with margin 0.05, cap 5, " in text
+    assert file_notes(tmp_path / "out", "settings_missing", "margin 0.05, cap 5, ", at=["sensitivity"])
     assert [row["k"] for row in rows(tmp_path / "out" / "table_B_4.csv")] == ["3", "5", "7", "10", "13"]
     assert len(rows(tmp_path / "out" / "budget_smallest.csv")) == 10
     assert {row["k"] for row in rows(tmp_path / "out" / "budget_smallest.csv")} == {""}
     assert rows(tmp_path / "out" / "variants.csv")[0]["Policy"] == "adaptive stopping"
     report = (tmp_path / "out" / "report.md").read_text()
-    undone = report.partition("## What could not be done")[2].partition("## Table")[0]
     for figure in ("figure_5_1", "figure_5_2", "figure_B_1"):
         named = figure.replace("figure_", "figure ").replace("_", ".")
         drawn = (tmp_path / "out" / f"{figure}.svg").exists()
-        assert f"- {named}: {'drawn without' if drawn else 'not drawn'}" in undone
+        assert file_notes(tmp_path / "out", "no_figure", f"{named}: ", at=[UNDONE])
         assert drawn == (f"({figure}.png)" in report)
-    assert "figure 5.1: not drawn" in undone
+    assert not (tmp_path / "out" / "figure_5_1.svg").exists()
     assert [row["Method"] for row in rows(tmp_path / "out" / "table_5_9.csv")] != []  # `strong` scored all of them
     assert float(rows(tmp_path / "out" / "table_5_9.csv")[0]["verifier_calls"]) > 0
 
@@ -113,21 +114,19 @@ def test_what_a_verifier_does_not_log_is_no_zero(
     done = study(written(tmp_path / "log", frames), "--verifier", "strong", "--caps", "15")
     assert done.exit_code == 0, done.output
     out = tmp_path / "out"
-    why = f"{reason} are not logged for every verification by `strong`, so numbers that need them are dashes"
-    seconds = {n: (out / f"{n}.md").read_text() for n in ("table_5_5", "table_5_7", "table_5_13", "table_B_2")}
-    assert all((why in text) == (reason == "seconds") for text in seconds.values())
-    assert why in (out / "efficiency.md").read_text()
-    report = (out / "report.md").read_text()
-    assert "count as free" not in report
-    assert f"- {why}" in report.partition("## Table")[0]
-    assert why not in (out / "table_5_4.md").read_text()
+    seconds = ["table_5_5", "table_5_7", "table_5_13", "table_B_2"]
+    notes = file_notes(out, "unlogged", "`strong`", at=["efficiency"])
+    (note,) = [one for one in notes if one["text"].startswith(reason)]
+    assert (set(seconds) <= set(note["at"])) == (reason == "seconds")
+    assert not file_notes(out, FREE)
+    assert f"- {note['text']}" in (out / "report.md").read_text().partition("## Table")[0]
+    assert "table_5_4" not in note["at"]
     for row in rows(out / "table_5_5.csv"):
         assert float(row["generation_s_per_claim"]) > 0
         follows = ("verification_s_per_claim", "total_s_per_claim", "runtime_h")
         assert all((row[name] == "") == (reason == "seconds") for name in follows)
         assert row["cost_eur"] == ""  # of device seconds, which traces have and verifications here lack
-    lacking = "device seconds are not logged for every verification by `strong`"
-    assert all(lacking in text for text in seconds.values())
+    assert file_notes(out, "unlogged", "device seconds", "`strong`", at=seconds)
     told = {(row["Method"], row["Number"]): row["mean"] for row in rows(out / "efficiency.csv")}
     assert told["Adaptive Stopping", "total_tokens, per claim"] == ""
     assert float(told["Self-consistency", "total_tokens, per claim"]) > 0
@@ -148,8 +147,8 @@ def test_a_call_that_no_method_pays_may_lack_its_seconds(study: Run, tmp_path: P
         told = {(row["Method"], row["Number"]): row["mean"] for row in rows(tmp_path / "out" / "efficiency.csv")}
         for number in ("verification_s, per claim", "latency_s, per claim"):
             assert (told["Adaptive Stopping", number] == "") == (cap == 15), number
-        text = (tmp_path / "out" / "table_5_5.md").read_text()
-        assert ("seconds are not logged for every verification" in text) == (cap == 15)
+        notes = file_notes(tmp_path / "out", "unlogged", "seconds", "verification", at=["table_5_5"])
+        assert bool(notes) == (cap == 15)
 
 
 @pytest.mark.usefixtures("tables_only")
@@ -163,11 +162,10 @@ def test_a_verifier_without_device_seconds_has_no_euros_and_says_why(study: Run,
     assert told["Adaptive Stopping", "cost_eur, per 1,000 claims"] == ""
     assert float(told["Self-consistency", "cost_eur, per 1,000 claims"]) > 0
     assert float(told["Adaptive Stopping", "latency_s, per claim"]) > 0
-    why = "device seconds are not logged for every verification by `strong`, so numbers that need them are dashes"
-    text = (tmp_path / "out" / "efficiency.md").read_text()
-    assert why in text
-    assert "not logged for every trace" not in text
-    assert f"- {why}" in (tmp_path / "out" / "report.md").read_text().partition("## Table")[0]
+    (note,) = file_notes(tmp_path / "out", "unlogged", at=["efficiency"])
+    assert "device seconds" in note["text"]
+    assert "`strong`" in note["text"]
+    assert f"- {note['text']}" in (tmp_path / "out" / "report.md").read_text().partition("## Table")[0]
 
 
 def test_one_verifier_alone_is_not_compared(study: Run, tmp_path: Path) -> None:
@@ -176,11 +174,9 @@ def test_one_verifier_alone_is_not_compared(study: Run, tmp_path: Path) -> None:
     frames["verifications"] = frames["verifications"].filter(pl.col("verifier") == "strong")
     log = written(tmp_path / "log", frames)
     assert study(log, "--caps", "15").exit_code == 0
-    for name in ("table_5_8", "table_5_9", "table_5_10"):
-        assert (
-            "the log has one verifier that scores each trace alone, so nothing is compared"
-            in (tmp_path / "out" / f"{name}.md").read_text()
-        )
+    names = ("table_5_8", "table_5_9", "table_5_10")
+    assert file_notes(tmp_path / "out", "one_verifier", at=names)
+    for name in names:
         assert rows(tmp_path / "out" / f"{name}.csv") == []
         assert ": Verifier ablation: " in (tmp_path / "out" / f"{name}.md").read_text()
         assert (tmp_path / "out" / f"{name}.tex").stat().st_size > 0
@@ -193,14 +189,14 @@ def test_a_surrogate_without_features_says_so(study: Run, tmp_path: Path) -> Non
     one = frames["features"].select("trace_id", "example_id", "length")
     without = {name: frame for name, frame in frames.items() if name != "features"}
     for name, kept, reads in (
-        ("one", frames | {"features": one}, "reads `length`; of the thesis's five features, the log lacks `claim_sim"),
-        ("none", without, "reads no feature, only the answers and scores so far; of the thesis's five features, the"),
+        ("one", frames | {"features": one}, ("`length`; ", "`claim_similarity`")),
+        ("none", without, ("`length`", "`claim_similarity`")),
     ):
         words = ("--verifier", "strong", "--caps", "15", "--resamples", "10")
         assert study(written(tmp_path / name, kept), *words).exit_code == 0
-        for file in ("report", "table_5_6", "table_5_7", "table_5_8"):
-            assert f"- the surrogate {reads}" in (tmp_path / "out" / f"{file}.md").read_text(), (name, file)
-        assert "the surrogate reads" not in (tmp_path / "out" / "table_5_1.md").read_text()
+        (note,) = file_notes(tmp_path / "out", "features", *reads, at=["table_5_6", "table_5_7", "table_5_8"])
+        assert "table_5_1" not in note["at"], name
+        assert f"- {note['text']}" in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_a_listwise_verifier_is_refused(study: Run, tmp_path: Path) -> None:
@@ -217,8 +213,7 @@ def test_a_listwise_verifier_is_refused(study: Run, tmp_path: Path) -> None:
     for words in (("--verifier", "weak"), ("--verifier", "strong", "--other-verifier", "weak")):
         done = study(log, *words, "--caps", "15")
         assert done.exit_code == 2
-        assert done.stderr.startswith("error: verifier `weak` ranks the traces of `n15` against each other")
-        assert done.stderr.count("\n") == 1
+        says(done, "unsuitable", "`weak`", "`n15`")
         assert not (tmp_path / "out").exists()
     assert listwise_verifiers(open_log(log), "n15") == {"weak"}
 
@@ -234,13 +229,12 @@ def test_published_totals_of_other_claims_have_no_difference(study: Run, tmp_pat
         assert row["verifier_calls_difference"] == row["operations_difference"] == ""
         difference = float(row["traces_per_claim"]) - float(row["traces_per_claim_published"])
         assert float(row["traces_per_claim_difference"]) == pytest.approx(difference)
-    text = (tmp_path / "out" / "table_5_3.md").read_text()
-    assert "published totals cover 2,495 claims, these of 40: no differences" in text
-    assert "published: with 15 traces a claim at most, here with 14" in text
-    assert "published: of QuanTemp; here: of `small`" in text
-    quality = (tmp_path / "out" / "table_5_8.md").read_text()
-    assert "published totals" not in quality
-    assert "published: of a prompted verifier of 7B parameters; here: of `weak`" in quality
+    out = tmp_path / "out"
+    (totals,) = file_notes(out, "published_totals", "2,495", "40", at=["table_5_3"])
+    assert "table_5_8" not in totals["at"]
+    assert file_notes(out, "published_cap", "15", "14", at=["table_5_3"])
+    assert file_notes(out, "published_dataset", "QuanTemp", "`small`", at=["table_5_3"])
+    assert file_notes(out, "published_verifier", "7B", "`weak`", at=["table_5_8"])
 
 
 @pytest.mark.slow
@@ -254,7 +248,7 @@ def test_claims_beside_other_questions_are_chosen_by_where(study: Run, tmp_path:
     log = written(tmp_path / "log", frames)
     done = study(log, "--verifier", "strong", "--caps", "15")
     assert done.exit_code == 2
-    assert "choose claims with `--where`, such as \"dataset = 'claims'\"" in done.stderr
+    says(done, "unsuitable", "`--where`", "\"dataset = 'claims'\"")
     done = study(log, "--verifier", "strong", "--caps", "15", "--where", "dataset = 'claims'")
     assert done.exit_code == 0, done.output
     assert float(rows(tmp_path / "out" / "table_5_3.csv")[0]["trace_attempts"]) == 30 * 15
@@ -277,7 +271,8 @@ def test_a_null_feature_makes_examples_partial_and_is_named(tmp_path: Path) -> N
     log = written(tmp_path / "log", frames)
     keys = {"max_traces": 15, "verifier": "strong", "order": "surrogate", "stop": Margin()}
     result = run(log, Sample(name="s", features=("claim_similarity", "length"), **keys), resamples=5)
-    assert list(result.excluded.values()) == ["s: feature `length` is null for a trace that the surrogate reads"]
+    (why,) = result.excluded.values()
+    quotes(why, "s: ", "`length`")
     assert run(log, Sample(name="s", features=("claim_similarity",), **keys), resamples=5).excluded == {}
 
 
@@ -296,7 +291,8 @@ def test_the_null_feature_that_is_named_is_the_one_that_was_read(tmp_path: Path)
     keys = {"max_traces": 5, "verifier": "strong", "order": "surrogate", "stop": Budget(verifications=3)}
     policy = Sample(name="s", features=("claim_similarity", "length"), **keys)
     result = run(written(tmp_path / "log", frames), policy, resamples=5)
-    assert list(result.excluded.values()) == ["s: feature `length` is null for a trace that the surrogate reads"]
+    (why,) = result.excluded.values()
+    quotes(why, "s: ", "`length`")
 
 
 @pytest.mark.slow
@@ -311,17 +307,17 @@ def test_a_study_names_the_null_feature(study: Run, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     report = (tmp_path / "out" / "report.md").read_text()
     assert "1 of 40" in report
-    assert "feature `length` is null" in report
+    assert "`length` is" in report
 
     half = pl.col("trace_id").hash() % 2 == 0
     frames["features"] = whole.with_columns(length=pl.when(~half).then("length"))
     done = study(written(tmp_path / "many", frames), *words)
     assert done.exit_code == 0, done.output
     calls = {row["Method"]: row["verifier_calls"] for row in rows(tmp_path / "out" / "table_5_6.csv")}
-    assert calls["Surrogate-Guided Selective Verification"] == ""
+    assert calls[TITLES[SURROGATE]] == ""
     assert float(calls["Exhaustive BoN (baseline)"]) > 0
     for name in ("table_5_6", "table_B_4", "orders", "variants", "budget_smallest"):
-        assert "feature `length` is null" in (tmp_path / "out" / f"{name}.md").read_text()
+        assert "`length` is" in (tmp_path / "out" / f"{name}.md").read_text()
     budgets = rows(tmp_path / "out" / "table_B_4.csv")
     assert {row["surrogate_macro_f1_pct"] for row in budgets} == {""}
     assert all(float(row["generation_order_macro_f1_pct"]) >= 0 for row in budgets)
@@ -338,13 +334,11 @@ def test_no_valid_trace_at_all(study: Run, tmp_path: Path) -> None:
     assert [float(row["verifier_calls"]) for row in counts] == [0, 0]
     assert [float(row["missing_label_traces"]) for row in counts] == [600, 600]
     assert {row["accuracy_pct"] for row in rows(tmp_path / "out" / "table_5_1.csv")} == {"0.0"}
-    words = "no trace of `n15` has a valid answer"
+    (words,) = {note["text"].removeprefix("WARNING: ") for note in file_notes(tmp_path / "out", "no_valid_answer")}
     assert words in " ".join(done.stdout.split())
     for name in FIGURES:
         assert words in (tmp_path / "out" / f"{name}.svg").read_text(), name
-    saved = (tmp_path / "out" / "table_5_6.md").read_text()
-    assert "savings vs. Adaptive Stopping: a dash, because it makes no verifier call" in saved
-    assert "a dash where its number is 0" in (tmp_path / "out" / "efficiency.md").read_text()
+    assert file_notes(tmp_path / "out", "no_savings", TITLES[ADAPTIVE], at=["table_5_6"])
     for name in ("report", "table_5_1", "table_5_8", "table_5_12", "gold_within"):
         assert words in (tmp_path / "out" / f"{name}.md").read_text(), name
 
@@ -378,13 +372,10 @@ def test_labels_outside_are_counted_and_the_most_frequent_named(tmp_path: Path) 
     )
     log = written(tmp_path / "log", frames)
     policy = Sample(name="vote", max_traces=15, select="majority")
-    told = [str(note) for note in run(log, policy, resamples=5).notes if note.code == "outside_labels"]
-    assert told == [
-        "240 traces give answers outside the label space (`x0`, `x1`, `x2`, `x3`, `x4`, …), which are not valid"
-    ]
+    noted(run(log, policy, resamples=5).notes, "outside_labels", "240", "(`x0`, `x1`, `x2`, `x3`, `x4`, …)")
     ids = frames["examples"]["example_id"].sort()
     one = run(log, policy, resamples=5, where=f"example_id = '{ids[0]}'", block_examples=1).notes
-    assert any(str(note).startswith("6 traces give answers outside") for note in one)
+    assert noted(one, "outside_labels").text.startswith("6 ")
     open_ = frames["examples"].with_columns(labels=pl.lit(None, pl.List(pl.String)))
     free = written(tmp_path / "open", frames | {"examples": open_})
     assert "outside_labels" not in {note.code for note in run(free, policy, resamples=5).notes}
@@ -438,7 +429,7 @@ def test_a_variant_that_cannot_be_fitted_is_missing_and_the_others_stay(study: R
     done = study(written(tmp_path / "log", frames), *words)
     assert done.exit_code == 0, done.output
     text = (tmp_path / "out" / "variants.md").read_text()
-    assert "`margin of platt scores`: `calibration.on` (split = 'dev') needs right and wrong traces" in text
+    quotes(text, "`margin of platt scores`: `calibration.on` (split = 'dev')")
     names = {row["Policy"] for row in rows(tmp_path / "out" / "variants.csv")}
     assert {"adaptive stopping", "prior: linear", "prior: gp"} <= names
     assert "margin of platt scores" not in names

@@ -14,10 +14,10 @@ import thinkback as tb
 from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.analyses.strategies.strategies import MAJORITY, ORACLE, Strategy
 from replay.data.conditions import matching
-from replay.studies.kit.report import StudyReport
-from replay.studies.latent.study import LatentStudy
-from replay.studies.latent.verdicts import OVER, Answer, Gain, _gain_verdict, _VerdictOn
-from tests.errors import refuses
+from replay.studies.kit.report import UNDONE, StudyReport
+from replay.studies.latent.study import SCORED_SAMPLES
+from replay.studies.latent.verdicts import NO_LOGPROBS, OVER, Answer, Gain, LatentStudy, _gain_verdict, _VerdictOn
+from tests.errors import refuses, remarked
 from tests.show.whole import assert_paper
 from toolkit.log import Log, collect, open_log, write_log
 from toolkit.log.describe.verifier_quality import HONEST, WHOLE, quality_of_log
@@ -155,10 +155,10 @@ def test_what_the_log_lacks_is_said(tmp_path: Path) -> None:
     found = answers(report)
     assert found[_VerdictOn.LOGPROBS, "pooled"] is Answer.UNASKED
     assert found[_VerdictOn.CONDITIONAL, ""] is Answer.UNASKED
-    table = report.tables["verdicts"].markdown()
-    assert "no log-probabilities are logged" in table
-    assert "no pool of single attempts" in table
-    assert "where there is a dash" in report.tables["table_1"].markdown()
+    why = {verdict.question: verdict.why for verdict in report.parts[0].verdicts}
+    assert why[_VerdictOn.LOGPROBS] == NO_LOGPROBS
+    assert why[_VerdictOn.CONDITIONAL] in report.parts[0].missing.values()
+    remarked(report.tables["table_1"].below, "no_logprobs")
     assert "table_4" not in report.tables
     with refuses("unknown", "`latent`", "`verifier`"):
         tb.study_latent(log)
@@ -192,7 +192,8 @@ def test_plain_voting_in_another_pool_is_a_rival_too(tmp_path: Path) -> None:
         assert one.against == pytest.approx((names < 97).to_numpy()[~study.chosen].mean())
         assert one.difference.difference == pytest.approx(plain.accuracy - one.against)
     assert "votes: of `n8`, probes: of `probe`" in report.tables["verdicts"].markdown()
-    assert "plain voting of pool cold" in report.tables["verdicts"].markdown()
+    rivals = {verdict.against for verdict in study.verdicts if verdict.question is _VerdictOn.ELSEWHERE}
+    assert all("cold" in rival for rival in rivals)
 
 
 def test_votes_by_score_are_of_the_samples_that_have_scores(tmp_path: Path) -> None:
@@ -208,8 +209,8 @@ def test_votes_by_score_are_of_the_samples_that_have_scores(tmp_path: Path) -> N
     assert half.parts[0].gains.best == few.parts[0].gains.best
     assert [one.n for one in half.parts[0].gains.best] == [2, 4]
     assert half.parts[0].gains.oracle[-1].n == 8
-    assert "scored the first 4 samples" in half.tables["votes_by_score"].markdown()
-    assert "weighted voting and best-of-n: " in " ".join(half.words["What could not be done"])
+    remarked(half.tables["votes_by_score"].below, SCORED_SAMPLES, "4")
+    remarked(half.words[UNDONE], SCORED_SAMPLES, "4")
     assert few.parts[0].scored is None
 
 
@@ -246,7 +247,7 @@ def test_training_rows_are_nowhere_among_what_is_reported(tmp_path: Path, split:
     assert len(study.strategies.unit) == 100
     assert not study.strategies.examples["example_id"].is_in(train.implode()).any()
     assert matching(log, study.where, "where").is_in(train.implode()).sum() == 0
-    assert "left out: 100 training rows" in " ".join(report.words["What was measured"])
+    remarked(report.words["What was measured"], "training_rows", "100")
 
 
 def test_a_verifier_of_each_data_set_is_the_first_that_scored_it(tmp_path: Path) -> None:
@@ -267,7 +268,7 @@ def test_the_folder_is_a_paper(strong: StudyReport, tmp_path: Path) -> None:
     folder = strong.save(tmp_path / "study")
     assert_paper(folder)
     told = (folder / "report.md").read_text(encoding="utf-8")
-    assert "does conditional voting beat plain voting at equal samples? Yes: +" in told
+    assert f"{_VerdictOn.CONDITIONAL} Yes: +" in told
     found = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert {one["verdict"] for one in found["verdicts"]} == {"yes", "no"}
     assert {"signals", "signals_within"} <= {path.stem for path in folder.glob("*.pdf")}

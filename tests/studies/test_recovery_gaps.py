@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.data.contents import read_contents
 from replay.gatefit.gate_set import missing_rules
-from replay.studies.kit.cells import left_out_note
+from replay.studies.kit.cells import left_out_note, unlogged
 from replay.studies.recovery.figures import missing_figures
-from replay.studies.recovery.study import DatasetStudy, caveats
+from replay.studies.recovery.study import LACKING, DatasetStudy, caveats
 from replay.studies.recovery.tables import tables as tables_of
+from tests.errors import remarked
 from tests.studies.test_recovery import study
 from thinkback.app import app
 from toolkit.log import open_log, write_log
@@ -60,7 +61,7 @@ def test_tables_keep_their_columns_where_costs_are_not_logged(bare: DatasetStudy
         ("seconds", ("mean", "p50", "p95", "p99"), SECONDS),
         ("prices", ("total_tokens", "per_1000_at_0.5", "relative"), TOKENS),
         ("budget_matched", ("total_tokens", "calls", "finalizers"), TOKENS),
-        ("budget_matched", ("finalizers",), SECONDS.replace("seconds", "uses of a finalizer")),
+        ("budget_matched", ("finalizers",), unlogged(LACKING["finalizers"].what, "trace")),
         ("per_1000_requests", ("total_tokens_saved", "action_tokens_saved"), TOKENS),
         ("joint_frontier", ("total_tokens", "regret", "best", "on_front"), TOKENS),
         ("threshold_sweep", ("total_tokens",), TOKENS),
@@ -85,10 +86,9 @@ def test_unlogged_tokens_of_actions_are_not_none_spent(bare: DatasetStudy) -> No
 def test_figures_that_cannot_be_drawn_are_named(bare: DatasetStudy, whole: DatasetStudy) -> None:
     drawn = ("fixes_and_flips", "threshold_sweep", "flips_among", "calibration")
     told = list(missing_figures(bare, drawn))
-    assert told == [
-        "sim-a: no figure `cost_accuracy`: no policy's tokens are logged throughout",
-        "sim-a: figure `threshold_sweep` is without tokens, which are not logged throughout",
-    ]
+    assert len(told) == 2
+    remarked(told, "no_figure", "sim-a", "`cost_accuracy`", "tokens")
+    remarked(told, "no_figure", "sim-a", "`threshold_sweep`", "tokens")
     assert not list(missing_figures(whole, ("cost_accuracy", *drawn)))
 
 
@@ -96,30 +96,29 @@ def test_rules_that_the_log_cannot_serve_are_named(bare: DatasetStudy) -> None:
     contents = read_contents(open_log(bare.result.provenance["log"]["address"]))
     action = bare.roles.action
     told = list(missing_rules(contents, {"difficulty": "difficulty", "verification need": "need"}, action, fitted=True))
-    assert told == [
-        "no rule `near limit (0.9)`: the log has no column `completion_tokens`, `finalizer_used` of traces",
-        "no rule `verification need`: the log has no feature `need`",
-    ]
+    assert len(told) == 2
+    remarked(told, "no_rule", "`near limit (0.9)`", "`completion_tokens`", "`finalizer_used`")
+    remarked(told, "no_rule", "`verification need`", "`need`")
     ended = replace(contents, trace_columns={"model": pl.String()})
-    assert [rule.partition(":")[0] for rule in missing_rules(ended, {}, action, fitted=True)] == [
-        "no rule `truncation only`", "no rule `near limit (0.9)`", "no rule `completed only`"
-    ]  # fmt: skip
+    told = list(missing_rules(ended, {}, action, fitted=True))
+    assert len(told) == 3
+    for rule in ("truncation only", "near limit (0.9)", "completed only"):
+        remarked(told, "no_rule", f"`{rule}`")
     ungated = list(missing_rules(contents, {}, action, fitted=False))
-    assert ungated[-1] == "no rule `completed only`: no gate for `active_verify` is there"
+    remarked(ungated, "no_rule", "`completed only`", "`active_verify`")
 
 
 def test_rules_without_a_fit_are_no_caveat_where_none_is_compared(bare: DatasetStudy) -> None:
     ungated = replace(bare.roles, gates={}, screened_apart=True)
-    assert any("rules without a fit are compared" in one for one in caveats(ungated, rules=True))
+    remarked(caveats(ungated, rules=True), "rules_without_fit", f"`{ungated.action}`")
     assert list(caveats(ungated, rules=False)) == []
 
 
 def test_left_out_examples_are_told_with_the_first_of_them() -> None:
     assert left_out_note({}) == ()
-    assert left_out_note({"b": "why"}) == ("1 example is left out, `b`; `left_out.csv` names it with the reason",)
+    remarked(left_out_note({"b": "why"}), "left_out", "1", "`b`", "`left_out.csv`")
     many = dict.fromkeys("edcba", "why")
-    told = "5 examples are left out, such as `a`, `b`, `c`; `left_out.csv` names all of them with the reason"
-    assert left_out_note(many) == (told,)
+    remarked(left_out_note(many), "left_out", "5", "`a`, `b`, `c`;", "`left_out.csv`")
 
 
 @pytest.mark.slow

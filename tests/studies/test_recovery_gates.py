@@ -14,13 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
+from replay.analyses.recommend.recommend import DEARER_VOTE, EQUAL_VOTES
 from replay.analyses.recommend.repair_examples import KINDS, MOST
 from replay.gatefit.gate_set import CHEAP, CLASSIFIER, ELSEWHERE, GIVEN, RULE, TREES
 from replay.studies.recovery.figures import FEWEST, FIGURES
 from replay.studies.recovery.report import _report_of, study_recovery
 from replay.studies.recovery.study import DatasetStudy
-from replay.studies.recovery.tables import comparisons, tables
-from tests.errors import refuses
+from replay.studies.recovery.tables import SAVED, comparisons, tables
+from tests.errors import refuses, remarked
 from thinkback.app import app
 from toolkit.log import Log, open_log, write_log
 from toolkit.show import Table
@@ -102,7 +103,7 @@ def test_gates_stand_beside_each_other_paired_with_the_cheap_one(own: dict[str, 
     table = tables([study])["gates"]
     rows = dict(zip(column(table, "gate"), table.rows, strict=True))
     keys = [one.key or one.name for one in table.columns]
-    assert {"cheap features", PERFECT, "cheap features of easy", "difficulty"} <= set(rows)
+    assert {"cheap features", PERFECT, f"{CHEAP} of easy", "difficulty"} <= set(rows)
     assert not {"fix:unheard_of", "fixed"} & set(rows)
     perfect = dict(zip(keys, rows[PERFECT], strict=True))
     assert perfect["accuracy"] == pytest.approx(base["correct"].mean() + always["fix"].mean())
@@ -113,7 +114,7 @@ def test_gates_stand_beside_each_other_paired_with_the_cheap_one(own: dict[str, 
     )
     assert dict(zip(keys, rows["cheap features"], strict=True))["minus_cheap"] is None
     parts = {gate.label: gate.part for gate in study.gates}
-    assert (parts[PERFECT], parts["difficulty"], parts["cheap features of easy"]) == (CLASSIFIER, RULE, ELSEWHERE)
+    assert (parts[PERFECT], parts["difficulty"], parts[f"{CHEAP} of easy"]) == (CLASSIFIER, RULE, ELSEWHERE)
 
 
 def test_a_gate_of_another_data_set_is_frozen(own: dict[str, DatasetStudy]) -> None:
@@ -135,7 +136,7 @@ def test_gates_always_acting_and_votes_are_paired_for_every_action(own: dict[str
     study = own["easy"]
     found = {(one.first, one.second, one.metric) for one in comparisons(study)}
     for action in study.names.selective:
-        for metric in ("correct", "flip", "action tokens saved"):
+        for metric in ("correct", "flip", SAVED):
             assert (f"selective {action}", f"always {action}", metric) in found
     vote = list(study.names.samples)[-1]
     assert (vote, study.names.primary, "total_tokens") in found
@@ -151,7 +152,7 @@ def test_a_vote_of_equal_tokens_is_weighed(own: dict[str, DatasetStudy]) -> None
     equal = max((size for size, tokens in sizes.items() if tokens <= paid), default=0)
     told = [one for one in study.recommendation.evidence if one.verdict == "vote"]
     assert bool(told) == bool(equal)
-    assert any("a vote that costs more decides nothing" in one for one in study.recommendation.sentences)
+    remarked(study.recommendation.sentences, DEARER_VOTE)
 
 
 def test_every_intervention_has_a_paired_row_with_the_vote_for_as_many_tokens(own: dict[str, DatasetStudy]) -> None:
@@ -173,7 +174,7 @@ def test_every_intervention_has_a_paired_row_with_the_vote_for_as_many_tokens(ow
     weighed = [one.sentence for one in study.recommendation.evidence if one.verdict == "vote"]
     for policy in (*study.names.always.values(), *study.names.selective.values(), "truncation only"):
         assert any(f"against `{policy}`, at" in sentence for sentence in weighed), policy
-    assert any("One sample is a vote of 1" in sentence for sentence in study.recommendation.sentences)
+    assert EQUAL_VOTES in study.recommendation.sentences
 
 
 def test_trees_and_rules_stand_beside_every_actions_cheap_gate(own: dict[str, DatasetStudy]) -> None:
@@ -222,10 +223,8 @@ def test_the_report_says_what_was_replayed(own: dict[str, DatasetStudy]) -> None
     studies = list(own.values())
     made = _report_of(studies, [], "made", 3.3)
     undecided = [study for study in studies if study.recommendation.verdict == "undecided"]
-    plain = [one for one in made.lead if "are no reason to change what is served" in one]
-    assert len(plain) == len(undecided)
-    told = "\n".join(made.words["What was replayed"])
-    assert "primary action: `active_verify`, the most accurate one in table `screening`" in told
+    assert sum(study.recommendation.meaning in made.lead for study in undecided) == len(undecided)
+    remarked(made.words["What was replayed"], "action", "`active_verify`", "`screening`")
     for name, study in own.items():
         kept = made.record["datasets"][name]
         assert kept["log"]["sha256"] == study.result.provenance["log"]["sha256"]
@@ -309,7 +308,7 @@ def test_a_sweep_that_flips_nothing_has_no_empty_panel(own: dict[str, DatasetStu
     assert [panel.label for panel in FIGURES["threshold_sweep"].shows(harmless)] == ["accuracy, %", "tokens"]
     assert FIGURES["flips_among"].of(harmless) is None
     told = _report_of([harmless], [], "made").lead
-    assert "hard: figure `threshold_sweep` is without flips: there are none at any threshold" in told
+    remarked(told, "no_figure", "hard", "`threshold_sweep`", "flips")
 
 
 def test_several_gate_files_stand_beside_the_fitted_ones(

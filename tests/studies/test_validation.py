@@ -11,6 +11,7 @@ from replay.analyses.budgets.budgets import budgets
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import _scored_traces, _Validation, _validation_budgets, calibrations
 from replay.studies.kit.cells import interval_cell
+from tests.errors import remarked
 from tests.studies.claims import simulated, tables, written
 from toolkit.log import Log, open_log
 from toolkit.stats import Interval, Settings
@@ -50,7 +51,8 @@ def test_without_validation_claims_there_is_nothing_and_reported_ones_are_not_sh
     dataset = plain.scan("examples", ["dataset"]).collect()["dataset"][0]
     assert _validation_budgets(plain, setting, dataset) == _Validation()
     log = log_of(tmp_path / "both", tables())
-    assert _validation_budgets(log, setting, dataset).missing == ("validation claims are among those reported",)
+    missing = _validation_budgets(log, setting, dataset).missing
+    remarked(missing, "validation_reported")
 
 
 def test_several_pools_of_validation_claims_are_no_one(tmp_path: Path) -> None:
@@ -58,7 +60,7 @@ def test_several_pools_of_validation_claims_are_no_one(tmp_path: Path) -> None:
     setting = FactcheckSetting("n15", "strong", options={"where": "split = 'test'", **QUICK})
     found = _validation_budgets(log_of(tmp_path, frames), setting, frames["examples"]["dataset"][0])
     assert found.fixed is None
-    assert found.missing == ("validation claims have 2 pools (`vn15`, `vprobe`), and `n15` is none of them",)
+    remarked(found.missing, "validation_pools", "2", "`vn15`", "`vprobe`", "`n15`")
 
 
 def test_calibration_is_of_the_scored_traces_within_the_cap(tmp_path: Path) -> None:

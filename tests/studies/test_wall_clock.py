@@ -11,6 +11,7 @@ import pytest
 from generate.simulation.claims import simulate_claims
 from replay.analyses.budgets.pool_depth import pool_depth
 from replay.analyses.budgets.wall_clock import NOT_LOGGED, WallClock, wall_clock
+from tests.errors import remarked
 from tests.studies.claims import simulated, tables
 from toolkit.log import collect, merge_logs, open_log, write_log
 
@@ -99,22 +100,23 @@ def test_merged_simulated_logs_tell_each_data_set_its_own(tmp_path: Path) -> Non
 def test_a_run_that_names_no_data_set_may_be_of_other_claims_too(tmp_path: Path) -> None:
     found = clock(tmp_path, run(100.0, 20.0), "dataset = 'b'")
     assert found.seconds is None
-    assert found.why == ("the wall-clock is of 40 claims, this table of 20 of them",)
+    assert len(found.why) == 1
+    remarked(found.why, "other_claims", "40", "20")
 
 
 def test_a_verifier_that_scored_other_pools_says_so_unless_its_seconds_are_told_apart(tmp_path: Path) -> None:
     source = run(100.0, 20.0)
     found = clock(tmp_path / "one", source, frames=simulated())
-    assert found.why == ("the wall-clock of `strong` includes traces of `probe`",)
+    assert len(found.why) == 1
+    remarked(found.why, "other_pools", "`strong`", "`probe`")
     assert (found.pool_s, found.verifier_s, found.seconds) == (100.0, 20.0, None)
     source["verifiers"]["strong"]["pools"] = {"n15": {"wall_clock_s": 15.0}, "probe": {"wall_clock_s": 5.0}}
     assert clock(tmp_path / "two", source, frames=simulated()).seconds == 115.0
 
 
 def test_fewer_traces_than_the_pool_has(tmp_path: Path) -> None:
-    assert clock(tmp_path, run(1.0, 1.0), cap=10).why == (
-        "the wall-clock is of all 15 traces a claim, this table of 10",
-    )
+    (line,) = clock(tmp_path, run(1.0, 1.0), cap=10).why
+    remarked([line], "other_traces", "15", "10")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +141,5 @@ def test_the_shipped_log_has_its_wall_clock() -> None:
     where = "dataset = 'numeric_claims' and split = 'test'"
     found = wall_clock(log, "votes", "trained", traces=16, depth=pool_depth(log, "votes", where), where=where)
     assert (found.pool_s, found.verifier_s, found.runs, found.seconds) == (336.225, 461.333, 1, None)
-    assert found.why[0] == "the wall-clock is of 2,500 claims, this table of 1,000 of them"
-    assert found.why[1].startswith(
-        "the wall-clock of `trained` includes traces of `active-verify`, `continue`, `long`, `probe`, …"
-    )
+    remarked(found.why, "other_claims", "2,500", "1,000")
+    remarked(found.why, "other_pools", "`trained`", "`active-verify`, `continue`, `long`, `probe`, …")

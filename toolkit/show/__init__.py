@@ -23,6 +23,8 @@ from toolkit.show.tables.table_content import (
     TableColumn,
     Tick,
     Words,
+    code_of,
+    remark,
     spark,
 )
 
@@ -50,6 +52,7 @@ __all__ = [
     "Tick",
     "Words",
     "bands_figure",
+    "code_of",
     "curves_figure",
     "differences_figure",
     "frontier",
@@ -63,6 +66,7 @@ __all__ = [
     "rank",
     "ranked_table",
     "reliability_figure",
+    "remark",
     "save_figure",
     "save_formats",
     "short_names",

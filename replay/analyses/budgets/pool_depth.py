@@ -18,6 +18,7 @@ from replay.runs.passes.example_set import resampling_units
 from replay.sampling.orders import Generation
 from replay.sampling.stops import Margin
 from toolkit.log import Log
+from toolkit.show import remark
 from toolkit.stats import OutcomeBlock, Settings, summarise
 
 BLOCK_EXAMPLES = 8192
@@ -38,7 +39,8 @@ class Depth:
     @property
     def note(self) -> str:
         """A note on the claims that a table of pools of this size leaves out."""
-        return f"pools of {self.size} traces: {self.shorter:,} of {self.claims:,} claims have fewer and are left out"
+        text = f"pools of {self.size} traces: {self.shorter:,} of {self.claims:,} claims have fewer and are left out"
+        return remark("short_pools", text)
 
 
 def pool_depth(log: Log, pool: str, where: str | None = None) -> Depth:

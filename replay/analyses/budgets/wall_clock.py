@@ -18,7 +18,7 @@ from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from toolkit.errors import listed
 from toolkit.log import Log, collect, source_parts
-from toolkit.show import IntervalCell
+from toolkit.show import IntervalCell, remark
 from toolkit.stats import Settings, interval, unit_numbers
 
 SECONDS = "wall_clock_s"
@@ -147,13 +147,14 @@ def _number(entry: Any) -> float | None:
 def _missing_seconds_reasons(request: _ClockRequest, pool: _Entries, verifier: _Entries) -> Iterator[str]:
     """Reasons why the runs' logs do not give the seconds."""
     if not any(one is not None for one in (*pool.seconds, *verifier.seconds)):
-        yield NOT_LOGGED
+        yield remark("no_wall_clock", NOT_LOGGED)
         return
     for what, name, entries in (("pool", request.pool, pool), ("verifier", request.verifier, verifier)):
         if entries.total is None:
             silent, of = sum(second is None for second in entries.seconds), len(entries.seconds)
             runs = f"{silent} of its {of} runs do" if of > 1 else "the manifest does"
-            yield f"{runs} not say how long {what} `{name}` took (`{SECONDS}` in the manifest's `source`)"
+            text = f"{runs} not say how long {what} `{name}` took (`{SECONDS}` in the manifest's `source`)"
+            yield remark("no_wall_clock", text)
 
 
 def _differences_to_best_of_n(
@@ -165,13 +166,15 @@ def _differences_to_best_of_n(
     ran, claims = have["example_id"].unique(), examples_where(log, request.where)["example_id"]
     reported = int(ran.is_in(claims.implode()).sum())
     if reported < len(ran):
-        yield f"the wall-clock is of {len(ran):,} claims, this table of {reported:,} of them"
+        yield remark("other_claims", f"the wall-clock is of {len(ran):,} claims, this table of {reported:,} of them")
     if depth.largest != request.traces or depth.shorter:
-        yield f"the wall-clock is of all {depth.largest:,} traces a claim, this table of {request.traces:,}"
+        text = f"the wall-clock is of all {depth.largest:,} traces a claim, this table of {request.traces:,}"
+        yield remark("other_traces", text)
     pools = () if pool_only else _scored_pools(log, request.verifier, examples["example_id"])
     others = [pool for pool in pools if pool != request.pool]
     if others:
-        yield f"the wall-clock of `{request.verifier}` includes traces of {listed(others, MOST_NAMED)}"
+        text = f"the wall-clock of `{request.verifier}` includes traces of {listed(others, MOST_NAMED)}"
+        yield remark("other_pools", text)
 
 
 PARTS = ("generation", "verification")

@@ -26,6 +26,7 @@ from toolkit.errors import (
     suggest,
 )
 from toolkit.log import Log, collect
+from toolkit.show import remark
 from toolkit.stats import Settings
 
 RevisionPools = Mapping[tuple[str, str], str | None]
@@ -113,7 +114,7 @@ def budget_pools(
         f"no initial budgets: {listed(others)}, with a higher token limit but sampled as votes or at another "
         "temperature; name them with `budgets`"
     )
-    return by_limit(candidates), [note] if others else []
+    return by_limit(candidates), [remark("no_budgets", note)] if others else []
 
 
 def _calls_of(log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns: Sequence[str]) -> pl.DataFrame:
@@ -216,7 +217,7 @@ def screened_on(
                 f"must not: name the action with {argument('action')} ({error})"
             ) from None
         note = f"actions are screened on the reported examples, because those of `on` cannot be used: {error}"
-    return _screening(log, base, pools, where, settings), [note]
+    return _screening(log, base, pools, where, settings), [remark("screened_on_reported", note)]
 
 
 def best_action(screening: pl.DataFrame) -> str:

@@ -35,7 +35,7 @@ from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableError, argument, suggest
 from toolkit.log import AnyLog, open_log
-from toolkit.show import IntervalCell, NumberWithInterval
+from toolkit.show import IntervalCell, NumberWithInterval, remark
 from toolkit.show.tables.html import bullets, marked
 from toolkit.stats import (
     PairedInterval,
@@ -56,6 +56,8 @@ Outcomes = Mapping[str, np.ndarray]
 
 TUNE, VOTE, INTERVENE, DISABLE = "tune the budget", "vote", "intervene", "disable"
 CHANGE, UNDECIDED = "change", "undecided"
+DEARER_VOTE = "dearer_vote"
+"""Code of the sentence on a vote that costs more than what it is compared with."""
 EQUAL_VOTES = (
     "Each intervention is compared with the largest vote for no more tokens, chosen before its accuracy is seen. "
     "One sample is a vote of 1."
@@ -305,8 +307,11 @@ class _PairedEvidence:
         pairs = [(votes[name][column], rival[column]) for column in ("correct", "total_tokens")]
         gained, dearer = self.differences(pairs, alone=True)
         return (
-            f"`{name}` against `{best}`: accuracy {_in_points(gained)}, tokens {_interval_text(dearer, 1, 0)} per "
-            "example: a vote that costs more decides nothing.",
+            remark(
+                DEARER_VOTE,
+                f"`{name}` against `{best}`: accuracy {_in_points(gained)}, tokens {_interval_text(dearer, 1, 0)} per "
+                "example: a vote that costs more decides nothing.",
+            ),
         )
 
     def changing(self, base: tuple[str, Outcomes], others: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:

@@ -14,7 +14,7 @@ from replay.studies.factcheck.runs import ADAPTIVE, BEST, FactcheckSetting, Meth
 from toolkit.errors import counted
 from toolkit.log import Log, collect
 from toolkit.printable import printable
-from toolkit.show import SIMULATED, table_of
+from toolkit.show import SIMULATED, remark, table_of
 
 NO_TEXT = "the log has no texts of traces"
 
@@ -170,6 +170,7 @@ def _plain(text: Any) -> str:
     return line
 
 
+WRONG = "the verifier is wrong"
 ENDINGS = {"rule": "the margin held", "cap": "the cap was reached", "exhausted": "the log ran out of traces"}
 
 
@@ -182,9 +183,9 @@ def example_cases(log: Log, setting: FactcheckSetting, main: Methods) -> Cases:
     known, entries, missing = {policy.name for policy in main.result.policies}, [], []
     for kind, method, ids in _kinds(log, setting, main.result):
         if method not in known:
-            missing.append(f"{kind}: {main.missing.get(method, 'not replayed')}")
+            missing.append(remark("no_case", f"{kind}: {main.missing.get(method, 'not replayed')}"))
         elif ids.is_empty():
-            missing.append(f"{kind}: no claim")
+            missing.append(remark("no_case", f"{kind}: no claim"))
         else:
             entries.append(_case(log, setting, main.result, kind, method, ids))
     return Cases(tuple(entries), tuple(missing))
@@ -201,7 +202,7 @@ def _kinds(log: Log, setting: FactcheckSetting, result: Result) -> Iterator[tupl
     right = _scored(log, setting, wrong).filter(pl.col("correct") & pl.col("score").is_not_null())["example_id"]
     yield f"stops after {counted(least, 'trace')}", ADAPTIVE, early
     yield f"takes all {counted(setting.cap, 'trace')}", ADAPTIVE, late
-    yield "the verifier is wrong", BEST, wrong.filter(wrong.is_in(right.implode()))
+    yield WRONG, BEST, wrong.filter(wrong.is_in(right.implode()))
 
 
 def _scored(log: Log, setting: FactcheckSetting, ids: pl.Series) -> pl.DataFrame:

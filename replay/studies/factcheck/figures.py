@@ -14,7 +14,7 @@ from replay.studies.factcheck.published import CAP, pool_of, published_claims, p
 from replay.studies.factcheck.runs import TITLES, VERIFYING
 from replay.studies.factcheck.study import Study
 from replay.studies.kit.cells import reasons
-from replay.studies.kit.report import by_dataset
+from replay.studies.kit.report import NO_FIGURE, by_dataset
 from replay.studies.kit.sheet import merge_notes
 from toolkit import show
 from toolkit.show.drawing.page import HIGHEST
@@ -212,7 +212,8 @@ def undone(study: Study) -> list[str]:
     if len(_replayed_methods(study)) < len(VERIFYING):
         sentences.append(_lacks("figure 5.1", bool(_replayed_methods(study)), reasons(study.main.missing)))
     if unpublished := _unpublished(study):
-        sentences.append(f"figure 5.1: the thesis has no macro-F1 of {', '.join(unpublished)} on {study.dataset}")
+        text = f"figure 5.1: the thesis has no macro-F1 of {', '.join(unpublished)} on {study.dataset}"
+        sentences.append(show.remark("unpublished", text))
     for name, (_, lines) in BUDGETS.items():
         number, drawn = name.removeprefix("figure_").replace("_", "."), any(_budget_panels(study, lines))
         gaps = study.budgets.gaps
@@ -233,7 +234,8 @@ def _swept(study: Study) -> _SweptSettings:
 
 
 def _lacks(what: str, drawn: bool, reasons: Sequence[str]) -> str:
-    return f"{what}: {'drawn without what is missing' if drawn else 'not drawn'}: {'; '.join(reasons)}"
+    how = "drawn without what is missing" if drawn else "not drawn"
+    return show.remark(NO_FIGURE, f"{what}: {how}: {'; '.join(reasons)}")
 
 
 def _unpublished(study: Study) -> list[str]:

@@ -14,12 +14,13 @@ import polars as pl
 from replay.analyses.budgets.surrogate_keys import UNSEEN, gaps, signs
 from replay.analyses.tune.fitted import SettingSweep
 from replay.kinds.sample import EVERY
+from replay.runs.passes.coverage import LEFT_OUT
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, METHODS, SURROGATE, TITLES, TOP, VOTE, Methods
 from replay.studies.factcheck.study import KEYS, MEASURED, SWEPT, Study
 from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent
 from replay.studies.kit.cells import PolicyCells, interval_of, reasons
 from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
-from toolkit.show import IntervalCell, Number, TableColumn
+from toolkit.show import IntervalCell, Number, TableColumn, remark
 from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
 
 SETS = (
@@ -190,7 +191,7 @@ def _shares_notes(study: Study, shares: pl.DataFrame, why: str) -> Iterator[str]
     if missing := study.budgets.lacking(shares):
         few = "; fewer than nine tenths of the claims remain, so the numbers are dashes"
         unknown = shares["share"].null_count() == len(shares)
-        yield f"{missing:,} claims are left out: {why}{few if unknown else ''}"
+        yield remark(LEFT_OUT, f"{missing:,} claims are left out: {why}{few if unknown else ''}")
 
 
 def _unserved(study: Study) -> list[str]:

@@ -31,7 +31,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, InvalidError, argument, listed, quote
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import AnyLog
-from toolkit.show import WIDTH, inches
+from toolkit.show import WIDTH, inches, remark
 from toolkit.stats import check_margin
 
 SETTING_KEYS = ("dev", "pool", "verifier", "other_verifier", "features", "cap", "caps", "orders", "random_seed")
@@ -104,14 +104,18 @@ def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]
         return
     if not any(numbers.dataset.lower() in name.lower() for name in (study.name, study.dataset)):
         of = f"`{study.name}` ({study.dataset})"
-        yield f"published: of {numbers.dataset}; here: of {of}, so differences may be between data sets"
+        text = f"published: of {numbers.dataset}; here: of {of}, so differences may be between data sets"
+        yield remark("published_dataset", text)
         if number in OTHER:
-            yield f"published: of a prompted verifier of 7B parameters; here: of `{study.setting.other_verifier}`"
+            text = f"published: of a prompted verifier of 7B parameters; here: of `{study.setting.other_verifier}`"
+            yield remark("published_verifier", text)
     if not TOTALS.isdisjoint(columns) and study.other_claims(number):
         ours = " or ".join(f"{n:,}" for n in sorted({methods.n for methods in study.runs_of(number)} - {0}))
-        yield f"published totals cover {published_claims(numbers):,} claims, these of {ours}: no differences"
+        text = f"published totals cover {published_claims(numbers):,} claims, these of {ours}: no differences"
+        yield remark("published_totals", text)
     if number not in WITH_CAPS and study.setting.cap != CAP:
-        yield f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"
+        text = f"published: with {CAP} traces a claim at most, here with {study.setting.cap}"
+        yield remark("published_cap", text)
 
 
 SHEETS = (VERDICTS, *MAIN_TABLES, *APPENDIX, THESIS_BUDGETS, *FURTHER_TABLES)
@@ -196,7 +200,10 @@ def study_factcheck(
         dev=dev,
     )  # fmt: skip
     without = datasets_without(opened_log, where, setting.pool) if pool is not None else ()
-    lacking = [f"data set `{name}` has no traces in pool `{pool}`, so it is left out" for name in without]
+    lacking = [
+        remark("dataset_left_out", f"data set `{name}` has no traces in pool `{pool}`, so it is left out")
+        for name in without
+    ]
     study_report = report_of(
         study_log(opened_log, setting, known, pools, without), opened_log.name, width_inches, lacking
     )
@@ -225,7 +232,7 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking
         words={
             "What was replayed": merge_notes(studies, _replayed),
             **{f"Verdicts{after(one)}": [finding.sentence() for finding in findings(one)] for one in studies},
-            **{f"Notes{after(one)}": [str(note) for note in one.notes] for one in studies},
+            **{f"Notes{after(one)}": [remark(note.code, str(note)) for note in one.notes] for one in studies},
             UNDONE: [*lacking, *merge_notes(studies, undone)],
         },
         record=record_of("factcheck", studies, record, _run_record),

@@ -38,7 +38,7 @@ from toolkit.errors import (
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log, collect
 from toolkit.notes import Note, note
-from toolkit.show import IntervalCell
+from toolkit.show import IntervalCell, remark
 from toolkit.stats import Settings
 from toolkit.stats.limits.intervals import ResampledValues
 
@@ -128,7 +128,7 @@ def features_note(used: Sequence[str], known: Collection[str]) -> str:
     lacking, unnamed = ([name for name in without if (name in known) == has] for has in (False, True))
     why = [f"the log lacks {listed(lacking)}"] if lacking else []
     why += [f"`features` does not name {listed(unnamed)}"] if unnamed else []
-    return f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}"
+    return remark("features", f"the surrogate reads {reads}; of the thesis's five features, {'; '.join(why)}")
 
 
 NONE_KNOWN = {

@@ -35,6 +35,7 @@ from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import InvalidError, ThinkbackError, argument, listed
 from toolkit.log import Log, collect
 from toolkit.notes import Note, warning
+from toolkit.show import code_of, remark
 from toolkit.stats import Settings
 from toolkit.stats.curves.calibration import ClusteredCalibration, clustered_calibration
 
@@ -272,12 +273,12 @@ def _validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> _V
     if validation_ids.is_empty():
         return _Validation()
     if validation_ids["example_id"].is_in(setting.claims(log)["example_id"].implode()).any():
-        return _Validation(missing=("validation claims are among those reported",))
+        return _Validation(missing=(remark("validation_reported", "validation claims are among those reported"),))
     where = of_dataset(f"split = '{VALIDATION}'", dataset)
     pools = runs.pools_of(log, where, read_contents(log).pools)
     if setting.pool not in pools and len(pools) != 1:
         why = f"validation claims have {len(pools)} pools ({listed(pools)}), and `{setting.pool}` is none of them"
-        return _Validation(missing=(why,))
+        return _Validation(missing=(remark("validation_pools", why),))
     pool = setting.pool if setting.pool in pools else pools[0]
     validation_setting = replace(setting, pool=pool, options={**setting.options, "where": where})
     fixed, gaps = _budgets_at(log, validation_setting, pool_depth(log, pool, where).size, VALIDATION)
@@ -348,7 +349,8 @@ def missing_note(setting_sweep: SettingSweep) -> list[str]:
         return list(setting_sweep.missing.values())[:1]
     policies = len(setting_sweep.table) // len(MEASURED)
     count = f"{len(setting_sweep.missing)} of the {policies} settings cannot be replayed and are dashes"
-    return [f"{count}, such as {name}: {why}" for name, why in setting_sweep.missing.items()][:1]
+    lines = (f"{count}, such as {name}: {why}" for name, why in setting_sweep.missing.items())
+    return [remark("settings_missing", line) for line in lines][:1]
 
 
 MAIN = ("5.1", "5.2", "5.3", "5.4", "5.5", "5.6", "5.7", "B.1", "B.2", "B.3")
@@ -439,9 +441,11 @@ class Study:
     @cached_property
     def missing(self) -> Mapping[str, Sequence[str]]:
         """The reasons for numbers that could not be computed, by the number or name of their table."""
-        nothing = "the log has one verifier that scores each trace alone, so nothing is compared"
+        text = "the log has one verifier that scores each trace alone, so nothing is compared"
+        nothing = remark("one_verifier", text)
         hint = "name one (`--other-verifier`, in Python `other_verifier`)"
-        several = f"the log has {len(self.others)} other verifiers ({listed(self.others)}): {hint}"
+        text = f"the log has {len(self.others)} other verifiers ({listed(self.others)}): {hint}"
+        several = remark("several_verifiers", text)
         why: dict[str, Sequence[str]] = {number: reasons(self.main.missing) for number in MAIN}
         why |= dict.fromkeys(OTHER, reasons(self.other.missing)) | dict.fromkeys(LARGER, tuple(self._caps_missing()))
         for number, kinds in TAKES.items():
@@ -459,12 +463,12 @@ class Study:
         largest = self.budgets.depth.largest
         beyond = [cap for cap in self.caps if cap > largest]
         for cap, run in self.caps.items():
-            yield from (f"cap {cap}: {why}" for why in reasons(run.missing) if cap not in beyond)
+            yield from (remark(code_of(why), f"cap {cap}: {why}") for why in reasons(run.missing) if cap not in beyond)
         if beyond:
             caps = (
                 f"cap {beyond[0]} is a dash" if len(beyond) == 1 else f"caps {', '.join(map(str, beyond))} are dashes"
             )
-            yield f"pool `{self.setting.pool}` has {largest} traces a claim, so {caps}"
+            yield remark("caps_beyond", f"pool `{self.setting.pool}` has {largest} traces a claim, so {caps}")
 
     @cached_property
     def warnings(self) -> Mapping[str, Sequence[str]]:
@@ -485,7 +489,8 @@ class Study:
     def _many_unresolved(self) -> Iterator[str]:
         claims, missing = self.budgets.depth.claims, self.budgets.lacking(self.budgets.unresolved)
         if missing > WARN_EXCLUDED * claims:
-            yield str(warning("many_left_out", f"{missing:,} of {claims:,} claims are left out"))
+            note = warning("many_left_out", f"{missing:,} of {claims:,} claims are left out")
+            yield remark(note.code, str(note))
 
 
 def _once(warnings: Iterable[Iterable[str]]) -> tuple[str, ...]:

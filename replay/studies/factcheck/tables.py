@@ -23,7 +23,7 @@ from replay.studies.factcheck.study import LARGER, OTHER, Study
 from replay.studies.kit.cells import cell, estimate, reasons
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers
 from toolkit.errors import listed
-from toolkit.show import IntervalCell, Number, TableColumn
+from toolkit.show import IntervalCell, Number, TableColumn, remark
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 GENERATED, BOTH = "prompt_tokens+completion_tokens", "generation_s+verification_s"
@@ -152,18 +152,18 @@ def _price_note(study: Study, *runs: Methods) -> str:
     setting = study.setting
     rate = f"{setting.kw:g} kW · {setting.eur_per_kwh:g} € per kWh = {setting.eur_per_h:g} € per hour"
     if not any(methods.priced_by == "device_s" for methods in runs):
-        return f"cost: hours · {rate}"
+        return remark("price", f"cost: hours · {rate}")
     notes = [note for methods in runs if methods.result is not None for note in methods.result.notes]
     batched = next((f"; {note.text}" for note in notes if note.code == BATCHED_SECONDS), "")
     cost = f"of the device's own seconds, fewer where calls ran in parallel · {rate}{batched}"
-    return f"hours: summed latency of the calls, as in the thesis; cost: {cost}"
+    return remark("price_of_device", f"hours: summed latency of the calls, as in the thesis; cost: {cost}")
 
 
 def _no_savings(study: Study) -> Iterator[str]:
     """Says that savings are dashes against a method that makes no verifier call."""
     for name in (BEST, ADAPTIVE):
         if (calls := study.main.cell(name, "verifications")) and not calls.estimate:
-            yield f"savings vs. {TITLES[name]}: a dash, because it makes no verifier call"
+            yield remark("no_savings", f"savings vs. {TITLES[name]}: a dash, because it makes no verifier call")
 
 
 CUT = "all caps are cut from one pool, so rows differ by their cap and not by their traces"
@@ -250,7 +250,8 @@ def _another_run(study: Study) -> list[str]:
         return []
     here = numbers.value("5.11", "macro_f1_pct", max_traces=CAP, method=BEST)
     there = numbers.value("5.1", "macro_f1_pct", method=BEST)
-    return [] if here is None or there is None else [EARLIER_RUN.format(here=here, there=there)]
+    known = here is not None and there is not None
+    return [remark("published_run", EARLIER_RUN.format(here=here, there=there))] if known else []
 
 
 def _priced(number: str) -> Note:
@@ -386,7 +387,7 @@ def _efficiency_notes(study: Study) -> Iterator[str]:
     yield from study.main.unlogged().values()
     yield "hours: of latency_s, one call after the other"
     yield "per verifier call: a dash where a method makes none"
-    yield from (str(note) for note in study.notes if "cost_eur" in note.metrics)
+    yield from (remark(note.code, str(note)) for note in study.notes if "cost_eur" in note.metrics)
     yield "change: against exhaustive best-of-N; a dash where its number is 0"
 
 

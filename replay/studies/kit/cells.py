@@ -10,7 +10,7 @@ from replay.runs.passes.coverage import CALLS_FAILED, LEFT_OUT
 from replay.runs.passes.reuse import first_ids
 from replay.runs.result.result import Result
 from toolkit.notes import Note, Severity
-from toolkit.show import IntervalCell
+from toolkit.show import IntervalCell, remark
 from toolkit.stats import Interval, PairedInterval, Summary
 
 
@@ -38,7 +38,7 @@ def warnings_of(
     out), each after `prefix`.
     """
     notes = [note for note in result.notes if note.severity is Severity.WARNING or note.code in codes] if result else []
-    return tuple(str(replace(note, text=f"{prefix}{note.text}")) for note in notes)
+    return tuple(remark(note.code, str(replace(note, text=f"{prefix}{note.text}"))) for note in notes)
 
 
 def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
@@ -69,15 +69,18 @@ def reasons(missing: Mapping[str, str]) -> list[str]:
     names_by_reason: dict[str, list[str]] = {}
     for name, why in missing.items():
         names_by_reason.setdefault(why, []).append(name)
-    return [why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in names_by_reason.items()]
+    texts = (why if len(names) > 2 else f"{', '.join(names)}: {why}" for why, names in names_by_reason.items())
+    return [remark(UNSERVED, text) for text in texts]
 
 
 def unlogged(what: str, of: str) -> str:
     """Says that numbers are dashes because `what` is not logged for every call of the kind `of`."""
-    return f"{what} are not logged for every {of}, so numbers that need them are dashes"
+    return remark(UNLOGGED, f"{what} are not logged for every {of}, so numbers that need them are dashes")
 
 
 LEFT_OUT_FILE = "left_out.csv"
+UNSERVED, UNLOGGED = "unserved", "unlogged"
+"""Codes of lines: what the log cannot serve; what is not logged of every call."""
 
 
 def left_out_note(excluded: Mapping[str, str]) -> tuple[str, ...]:
@@ -87,4 +90,4 @@ def left_out_note(excluded: Mapping[str, str]) -> tuple[str, ...]:
     one = len(excluded) == 1
     such = first_ids(sorted(excluded)) if len(excluded) <= 3 else f"such as {first_ids(sorted(excluded))}"
     which = f"{len(excluded):,} example{' is' if one else 's are'} left out, {such}"
-    return (f"{which}; `{LEFT_OUT_FILE}` names {'it' if one else 'all of them'} with the reason",)
+    return (remark(LEFT_OUT, f"{which}; `{LEFT_OUT_FILE}` names {'it' if one else 'all of them'} with the reason"),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ from replay.runs.saved.provenance import write_record
 from replay.studies.kit.cells import LEFT_OUT_FILE
 from replay.studies.kit.sheet import P
 from toolkit.files import replacing
-from toolkit.show import Table, table_of, write_report
+from toolkit.show import Table, code_of, remark, table_of, write_report
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.tables.html import bullets, paragraph
 
@@ -51,7 +52,7 @@ def undrawn(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str
     for key, figure in figures.items():
         if key not in drawn:
             why = figure.missing(part) if callable(figure.missing) else figure.missing
-            yield f"{part.dataset}: no figure `{key}`: {why}"
+            yield remark(NO_FIGURE, f"{part.dataset}: no figure `{key}`: {why}")
 
 
 def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure | None]]) -> dict[str, Figure]:
@@ -93,6 +94,9 @@ def intervals_line(provenance: Mapping[str, Any]) -> str:
     return f"intervals: {provenance['resamples']:,} resamples, level {provenance['level']:g}, seed {provenance['seed']}"
 
 
+NOTES_FILE = "notes.json"
+NO_FIGURE = "no_figure"
+"""Code of a line on a figure that is not drawn, or lacks something."""
 UNDONE = "What could not be done"
 """Heading of a report's list of what is missing."""
 
@@ -129,6 +133,16 @@ class StudyReport:
     def figures(self) -> Mapping[str, Figure]:
         return self.draw()
 
+    def notes(self) -> list[dict[str, Any]]:
+        """Returns the lines that have a code, each with its code and the tables and lists (`at`) where it stands."""
+        lines = {name: (*table.above, *table.below) for name, table in self.tables.items()} | dict(self.words)
+        places: dict[tuple[str, str], list[str]] = {}
+        for name, group in lines.items():
+            for line in dict.fromkeys(group):
+                if code := code_of(line):
+                    places.setdefault((code, str(line)), []).append(name)
+        return [{"code": code, "text": text, "at": names} for (code, text), names in places.items()]
+
     def __str__(self) -> str:
         return f"{self.title}: {len(self.tables)} tables, {', '.join(self.tables)}"
 
@@ -139,8 +153,8 @@ class StudyReport:
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write everything to a folder, which is refused where it exists unless `force`.
 
-        Tables as Markdown, LaTeX and CSV, figures as PDF, SVG and PNG, report.md, report.tex, run.json and, where
-        examples are left out, left_out.csv.
+        Tables as Markdown, LaTeX and CSV, figures as PDF, SVG and PNG, report.md, report.tex, run.json, notes.json
+        and, where examples are left out, left_out.csv.
         """
         out = Path(folder)
         with replacing(out, force) as target:
@@ -152,6 +166,8 @@ class StudyReport:
                 with (target / "report.md").open("a", encoding="utf-8") as report:
                     report.write(f"\n{self.after}")
             write_record(target, self.record)
+            notes = json.dumps(self.notes(), indent=2, ensure_ascii=False)
+            (target / NOTES_FILE).write_text(f"{notes}\n", encoding="utf-8")
             _write_left_out(target, self.left_out_by, self.left_out, self.simulated)
             for name, text in self.files.items():
                 (target / name).write_text(text, encoding="utf-8")

@@ -10,7 +10,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from replay.studies.kit.published import PublishedRow
-from toolkit.show import SIMULATED, ColumnNote, IntervalCell, Number, NumberWithInterval, Table, TableColumn, Words
+from toolkit.show import (
+    SIMULATED,
+    ColumnNote,
+    IntervalCell,
+    Number,
+    NumberWithInterval,
+    Table,
+    TableColumn,
+    Words,
+    code_of,
+    remark,
+)
 from toolkit.show.tables.table_content import Form
 
 
@@ -50,7 +61,7 @@ def merge_notes(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> l
     for dataset, part_lines in by_part:
         for line in part_lines:
             of_all = all(line in others for _, others in by_part)
-            lines.append(line if of_all else f"{dataset}: {line}")
+            lines.append(line if of_all else remark(code_of(line), f"{dataset}: {line}"))
     return list(dict.fromkeys(lines))
 
 
@@ -215,6 +226,8 @@ def listed(
         yield Row(tuple(row[head] for head in heads), values=values)
 
 
+COLUMN = "column"
+"""Code of a line that explains a column."""
 DATASET, DATASET_KEY = "Data set", "Dataset"
 """Heading of the column of data sets, and its name in CSV."""
 
@@ -275,7 +288,7 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Tabl
             published_cells = list(_published(column, [row for _, row in rows], cells))
             (last_columns if column.published.apart else laid_columns).extend(published_cells)
     laid_columns += last_columns
-    explained = [ColumnNote(column.note, (column.key,)) for column in columns if column.note]
+    explained = [ColumnNote(column.note, (column.key,), code=COLUMN) for column in columns if column.note]
     gaps = [gap.text for gap in captions.gaps(sheet, parts) if gap.concerns(dashed)]
     below = (*_notes(sheet, parts), *explained, *captions.below(sheet, parts, known), *gaps)
     title = sheet.title if isinstance(sheet.title, str) else sheet.title(parts)

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from replay.runs.saved.provenance import versions
+from replay.studies.kit.cells import UNSERVED
 from replay.studies.kit.published import published_datasets
 from replay.studies.kit.report import UNDONE, StudyReport, drawn, intervals_line, log_line, record_of
 from replay.studies.kit.sheet import merge_notes, tables_of
@@ -15,6 +16,7 @@ from replay.studies.latent.study import (
     FRONT,
     MOST_PLACES,
     MOST_TRACES,
+    SCORED_SAMPLES,
     SELECTING,
     TRAIN,
     LatentSetting,
@@ -27,7 +29,7 @@ from replay.studies.latent.verdicts import Verdict
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
 from toolkit.log import AnyLog, check_log, open_log
-from toolkit.show import SIMULATED, IntervalCell, NumberWithInterval
+from toolkit.show import SIMULATED, IntervalCell, NumberWithInterval, remark
 from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings
 
@@ -36,13 +38,12 @@ def _missing_lines(study: LatentStudy) -> Iterator[str]:
     """Lists what could not be done on a data set, each line with its reason."""
     unserved = study.missing.get(FRONT)
     if unserved is not None:
-        yield f"strategies: {unserved}"
+        yield remark("no_strategies", f"strategies: {unserved}")
     if SELECTING in study.missing:
-        yield f"{SELECTING}: {study.missing[SELECTING]}"
-    for what, why in (study.strategies.left_out or {}).items() if study.strategies is not None else ():
-        yield f"{what}: {why}"
-    for what, why in study.ablations.missing.items():
-        yield f"{what}: {why}"
+        yield remark(SCORED_SAMPLES, f"{SELECTING}: {study.missing[SELECTING]}")
+    left_out = {} if study.strategies is None else study.strategies.left_out or {}
+    yield from (remark(UNSERVED, f"{what}: {why}") for what, why in left_out.items())
+    yield from (remark("no_ablation", f"{what}: {why}") for what, why in study.ablations.missing.items())
 
 
 POINTS = NumberWithInterval(1, 100, signed=True)
@@ -176,7 +177,8 @@ def _measured_on(study: LatentStudy) -> Iterator[str]:
     yield log_line(provenance, study.simulated)
     yield f"examples: {study.setting.where or 'all but the training rows'}; training rows: {study.setting.on}"
     if study.setting.trained:
-        yield f"left out: {study.setting.trained:,} training rows among the examples that were to be reported"
+        text = f"left out: {study.setting.trained:,} training rows among the examples that were to be reported"
+        yield remark("training_rows", text)
     yield "; ".join(f"pool `{pool.pool}`: verifier `{pool.verifier}`" for pool in study.table_pools)
     if study.strategies is not None:
         source = study.strategies.source

@@ -29,6 +29,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, ThinkbackError, UnknownError, UnsuitableError, argument, listed
 from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.log.describe.scored_traces import ScoredTraces, scored_traces
+from toolkit.show import remark
 from toolkit.stats import Interval, PairedInterval, Settings
 from toolkit.stats.curves.roc import Influenced, pooled_area
 
@@ -185,6 +186,8 @@ class LatentSetting:
 
 UNTRAINED = "no training rows in this pool"
 FRONT, SELECTING = "front", "weighted voting and best-of-n"
+SCORED_SAMPLES = "scored_samples"
+"""Code of a line on votes by score that use the first samples alone."""
 """Names of strategies among what is missing."""
 FEWEST_SCORED = 2
 """Samples to vote on."""
@@ -343,14 +346,8 @@ def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], content
     except ThinkbackError as error:
         return replace(study, missing={**study.missing, FRONT: str(error)})
     extended = study if scored is None else _with_scored(study, pool_strategies, scored)
-    gains = gains_of(
-        pool_strategies,
-        front,
-        chosen,
-        setting.settings,
-        extended.scored,
-        _other_pools(study, pool_strategies, contents),
-    )
+    others = _other_pools(study, pool_strategies, contents)
+    gains = gains_of(pool_strategies, front, chosen, setting.settings, extended.scored, others)
     return replace(extended, strategies=pool_strategies, front=front, chosen=chosen, gains=gains)
 
 
@@ -372,7 +369,7 @@ def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str)
     if not any(one.verifier == verifier for one in scored.plain):
         return study
     text = f"`{verifier}` scored the first {first} samples of `{source.pool}`, so they use these alone"
-    return replace(study, scored=scored, missing={**study.missing, SELECTING: text})
+    return replace(study, scored=scored, missing={**study.missing, SELECTING: remark(SCORED_SAMPLES, text)})
 
 
 def _other_pools(study: LatentStudy, pool_strategies: Strategies, contents: Contents) -> dict[str, Strategies]:
@@ -535,10 +532,11 @@ def _ablation_notes(main: PlacedTraces, pool: str, few: Sequence[int], left_out:
     yield f"where many are fitted, of {len(few)} of {len(main.places)} places: {which}"
     if left_out:
         width = "unknown" if area.low is None or area.high is None else f"{area.high - area.low:.3f}"
-        yield (
+        text = (
             f"{left_out:,} further traces are left out, whole questions by the seed (`--most 0` takes all); with these "
             f"the interval of the AUC of all places together is {width} wide"
         )
+        yield remark("traces_left_out", text)
 
 
 def _temperatures(

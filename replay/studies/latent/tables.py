@@ -28,7 +28,7 @@ from replay.studies.latent.verdicts import (
     fitting_records,
 )
 from toolkit.log.describe.verifier_quality import BEST
-from toolkit.show import Number, TableColumn
+from toolkit.show import Number, TableColumn, remark
 
 WORK = PublishedWork(
     "lilave",
@@ -597,7 +597,8 @@ def captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
 def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
     """Returns the reasons for dashes."""
     yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
-    yield Gap(f"log-probabilities: {NO_LOGPROBS}, where there is a dash", frozenset({LOGPROBS}))
+    dash = remark("no_logprobs", f"log-probabilities: {NO_LOGPROBS}, where there is a dash")
+    yield Gap(dash, frozenset({LOGPROBS}))
     if reward_names := rewards(studies):
         yield Gap("a verifier has a dash where it did not score the traces", frozenset(reward_names))
     yield Gap(

@@ -8,11 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from replay.studies.kit.report import Figures, StudyFigure, undrawn
+from replay.studies.kit.report import NO_FIGURE, Figures, StudyFigure, undrawn
 from replay.studies.recovery.study import LACKING, DatasetStudy
 from replay.studies.recovery.tables import RATE, StudyPolicy, headline
 from toolkit import show
 from toolkit.errors import listed
+from toolkit.show import remark
 
 
 def _band_panels(
@@ -147,7 +148,7 @@ def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str
     ]  # fmt: skip
     for lacking, figure, what in lacks:
         if lacking and figure in drawn:
-            yield f"{study.dataset}: figure `{figure}` is without {what}"
+            yield remark(NO_FIGURE, f"{study.dataset}: figure `{figure}` is without {what}")
 
 
 def _frontier_points(

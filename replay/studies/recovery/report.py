@@ -23,14 +23,14 @@ from replay.studies.recovery.verdicts import findings
 from toolkit.arguments import checks_arguments
 from toolkit.errors import listed
 from toolkit.log import AnyLog, check_log, open_log
-from toolkit.show import SIMULATED
+from toolkit.show import SIMULATED, code_of, remark
 from toolkit.show.drawing.page import WIDTH, inches
 from toolkit.stats import Settings, check_margin
 
 
 def _verdict_lines(study: DatasetStudy) -> Iterator[str]:
     """Writes a verdict and the sentences that support it, as lines."""
-    yield from (f"CAVEAT: {one}." for one in study.caveats())
+    yield from (remark(code_of(one), f"CAVEAT: {one}.") for one in study.caveats())
     if meaning := study.recommendation.meaning:
         yield meaning
     yield from study.recommendation.sentences
@@ -44,7 +44,8 @@ def _screen_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     for study in studies:
         alone = len(studies) == 1
         yield from study.warnings(alone)
-        yield from (f"{'' if alone else f'{study.dataset}: '}{text}" for text in left_out_note(study.result.excluded))
+        of = "" if alone else f"{study.dataset}: "
+        yield from (remark(code_of(text), f"{of}{text}") for text in left_out_note(study.result.excluded))
 
 
 @checks_arguments()
@@ -111,7 +112,9 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
     for study in studies:
         words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_verdict_lines(study))
         words[f"Learned gates, {study.dataset}"] = [one.sentence() for one in findings(study)]
-        words[f"Notes, {study.dataset}"] = [*left_out_note(study.result.excluded), *map(str, study.notes)]
+        words[f"Notes, {study.dataset}"] = [
+            *left_out_note(study.result.excluded), *(remark(note.code, str(note)) for note in study.notes)
+        ]  # fmt: skip
     cases = {study.dataset: study.cases for study in studies if study.cases}
     words["Examples"] = [EXAMPLES_NOTE] if cases else []
     words[UNDONE] = undone
@@ -151,7 +154,8 @@ def _replayed(study: DatasetStudy) -> Iterator[str]:
     yield f"examples: {provenance.get('where')}; {study.result.statistics.n:,} are compared"
     yield f"gates are fitted on {setting.on}, and their thresholds chosen on {setting.tune}"
     yield f"base attempts: pool `{roles.base}`; revised by {listed(roles.actions)}"
-    yield f"primary action: `{roles.action}`, {how_chosen(setting, roles)}; its gate is the primary gate"
+    chosen = how_chosen(setting, roles)
+    yield remark("action", f"primary action: `{roles.action}`, {chosen}; its gate is the primary gate")
     yield f"longer budgets: {listed(roles.budgets) or 'none'}"
     votes = (f"`{pool}`, of {', '.join(map(str, sizes))} samples" for pool, sizes in roles.samples.items())
     yield f"votes: {'; '.join(votes) or 'none'}"

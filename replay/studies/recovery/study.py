@@ -41,7 +41,7 @@ from replay.studies.kit.cells import cell, estimate, interval_cell, notes_beyond
 from replay.studies.kit.published import PublishedDataset, published_name
 from toolkit.log import Log
 from toolkit.notes import Note
-from toolkit.show import IntervalCell
+from toolkit.show import IntervalCell, code_of, remark
 from toolkit.stats import Settings, interval, paired_interval, paired_reduction
 from toolkit.stats.curves.calibration import ScoreBin, wide_bins
 
@@ -293,12 +293,14 @@ def caveats(roles: InterventionRoles, rules: bool) -> Iterator[str]:
     """
     ungated = rules and roles.action not in roles.gates
     if not roles.screened_apart:
-        yield "the actions were screened on the reported examples, because those of `on` could not be used"
+        text = "the actions were screened on the reported examples, because those of `on` could not be used"
+        yield remark("screened_on_reported", text)
     if ungated:
-        yield (
+        text = (
             f"no gate for `{roles.action}` was fitted and tuned on other examples, so rules without a fit are "
             "compared, on the reported examples alone"
         )
+        yield remark("rules_without_fit", text)
     if ungated or not roles.screened_apart:
         yield "before relying on the verdict, keep more examples for `on` and `tune`, and run the study again"
 
@@ -611,4 +613,7 @@ def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
 def _shared_notes(notes: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Merges the notes of data sets: each line once, with the names of its data sets unless it holds for all."""
     among = {line: [one for one, group in notes.items() if line in group] for lines in notes.values() for line in lines}
-    return tuple(line if len(group) == len(notes) else f"{line} ({', '.join(group)})" for line, group in among.items())
+    return tuple(
+        line if len(group) == len(notes) else remark(code_of(line), f"{line} ({', '.join(group)})")
+        for line, group in among.items()
+    )

@@ -16,7 +16,7 @@ import polars as pl
 
 from replay.analyses.recommend.rivals import EXPECTED_ACTION, best_for_no_more
 from replay.gatefit.gate_set import CHEAP, FEATURE_RULES, RULES, TREES
-from replay.studies.kit.cells import PolicyCells, estimate, interval_of, unlogged
+from replay.studies.kit.cells import UNLOGGED, PolicyCells, estimate, interval_of, unlogged
 from replay.studies.kit.published import PublishedRow, published_beside
 from replay.studies.kit.sheet import (
     DATASET,
@@ -39,7 +39,7 @@ from replay.studies.recovery.study import LACKING, DatasetStudy, mean
 from replay.studies.recovery.verdicts import VERDICTS as GATE_VERDICTS
 from replay.studies.recovery.verdicts import minus_cheap
 from toolkit.columns import metric_column
-from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn
+from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn, remark
 from toolkit.stats.curves.calibration import LEAST_IN_BIN
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
@@ -356,7 +356,7 @@ def _rule_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
     meanings = [f"{name}: acts {meaning}" for name, meaning in RULES.items() if name in there]
     yield "Diagnostics see gold and could not be run. Ahead of the gate: headroom, paired."
     if meanings:
-        yield f"{'; '.join(meanings)}."
+        yield remark("rules", f"{'; '.join(meanings)}.")
 
 
 RULES_AND_HEADROOM = Sheet[DatasetStudy](
@@ -682,7 +682,7 @@ def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
         short = [part.dataset for part in parts if lack.policies(part.result)]
         where = "" if len(short) == len(parts) else f"{', '.join(short)}: "
         if short:
-            yield Gap(where + unlogged(lack.what, "trace"), lack.columns)
+            yield Gap(remark(UNLOGGED, where + unlogged(lack.what, "trace")), lack.columns)
 
 
 def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:

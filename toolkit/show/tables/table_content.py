@@ -50,20 +50,32 @@ class ColumnNote(str):
     """A line beside a table that explains the columns with these keys. It is dropped where all of them are hidden.
 
     `on_gaps`: it says why they lack values, so that it stays where they hold nothing. `paper`: what is printed in its
-    place, where it speaks of files or commands that a paper's reader does not have; empty: nothing.
+    place, where it speaks of files or commands that a paper's reader does not have; empty: nothing. `code`: by which
+    programs find the line.
     """
 
     columns: tuple[str, ...]
     on_gaps: bool
     paper: str | None
+    code: str
 
     def __new__(
-        cls, text: str, columns: tuple[str, ...] = (), on_gaps: bool = False, paper: str | None = None
+        cls, text: str, columns: tuple[str, ...] = (), on_gaps: bool = False, paper: str | None = None, code: str = ""
     ) -> ColumnNote:
         """Makes the line: a string that also has the fields of ColumnNote."""
         note = super().__new__(cls, text)
-        note.columns, note.on_gaps, note.paper = columns, on_gaps, paper
+        note.columns, note.on_gaps, note.paper, note.code = columns, on_gaps, paper, code
         return note
+
+
+def remark(code: str, text: str) -> ColumnNote:
+    """Makes a line with a code by which programs find it."""
+    return ColumnNote(text, code=code)
+
+
+def code_of(line: str) -> str:
+    """Returns the code of a line; empty for a line without one."""
+    return getattr(line, "code", "")
 
 
 class Form:
@@ -325,7 +337,8 @@ def notes_on(
 def _printable_note(note: str) -> ColumnNote:
     paper = getattr(note, "paper", None)
     text = None if paper is None else printable(paper)
-    return ColumnNote(printable(note), getattr(note, "columns", ()), getattr(note, "on_gaps", False), text)
+    on_gaps = getattr(note, "on_gaps", False)
+    return ColumnNote(printable(note), getattr(note, "columns", ()), on_gaps, text, code_of(note))
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"
