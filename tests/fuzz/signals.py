@@ -26,7 +26,7 @@ from toolkit.log import open_log
 from toolkit.log.contract.manifest import MANIFEST
 
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}
-TIMES = {"latency_s", "device_s"}
+TIMES = {"latency_s", "device_s", "started_s", "arrived_s"}
 CHANCE = "".join(f'[[verify]]\nname = "{name}"\nkind = "random"\n' for name in ("chance", "luck"))
 OLD = "what was there before"
 
