@@ -20,7 +20,7 @@ PATIENCE_S = 5.0
 """Seconds after which a signal is sent again: some libraries swallow whatever is raised while they are imported."""
 
 
-IMPORTS_S, SOON_S = 1.5, 0.05
+IMPORTS_S, SOON_S = 5.0, 0.05
 """Seconds that an import may take to end once a signal came, and between two looks."""
 
 COLLECT_AFTER = 400_000
