@@ -8,7 +8,7 @@ import pytest
 from scipy.special import bdtr, betaincinv, stdtr, stdtrit
 
 from toolkit.stats.limits.intervals import FEW_RATES, binomial_tails, clopper_pearson
-from toolkit.stats.limits.student import MANY_FREE, student_quantile, student_tails
+from toolkit.stats.limits.student import FEW_TAILS, MANY_FREE, student_quantile, student_tails
 
 
 @pytest.mark.parametrize("trials", [0.7, 8.0, 200.5, 4_000.0, 20_000.0])
@@ -29,13 +29,15 @@ def test_binomial_tails_are_scipys(n, share):
     assert binomial_tails(n, share) == pytest.approx(bdtr(np.arange(n + 1), n, share), abs=1e-8)
 
 
-@pytest.mark.parametrize("freedom", [1.0, 30.0, MANY_FREE - 1, MANY_FREE, 5_000.0])
+@pytest.mark.parametrize("freedom", [1.0, 2.7, 30.0, 79.0, MANY_FREE - 1, MANY_FREE, 5_000.0])
 def test_students_distribution_is_scipys(freedom):
     """From 800 degrees of freedom on Wallace's approximation, to a part in a million."""
-    for share in (0.975, 0.99995):
+    for share in (0.6, 0.975, 0.99995, 1 - 1e-7):
         assert student_quantile(freedom, share) == pytest.approx(stdtrit(freedom, share), rel=1e-6)
-    size = np.array([0.0, 0.5, 2.0, 4.0, np.nan])
-    assert student_tails(freedom, size) == pytest.approx(2 * stdtr(freedom, -size), rel=1e-5, nan_ok=True)
+    size = np.array([0.0, 0.5, 2.0, 4.0, np.nan, np.inf])
+    tails = student_tails(freedom, size)
+    assert tails == pytest.approx(2 * stdtr(freedom, -size), rel=1e-5, nan_ok=True)
+    assert student_tails(freedom, np.tile(size, FEW_TAILS))[: len(size)] == pytest.approx(tails, rel=1e-9, nan_ok=True)
 
 
 def test_a_replay_of_many_examples_loads_no_scipy(tmp_path):

@@ -158,7 +158,7 @@ def import_table(
         pools = {**(prepared.pools if prepared is not None else {}), **plan.pools}
         details = {"license": plan.license, "simulated": False, "source": origin, "pools": pools or None}
         try:
-            seal_folder(folder, validate=True, name=title, **details)
+            seal_folder(folder, validate=True, name=title, trusted=True, **details)
         except LogError as error:
             place = _source_place(error, shards, lambda number: _build_part(source, number, plan, rejudge))
             raise InvalidError(f"what mapping `{plan.file}` makes breaks the log's rules: {place}") from None

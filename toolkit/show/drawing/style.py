@@ -130,17 +130,23 @@ def save_figure(figure: Figure, path: str | Path | BinaryIO, ending: str = "") -
 
 @contextmanager
 def _glyphs_alone() -> Iterator[None]:
-    """PDF embeds glyphs by their numbers, so it needs no rules that join or move letters, which are slow to cut."""
-    from fontTools.subset import Options
+    """PDF embeds glyphs by their numbers, so it needs no rules that join or move letters, which are slow to read."""
+    from fontTools import subset
 
-    tables = getattr(Options, "_drop_tables_default", [])
-    rules = [name for name in ("GSUB", "GPOS", "GDEF") if name not in tables]
-    tables += rules
+    load_font = subset.load_font
+
+    def load_glyphs(*arguments: Any, **options: Any) -> Any:
+        font = load_font(*arguments, **options)
+        for name in ("GSUB", "GPOS", "GDEF"):
+            if name in font:
+                del font[name]
+        return font
+
+    subset.load_font = load_glyphs
     try:
         yield
     finally:
-        for name in rules:
-            tables.remove(name)
+        subset.load_font = load_font
 
 
 def percent_limits(low: float, high: float) -> tuple[float, float]:

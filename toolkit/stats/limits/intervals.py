@@ -165,24 +165,24 @@ def _beta_quantiles(one: Floats, other: Floats, share: float) -> Floats:
         from scipy.special import betaincinv
 
         return np.asarray(betaincinv(one, other, share))
-    return np.array([_beta_quantile(a, b, share) for a, b in zip(one.tolist(), other.tolist(), strict=True)])
+    return np.array([beta_quantile(a, b, share) for a, b in zip(one.tolist(), other.tolist(), strict=True)])
 
 
-def _beta_quantile(a: float, b: float, share: float) -> float:
+def beta_quantile(a: float, b: float, share: float) -> float:
     """The quantile at `share` of the beta distribution with exponents `a` and `b`, by bisection to the last digits."""
     low, high = 0.0, 1.0
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if _beta_share(a, b, middle) < share else (low, middle)
+        low, high = (middle, high) if beta_share(a, b, middle) < share else (low, middle)
     return (low + high) / 2
 
 
-def _beta_share(a: float, b: float, x: float) -> float:
+def beta_share(a: float, b: float, x: float) -> float:
     """The regularised incomplete beta function by its continued fraction, in Lentz's form (NIST's Handbook of
     Mathematical Functions, 2010, 8.17.22).
     """
     if x > (a + 1) / (a + b + 2):  # where the fraction of the other end is the one that converges
-        return 1 - _beta_share(b, a, 1 - x)
+        return 1 - beta_share(b, a, 1 - x)
     if x <= 0:
         return 0.0
     front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)

@@ -1,5 +1,5 @@
-"""Student's distribution: from 800 degrees of freedom on by Wallace's approximation (1959), for scipy's takes a fifth
-of the seconds of a small replay to load.
+"""Student's distribution: from 800 degrees of freedom on by Wallace's approximation (1959), and few values below by the
+incomplete beta function, for scipy's takes a fifth of the seconds of a small replay to load.
 """
 
 from __future__ import annotations
@@ -9,12 +9,17 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toolkit.stats.limits.intervals import NORMAL
+from toolkit.stats.limits.intervals import NORMAL, beta_quantile, beta_share
 from toolkit.stats.metrics.spill import Floats
 
 MANY_FREE = 800
 """Degrees of freedom from which on the approximation serves: its critical values of levels up to 0.9999 then differ
 from the exact ones by less than one part in a million."""
+
+FEW_QUANTILES, FEW_TAILS = 16, 1_000
+"""Up to so many quantiles of different degrees of freedom, and tails, are computed here: each takes about 1 ms, and
+20 µs.
+"""
 
 
 def student_quantile(freedom: ArrayLike, share: float) -> Floats:
@@ -22,6 +27,10 @@ def student_quantile(freedom: ArrayLike, share: float) -> Floats:
     freedom = np.asarray(freedom, np.float64)
     if (freedom >= MANY_FREE).all():
         return student_size(np.array(NORMAL.inv_cdf(share)), freedom)
+    each, place = np.unique(freedom, return_inverse=True)
+    if len(each) <= FEW_QUANTILES and (each >= 2).all():
+        inner = np.array([beta_quantile(v / 2, 0.5, 2 - 2 * share) for v in each.tolist()])
+        return np.asarray(np.sqrt(each * (1 - inner) / inner)[place].reshape(freedom.shape))
     from scipy.special import stdtrit
 
     return np.asarray(stdtrit(freedom, share))
@@ -32,9 +41,20 @@ def student_tails(freedom: ArrayLike, size: Floats) -> Floats:
     freedom = np.asarray(freedom, np.float64)
     if (freedom >= MANY_FREE).all():
         return both_tails(normal_size(size, freedom))
+    freedom, size = np.broadcast_arrays(freedom, np.asarray(size, np.float64))
+    if size.size <= FEW_TAILS and (freedom > 0).all():
+        pairs = zip(freedom.ravel().tolist(), size.ravel().tolist(), strict=True)
+        return np.array([_student_tail(v, t) for v, t in pairs], np.float64).reshape(size.shape)
     from scipy.special import stdtr
 
     return np.asarray(2 * stdtr(freedom, -size))
+
+
+def _student_tail(freedom: float, size: float) -> float:
+    """The two-sided p-value of one deviation: an incomplete beta function (NIST's Handbook, 2010, 8.17)."""
+    if math.isnan(size):
+        return math.nan
+    return beta_share(freedom / 2, 0.5, freedom / (freedom + size * size))
 
 
 def shared_level(critical: float, units: float) -> float:
