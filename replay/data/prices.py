@@ -100,9 +100,16 @@ def logged_prices(log: Log) -> Prices | None:
     return Prices({}, currency=log.manifest.currency or "", source="the log's column `cost`", logged=True)
 
 
-def columns_with(prices: Prices | None) -> tuple[OutcomeColumn, ...]:
-    """The table of outcome columns, with money in the currency of the prices."""
-    return COLUMNS if prices is None else prices.columns()
+def columns_with(prices: Prices | None, measure: str | None = None) -> tuple[OutcomeColumn, ...]:
+    """The table of outcome columns, with money in the currency of the prices, and the mean of another `measure` than
+    `correct` under its name.
+    """
+    columns = COLUMNS if prices is None else prices.columns()
+    if measure in (None, "correct"):
+        return columns
+    return tuple(
+        replace(column, header=measure, decimals=1) if column.name == "correct" else column for column in columns
+    )
 
 
 GivenPrices = Prices | str | Path | None
@@ -116,6 +123,8 @@ def load_prices(given: str | Path | Prices) -> Prices:
     tables = parse_toml(read_text(given, f"the prices in {given}"), str(given))
     with errors_begin(f"{given}: "):
         prices = prices_from(tables.get("prices"))
+        if outside := [f"`{word}`" for word in WORDS if word in tables]:
+            raise InvalidError(f"{' and '.join(outside)} above `[prices]`: write it below, as a key of that table")
     if prices is None:
         raise RequiredError(f"{given} has no table `[prices]`")
     return prices

@@ -43,10 +43,12 @@ def inside(value: str, low: str | None, high: str | None) -> float:
 class Known:
     """What is known of a job: the samples of each pool, what they say, and the table of all policies."""
 
-    def __init__(self, job: Callable[[Path], Made], pools: dict[str, list[int]], table: pl.DataFrame) -> None:
+    def __init__(
+        self, job: Callable[[Path], Made], pools: dict[str, list[int]], table: pl.DataFrame, figures: set[str]
+    ) -> None:
         says = {j15: TRUTH.label, j18: TRUTH.letter}.get(job)
         self.says: Callable[[int, int], object] = says or (lambda i, k: TRUTH.said[i][k])
-        self.pools = pools
+        self.pools, self.figures = pools, figures
         self.table = {row["policy"]: row for row in table.iter_rows(named=True)}
 
     def accuracy(self, name: str) -> tuple[float | None, float]:
@@ -206,6 +208,27 @@ def acts(known: Known, baseline: str, found: re.Match[str]) -> None:
     known.is_difference(name, base, number(fixes) - number(flips))
 
 
+def cheapest(known: Known, baseline: str, found: re.Match[str]) -> None:
+    key = found[2].replace(" ", "_") if found[2] != "tokens" else "total_tokens"
+    costs = [row[key] for row in known.table.values() if row["place"] is not None]
+    assert known.table[found[1]][key] == min(costs)
+
+
+def of_baseline(known: Known, baseline: str, found: re.Match[str]) -> None:
+    assert found[1] == baseline
+
+
+def not_drawn(known: Known, baseline: str, found: re.Match[str]) -> None:
+    names = re.findall(r"[Ff]igure `(\w+)`: ", found[0])
+    assert names
+    assert not known.figures & {*names}
+
+
+def unlike(known: Known, baseline: str, found: re.Match[str]) -> None:
+    assert {*re.findall(r"`([^`]+)`", found[1])} == {*known.pools}
+    assert len(known.pools) > 1
+
+
 def always(known: Known, baseline: str, found: re.Match[str]) -> None:
     """Sentences without a number of the data."""
 
@@ -221,12 +244,12 @@ SENTENCES: tuple[tuple[str, Callable[[Known, str, re.Match[str]], None]], ...] =
     (r"These questions, other samples: (.*)", other_samples),
     (rf"From `([^`]+)`, accuracy {PERCENT}, to `([^`]+)`, accuracy {PERCENT}: {POINTS}, for {NUMBER} (.*)instead of "
      rf"{NUMBER}\.", gain),
-    (r"No cheaper policy is shown to be within 1 point of `[^`]+`\.", always),
+    (r"No cheaper policy is shown to be within 1 point of `([^`]+)`\.", of_baseline),
     (rf"By estimates alone it would be `([^`]+)`, {POINTS}, for {NUMBER} (.*)instead of {NUMBER} \({NUMBER} % less\)"
      r", which is not shown to be; .*", estimated),
     (rf"The cheapest that is shown to be within 1 point of `([^`]+)` is `([^`]+)`: {NUMBER} points, at least "
      rf"{NUMBER}.*", shown_cheapest),
-    (r"`[^`]+` has the fewest [\w ]+: no policy is cheaper\.", always),
+    (r"`([^`]+)` has the fewest ([\w ]+): no policy is cheaper\.", cheapest),
     (r"Shown: lower limits of differences, .*", always),
     (rf"With 80 % power these 80 examples show differences .*?from {NUMBER} points? .*", power),
     (rf"`([^`]+)` pays for {NUMBER} of {NUMBER} traces: accuracy {PERCENT}, {POINTS} against `([^`]+)`\.", stops),
@@ -239,8 +262,10 @@ SENTENCES: tuple[tuple[str, Callable[[Known, str, re.Match[str]], None]], ...] =
     (rf"`([^`]+)`, the best of \d+ thresholds, acts on {NUMBER} %, fixes {PERCENT} and flips {PERCENT} of what "
      rf"`([^`]+)` answers: accuracy {PERCENT}{CORRECTED}\.", acts),
     (r"(\d+) of (\d+) answers of pool `[^`]+`, which `[^`]+` did not score: skipped .*", holes),
-    (r"The log contradicts none of the assumptions .*|Figure `.*", always),
-    (r"The cost counts .* tokens of unlike models .*|The cost counts operations, .*", always),
+    (r"The log contradicts none of the assumptions .*", always),
+    (r"Figure `.*", not_drawn),
+    (r"The cost counts (.*), and tokens of unlike models .*", unlike),
+    (r"The cost counts operations, and those of (.*) need not .*", unlike),
 )  # fmt: skip
 
 
@@ -267,10 +292,13 @@ def sentences(printed: str) -> list[str]:
     return [line[2:] for line in printed[printed.index("Replayed: ") :].splitlines() if line.startswith("- ")]
 
 
-def hold(job: Callable[[Path], Made], printed: str, table: pl.DataFrame) -> int:
+def hold(job: Callable[[Path], Made], printed: str, table: pl.DataFrame, figures: set[str]) -> int:
     """Check all sentences of a printed report; how many there are."""
-    baseline = re.findall(r"The baseline is `([^`]+)`", printed)[0]
-    known = Known(job, pools_of(job.__name__), table)
+    policies, of, baseline = re.findall(
+        r"Replayed: (\d+) policies .* on (\d+) examples .*baseline is `([^`]+)`", printed
+    )[0]
+    assert (int(policies), int(of)) == (table.height, N)
+    known = Known(job, pools_of(job.__name__), table, figures)
     found = sentences(printed)
     for one in found:
         checked(one, known, baseline)
@@ -285,13 +313,14 @@ def test_every_finding_is_true(thinkback: Callable, tmp_path: Path, job: Callabl
     settings = [word for one in expected.settings for word in ("--set", one)]
     done = thinkback("report", *sources, *settings, "--out", "page", "--width", "3.3in")
     assert done.exit_code == 0, done.stderr
-    assert hold(job, done.stdout, pl.read_csv(tmp_path / "page" / "tables" / "policies.csv")) >= 5
+    figures = {path.stem for path in (tmp_path / "page" / "figures").iterdir()}
+    assert hold(job, done.stdout, pl.read_csv(tmp_path / "page" / "tables" / "policies.csv"), figures) >= 5
 
 
 def test_a_sentence_that_is_wrong_fails() -> None:
     """The patterns can fail: a wrong accuracy, a wrong difference, and a sentence that none knows."""
     rows = {"policy": ["one sample (mean)", "majority@8"], "accuracy": [0.541, TRUTH.voted(8)], "place": [2, 1]}
-    known = Known(JOBS[1], {"": list(range(8))}, pl.DataFrame(rows))
+    known = Known(JOBS[1], {"": list(range(8))}, pl.DataFrame(rows), {"frontier"})
     value = f"{100 * TRUTH.voted(8):.1f} %"
     right = f"`majority@8` pays for 8.0 of 8 traces: accuracy {value}, 0.0 points against `majority@8`."
     checked(right, known, "majority@8")
@@ -299,6 +328,8 @@ def test_a_sentence_that_is_wrong_fails() -> None:
         right.replace("0.0 points", "+2.0 points"),
         right.replace("accuracy ", "accuracy 1"),
         "All is well.",
+        "Figure `frontier`: there is no figure.",
+        "No cheaper policy is shown to be within 1 point of `one sample (mean)`.",
     ):
         with pytest.raises((AssertionError, pytest.fail.Exception)):
             checked(sentence, known, "majority@8")

@@ -84,6 +84,22 @@ def test_a_file_of_prices(prices: Path) -> None:
     prices.write_text("[prices]\nsmall = true\n")
     with refuses("invalid", "`prices.small`"):
         load_prices(prices)
+    prices.write_text("currency = '€'\n[prices]\nsmall = 1\n")
+    with refuses("invalid", "`currency`"):
+        load_prices(prices)
+
+
+def test_another_measure_has_its_name() -> None:
+    rows = [(f"q{n % 12}", n / 24, n % 3 == 0) for n in range(24)]
+    frame = pl.DataFrame(rows, schema=["id", "credit", "correct"], orient="row").with_columns(
+        question="Say " + pl.col("id"), answer=pl.lit("1"), gold=pl.lit("1")
+    )
+    report = tb.report(tb.log(frame, credit="credit"), measure="credit", resamples=50)
+    table = ranked_input(report.result)
+    assert (table.quality.heading, table.quality.on_axis[:6]) == ("credit %", "credit")
+    assert report.room is not None
+    assert "credit %" in str(report.room.table())
+    assert not any("accuracy" in line for section in report.sections for line in section.sentences)
 
 
 def test_money_is_the_cost(made: Log, prices: Path) -> None:

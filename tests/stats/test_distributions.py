@@ -40,6 +40,12 @@ def test_students_distribution_is_scipys(freedom):
     assert student_tails(freedom, np.tile(size, FEW_TAILS))[: len(size)] == pytest.approx(tails, rel=1e-9, nan_ok=True)
 
 
+def test_some_degrees_of_freedom_are_few_and_others_without_end():
+    freedom = np.array([5.0, 1e17, np.inf])
+    assert student_quantile(freedom, 0.975) == pytest.approx(stdtrit(freedom, 0.975), rel=1e-9)
+    assert student_tails(freedom, np.full(3, 2.0)) == pytest.approx(2 * stdtr(freedom, -2.0), rel=1e-9)
+
+
 def test_a_replay_of_many_examples_loads_no_scipy(tmp_path):
     """Loading it takes a fifth of the seconds of such a replay."""
     words = ["replay", "data/log", "--policies", "data/policies.toml", "--where", "split = 'test'", "--by", "dataset"]

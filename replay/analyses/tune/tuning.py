@@ -73,7 +73,7 @@ def tune(
         on, report = _two_sets(log, settings_of(options.get("settings"), seed=options.get("seed")).seed)
     prices = options.get("prices")
     file = load_policies(suite(log, prices=prices).text if policies is None else policies, rules)
-    columns = columns_with(file.prices if prices is None else load_prices(prices))
+    columns = columns_with(file.prices if prices is None else load_prices(prices), file.measure)
     parsed_goal = read_goal(goal, columns) if isinstance(goal, str) else goal
     baseline = parsed_goal.baseline if baseline is None else baseline
     if baseline is None and any(limit.relative for limit in parsed_goal.limits):

@@ -24,7 +24,7 @@ from replay.runs.saved.display import policy_row
 from replay.runs.saved.findings import Findings, RunSource
 from replay.runs.saved.provenance import one_attempt
 from replay.sampling.over_orders import highest
-from toolkit.columns import OutcomeColumn
+from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import RequiredError, require_known
 from toolkit.notes import Note
 from toolkit.show import SIMULATED, Called, NumberWithInterval, Table, TableColumn, short_names
@@ -69,6 +69,7 @@ class Headroom:
     accuracy: pl.DataFrame
     notes: tuple[Note, ...] = ()
     called: Mapping[str, str] = field(default_factory=dict)
+    quality: str = ACCURACY
 
     def __repr__(self) -> str:
         return str(self.table())
@@ -81,7 +82,7 @@ class Headroom:
         known = {(policy, measure): cell for policy, measure, *cell in self.frame.iter_rows()}
         measures = [one for one in MEASURES if any(key[1] == one for key in known)]
         form = NumberWithInterval(1, 100)
-        columns = [TableColumn("policy", Called(self.called)), TableColumn("accuracy %", form, ACCURACY)]
+        columns = [TableColumn("policy", Called(self.called)), TableColumn(f"{self.quality} %", form, ACCURACY)]
         columns += [TableColumn(HEADINGS[one], form, one, drop=place) for place, one in enumerate(measures)]
         order = self.accuracy.sort("estimate", descending=True, nulls_last=True, maintain_order=True)
         rows = []
@@ -108,7 +109,7 @@ class Headroom:
             yield f"†: {'; '.join(marks)}."
 
     def _notes(self) -> Iterator[str]:
-        yield f"regret: points of accuracy below `{self.oracle}`. In brackets {100 * self.level:g} % intervals."
+        yield f"regret: points of {self.quality} below `{self.oracle}`. In brackets {100 * self.level:g} % intervals."
         if self.baseline is not None:
             yield (
                 f"of headroom: how far from `{self.baseline}` (0) to `{self.oracle}` (100), a ratio of differences. "
@@ -284,6 +285,7 @@ def headroom(
         accuracy=result.summary.filter(metric=ACCURACY),
         notes=on_units,
         called=short_names([policy_row(policy) for policy in result.policies]),
+        quality=metric_column(ACCURACY, result.columns).label,
     )
 
 

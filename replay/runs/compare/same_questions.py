@@ -67,12 +67,11 @@ class OtherSamples:
 
 @dataclass(frozen=True, eq=False)
 class SameQuestions:
-    """Standard errors of accuracies and differences over other samples of the same questions. `frame`: policy, other
-    (null: of the policy alone), estimate, error, varied (how many questions vary between samples), unknown (why there
-    is no error).
+    """Standard errors of accuracies and differences over other samples of the same questions.
 
     `frame`: policy, other (null: of the policy alone, else of its difference to the other), estimate, error, varied (of
     how many questions the samples make a difference), unknown (why there is no error).
+    `quality`: what the mean of right answers is called.
     """
 
     frame: pl.DataFrame
@@ -80,6 +79,7 @@ class SameQuestions:
     log_name: str
     simulated: bool
     called: Mapping[str, str]
+    quality: str = ACCURACY
 
     def __repr__(self) -> str:
         return str(self.table())
@@ -122,7 +122,7 @@ class SameQuestions:
             "estimate", descending=True, nulls_last=True, maintain_order=True
         )
         form = NumberWithInterval(1, 100)
-        columns = [TableColumn("policy", Called(self.called)), TableColumn("accuracy %", form, ACCURACY)]
+        columns = [TableColumn("policy", Called(self.called)), TableColumn(f"{self.quality} %", form, ACCURACY)]
         columns += [TableColumn("Δ points", replace(form, signed=True), "difference")] if baseline else []
         rows, whys = [], dict[str, list[str]]()
         for name in alone["policy"].head(limit if limit is not None else alone.height):

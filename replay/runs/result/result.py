@@ -27,6 +27,7 @@ from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved import pack, read_findings, seal_findings, unpack, write_findings
 from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
 from toolkit.arguments import checks_arguments
+from toolkit.columns import metric_column
 from toolkit.documents import at_home
 from toolkit.errors import (
     ExistsError,
@@ -225,7 +226,8 @@ class Result(Findings):
         else:
             frame = self._same_questions
         called = short_names([policy_row(policy) for policy in self.policies])
-        return SameQuestions(frame, self.summariser.settings.level, self.log_name, self.simulated, called)
+        quality = metric_column("accuracy", self.columns).label
+        return SameQuestions(frame, self.summariser.settings.level, self.log_name, self.simulated, called, quality)
 
     @cached_property
     def _same_questions(self) -> pl.DataFrame:

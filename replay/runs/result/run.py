@@ -117,7 +117,7 @@ def run(
     chosen = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
     if file.standard and baseline is None:
         baseline = usual_baseline([*map(policy_record, chosen)])
-    plain = with_columns(columns_of(chosen), columns_with(priced))
+    plain = with_columns(columns_of(chosen), columns_with(priced, measure))
     if cost is not None:
         cost = cost_named(cost, with_columns(user_columns(metrics, plain), plain)).called
     plan = ReplayPlan(log, contents, examples, measure, priced, block_examples)

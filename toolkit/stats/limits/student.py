@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toolkit.stats.limits.intervals import NORMAL, beta_quantile, beta_share
+from toolkit.stats.limits.intervals import MANY_TRIALS, NORMAL, beta_quantile, beta_share
 from toolkit.stats.metrics.spill import Floats
 
 MANY_FREE = 800
@@ -28,7 +28,7 @@ def student_quantile(freedom: ArrayLike, share: float) -> Floats:
     if (freedom >= MANY_FREE).all():
         return student_size(np.array(NORMAL.inv_cdf(share)), freedom)
     each, place = np.unique(freedom, return_inverse=True)
-    if len(each) <= FEW_QUANTILES and (each >= 2).all():
+    if len(each) <= FEW_QUANTILES and (each >= 2).all() and (each <= MANY_TRIALS).all():
         inner = np.array([beta_quantile(v / 2, 0.5, 2 - 2 * share) for v in each.tolist()])
         return np.asarray(np.sqrt(each * (1 - inner) / inner)[place].reshape(freedom.shape))
     from scipy.special import stdtrit
@@ -42,7 +42,7 @@ def student_tails(freedom: ArrayLike, size: Floats) -> Floats:
     if (freedom >= MANY_FREE).all():
         return both_tails(normal_size(size, freedom))
     freedom, size = np.broadcast_arrays(freedom, np.asarray(size, np.float64))
-    if size.size <= FEW_TAILS and (freedom > 0).all():
+    if size.size <= FEW_TAILS and (freedom > 0).all() and (freedom <= MANY_TRIALS).all():
         pairs = zip(freedom.ravel().tolist(), size.ravel().tolist(), strict=True)
         return np.array([_student_tail(v, t) for v, t in pairs], np.float64).reshape(size.shape)
     from scipy.special import stdtr
