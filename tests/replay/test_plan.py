@@ -14,7 +14,7 @@ from replay.policies.base import Policy
 from replay.runs.passes.logged_order import gains_of_orders
 from tests.errors import refuses
 from tests.logs import Trace, log
-from toolkit.log import Log
+from toolkit.log import Log, collect
 
 QUESTIONS, SAMPLES = 60, 4
 ONE, THREE = (Sample(name=f"majority@{k}", pool="p", max_traces=k, select="majority") for k in (1, 3))
@@ -72,6 +72,15 @@ def test_questions_costs_and_detectable_differences_of_a_design(made: Log) -> No
         assert row["price"] is None
     assert found.policies == ("majority@3", "majority@1")
     assert "5 points" in str(found)
+
+
+def test_money_is_that_of_the_prices_given(made: Log, tmp_path: Path) -> None:
+    models = collect(made.scan("traces", ["model"]), made)["model"].unique().to_list()
+    (tmp_path / "prices.toml").write_text("[prices]\ncurrency = '€'\n" + "".join(f"'{one}' = 2\n" for one in models))
+    found = plan(made, "majority@3", "majority@1", [ONE, THREE], detect=5, prices=tmp_path / "prices.toml")
+    for row in found.table.iter_rows(named=True):
+        assert row["price"] == pytest.approx(2e-6 * row["total_tokens"])
+    assert "€" in [column.name for column in found.as_table().columns]
 
 
 def test_the_curve_falls_and_crosses_the_difference_at_the_questions(made: Log) -> None:

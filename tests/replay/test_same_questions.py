@@ -112,7 +112,10 @@ def test_compare_says_it_and_a_loaded_result_where_it_was_saved(result: replay.R
     named = result.compare("three", "one", questions="fixed")
     assert named.same is not None
     assert "These questions, other samples" in str(named.table())
-    assert "these questions" in str(result.compare(questions="fixed").table())
+    pairs = result.compare(questions="fixed").table()
+    assert "these questions" in str(pairs)
+    for name in ("first", "all"):  # of each dash the reason
+        assert any(result.same_questions().of(name).why in str(line) for line in pairs.below)
     assert "these questions" not in str(result.compare().table())
     result.save(tmp_path / "with", questions=True)
     result.save(tmp_path / "without")

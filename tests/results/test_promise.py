@@ -100,6 +100,27 @@ def test_fewer_questions_than_a_rare_loss_takes_show_nothing(log: Log) -> None:
     assert half.needed.number >= 922
 
 
+def test_questions_that_decide_are_drawn_within_data_sets(tmp_path: Path) -> None:
+    """All of one data set lose and none of the other: within data sets of fixed size nothing is left to vary."""
+    ids = [f"e{number:03d}" for number in range(100)]
+    pool = {one: [("B" if at < 30 else "A", 0.5), ("A", 1.0)] for at, one in enumerate(ids)}
+    log = small_log(tmp_path, {"two": pool}, dict.fromkeys(ids, "A"))
+    parts = {name: collect(log.scan(name), log) for name in ("examples", "traces", "verifications")}
+    dataset = ["lost" if number < 30 else "won" for number in range(100)]
+    parts["examples"] = parts["examples"].sort("example_id").with_columns(dataset=np.array(dataset))
+    joined = write_log(tmp_path / "joined", name="joined", tables=parts)
+    policies = [replace(best(k), pool="two") for k in (1, 2)]
+    needed = []
+    for strata in (None, "dataset"):
+        result = replay.run(joined, policies, baseline="best of 2", resamples=50, strata=strata)
+        promise = Promise.of([Limit("accuracy", ">=", -0.5, "+")], result)
+        assert promise is not None
+        needed.append(promise.questions("best of 1", 1))
+    assert needed[0] is not None
+    assert needed[1] is not None
+    assert needed[1].number < needed[0].number
+
+
 def test_what_costs_as_much_or_is_worse_by_estimate_is_no_candidate(log: Log) -> None:
     result = run(log, best(2), best(3))
     within = within_margin(result, 0.02, TOKENS)

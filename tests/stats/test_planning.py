@@ -121,6 +121,10 @@ def test_a_range_of_one_number_is_not_written() -> None:
     """Policies that agree on all questions but one: ± z² / (n + z²) decides, whatever the variance."""
     assert re.findall(r"\d+", NeededQuestions(381, 381, 381).words) == ["390"]
     assert re.findall(r"\d+", NeededQuestions(381, 380, 381).words) == ["390", "80", "380", "390"]
+    for high in (None, 43_000):  # of a wide range no number within it is said
+        assert "4,100" not in NeededQuestions(4_100, 400, high).words
+        assert "400" in NeededQuestions(4_100, 400, high).words
+    assert "4,100" in NeededQuestions(4_100, 2_000, 9_000).words
     agreeing = difference_variance(np.array([1.0] + [0.0] * 999))
     one, several = detectable_points(agreeing, 1_000), detectable_points(agreeing, 4_000)
     assert one is not None

@@ -17,6 +17,7 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.data.contents import Contents, opened
 from replay.data.needs import Needs
+from replay.data.prices import GivenPrices, load_prices, logged_prices
 from replay.engine.costs import AT, COSTS, GENERATED, by_name, charged
 from replay.policies.base import Evaluator, Policy, needs_of
 from replay.policies.suite import ORDERS, suite
@@ -82,6 +83,8 @@ class QuestionPlan:
     designs: tuple[PlannedDesign, ...]
     log_name: str
     simulated: bool
+    currency: str = "price"
+    """The heading of money."""
 
     @property
     def aim(self) -> str:
@@ -123,7 +126,7 @@ class QuestionPlan:
 
     def as_table(self) -> Table:
         """The designs as a table for people."""
-        forms = {"calls": "calls", "verifications": "verified", "total_tokens": "tokens", "price": "price"}
+        forms = {"calls": "calls", "verifications": "verified", "total_tokens": "tokens", "price": self.currency}
         rows = []
         for row in self.table.iter_rows(named=True):
             questions = IntervalCell.of((row["questions"], row["low"], row["high"]))
@@ -169,7 +172,8 @@ class QuestionPlan:
         )
         ends = [(next(self._detectable(design, self.questions)), design) for design in self._extreme_designs]
         known = [f"{difference:.2g} points {design.name}" for difference, design in ends if difference is not None]
-        return f"{text} The {self.questions:,} of this log show {', or '.join(known)}." if known else text
+        detects = f" The {self.questions:,} questions of this log show a difference of {', or '.join(known)}."
+        return f"{text}{detects * bool(known)}"
 
     @property
     def _extreme_designs(self) -> tuple[PlannedDesign, ...]:
@@ -209,6 +213,7 @@ def plan(
     strata: str | None = None,
     weigh: Weights | None = None,
     measure: str | None = None,
+    prices: GivenPrices = None,
     rules: GivenRules = None,
 ) -> QuestionPlan:
     """How many questions show a difference of `detect` percentage points between two policies.
@@ -216,15 +221,16 @@ def plan(
     The log is the pilot. `first` and `second` name policies of the file, by default of the standard suite; `where` is
     an SQL condition on the columns of `examples`. `strata` names the column of `examples` whose values keep their
     shares (data sets of fixed size), by default none, with `weigh` `dataset`; `weigh` is how much each of them counts:
-    `equal`, or weights by value. `measure` names another column of success. Designs are one order of as few samples as
-    the policies draw, and all orders of that many, of twice as many and so on up to those that the log has. `detect` is
+    `equal`, or weights by value. `measure` names another column of success. `prices` (a TOML file, or `Prices`) take
+    the place of those of the file, else of what the log was billed. Designs are one order of as few samples as the
+    policies draw, and all orders of that many, of twice as many and so on up to those that the log has. `detect` is
     the difference worth knowing, not the one that the log shows, which is chance, too. Raises ThinkbackError for a name
     that no policy has, where fewer than 20 questions have both, or where the two never differ.
     """
     _check(first, second, detect, power, level)
     if policies is None:
         log = open_log(log)
-        policies = suite(log, where)
+        policies = suite(log, where, prices)
     file = load_policies(policies, rules)
     where = file.where if where is None else where
     opened_log, contents = opened(log)
@@ -240,7 +246,8 @@ def plan(
             raise UnsuitableError(
                 f"policy `{one.name}` ranks all examples of a run, so that no difference is of one question alone"
             )
-    replay_plan = ReplayPlan(opened_log, contents, examples, measure, file.prices, None)
+    priced = (file.prices if prices is None else load_prices(prices)) or logged_prices(opened_log)
+    replay_plan = ReplayPlan(opened_log, contents, examples, measure, priced, None)
     unit, parts = examples.units(examples.frame)
     designs = []
     for orders, samples, difference, within, costs in _pilots(replay_plan, pair):
@@ -260,8 +267,10 @@ def plan(
             "questions follows: name two that differ"
         )
     pilot = designs[-1].variance.questions
-    simulated = opened_log.simulated
-    return QuestionPlan((first, second), detect, level, power, pilot, tuple(designs), opened_log.name, simulated)
+    money = "price" if priced is None or not priced.currency else priced.currency
+    return QuestionPlan(
+        (first, second), detect, level, power, pilot, tuple(designs), opened_log.name, opened_log.simulated, money
+    )
 
 
 def _check(first: str, second: str, detect: float, power: float, level: float) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from replay.runs.compare.same_questions import OTHER_SAMPLES, SameQuestions
+from replay.runs.compare.same_questions import AGAIN, OTHER_SAMPLES, SameQuestions
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.notes import Note, Severity
 from toolkit.show import (
@@ -48,7 +49,6 @@ FEW_CLUSTERS = {
     "max-t_few": "†: clusters worth fewer than ten of equal size, or means of costs of fewer than 500.",
 }
 """Method of an interval -> the mark beneath the table, where examples are clustered."""
-AGAIN = "In brackets where {:g} % of other runs on these questions, with other samples, would be."
 IDENTICAL = "Identical: the same answers and costs on every example; other examples may tell them apart."
 
 
@@ -147,7 +147,7 @@ class ComparedPolicies:
         if rows["low"].null_count():
             below.append("No interval: fewer than three clusters, or of an F1 fewer than thirty fixes and flips.")
         below += ["Policies that see gold are in no pair."] if self.diagnostics else []
-        below += [AGAIN.format(100 * self.level)] if self.fixed else []
+        below += self._again_lines(rows["first"], rows["second"]) if self.fixed else []
         below += self._whole_notes([self.metric])
         title = f"Pairs of policies on {self.title}, by {column.label}"
         return Table(title, columns, tuple(body), above=self._lines_above(), below=tuple(below), marks=self._marks())
@@ -204,6 +204,14 @@ class ComparedPolicies:
             return ()
         return (None if self.same is None else self.same.of(first, second).cell,)
 
+    def _again_lines(self, first: pl.Series, second: pl.Series) -> list[str]:
+        """Lines on the column of other samples: what its brackets are, and why cells are empty."""
+        if self.same is None:
+            return [f"{OTHER_SAMPLES}: – (policies of two results)."]
+        whys = Counter(why for one, other in zip(first, second, strict=True) if (why := self.same.of(one, other).why))
+        brackets = [AGAIN.format(100 * self.level)] * (whys.total() < len(first))
+        return [*brackets, *(f"– in {number:,} of {len(first):,} pairs: {why}." for why, number in whys.items())]
+
     def _same_lines(self) -> Iterator[str]:
         """Lines on how the difference of two policies would vary over other samples of the same questions."""
         if not self.fixed:
@@ -217,17 +225,17 @@ class ComparedPolicies:
             value = self.same.of(one, other)
             cell = "–" if value.cell is None else NumberWithInterval(1, 100, other is not None).show(value.cell)
             parts.append(f"{'Δ' if other is not None else one} {cell}{f' ({value.why})' * bool(value.why)}")
-        yield f"{OTHER_SAMPLES}: accuracy % {'; '.join(parts)}. {AGAIN.format(100 * self.level)}"
+        brackets = f" {AGAIN.format(100 * self.level)}" * any("[" in part for part in parts)
+        yield f"{OTHER_SAMPLES}: accuracy % {'; '.join(parts)}.{brackets}"
 
     def _few(self) -> dict[str, str]:
         return FEW | FEW_CLUSTERS if self.clustered else FEW
 
     def _scope(self, column: OutcomeColumn) -> Iterator[str]:
-        points = " in percentage points" * column.share
-        yield (
-            f"{self.n:,} examples. Δ: first minus second{points}; the {100 * self.level:g} % intervals of all "
-            f"{self.compared:,} pairs hold at once."
-        )
+        points, level = " in percentage points" * column.share, f"{100 * self.level:g} %"
+        at_once = f"the {level} intervals of all {self.compared:,} pairs hold at once"
+        intervals = at_once if self.compared > 1 else f"{level} intervals"
+        yield f"{self.n:,} examples. Δ: first minus second{points}; {intervals}."
         yield from self._left_out()
 
     def _left_out(self) -> Iterator[str]:

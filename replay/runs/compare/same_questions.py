@@ -35,6 +35,10 @@ SCHEMA = {
     "unknown": pl.String,
 }  # fmt: skip
 OTHER_SAMPLES = "These questions, other samples"
+AGAIN = (
+    "In brackets {:g} % intervals of what these questions give over all samples; one other run of as many samples may "
+    "lie 1.4 times as far off."
+)
 FEW_VARIED = 20
 """Limits are marked where fewer questions than this vary between samples."""
 FEWEST_VARIED, ROUNDING = 2, 1e-12
@@ -132,7 +136,7 @@ class SameQuestions:
             rows.append((name, *(None if name == baseline and place else one.cell for place, one in enumerate(cells))))
         marked = any("†" in cell.mark for row in rows for cell in row[1:] if isinstance(cell, IntervalCell))
         below = [
-            f"In brackets where {100 * self.level:g} % of other runs on these questions, with other samples, would be.",
+            *([AGAIN.format(100 * self.level)] if len(rows) > sum(map(len, whys.values())) else []),
             *(f"No interval of {len(names)} of {len(rows)}: {why}." for why, names in whys.items()),
             *([f"†: fewer than {FEW_VARIED} questions whose samples make a difference."] if marked else []),
         ]

@@ -95,8 +95,8 @@ def order_notes(
         names = list(narrower.times)
         yield note(
             "logged_order",
-            f"{listed(names, MOST_NAMED)} keep the order in which the traces were logged. Over all orders "
-            f"(`expected = true`) intervals of their differences to `{narrower.first}` would be {narrower} narrower",
+            f"in the order in which the traces were logged: {listed(names, MOST_NAMED)}. Over all orders "
+            f"(`expected = true`) intervals of differences to `{narrower.first}` would be {narrower} narrower",
             names,
         )
 
@@ -133,7 +133,7 @@ def gains_of_orders(log: AnyLog) -> Iterator[Note]:
         known = [f"{points} {orders}" for points, orders in ends if points is not None]
         if known:
             shows = True
-            text = f"show {many.name} − {few.name} with {100 * POWER:g} % power from {', '.join(known)}"
+            text = f"show, with {100 * POWER:g} % power, {many.name} − {few.name} of {', or '.join(known)}"
             yield note("detectable", f"pool `{pool}`: {counted(n, 'question')} {text}")
     if not shows and len(examples) >= FEWEST_COMPARED and (text := any_detectable(len(examples))):
         yield note("detectable", text)

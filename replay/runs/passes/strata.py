@@ -52,7 +52,7 @@ def with_strata(
             raise ConflictError(f"{text}, so these are no {argument('strata')}: give it another column, or `{NONE}`")
         return examples, (note("no_strata", f"{text}: examples are resampled as if all were of one"),)
     single = names.n_unique() == 1 and is_requested
-    text = f"all examples have one {argument('strata')}, `{column}` {names[0]}: it changes nothing" if single else ""
+    text = f"all examples have the same `{column}`, `{names[0]}`, so strata by it change nothing" if single else ""
     return replace(examples, strata=column, weights=_weights(weigh, column, sorted(names.unique().to_list()))), (
         (note("one_stratum", text),) if text else ()
     )

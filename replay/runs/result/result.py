@@ -213,8 +213,8 @@ class Result(Findings):
 
     @checks_arguments()
     def same_questions(self, *policies: str) -> SameQuestions:
-        """What another run on these questions might show, with other samples: limits of the accuracies of some
-        policies, by default of all, and of their differences. The log is read once more.
+        """What these questions give over all samples of them: limits of the accuracies of some policies, by default of
+        all, and of their differences. The log is read once more.
 
         A policy has none whose outcomes depend on the order in which traces were logged, or that takes all of a
         question's. Raises ThinkbackError for unknown names. A loaded result has what it was saved with.

@@ -150,7 +150,7 @@ class Promise:
         """How many questions would show that a policy keeps to the limits; None where no number would."""
         examples = self.result.examples.sort("example_id")
         _, strata = self.result.summariser.outcomes.examples.units(examples)
-        weight = 1.0 if strata is None or strata.weight is None else strata.weight
+        weight = None if strata is None else strata.weight
         columns = [_column(self.result, limit).name for limit in self.limits]
         one, base = (
             self.result.outcomes_of(policy).select("example_id", *dict.fromkeys(columns)).collect().sort("example_id")
@@ -159,8 +159,9 @@ class Promise:
         units, numbers = unit_numbers(resampling_units(examples)), []
         for fewest, limit, column in zip(self._fewest_questions(), self.limits, columns, strict=True):
             difference = (one[column].cast(pl.Float64) - base[column].cast(pl.Float64)).to_numpy()
-            gain = weight * difference * (1 if limit.sign == ">=" else -1)
-            variance, distance = difference_variance(gain, cluster=units), float(np.nanmean(gain)) + limit.allowed
+            gain = difference * (1 if limit.sign == ">=" else -1)
+            variance = difference_variance(gain, cluster=units, strata=strata)
+            distance = float(np.nanmean(gain if weight is None else gain * weight)) + limit.allowed
             needed = variance.needed(distance, level=1 - 2 * ERROR / families, error=variance.mean_error)
             if needed is None:
                 return None

@@ -30,6 +30,8 @@ FEW_QUESTIONS = 100
 """From fewer, n follows from the upper limit of V: its estimate reaches the power in half of such pilots only."""
 UPPER, RANGE = 0.8, 0.8
 """Level of that limit, and share of pilots whose range of n holds the truth."""
+WIDE = 10
+"""From how many times its lower end on a range is wide: a number within it would say too much."""
 MOST_QUESTIONS, LOG_MOST = 10_000_000, 700.0
 """The largest number of questions that is reported, and the largest logarithm of a number."""
 
@@ -54,7 +56,11 @@ class NeededQuestions:
 
     @property
     def words(self) -> str:
-        """The number in words, rounded to two digits, with its range where that is not one number."""
+        """The number in words, rounded to two digits, with its range where that is not one number; of a wide range the
+        lower end stands for the number.
+        """
+        if self.high is None or self.high > WIDE * self.low:
+            return f"at least {_two_digits(self.low, math.floor):,} questions ({self.range})"
         ends = "" if self.low == self.high else f" ({self.range})"
         return f"about {_two_digits(self.number, math.ceil):,} questions{ends}"
 
