@@ -1,25 +1,30 @@
 """How often nominal 95 % intervals hold the truth, by the product's own functions: the table of the manual.
 
-    python benchmarks/coverage.py [--runs 50] [--resamples 1000] [--sizes 30 100 500 2500] [--only TEXT] [--write]
+    python benchmarks/coverage.py [--minutes 60] [--error 1.2] [--runs 20] [--resamples 1000] [--only TEXT] [--sizes 30]
 
 Accuracies and their differences are enumerated, with 10,000 resamples: every outcome counts with its probability. All
-else is simulated, several policies a run. `--only` takes the designs whose metric or name holds a text, `--write` puts
-what was measured into the table of `docs/coverage.md`. The exit code is 1 where a promise of the manual is broken by
-more than two and a half standard errors of the simulation.
+else is simulated, several policies a run, with as many runs as bring the standard error of what a cell counts to
+`--error` per cent (of powers and fixed questions twice that), `--runs` at least. Each cell that is measured is a row of
+`coverage.csv`, and is not measured again unless `--anew` says so or a smaller error is wanted: the command can be
+ended, or end after `--minutes`, and goes on where it was. Once all cells have a row it writes the table of
+`docs/coverage.md`, from that file alone. `--only` takes the designs whose metric or name holds a text. The exit code is
+1 where a promise of the manual is broken by more than two standard errors of the simulation, and 2 where cells are
+missing.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
-from coverage_designs import DESIGNS, LOSSES, PER_RIGHT, SIZES, Design
+from coverage_designs import DESIGNS, LOSSES, PER_RIGHT, SIZES, Array, Design
 from coverage_plans import PLANS
 from coverage_promises import PROMISES
 from coverage_samples import SAMPLES
@@ -30,6 +35,7 @@ from toolkit.stats import Settings, not_worse, summarise
 from toolkit.stats.metrics.outcomes import Store
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coverage.md"
+CELLS = Path(__file__).with_suffix(".csv")
 BEGIN, END = "<!-- what `benchmarks/coverage.py` measured -->", "<!-- end -->"
 
 LEAST, LEAST_MARKED, MOST, MOST_WIDE = 0.93, 0.85, 0.985, 0.997
@@ -51,19 +57,33 @@ MEAN_POWER, LEAST_POWER, PILOT = 0.78, 0.72, 100
 
 MANY, ENOUGH_ERRORS, ENOUGH_GOLD, FEW_CLUSTERS = 200, 60, 20, 100
 
+DEAR = 2
+"""The standard error of powers and of fixed questions, whose runs take long, for one of any other cell."""
+
+UNSEEN = 3
+"""The rule of three: a share that is 0 in n cases is below 3 / n, at 95 %."""
+
+MOST_RUNS = 20
+"""The most runs of a cell for each one that it has at least."""
 
 EVERY = (*DESIGNS, *SAMPLES, *LOSSES, *PROMISES, *PLANS)
 
 
+def claims(design: Design) -> bool:
+    """Whether claims are counted, and not the intervals that hold the truth."""
+    return design.margin is not None or design.power is not None
+
+
 @dataclass(frozen=True)
 class Cell:
-    """Of one design and number of examples: shares of intervals that hold the truth (`error`: its standard error), are
-    marked, or are withheld; the share that makes a claim: excludes the margin where one is lost, 0 where power counts.
-    `covered` is of the unmarked intervals where these are a quarter or more.
+    """Of one design and number of examples: shares of intervals that hold the truth, are marked, or are withheld; the
+    share that makes a claim: excludes the margin where one is lost, 0 where power counts. `covered` is of the unmarked
+    intervals where these are a quarter or more; `error` is the standard error of the share that the table has.
     """
 
     design: Design
     n: int
+    runs: int
     covered: float
     error: float
     marked: float
@@ -75,13 +95,16 @@ class Cell:
         """Whether there are enough unmarked intervals to go by."""
         return 1 - self.marked - self.withheld >= SEEN
 
+    def settled(self, aim: float) -> bool:
+        """Whether its standard error is down to `aim`; that of a cell of which too few have no mark decides nothing."""
+        return self.error <= aim or not self.seen
+
     @property
     def text(self) -> str:
         """Per cent; † where more than three quarters are marked, a dash where most are withheld."""
         if self.withheld > 0.5:
             return "–"
-        claims = self.design.margin is not None or self.design.power is not None
-        return f"{100 * (self.claimed if claims else self.covered):.1f}{'' if self.seen else '†'}"
+        return f"{100 * (self.claimed if claims(self.design) else self.covered):.1f}{'' if self.seen else '†'}"
 
     def broken(self) -> Iterator[str]:
         """Promises that it breaks."""
@@ -111,43 +134,67 @@ class Cell:
             yield f"{100 * self.marked:.1f} % marked, {100 * self.withheld:.2f} % withheld"
 
 
-def measured(design: Design, n: int, runs: int, resamples: int) -> Cell:
-    """One cell of the table."""
-    shares = []
-    for run in range(runs * (PAIRED_RUNS if design.paired else 1)):
-        rng, probability = np.random.default_rng([1, n, run]), None
-        if design.draw is None:
-            low, high, method = design.limits(rng, n, Settings(resamples=resamples, seed=run))
-        else:
-            outcomes, probability = design.draw(rng, n)
-            drawn = resamples if probability is None else max(resamples, ENUMERATED)
-            low, high, method = intervals(design, outcomes, Settings(resamples=drawn, seed=run))
-        weight = np.ones(len(low)) if probability is None else probability
-        weight, known = weight / weight.sum(), ~np.isnan(low)
-        rounding = 1e-12
-        holds = known & (low <= design.truth + rounding) & (high >= design.truth - rounding)
-        claimed = np.array(
-            [design.margin is not None and not_worse(end, design.margin, design.clusters or n) for end in low]
-        )
-        if design.power is not None:
-            claimed = (low > design.truth) | (high < design.truth)
-        marked = np.isin(method, list(MARKED))
-        parts = (holds, known, holds & ~marked, known & ~marked, marked, ~known, claimed)
-        shares.append([weight @ part for part in parts])
-        if probability is not None:
-            break
-    found = np.array(shares)
-    *_, unmarked, marks, withheld, claims = found.mean(axis=0).tolist()
-    found = found[:, 2:4] if unmarked >= SEEN else found[:, :2]
-    held, known_share = found.mean(axis=0).tolist()
-    covered = held / known_share if known_share else math.nan
-    apart = found[:, 0] - covered * found[:, 1]
-    error = (
-        float(np.std(apart, ddof=1) / math.sqrt(len(apart)) / known_share) if len(apart) > 1 and known_share else 0.0
+def measured(design: Design, n: int, runs: int, resamples: int, aim: float) -> Cell:
+    """One cell of the table: so many runs, and as many again until its standard error is down to `aim`."""
+    least = runs * (PAIRED_RUNS if design.paired else 1)
+    shares, number = list[list[float]](), 0
+    while True:
+        for run in range(len(shares), len(shares) + least):
+            row, drawn = one_run(design, n, run, resamples)
+            shares.append(row)
+            number += drawn
+            if not drawn:
+                return cell_of(design, n, np.array(shares), 0)
+        cell = cell_of(design, n, np.array(shares), number)
+        if cell.settled(aim) or len(shares) >= MOST_RUNS * least:
+            return cell
+
+
+def one_run(design: Design, n: int, run: int, resamples: int) -> tuple[list[float], int]:
+    """Shares of a run's intervals: that hold the truth, and are there; of the unmarked ones the same; that are marked,
+    withheld, or make a claim. And how many there are, 0 where they are those of all outcomes.
+    """
+    rng, probability = np.random.default_rng([1, n, run]), None
+    if design.draw is None:
+        low, high, method = design.limits(rng, n, Settings(resamples=resamples, seed=run))
+    else:
+        outcomes, probability = design.draw(rng, n)
+        drawn = resamples if probability is None else max(resamples, ENUMERATED)
+        low, high, method = intervals(design, outcomes, Settings(resamples=drawn, seed=run))
+    weight = np.ones(len(low)) if probability is None else probability
+    weight, known = weight / weight.sum(), ~np.isnan(low)
+    rounding = 1e-12
+    holds = known & (low <= design.truth + rounding) & (high >= design.truth - rounding)
+    claimed = np.array(
+        [design.margin is not None and not_worse(end, design.margin, design.clusters or n) for end in low]
     )
-    if design.power is not None and withheld < 1:
-        claims /= 1 - withheld  # a pilot without a difference makes no plan
-    return Cell(design, n, covered, error, marks, withheld, claims)
+    if design.power is not None:
+        claimed = (low > design.truth) | (high < design.truth)
+    marked = np.isin(method, list(MARKED))
+    parts = (holds, known, holds & ~marked, known & ~marked, marked, ~known, claimed)
+    return [float(weight @ part) for part in parts], len(low) if probability is None else 0
+
+
+def cell_of(design: Design, n: int, shares: Array, number: int) -> Cell:
+    """The cell of some runs (runs, 7) with so many intervals: where all are alike two standard errors are 3 / number,
+    the upper limit of a share that was not seen.
+    """
+    held, known, held_unmarked, unmarked, marked, withheld, claimed = shares.T
+    counted = (held_unmarked, unmarked) if unmarked.mean() >= SEEN else (held, known)
+    covered, error = ratio(*counted)
+    # A pilot without a difference makes no plan.
+    share, claim_error = ratio(claimed, known if design.power is not None else np.ones(len(shares)))
+    error = max(claim_error if claims(design) else error, UNSEEN / 2 / number if number else 0.0)
+    return Cell(design, n, len(shares), covered, error, float(marked.mean()), float(withheld.mean()), share)
+
+
+def ratio(part: Array, whole: Array) -> tuple[float, float]:
+    """The quotient of two means over runs (runs,), and its standard error."""
+    if not whole.sum():
+        return math.nan, 0.0
+    share, runs = float(part.sum() / whole.sum()), len(part)
+    error = float(np.std(part - share * whole, ddof=1) / math.sqrt(runs) / whole.mean()) if runs > 1 else 0.0
+    return share, error
 
 
 def intervals(design: Design, outcomes: object, settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -170,12 +217,12 @@ def intervals(design: Design, outcomes: object, settings: Settings) -> tuple[np.
     return low, high, rows["method"].fill_null("").to_numpy()
 
 
-Rows = dict[tuple[str, str], dict[int, str]]
-"""Texts of cells by their number of examples, by what is counted and the outcomes."""
+Key = tuple[str, str, int]
+"""What is counted, of which outcomes, and the number of examples."""
 
 
-def key(design: Design) -> tuple[str, str]:
-    """The first two cells of a design's row."""
+def key(design: Design, n: int) -> Key:
+    """The key of a cell: the first two columns of its row, and the column."""
     difference = design.paired and not design.metric.startswith("reduction:")
     what = f"`{design.metric.replace('f1:0', 'f1:LABEL')}`{', difference' * difference}"
     if design.margin is not None:
@@ -184,81 +231,104 @@ def key(design: Design) -> tuple[str, str]:
         what = f"power of plans for {100 * design.power:g} %"
     if design.least is not None:
         what = "promise kept" if design.metric == "promise" else "range of plans"
-    return what, design.what
+    return what, design.what, n
 
 
-def rows_of(cells: Sequence[Cell]) -> Rows:
-    rows: Rows = {}
-    for cell in cells:
-        rows.setdefault(key(cell.design), {})[cell.n] = cell.text
-    return rows
+DESIGN_OF: dict[Key, Design] = {key(design, n): design for design in EVERY for n in design.sizes}
+NUMBERS = [field.name for field in fields(Cell) if field.name not in ("design", "n")]
 
 
-def table(rows: Rows, sizes: Sequence[int]) -> str:
+def read_cells(path: Path = CELLS) -> dict[Key, Cell]:
+    """The cells that the file has, of the designs that there are."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [(row.pop("what"), row.pop("outcomes"), int(row.pop("n")), row) for row in csv.DictReader(file)]
+    return {
+        (what, outcomes, n): Cell(design, n, int(row.pop("runs")), **{name: float(one) for name, one in row.items()})
+        for what, outcomes, n, row in rows
+        if (design := DESIGN_OF.get((what, outcomes, n))) is not None
+    }
+
+
+def write_cells(cells: dict[Key, Cell], path: Path = CELLS) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["what", "outcomes", "n", *NUMBERS])
+        for place in DESIGN_OF:
+            if place in cells:
+                writer.writerow([*place, *(f"{getattr(cells[place], name):.6g}" for name in NUMBERS)])
+
+
+def table(cells: dict[Key, Cell]) -> str:
     """Markdown, in the order of the designs."""
     lines = [
-        "| what | outcomes | " + " | ".join(f"n = {n:,}" for n in sizes) + " |",
-        "| :-- | :-- |" + " --: |" * len(sizes),
+        "| what | outcomes | " + " | ".join(f"n = {n:,}" for n in SIZES) + " |",
+        "| :-- | :-- |" + " --: |" * len(SIZES),
     ]
-    for what, outcomes in dict.fromkeys(map(key, EVERY)):
-        if row := rows.get((what, outcomes)):
-            lines.append(f"| {what} | {outcomes} | " + " | ".join(row.get(n, "") for n in sizes) + " |")
+    for what, outcomes in dict.fromkeys(place[:2] for place in cells):
+        texts = (cells[place].text if (place := (what, outcomes, n)) in cells else "" for n in SIZES)
+        lines.append(f"| {what} | {outcomes} | {' | '.join(texts)} |")
     return "\n".join(lines)
 
 
-def put(rows: Rows) -> None:
-    """Between the marks of the manual's page; cells that were not measured stay."""
+def page(cells: dict[Key, Cell]) -> str:
+    """The manual's page with the table of these cells."""
     head, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    before, end = rest.split(END, 1)
-    every: Rows = {}
-    for line in before.strip().splitlines()[2:]:
-        what, outcomes, *texts = (cell.strip() for cell in line.strip("|").split("|"))
-        every[what, outcomes] = dict(zip(SIZES, texts, strict=True))
-    for place, row in rows.items():
-        every.setdefault(place, {}).update(row)
-    PAGE.write_text(f"{head}{BEGIN}\n\n{table(every, SIZES)}\n\n{END}{end}", encoding="utf-8")
+    return f"{head}{BEGIN}\n\n{table(cells)}\n\n{END}{rest.split(END, 1)[1]}"
 
 
-def mean_power(cells: Sequence[Cell]) -> Iterator[str]:
-    """Where the designs together miss the power that is promised."""
-    for n in sorted({cell.n for cell in cells if cell.n >= PILOT and cell.design.power is not None}):
-        powers = [cell.claimed for cell in cells if cell.n == n and cell.design.power is not None]
-        text = f"mean power over {len(powers)} designs, pilots of {n}: {100 * np.mean(powers):.1f} %"
+def broken_promises(cells: dict[Key, Cell]) -> list[str]:
+    """What is broken by which cell, and by the plans of all designs together."""
+    found = [f"{', '.join(map(str, place))}: {text}" for place, cell in cells.items() for text in cell.broken()]
+    for n in sorted({cell.n for cell in cells.values() if cell.n >= PILOT and cell.design.power is not None}):
+        powers = [cell for cell in cells.values() if cell.n == n and cell.design.power is not None]
+        power = float(np.mean([cell.claimed for cell in powers]))
+        text = f"mean power over {len(powers)} designs, pilots of {n}: {100 * power:.1f} %"
         print(text, flush=True)
-        if np.mean(powers) < MEAN_POWER:
-            yield text
+        if power < MEAN_POWER:
+            found.append(text)
+    return found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--error", type=float, default=1.2)
     parser.add_argument("--resamples", type=int, default=1000)
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--only", default="")
-    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--anew", action="store_true")
     given = parser.parse_args()
-    cells, broken = [], 0
-    for design in EVERY:
-        kind = "difference" if design.paired else "value"
-        if given.only not in f"{design.metric} {kind}, {design.what}":
+    cells, started = read_cells(), time.perf_counter()
+    for place, design in DESIGN_OF.items():
+        *_, n = place
+        aim = given.error / 100 * (DEAR if design.power is not None or design in SAMPLES else 1)
+        if place in cells and cells[place].settled(aim) and not given.anew:
             continue
-        for n in (n for n in design.sizes if n in given.sizes):
-            started = time.perf_counter()
-            cell = measured(design, n, given.runs, given.resamples)
-            cells.append(cell)
-            told = [f"{100 * part:.1f}" for part in (cell.covered, cell.error, cell.marked, cell.withheld)]
-            line = f"{design.metric} {kind}, {design.what}, n {n}: {cell.text} (covered, error, marked, withheld: "
-            print(f"{line}{', '.join(told)}; {time.perf_counter() - started:.1f} s)", flush=True)
-            for promise in cell.broken():
-                broken += 1
-                print(f"  BROKEN: {promise}", flush=True)
-    for missed in mean_power(cells):
-        broken += 1
-        print(f"  BROKEN: {missed}", flush=True)
-    print(f"\n{table(rows_of(cells), given.sizes)}\n\n{broken} promises broken of {len(cells)} cells")
-    if given.write:
-        put(rows_of(cells))
-    return 1 if broken else 0
+        if time.perf_counter() - started > 60 * given.minutes:
+            break
+        began = time.process_time()
+        cell = measured(design, n, given.runs, given.resamples, aim)
+        cells = read_cells() | {place: cell}
+        write_cells(cells)
+        told = [f"{100 * part:.1f}" for part in (cell.covered, cell.error, cell.marked, cell.withheld)]
+        print(
+            f"{', '.join(map(str, place))}: {cell.text} (covered, error, marked, withheld: {', '.join(told)}; ", end=""
+        )
+        print(f"{cell.runs} runs, {time.process_time() - began:.1f} s)", *cell.broken(), flush=True)
+    broken, missing = broken_promises(cells), len(DESIGN_OF) - len(cells)
+    if missing:
+        print(f"{missing} of {len(DESIGN_OF)} cells are missing: run the command again")
+    else:
+        PAGE.write_text(page(cells), encoding="utf-8")
+    print(
+        "\n".join(f"BROKEN: {text}" for text in broken),
+        f"{len(broken)} promises broken of {len(cells)} cells",
+        sep="\n",
+    )
+    return 1 if broken else 2 if missing else 0
 
 
 if __name__ == "__main__":

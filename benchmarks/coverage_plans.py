@@ -1,8 +1,9 @@
 """Designs of plans, for `coverage.py`: pilots, the questions that follow from each, and experiments of so many.
 
 Questions are drawn from the real votes of the shipped log, or from a few values; the difference to detect is the true
-one. `n` is the size of the pilot. A power is the share of experiments, each after a pilot of its own, whose interval
-leaves 0 out; a range, of the questions needed, holds those that follow from the whole population.
+one, that of what experiments are drawn from. `n` is the size of the pilot. A power is the share of experiments, each
+after a pilot of its own, whose interval leaves 0 out; a range, of the questions needed, holds those that follow from
+the whole population.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ class Population:
 
     mean: Array
     single: Array
+
+    @property
+    def difference(self) -> float:
+        """The true difference: the mean of what experiments are drawn from, which is that of all orders but nearly."""
+        return abs(float(self.single.mean()))
 
     @property
     def within(self) -> Array | None:
@@ -89,7 +95,7 @@ def planned(what: str, population: Callable[[], Population]) -> tuple[Design, De
         whole = population()
         ends = []
         for _ in range(EXPERIMENTS):
-            number, *_ = whole.some(rng, n).needed()(abs(whole.mean.mean()))
+            number, *_ = whole.some(rng, n).needed()(whole.difference)
             if np.isnan(number):
                 ends.append((np.nan, np.nan))
                 continue
@@ -101,7 +107,7 @@ def planned(what: str, population: Callable[[], Population]) -> tuple[Design, De
 
     def ranges(rng: np.random.Generator, n: int, _: Settings) -> tuple[Array, Array, Array]:
         whole = population()
-        true = abs(whole.mean.mean())
+        true = whole.difference
         needed, *_ = whole.needed()(true)
         ends = np.array([whole.some(rng, n).needed()(true)[1:] for _ in range(10 * EXPERIMENTS)]) / needed
         return ends[:, 0], ends[:, 1], np.full(len(ends), "")

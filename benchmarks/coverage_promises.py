@@ -24,7 +24,7 @@ from toolkit.log import collect
 from toolkit.stats import Settings
 from toolkit.stats.metrics.outcomes import Store
 
-EXPERIMENTS, SIZES, VOTES = 4, (500, 2500), (1, 2, 4, 8, 12, 16)
+EXPERIMENTS, SIZES, VOTES = 20, (500, 2500), (1, 2, 4, 8, 12, 16)
 BEYOND = 1.001
 """Times the margin that made-up policies lose."""
 Draw = Callable[[np.random.Generator, int], Array]

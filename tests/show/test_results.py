@@ -506,6 +506,8 @@ def test_a_choice_by_estimates_comes_second_with_the_questions_that_would_decide
     assert first == "No cheaper policy is shown to be within 2 points of `best of 4`."
     assert second.startswith("By estimates alone it would be `stop[margin=0.1]`, −2.0 [−5.0, +1.0] points, for 1,100 ")
     assert second.endswith(f"; {needed.words} would decide.")
+    neither = replace(none, within=lambda: WithinMargin(0.02, None, None, None, None))
+    assert len([*cheapest_within(neither)]) == 2  # no number of questions would decide, which is said
     unlike = replace(none, notes=(warning(UNLIKE_CALLS, "calls of two pools"),))
     assert [*cheapest_within(unlike)] == []  # such costs are not compared
 

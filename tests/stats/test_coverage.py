@@ -1,5 +1,6 @@
 """Nominal 95 % intervals must cover 93 to 97 % of the time, with 200 examples and ten expected events."""
 
+import csv
 import os
 import subprocess
 import sys
@@ -44,6 +45,27 @@ def table(block, settings, labels):
     pairs = result.comparisons.filter(policy="b", baseline="a")
     rows |= {("b-a", r["metric"]): (r["difference"], r["low"], r["high"]) for r in pairs.iter_rows(named=True)}
     return rows
+
+
+def test_the_table_of_the_manual_is_what_was_measured() -> None:
+    """Every cell is that of a row of `coverage.csv`: none is copied by hand."""
+    root = Path(__file__).resolve().parents[2]
+    page = (root / "docs" / "coverage.md").read_text(encoding="utf-8").split("<!-- ")[1].splitlines()
+    head, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in page if line.startswith("|")]
+    shown = {
+        (what, outcomes, int(n.removeprefix("n = ").replace(",", ""))): text
+        for what, outcomes, *texts in lines
+        for n, text in zip(head[2:], texts, strict=True)
+        if text
+    }
+    with (root / "benchmarks" / "coverage.csv").open(encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert len(rows) == len(shown)
+    for row in rows:
+        share = row["claimed" if row["what"].startswith(("false", "power")) else "covered"]
+        marked, withheld = float(row["marked"]), float(row["withheld"])
+        text = "–" if withheld > 0.5 else f"{100 * float(share):.1f}" + "†" * (1 - marked - withheld < 0.25)
+        assert shown[row["what"], row["outcomes"], int(row["n"])] == text
 
 
 @pytest.mark.slow

@@ -461,6 +461,8 @@ def cheapest_within(results: RankedInput) -> Iterator[str]:
         )
     else:
         yield f"No cheaper policy is shown to be {within}."
+    if near.policy is None and near.estimated is None:
+        yield "By estimates alone none is either: more questions like these would show none."
     if near.estimated is not None:
         row, needed = rows[near.estimated], near.needed
         gain = _gain_text(results, row, whole=True) + _saving_text(results, row, rows[str(results.baseline)])
