@@ -295,8 +295,8 @@ def test_euros_are_of_device_seconds_where_the_log_has_them(study: Run, tmp_path
         assert float(row["verifier_cost_eur_low"]) < verification < float(row["verifier_cost_eur_high"])
         assert float(split[TITLES[method]]["generation_cost_eur"]) == pytest.approx(price * generation)
         assert float(row["total_cost_eur"]) < 0.0625 * float(row["total_h"]) / 4
-    priced = ("table_5_5", "table_5_7", "table_5_10", "table_5_13", "table_B_2")
-    assert file_notes(tmp_path / "out", "price_of_device", at=priced)
+    priced = {name for note in file_notes(tmp_path / "out", "price_of_device") for name in note["at"]}
+    assert {"table_5_5", "table_5_7", "table_5_10", "table_5_13", "table_B_2"} <= priced
     euros = [row for row in rows(tmp_path / "out" / "efficiency.csv") if row["Number"] == "cost_eur, per 1,000 claims"]
     totals = {row["Method"]: float(row["total"]) for row in euros}
     assert totals[TITLES[ADAPTIVE]] == pytest.approx(float(told[TITLES[ADAPTIVE]]["total_cost_eur"]))
