@@ -107,7 +107,7 @@ def _cap(given: Any, place: str, kind: type, form: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Buzz(Policy, kind="buzz"):
+class Buzz(Policy, kind="buzz", table=TABLE):
     """Acts on a text at the refutation of its `patience`-th claim, and says `refuted`; else `supported`.
 
     A claim is followed up to a verdict or `max_rounds`; a refutation counts from `confidence` on. `max_claims` is of
@@ -395,6 +395,12 @@ class Buzz(Policy, kind="buzz"):
             "cap": "no claim that it follows is left",
             "exhausted": "the log ends before its caps",
         }.get(ending, ending)
+
+    def paid_rows(self, on: Evaluator) -> pl.DataFrame:
+        """The rounds that it paid, and whether it acts on each: `buzz`."""
+        way, _, _ = self._way(on)
+        rows = np.flatnonzero(way.paid)
+        return pl.DataFrame({"row": rows, "buzz": np.isin(rows, way.buzz[way.buzz >= 0])})
 
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """The rounds that it paid, in their order, and the text on one line with them, its buzz and the error."""

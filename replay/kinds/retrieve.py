@@ -52,7 +52,7 @@ def _reward(given: object, place: str) -> str | Entropy | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retrieve(Policy, kind="retrieve", answers=False, lists=frozenset({"at"})):
+class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozenset({"at"})):
     """Ranks the documents of the first `rounds` rounds of each hop, those of rewarded rounds first.
 
     `frontier` is how many clusters of answers it keeps, `frontier_of` of what, and `support` by which counts;
@@ -244,35 +244,47 @@ class Retrieve(Policy, kind="retrieve", answers=False, lists=frozenset({"at"})):
             "exhausted": "a hop has fewer rounds in the log than the cap",
         }.get(ending, ending)
 
+    def paid_rows(self, on: Evaluator) -> pl.DataFrame:
+        """The rounds that it reads: `frontier`, the clusters with their support, the leader first, and `leader`;
+        whether it is `rewarded`, or with a penalty its `factor`; `moved`, the documents that moved up in their hop.
+        """
+        paid, _ = self._stops(on)
+        frontier, row = self._frontiers(on), np.flatnonzero(paid)
+        ranked = self._ranks(on, paid).filter(pl.col("place") < pl.col("plain"))
+        moved = ranked.group_by("row", maintain_order=True).agg(
+            pl.format("{} {}→{}", "document", "plain", "place").alias("moved")
+        )
+        leader = pl.Series(frontier.leader[row])
+        single = self.penalty is None
+        frame = pl.DataFrame({
+            "row": row,
+            "frontier": [_members(frontier, one) for one in row],
+            "leader": leader.set(leader == NONE, None),
+            **({"rewarded": self._rewarded(on)[row]} if single else {"factor": self._factor(on)[row]}),
+        }, schema_overrides={"frontier": pl.String})  # fmt: skip
+        most = pl.concat_list(pl.col("moved").list.head(MOST_MOVED), pl.lit(["…"]))
+        more = pl.when(pl.col("moved").list.len() > MOST_MOVED).then(most).otherwise("moved")
+        return frame.join(moved, on="row", how="left", maintain_order="left").with_columns(
+            more.list.join(", ").fill_null("").alias("moved")
+        )
+
     def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
         """Hop by hop the rounds that it reads, then the documents that it ranks first."""
         rounds, (paid, ending) = self._rounds(on), self._stops(on)
-        ranked = self._ranks(on, paid)
-        frontier, answers = self._frontiers(on), rounds.weighted if self.weights else rounds.plain
+        ranked, of_rounds = self._ranks(on, paid), self.paid_rows(on)
+        answers = rounds.weighted if self.weights else rounds.plain
+        steps = of_rounds.select(
+            pl.Series("round", rounds.step[of_rounds["row"]]),
+            pl.Series("answers", [_text_of(rounds, answers, row) for row in of_rounds["row"]], dtype=pl.String),
+            pl.exclude("row", "leader", "moved"),
+            pl.col("moved").alias("moved up"),
+        )
         for hop, first in enumerate(rounds.first):
-            size, rows = int(rounds.size[hop]), []
-            for row in range(first, first + size):
-                if not paid[row]:
-                    break
-                mine = ranked.filter((pl.col("row") == row) & (pl.col("place") < pl.col("plain")))
-                rises = mine.select("document", "plain", "place").rows()
-                moved = [f"{name} {plain}→{place}" for name, plain, place in rises[:MOST_MOVED]]
-                verdict = (
-                    {"rewarded": bool(self._rewarded(on)[row])}
-                    if self.penalty is None
-                    else {"factor": float(self._factor(on)[row])}
-                )
-                rows.append({
-                    "round": int(rounds.step[row]),
-                    "answers": _text_of(rounds, answers, row),
-                    "frontier": _members(frontier, row),
-                    **verdict,
-                    "moved up": ", ".join([*moved, "…"] if len(rises) > MOST_MOVED else moved),
-                })  # fmt: skip
+            rows = steps.filter(pl.Series(rounds.hop[of_rounds["row"]] == hop))
             number, question = rounds.rows.frame.select("hop", "sub_question").row(int(first))
             title = f"`{self.name}`, hop {number}{'' if question is None else f': {question}'}"
             why = f"{ENDINGS[ending[hop]]}: {self.ending(ENDINGS[ending[hop]])}"
-            yield Stage(title, pl.DataFrame(rows), why)
+            yield Stage(title, rows, why)
         columns = ["rank", "document", "hop", "round", "relevance", "gold"]
         first_places = ranked.filter(pl.col("rank") <= max(self.at)).sort("rank").select(columns)
         gold = sorted(set(on.block.examples["gold_documents"].to_list()[0] or ()))

@@ -128,6 +128,10 @@ class Policy(ClassFacts, ABC):
     """
     last_step: ClassVar[bool] = False
     """Whether the policy ends at a step of a walk, which some signals read."""
+    table: ClassVar[str] = ""
+    """The further table whose rows its `explain` and `paid_rows` need beside columns of examples, so that a saved
+    result with these rows explains it; empty for others.
+    """
 
     # ---- settings ----
 
@@ -325,6 +329,12 @@ class Policy(ClassFacts, ABC):
         """How the policy went on the one example of a block, stage by stage; `repetition` picks a random order."""
         for part in self.parts:
             yield from part.explain(on, repetition)
+
+    def paid_rows(self, on: Evaluator) -> pl.DataFrame:
+        """The rows of its `table` that it paid on a block: `row`, their numbers there, ascending, and what it made of
+        each, for pictures and explanations.
+        """
+        raise NotImplementedError(f"`{self.name}` reads no further table")
 
     def ending(self, ending: str) -> str:
         """Why the policy ended, in words, from the number of its ending."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import quote
 
@@ -505,7 +506,6 @@ def test_a_page_of_rounds_speaks_of_what_they_are_ranked_by(browse: Open, tmp_pa
         assert "no answer" not in page.text(place)
         assert "unjudged" not in page.text(place)
     assert not page.page.locator("#changes-part").is_visible()
-    assert page.page.locator("#blocks .block").count() == 0
     cells = page.js(
         "[...document.querySelectorAll('#example-outcomes tr')].map((r) => [...r.cells].map((c) => c.innerText))"
     )
@@ -514,6 +514,75 @@ def test_a_page_of_rounds_speaks_of_what_they_are_ranked_by(browse: Open, tmp_pa
             .select("policy", "recall_10", "rounds").iter_rows()}  # fmt: skip
     for policy, recall, rounds, *_ in cells[1:]:
         assert (float(recall), int(rounds)) == (pytest.approx(100 * rows[policy][0], abs=0.05), rows[policy][1])
+
+
+BLOCK_NUMBERS = (
+    "[...document.querySelectorAll('#block-{}-numbers tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))"
+)
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_a_picture_of_rounds_has_what_explanations_have(browse: Open, tmp_path: Path, width: int) -> None:
+    """A block for each hop; of each picked policy the rounds that it read, with frontier, reward and documents."""
+    simulate_rounds(tmp_path / "log", examples=24, seed=1)
+    found = replay.run(tmp_path / "log", resamples=50)
+    found.save(tmp_path / "saved", traces=True)
+    replay.load(tmp_path / "saved").dashboard(tmp_path / "page.html")
+    example, names = found.outcomes.collect()["example_id"][2], ("SUNAR's penalty", "stable leader[stable=2]")
+    page = browse(
+        tmp_path / "page.html",
+        f"#example={example}&policies={','.join(map(quote, names))}",
+        viewport={"width": width, "height": 900},
+    )
+    assert page.page.locator("#blocks .block").count() == 2
+    for hop in range(2):
+        rows = page.js(BLOCK_NUMBERS.format(hop))
+        for name in names:
+            steps = found.explain(name, example).stages[hop].rows
+            mine = [row[1:] for row in rows if row[0] == name]
+            assert [int(row[0]) for row in mine] == steps["round"].to_list()
+            assert [row[2] for row in mine] == [text or "empty" for text in steps["frontier"]]
+            assert [row[4] for row in mine] == [text or "none" for text in steps["moved up"]]
+            if "rewarded" in steps:
+                assert [row[3] == "rewarded" for row in mine] == steps["rewarded"].to_list()
+            else:
+                assert [float(row[3][2:]) for row in mine] == pytest.approx(steps["factor"].to_list(), abs=5e-4)
+        assert page.page.locator(f"#block-{hop}-stops .mark-symbol.role-mark path").count() == len(rows)
+    assert page.js("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize(("width", "texts"), [(1400, True), (390, True), (1400, False)])
+def test_a_picture_of_checks_has_the_text_on_one_line(browse: Open, tmp_path: Path, width: int, texts: bool) -> None:
+    """Words with the rounds of claims, the buzz of each picked policy, and the error; without texts, their numbers."""
+    log = simulate_checks(tmp_path / "log", examples=24, seed=1)
+    found = replay.run(log, resamples=50)
+    found.save(tmp_path / "saved", traces=True, texts=texts)
+    replay.load(tmp_path / "saved").dashboard(tmp_path / "page.html")
+    names = ("first refutation", "second refutation")
+    acted = found.outcomes.collect().filter(pl.col("policy") == names[0]).drop_nulls(["position", "deviation"])
+    example = acted["example_id"][0]
+    page = browse(
+        tmp_path / "page.html",
+        f"#example={example}&policies={','.join(map(quote, names))}",
+        viewport={"width": width, "height": 900},
+    )
+    line, told = page.text("#block-0-words"), found.explain(names[0], example).stages[0]
+    paid = found.explain(names[1], example).stages[0].rows
+    for claim, round_ in paid.filter(pl.col("verdict") != "none").select("claim", "round").iter_rows():
+        assert f"[{claim}.{round_} " in line
+    assert ("w3 " in line) is texts
+    before = line.split(f"▲ {names[0]}")[0]
+    claim, round_ = told.rows.filter(pl.col("buzz")).select("claim", "round").row(0)
+    assert before.rstrip().endswith(f"[{claim}.{round_} −]")
+    gold = log.scan("examples").filter(pl.col("example_id") == example).collect()["gold_position"][0]
+    ahead = line.split("◆")[0]
+    words = [int(one) for one in re.findall(r"(\d+) words?", ahead)]
+    assert (len(re.findall(r"\bw\d+", ahead)) if texts else sum(words)) == gold
+    rows = page.js(BLOCK_NUMBERS.format(0))
+    by = [row for row in rows if names[0] in row[8]]
+    assert len(by) == len(told.rows.filter(pl.col("verdict") != "none"))
+    assert [row[0] for row in rows if names[0] in row[9]] == [str(int(acted["position"][0]))]
+    assert page.js("document.documentElement.scrollWidth") <= width
 
 
 def test_a_page_of_checks_says_where_the_error_is(browse: Open, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from replay.runs.saved.findings import Findings
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TOGETHER, TRACES
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
+from replay.runs.saved.saved_rows import has_texts, saved_block, saved_policy
 from replay.sampling.unscored import LOWEST, SKIP
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
@@ -235,9 +236,13 @@ def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tupl
     rows = int(outcome.rows[0])
     if rows > 1:
         return _ending_of(row, f"mean over {policy.rows_of(evaluator, rows)}: ", policy.columns), frame
-    why = "" if policy.ranking is not None else policy.why(evaluator, row["ending"])
-    text = "" if not why else f"{why}; " if why == row["ending"] else f"{row['ending']}: {why}; "
-    return _ending_of(row, text, policy.columns), frame
+    return _ending_of(row, _reason_of(policy, evaluator, row), policy.columns), frame
+
+
+def _reason_of(policy: Policy, on: Evaluator, outcome: Mapping[str, Any]) -> str:
+    """Why a policy ended on the one example of a block, in words before what came of it."""
+    why = "" if policy.ranking is not None else policy.why(on, outcome["ending"])
+    return "" if not why else f"{why}; " if why == outcome["ending"] else f"{outcome['ending']}: {why}; "
 
 
 def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, complete: bool) -> pl.DataFrame:
@@ -309,6 +314,8 @@ _STEPS = {
 }  # fmt: skip
 SEVERAL = "no single path was saved: the outcome is a mean over several"
 IN_LOG = "the rows that it paid are in the log: explain it from there"
+NO_TEXTS = "texts     none: the result was saved without them"
+TEXT_SCHEMA = {"slice": pl.String, "sample": pl.Int64, "trace_id": pl.String, "text": pl.String}
 
 Trace = tuple[str, int]
 """A slice, and a sample index in it."""
@@ -319,6 +326,11 @@ NONE: Row = {}
 def explain_saved(result: Findings, folder: SavedFolder, policy: str, row: pl.DataFrame, texts: bool) -> Explanation:
     """Explain a policy on the example of a row of outcomes, from the steps that a result has saved."""
     example, record = row["example_id"][0], next(one for one in result.policies if one.name == policy)
+    of_example = result.examples.filter(pl.col("example_id") == example)
+    question, gold = of_example.row(0, named=True).get("question"), of_example["gold"][0]
+    header = _header_of(example, question, gold, record, result.simulated)
+    if (chosen := saved_policy(record, folder)) is not None:
+        return _explain_rows(folder, chosen, of_example, header, row, texts)
     traces, scores, orders, stops = (_saved_rows(folder, name, example) for name in (TRACES, SCORES, ORDERS, STOPS))
     paid = _Paid(
         {(one["slice"], one["sample"]): one for one in traces.iter_rows(named=True)},
@@ -329,17 +341,29 @@ def explain_saved(result: Findings, folder: SavedFolder, policy: str, row: pl.Da
     policy_stops = stops.filter(pl.col("policy") == policy).sort("part", maintain_order=True)
     steps = policy_stops.iter_rows(named=True)
     stages = tuple(paid.checks(stop) if stop["order"] is None else paid.walk(stop) for stop in steps)
-    example_row = result.examples.filter(pl.col("example_id") == example).row(0, named=True)
     outcome = row.row(0, named=True)
     why = "mean" if outcome["answers"] is not None else outcome["ending"]
     ending = _ending_of(outcome, "" if why is None else f"{why}: ", result.columns)
     return Explanation(
-        _header_of(example, example_row.get("question"), example_row["gold"], record, result.simulated),
+        header,
         stages,
         ending if stages else f"{SEVERAL if outcome.get('rounds') is None else IN_LOG}; {ending}",
         row,
         _texts_of(stages, traces.select("slice", "sample", "trace_id", "text")) if texts else None,
     )
+
+
+def _explain_rows(
+    folder: SavedFolder, policy: Policy, example: pl.DataFrame, header: tuple[str, ...], row: pl.DataFrame, texts: bool
+) -> Explanation:
+    """Explain a policy that reads rows of a further table on one `example`, from those that a result has saved."""
+    evaluator = Evaluator(saved_block(folder, policy.table, example), [policy])
+    outcome = row.row(0, named=True)
+    lacking = () if has_texts(folder, policy.table) else (NO_TEXTS,)
+    why = _reason_of(policy, evaluator, outcome)
+    stages = tuple(policy.explain(evaluator, 0))
+    written = _texts_of(stages, pl.DataFrame(schema=TEXT_SCHEMA)) if texts else None
+    return Explanation((*header, *lacking), stages, _ending_of(outcome, why, policy.columns), row, written)
 
 
 def _saved_rows(folder: SavedFolder, name: str, example: str) -> pl.DataFrame:

@@ -16,10 +16,12 @@ import numpy as np
 import polars as pl
 
 from replay.runs.page.dashboard_data import Json, described, number_of, numbers
+from replay.runs.page.row_pictures import row_pictures
 from replay.runs.saved.display import ON_PAGE
 from replay.runs.saved.findings import OUTCOMES, Findings
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.saved_folder import SavedFolder
+from replay.runs.saved.saved_rows import row_files
 from toolkit.columns import metric_column
 from toolkit.errors import InvalidError, UnsuitableError, argument
 from toolkit.files import check_replaceable, replacing, replacing_file
@@ -211,11 +213,13 @@ def _examples_of(
         "ids": [*map(printable, frame["example_id"])],
         "gold": [words.number(gold) for gold in frame["gold"]],
         "asked": _questions(frame, folder),
-        "seen": _seen(frame, folder),
+        "seen": _of_texts(frame, folder, "gold_position"),
         "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
                for name in _grouping(result)},
         "outcomes": _outcomes(result, folder, frame, names, words),
         "paths": _paid_paths(folder, frame, names, words) if traces else None,
+        "length": _of_texts(frame, folder, "length"),
+        "rows": row_pictures(result, folder, frame["example_id"].to_list(), names, words.number) if traces else None,
     }  # fmt: skip
     data["words"] = words.words
     written = traces and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
@@ -226,8 +230,14 @@ def _examples_of(
 
 def _text_files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The file that holds each example's texts, filled one after the other, and the size of each file."""
-    scan = pl.scan_parquet(folder.file(f"{TRACES}.parquet"))
-    sizes = dict(collect(scan.group_by("example_id").agg(pl.col("text").str.len_bytes().sum())).iter_rows())
+    scans = [pl.scan_parquet(folder.file(f"{TRACES}.parquet")).select("example_id", "text")]
+    if any(folder.has(name) for name in row_files()):  # rounds and checks have no traces; what unfolds is the question
+        questions = pl.scan_parquet(folder.file("examples.parquet")).select(
+            "example_id", pl.col("question").alias("text")
+        )
+        scans.append(questions)
+    texts = pl.concat(scans).group_by("example_id").agg(pl.col("text").str.len_bytes().sum())
+    sizes = dict(collect(texts).iter_rows())
     if not any(sizes.values()):
         return (), ()
     file_numbers: list[int] = []
@@ -254,13 +264,13 @@ class _Words:
         self.words: list[str] = []
         self._numbers: dict[str, int] = {}
 
-    def number(self, word: str | None) -> int:
-        """The number of an answer; −1 for none."""
+    def number(self, word: str | None, most: int = EXCERPT) -> int:
+        """The number of an answer; −1 for none. Of a longer one the page has `most` characters."""
         if word is None:
             return -1
         if word not in self._numbers:
             self._numbers[word] = len(self.words)
-            self.words.append(printable(word if len(word) <= EXCERPT else f"{word[:EXCERPT]}…"))
+            self.words.append(printable(word if len(word) <= most else f"{word[:most]}…"))
         return self._numbers[word]
 
 
@@ -318,17 +328,15 @@ def _questions(frame: pl.DataFrame, folder: SavedFolder) -> list[str | None] | N
     return [None if text is None else printable(text[:EXCERPT]) for text in rows["question"]]
 
 
-def _seen(frame: pl.DataFrame, folder: SavedFolder) -> list[int | None] | None:
-    """The word from which on the error of each example's text can be seen; None where the result has no texts."""
+def _of_texts(frame: pl.DataFrame, folder: SavedFolder, column: str) -> list[int | None] | None:
+    """A column of the examples of unfolding texts: the word from which on the error can be seen, or how many words a
+    text has; None where the result has no such column.
+    """
     file = folder.file("examples.parquet")
-    if "gold_position" not in pl.read_parquet_schema(file):
+    if column not in pl.read_parquet_schema(file):
         return None
-    words = pl.read_parquet(file, columns=["example_id", "gold_position"])
-    return (
-        frame.select("example_id")
-        .join(words, on="example_id", how="left", maintain_order="left")["gold_position"]
-        .to_list()
-    )
+    words = pl.read_parquet(file, columns=["example_id", column])
+    return frame.select("example_id").join(words, on="example_id", how="left", maintain_order="left")[column].to_list()
 
 
 def _outcomes(

@@ -26,6 +26,7 @@ from replay.runs.saved.paid_traces import PARTS, TRACES, write_traces
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved import pack, read_findings, seal_findings, unpack, write_findings
 from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
+from replay.runs.saved.saved_rows import row_files, without_texts, write_rows
 from toolkit.arguments import checks_arguments
 from toolkit.columns import metric_column
 from toolkit.documents import at_home
@@ -323,12 +324,16 @@ class Result(Findings):
         if self.source is not None and by_trace:
             source = self._source()
             write_traces(folder, source.plan, source.policies, source.acting, texts)
+            write_rows(folder, source.plan, source.policies, texts)
         elif saved is not None and by_trace:
             for name in PARTS:
                 shutil.copyfile(saved.file(f"{name}.parquet"), folder / f"{name}.parquet")
             if not texts:
                 plain = pl.read_parquet(folder / f"{TRACES}.parquet").drop("text", strict=False)
                 plain.write_parquet(folder / f"{TRACES}.parquet")
+            for name in filter(saved.has, row_files()):
+                rows = pl.read_parquet(saved.file(name))
+                (rows if texts else without_texts(rows)).write_parquet(folder / name)
         if curves:
             self.curves().write_parquet(folder / f"{CURVES}.parquet")
         if headroom and self._gaps is not None:

@@ -25,6 +25,9 @@ RING = "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0ZM.55 0A.55 .55 0 1 0-.55 0A.55 .55 0 1 
 """An open circle that stands on a line."""
 VERDICTS = ("right", "wrong", "part right", "unjudged")
 VERDICT_SHAPES = ("circle", "cross", "diamond", "square")
+REWARDS, REWARD_SHAPES = ("rewarded", "not rewarded", "weighed by a factor"), ("circle", RING, "diamond")
+CHECKS = ("supported", "refuted", "not enough")
+CHECK_COLOURS, CHECK_SHAPES = (GREEN, RED, GREY), ("circle", "cross", "diamond")
 ROWS = 100
 """Pixels of a chart with one policy, or answer, a row; the page sets as many as its rows take."""
 COMMON: dict[str, Any] = {"names": 100, "lines": [], "legend": 4, "words": 200}
@@ -47,6 +50,7 @@ def charts() -> dict[str, Spec]:
     """The Vega-Lite specification of every chart of the dashboard, by the chart's name."""
     every = (
         _frontier, _forest, _changes, _headroom, _captured, _curves, _sweep, _results, _traces, _scores, _spent, _stops,
+        _clusters, _rewards, _claims, _buzzes,
     )  # fmt: skip
     return {chart.__name__.removeprefix("_"): chart() for chart in every}
 
@@ -353,3 +357,77 @@ def _stops() -> Spec:
         stops.mark_text(align="left", dx=9).encode(x=x, y=y, text="words:N"),
         height=ROWS, answers=[],
     )  # fmt: skip
+
+
+def _clusters() -> Spec:
+    """The chart of the rounds of a hop: how many of each round's answers are in each cluster."""
+    clusters, y = _of("clusters"), _by_name("answers by cluster", grid=True, **_axis_title_above())
+    x, tooltip = _steps(), ["round:Q", "answer:N", "cluster:Q", "answers:Q"]
+    return _aligned_chart(
+        clusters.mark_circle(opacity=1).encode(
+            x=x, y=y, color=_answers(), size=alt.Size("size:Q", scale=None, legend=None), tooltip=tooltip
+        ),
+        clusters.mark_text(align="left", dx=11).encode(x=x, y=y, text="answers:Q"),
+        height=ROWS, answers=[],
+    )  # fmt: skip
+
+
+def _rewards() -> Spec:
+    """The chart of what policies made of the rounds of a hop: whether each is rewarded, who leads, where they stop."""
+    rewards, stops, x = _of("rewards"), _of("stops"), _steps("rounds")
+    y = _by_name("policies", **_axis_title_above())
+    shape = alt.Shape("reward:N", scale=_scale(REWARDS, REWARD_SHAPES), legend=_legend_beside_title())
+    tooltip = ["name:N", "round:Q", "reward:N", alt.Tooltip("frontier:N", title="cluster: support"), "moved up:N"]
+    return _aligned_chart(
+        stops.mark_rule(strokeWidth=2, opacity=0.5).encode(x=alt.X("from:Q", scale=_all_steps()), x2="step:Q", y=y),
+        stops.mark_tick(orient="vertical", thickness=5, size=16).encode(x=x, y=y, tooltip=["name:N", "rounds:Q"]),
+        rewards.mark_point(filled=True, size=110).encode(x=x, y=y, shape=shape, color=_answers(), tooltip=tooltip),
+        rewards.mark_text(align="center", dy=-15, fontSize=11).encode(x=x, y=y, text="words:N"),
+        rewards.mark_text(align="center", dy=15, fontSize=11).encode(x=x, y=y, text="below:N"),
+        stops.mark_text(align="left", dx=9).encode(x=x, y=y, text="words:N"),
+        height=ROWS, answers=[],
+    )  # fmt: skip
+
+
+def _claims() -> Spec:
+    """The chart of the rounds of a text's claims over the words that each had, and of the word that shows the error."""
+    checks, x = _of("checks"), _steps()
+    y = _by_name("claims", grid=True, **_axis_title_above())
+    legend = _legend_beside_title()
+    colour = alt.Color("verdict:N", scale=_scale(CHECKS, CHECK_COLOURS), legend=legend)
+    shape = alt.Shape("verdict:N", scale=_scale(CHECKS, CHECK_SHAPES), legend=legend)
+    tooltip = [
+        "claim:N", "round:Q", "stage:N", alt.Tooltip("step:Q", title="words heard"), "verdict:N", "confidence:N",
+        alt.Tooltip("matches:N", title="names the error"), alt.Tooltip("paid:N", title="paid by"),
+    ]  # fmt: skip
+    return _aligned_chart(
+        _error_rule(),
+        checks.mark_point(filled=True, size=alt.ExprRef("mark"), xOffset=alt.ExprRef("datum.shift")).encode(
+            x=x, y=y, color=colour, shape=shape, tooltip=tooltip,
+            opacity=alt.Opacity("opacity:Q", scale=None, legend=None),
+        ),
+        height=ROWS,
+    )  # fmt: skip
+
+
+def _buzzes() -> Spec:
+    """The chart of how far policies heard a text, and at which word they acted."""
+    stops, x = _of("stops"), _steps("words of the text")
+    y = _by_name("where each policy acted", **_axis_title_above())
+    tooltip = ["name:N", "heard:N", "acted:N", "said:N", "rounds:Q"]
+    return _aligned_chart(
+        _error_rule(),
+        stops.mark_rule(strokeWidth=3, color=BLUE).encode(
+            x=alt.X("from:Q", scale=_all_steps()), x2="step:Q", y=y, tooltip=tooltip
+        ),
+        stops.transform_filter("datum.acts")
+        .mark_point(shape="triangle-up", filled=True, size=130, color=ORANGE)
+        .encode(x=x, y=y, tooltip=tooltip),
+        stops.mark_text(align="left", dx=9).encode(x=x, y=y, text="words:N"),
+        height=ROWS,
+    )  # fmt: skip
+
+
+def _error_rule() -> Any:
+    """The dashed line at the word from which on the error of a text can be seen."""
+    return _of("error").mark_rule(strokeDash=[4, 3], strokeWidth=2).encode(x=alt.X("step:Q", scale=_all_steps()))

@@ -29,7 +29,7 @@ async function drawExample(data, example) {
   const cells = (row) => element("tr", null, ...row.map((value, at) => element(at ? "td" : "th",
     { scope: at ? null : "row", class: typeof value === "number" ? "right" : "left" },
     value === null || value === undefined ? "–" : typeof value === "number" ? shown({ scale: 1, decimals: Number.isInteger(value) ? 0 : 2 }, value) : value)));
-  const blocks = data.paths ? blocksOf(data, example, numbers) : [];
+  const blocks = [...(data.paths ? blocksOf(data, example, numbers) : []), ...rowBlocks(data, example, numbers)];
   fill("example",
     element("h3", { id: "example-title", tabIndex: -1 }, data.ids[example]),
     data.asked && data.asked[example] ? element("p", null, data.asked[example]) : null,
@@ -37,10 +37,10 @@ async function drawExample(data, example) {
     data.seen && data.seen[example] !== null ? element("p", { id: "seen" }, `The error can be seen from word ${data.seen[example]} on.`) : null,
     element("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "what the policies answered" }, element("table", { id: "example-outcomes" },
       ...tableOf(heads, told.map(cells)))),
-    element("div", { id: "blocks" }, ...blocks.slice(0, BLOCKS).map((block, at) => frameOf(block, at))),
+    element("div", { id: "blocks" }, ...blocks.slice(0, BLOCKS).map((block, at) => (block.frame || frameOf)(block, at))),
     data.paths ? null : element("p", { class: "quiet" }, "No traces are in this result."),
     data.paths && !blocks.length && units.some(([name]) => name === "rounds") ? element("p", { class: "quiet" },
-      "These policies draw no traces: thinkback explain follows them round by round in the log.") : null,
+      "The rounds that these policies read are not in this result: save it again with them (--traces).") : null,
     element("div", { id: "texts" }));
   shownBlocks = blocks.slice(0, BLOCKS);
   const turns = [drawBlocks()];
@@ -168,7 +168,7 @@ function legendOf(names, own) {
 
 function drawBlocks() {
   const there = (at) => place(`block-${at}-stops`);
-  return Promise.all(shownBlocks.map((block, at) => (there(at) ? drawBlock(block, at) : null)));
+  return Promise.all(shownBlocks.map((block, at) => (there(at) ? (block.draw || drawBlock)(block, at) : null)));
 }
 
 function drawBlock(block, at) {
@@ -239,8 +239,9 @@ async function drawTexts(data, example, blocks) {
   }
   if (result !== state.result || data.ids[example] !== state.example || !place("texts")) return;
   const search = element("input", { id: "within", type: "search", on: { input: () => mark(search.value) } });
+  for (const block of blocks) if (block.words) block.words(texts.question);
   const order = new Map();
-  for (const block of blocks) for (const step of block.steps) {
+  for (const block of blocks.filter((one) => !one.frame)) for (const step of block.steps) {
     const of = data.paths.slices[step.slice];
     order.set(`${of}/${step.sample}`, `${of}, sample ${step.sample}`);
   }
