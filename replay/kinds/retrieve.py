@@ -285,7 +285,15 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
             title = f"`{self.name}`, hop {number}{'' if question is None else f': {question}'}"
             why = f"{ENDINGS[ending[hop]]}: {self.ending(ENDINGS[ending[hop]])}"
             yield Stage(title, rows, why)
-        columns = ["rank", "document", "hop", "round", "relevance", "gold"]
+        columns = [
+            "rank",
+            "document",
+            "hop",
+            "round",
+            "relevance",
+            *(["score"] if self._by_rank is None else []),
+            "gold",
+        ]
         first_places = ranked.filter(pl.col("rank") <= max(self.at)).sort("rank").select(columns)
         gold = sorted(set(on.block.examples["gold_documents"].to_list()[0] or ()))
         text = f"gold documents: {listed(gold)}" if gold else "no gold documents are logged"
@@ -296,13 +304,15 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
         and its `rank` on the example, null behind those that are measured; all from 1.
         """
         rounds = self._rounds(on)
-        order, place = rounds.ranked(self._keys(on, self._factor(on)), paid)
+        keys = self._keys(on, self._factor(on))
+        order, place = rounds.ranked(keys, paid)
         plain, before = rounds.ranked(self._keys(on, np.ones(len(paid))), paid)
         documents, rank = rounds.merged(order, place, max(self.at))
         row = rounds.document_row[order]
         frame = pl.DataFrame({
             "document": rounds.documents.gather(order), "hop": rounds.rows.frame["hop"].gather(row),
-            "round": rounds.step[row], "relevance": rounds.relevance[order], "gold": rounds.is_gold[order],
+            "round": rounds.step[row], "relevance": rounds.relevance[order],
+            "score": -keys[order], "gold": rounds.is_gold[order],
             "row": row, "place": place + 1,
             "number": order, "code": rounds.code[order], "of": rounds.hop[row],
         })  # fmt: skip

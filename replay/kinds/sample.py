@@ -223,6 +223,10 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return super().top_level_only or sets
 
     @property
+    def of_samples(self) -> bool:
+        return not self.positioned
+
+    @property
     def unfolding(self) -> Hashable:
         plain = self.positioned and self.width == 1 and not self.ordering.verifies_later
         statistic = self.stop.statistic if plain else None

@@ -202,7 +202,7 @@ class Policy(ClassFacts, ABC):
     @property
     def of_samples(self) -> bool:
         """Whether what it answers is of samples of a question, of which there might have been others."""
-        return self.answers
+        return self.answers and all(part.of_samples for part in self.parts)
 
     @property
     def top_level_only(self) -> str:

@@ -11,7 +11,9 @@ import polars as pl
 import pytest
 
 import replay
+from replay.analyses.report.report import report as report_log
 from replay.engine.positions import expected_wins
+from replay.kinds.sample import WHOLE_POOL
 from replay.policies.suite import suite
 from tests.errors import refuses
 from tests.logs import tables
@@ -401,3 +403,13 @@ def test_no_guess_after_the_stop_is_used(seed: int, tmp_path: Path) -> None:
                 assert [row[c] for c in ("answer", "traces", "ending", "total_tokens")] == [
                     after[key][c] for c in ("answer", "traces", "ending", "total_tokens")
                 ]
+
+
+def test_a_report_of_guesses_compares_with_whole_questions(log: Log) -> None:
+    """What is revealed gives guesses their order: nothing doubts it, and no other samples or caps are spoken of."""
+    report = report_log(log, resamples=50)
+    assert report.result.baseline == "the whole question"
+    assert report.same is None
+    assert report.description.order.is_empty()
+    text = " ".join(sentence for section in report.sections for sentence in section.sentences)
+    assert str(WHOLE_POOL) not in text

@@ -108,7 +108,12 @@ def test_against_compares_qualities(home: Path) -> None:
 
 def test_commands(home: Path) -> None:
     assert "7 retrieve" in thinkback(home, "check", "suite.toml", "--log", "log")
-    assert "frontier of each round" in thinkback(home, "compare", "o", "--out", "pairs")
+    compared = thinkback(home, "compare", "o", "--out", "pairs")
+    assert "frontier of each round" in compared
+    assert not {"fixes", "flips"} & set(compared.split())  # nothing is right or wrong, so nothing is fixed
+    two = thinkback(home, "compare", "o", "frontier of each round", "plain re-ranking")
+    assert {"calls", "rounds", "hit@1"} <= set(two.split())
+    assert "traces" not in two.split()
     pairs = pl.read_csv(home / "pairs" / "pairs.csv")
     assert pairs.select("fixes", "flips").null_count().row(0) == (len(pairs),) * 2
     assert pairs["low"].null_count() == 0
@@ -124,13 +129,31 @@ def test_commands(home: Path) -> None:
     )
     told = thinkback(home, "tune", "log", "--policies", "suite.toml", *words)
     assert "is not known" not in told
+    assert "hit@1" in told
+    assert "accuracy" not in told
     thinkback(home, "report", "log", "--resamples", "50", "--out", "report")
     assert "other samples" not in (home / "report" / "report.md").read_text(encoding="utf-8")
     thinkback(home, "figure", "o", "frontier", "--cost", "rounds", "--out", "rounds.svg")
     figure = dict(pl.read_csv(home / "rounds.csv").select("policy", "cost").iter_rows())
     assert figure == pytest.approx(estimates(home, "rounds"))
     thinkback(home, "dashboard", "o", "--out", "page.html")
-    assert "retrieve" in thinkback(home, "describe", "log")
+    described = thinkback(home, "describe", "log")
+    assert "retrieve" in described
+    assert "judged" not in described  # there are no traces that could be
+
+
+@pytest.mark.parametrize("goal", ["cheapest within 1 point of plain re-ranking", "best within 39 tokens"])
+def test_goals_in_words_are_of_what_ranks(home: Path, goal: str) -> None:
+    """Three rounds of 15 tokens each: only a leader that is stable for two rounds takes less than 39."""
+    on, report = "example_id < 'q12'", "example_id >= 'q12'"
+    file = home / "suite.toml"
+    tuned = tb.tune(home / "log", file, goal=goal, on=on, report=report, metric="hit_1", resamples=50)
+    limit = tuned.goal.limits[0].metric
+    if goal.startswith("best"):
+        assert (tuned.goal.metric, limit, tuned.best) == ("hit_1", "total_tokens", "stable leader[stable=2]")
+    else:
+        assert (tuned.goal.metric, limit, tuned.report.baseline) == ("total_tokens", "hit_1", "plain re-ranking")
+    assert tuned.quality == "hit_1"
 
 
 def test_a_saved_result_explains_the_outcome(home: Path) -> None:

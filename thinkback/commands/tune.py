@@ -83,11 +83,16 @@ def tune(
 
 def _table(tuned: Tuned, goal: str) -> Table:
     """A table with a row for each family, the best first: what was chosen, and the goal's metrics on both sets."""
+    from replay.analyses.tune.tuned import ranking_metric
     from toolkit.columns import metric_column
     from toolkit.notes import Severity
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
 
-    metrics = list(dict.fromkeys((str(tuned.goal.metric), *(limit.metric for limit in tuned.goal.limits), "accuracy")))
+    metrics = [
+        str(tuned.goal.metric),
+        *(limit.metric for limit in tuned.goal.limits),
+        ranking_metric(tuned.development),
+    ]
     known = tuned.development.columns
     columns = [
         TableColumn("family"),
@@ -95,14 +100,12 @@ def _table(tuned: Tuned, goal: str) -> Table:
         TableColumn("feasible", Number(0), drop=4),
         TableColumn("chosen"),
     ]
+    metrics = list(dict.fromkeys(metrics))
     for metric in metrics:
         one = metric_column(metric, known)
-        form, heading = NumberWithInterval(one.precision), metric
-        if tuned.goal.in_words:
-            heading = one.heading
-            form = NumberWithInterval.of(one)
+        form = NumberWithInterval.of(one)
         columns += [
-            TableColumn(f"{heading}, {rows}", form, f"{metric}_{rows}", drop=drop, core=rows == "report")
+            TableColumn(f"{one.heading}, {rows}", form, f"{metric}_{rows}", drop=drop, core=rows == "report")
             for rows, drop in (("dev", 2), ("report", 1))
         ]
     rows = []

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.prices import Prices, load_prices
+from replay.kinds.sample import WHOLE_POOL
 from replay.policies.suite import suite
 from replay.policies.suite_facts import MIN_SHARE, models_and_costs
 from replay.policies.toml import GivenPolicies, load_policies
@@ -349,7 +350,8 @@ def _stops(result: Result, results: RankedInput) -> Iterator[str]:
             continue
         if row.policy.sweep_size > 1 and not row.chosen:
             continue
-        sentence = f"`{row.policy.name}`{_of_sweep(row, 'settings')} pays for {traces:.1f} of {most} traces: "
+        paid = f"{traces:.1f} of {most} traces" if most < WHOLE_POOL else f"{traces:.1f} of all guesses of a question"
+        sentence = f"`{row.policy.name}`{_of_sweep(row, 'settings')} pays for {paid}: "
         sentence += _quality(results, row.quality) + _corrected(results, row)
         if row.difference is not None and not row.baseline:
             sentence += f", {SIGNED.show(row.difference)} points against `{results.baseline}`"
@@ -586,7 +588,8 @@ def report(
     A data frame stands for the log that `tb.log` makes of it.
 
     Without `policies` the test examples are reported where the log has a test split, unless `where` says otherwise. The
-    baseline is by default the plain vote over most traces; of a suite without votes its first attempt. What else is
+    baseline is by default the plain vote over most traces, the plain ranking of documents, or the last guess on whole
+    questions; of a suite without any its first attempt. What else is
     `options` (settings, resamples, measure …) goes to `replay.run`. Raises ThinkbackError for anything wrong with the
     log, the policies or the settings.
     """

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from replay.runs.saved.promise import Limit
 from toolkit.columns import COLUMNS, OutcomeColumn, cost_named
 from toolkit.errors import InvalidError, UnknownError, argument
+from toolkit.stats.many.compare import ACCURACY
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _GOAL = re.compile(r'^\s*(min|max)\s+("[^"]+"|[^\s"]+)(?:\s+subject\s+to\s+(.+?))?\s*$', re.IGNORECASE)
@@ -21,7 +22,7 @@ _BETWEEN = re.compile(r'(?:\s+and\s+|,)(?=(?:[^"]*"[^"]*")*[^"]*$)')
 EXAMPLE = "min total_tokens subject to accuracy >= baseline - 0.01"
 CHEAPEST = "cheapest within 1 point of majority@16"
 _CHEAPEST = re.compile(rf"^\s*cheapest\s+within\s+({_NUMBER})\s*(?:percentage\s+)?points?\s+of\s+(.+?)\s*$", re.I)
-_MOST = re.compile(rf"^\s*most\s+accurate\s+within\s+({_NUMBER})\s+(\S.*?)\s*$", re.I)
+_MOST = re.compile(rf"^\s*(?:most\s+accurate|best)\s+within\s+({_NUMBER})\s+(\S.*?)\s*$", re.I)
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Goal:
     """A goal of tuning: a metric to minimise or maximise, and limits to keep.
 
     `metric`: None for the cost that ranks a run. `baseline`: the policy that limits are relative to, where the goal
-    names it. `in_words`: written in plain words, and told in them.
+    names it. `in_words`: written in plain words, and told in them; its `accuracy` is whatever ranks a run.
     """
 
     metric: str | None
@@ -40,17 +41,17 @@ class Goal:
 
 
 def read_goal(text: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> Goal:
-    """Parse a goal such as `cheapest within 1 point of majority@16`, `most accurate within 2,000 tokens`, or
+    """Parse a goal such as `cheapest within 1 point of majority@16`, `best within 2,000 tokens`, or
     `min total_tokens subject to accuracy >= baseline - 0.01 and traces <= 8`.
 
     `columns` name the costs.
     """
     if (cheapest := _CHEAPEST.match(text)) is not None:
-        limit = Limit("accuracy", ">=", -float(cheapest[1]) / 100, "+")
+        limit = Limit(ACCURACY, ">=", -float(cheapest[1]) / 100, "+")
         return Goal(None, True, (limit,), cheapest[2].strip('"'), in_words=True)
     if (most := _MOST.match(re.sub(r"(?<=\d),(?=\d{3})", "", text))) is not None:
         limit = Limit(str(cost_named(most[2], columns).metric), "<=", float(most[1]))
-        return Goal("accuracy", False, (limit,), in_words=True)
+        return Goal(ACCURACY, False, (limit,), in_words=True)
     match = _GOAL.match(text)
     if match is None:
         raise InvalidError(f"{argument('goal')} is `{text}`; write it like `{CHEAPEST}`, or `{EXAMPLE}`")
@@ -59,10 +60,14 @@ def read_goal(text: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> Goal:
     return Goal(metric.strip('"'), direction.lower() == "min", tuple(_limit(part, text) for part in parts))
 
 
-def with_metrics(goal: Goal, columns: Sequence[OutcomeColumn], known: Collection[str]) -> Goal:
-    """The goal with the metrics of a run in place of names of costs, such as `price`."""
+def with_metrics(goal: Goal, columns: Sequence[OutcomeColumn], known: Collection[str], ranking: str) -> Goal:
+    """The goal with the metrics of a run in place of names of costs, such as `price`, and, where it is in words, with
+    the `ranking` metric of the run in place of accuracy.
+    """
 
     def metric(name: str) -> str:
+        if goal.in_words and name == ACCURACY:
+            return ranking
         try:
             return name if name in known else str(cost_named(name, columns, known.__contains__).metric)
         except UnknownError:

@@ -52,6 +52,12 @@ class Tuned:
     def tried(self) -> int:
         return self.choice.tried
 
+    @property
+    def quality(self) -> str:
+        """The metric in which the choice is reported: the goal's, if that is no cost, else what ranks the run."""
+        metric = str(self.goal.metric)
+        return ranking_metric(self.report) if metric_column(metric, self.report.columns).cost else metric
+
     def __str__(self) -> str:
         return answer(self)
 
@@ -67,15 +73,15 @@ def answer(tuned: Tuned) -> str:
     text = f"Of {tuned.tried:,} settings, `{name}` is chosen on {tuned.development.statistics.n:,} examples{how}. "
     if name in result.dropped:
         return f"{text}On the others it is not known: {result.dropped[name]}."
-    metric = _ranking_metric(result)
-    accuracy = _interval(result, name, metric)
-    if accuracy is None:
-        return f"{text}On {result.statistics.n:,} others its {metric} is not known: none of them is judged."
-    form = NumberWithInterval.of(metric_column(metric, result.columns))
-    text += f"On {result.statistics.n:,} others its {metric} is {form.show(accuracy)} %"
+    metric = tuned.quality
+    column, value = metric_column(metric, result.columns), _interval(result, name, metric)
+    if value is None or value.estimate is None:
+        return f"{text}On {result.statistics.n:,} others its {column.label} is not known: none of them is judged."
+    form, unit = NumberWithInterval.of(column), " %" * column.share
+    text += f"On {result.statistics.n:,} others its {column.label} is {form.show(value)}{unit}"
     baseline = result.baseline
     if baseline is not None and baseline != name:
-        text += f", {_difference(result, name, baseline)} against `{baseline}`"
+        text += f", {_difference(result, name, baseline, metric)} against `{baseline}`"
     text += f"{_cost(result, name, ranked_input(result).cost)}."
     itself = "It is the baseline itself: nothing cheaper is shown to keep to the goal."
     alone = itself if name == baseline and tuned.goal.smallest else None
@@ -92,8 +98,8 @@ def _by_estimates(tuned: Tuned) -> str | None:
     return f"{text}." if questions is None else f"{text}; {questions.words} would."
 
 
-def _ranking_metric(result: Result) -> str:
-    """The metric in which the choice is reported: accuracy, or what ranks if no policy gives an answer."""
+def ranking_metric(result: Result) -> str:
+    """The metric that tells how good a policy of a run is: accuracy, or what ranks if no policy gives an answer."""
     known = result.summary.drop_nulls("estimate")["metric"]
     return result.statistics.metric if ACCURACY not in known and result.statistics.judged else ACCURACY
 
@@ -109,14 +115,14 @@ def _compared(result: Result, policy: str, baseline: str, metric: str) -> Interv
     return IntervalCell.of(rows[0]) if rows else None
 
 
-def _difference(result: Result, policy: str, baseline: str) -> str:
-    metric = _ranking_metric(result)
+def _difference(result: Result, policy: str, baseline: str, metric: str) -> str:
     interval = _compared(result, policy, baseline, metric)
     if interval is None:
         return "not compared"
-    form = NumberWithInterval.of(metric_column(metric, result.columns), signed=True)
+    column = metric_column(metric, result.columns)
+    form = NumberWithInterval.of(column, signed=True)
     points = form.show(IntervalCell(interval.estimate))
-    return form.show(interval).replace(points, f"{points} points", 1)
+    return form.show(interval).replace(points, f"{points} points" if column.share else points, 1)
 
 
 def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
@@ -137,12 +143,14 @@ def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
 def _limit_phrase(tuned: Tuned, limit: Limit) -> str | None:
     """A phrase on whether the reported examples keep a limit of the goal, by the ends of the interval."""
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
+    label = metric_column(limit.metric, result.columns).label
     if not limit.relative:
         interval, target = _interval(result, name, limit.metric), f"`{limit.metric}` {limit.sign} {limit.number:g}"
+        target = f"the limit of {limit.number:,g} {label}" if tuned.goal.in_words else target
     elif limit.relative == "+" and baseline not in (None, name):
         interval = _compared(result, name, str(baseline), limit.metric)
         points = f"{abs(100 * limit.number):g} point{'' if abs(limit.number) == 0.01 else 's'}"
-        within = f"`{limit.metric}` within {points} of `{baseline}`"
+        within = f"{label if tuned.goal.in_words else f'`{limit.metric}`'} within {points} of `{baseline}`"
         share = metric_column(limit.metric, result.columns).share
         target = f"the goal of {within if share else f'`{limit.metric}` {limit.sign} baseline {limit.number:+g}'}"
     else:

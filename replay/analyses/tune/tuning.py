@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from replay.analyses.tune.goals import EXAMPLE, Goal, read_goal, with_metrics
-from replay.analyses.tune.tuned import Estimated, Tuned
+from replay.analyses.tune.tuned import Estimated, Tuned, ranking_metric
 from replay.data.choice import Choice, Rows
 from replay.data.conditions import examples_of, matching, refuse_overlap
 from replay.data.contents import opened
@@ -85,7 +85,7 @@ def tune(
     if parsed_goal.metric is None:
         parsed_goal = replace(parsed_goal, metric=str(ranked_input(development).cost.metric))
     valued = set(development.summary.drop_nulls("estimate")["metric"])
-    parsed_goal = with_metrics(parsed_goal, development.columns, valued)
+    parsed_goal = with_metrics(parsed_goal, development.columns, valued, development.summariser.metric)
     _known_metrics(parsed_goal, development)
     promise = Promise.of(parsed_goal.limits if parsed_goal.smallest else (), development)
     chosen, families = _choose_by_family(parsed_goal, development, baseline, promise)
@@ -174,8 +174,12 @@ def _two_sets(log: Log, seed: int) -> tuple[str, str]:
 
 
 def _best_setting(goal: Goal, chosen: pl.DataFrame, development: Result) -> str:
-    """The name of the chosen setting that is best by the goal; ties by accuracy, or by cost if accuracy is a limit."""
-    other, sign = ("accuracy", -1) if goal.smallest else (str(ranked_input(development).cost.metric), 1)
+    """The name of the chosen setting that is best by the goal; ties by the ranking metric, or by cost if that is a
+    limit.
+    """
+    other, sign = (
+        (ranking_metric(development), -1) if goal.smallest else (str(ranked_input(development).cost.metric), 1)
+    )
     of = development.summary.filter(metric=other).select("policy", other=sign * pl.col("estimate"))
     rows = chosen.drop_nulls("policy").join(of, on="policy", how="left", maintain_order="left")
     rows = rows.with_columns(pl.col("value").round(12))

@@ -122,8 +122,8 @@ class ComparedPolicies:
             TableColumn("Δ points" if column.share else "Δ", NumberWithInterval(decimals, scale, True), "difference"),
             TableColumn("p", Number(4), "p_adjusted", drop=2),
             TableColumn("told apart", Tick(), "differs"),
-            TableColumn("fixes", Number(0), "fixes", drop=1),
-            TableColumn("flips", Number(0), "flips", drop=1),
+            TableColumn("fixes", Number(0), "fixes", drop=1, if_filled=True),
+            TableColumn("flips", Number(0), "flips", drop=1, if_filled=True),
         )
         if self.fixed:
             form = NumberWithInterval(1, 100, True)
@@ -165,6 +165,8 @@ class ComparedPolicies:
         rows, marks = [], set[str]()
         for name, one, other, change, low, high, p_value, n, method in metrics.iter_rows():
             column = metric_column(name, self.columns)
+            if one == other == 0 and not column.quality:  # neither draws, verifies or pays any
+                continue
             decimals, scale = _decimals_and_scale(column)
             number = Number(decimals, scale, significant=2)
             marks |= {method} if method in MARKED else set()

@@ -44,17 +44,26 @@ def policy_record(policy: Policy) -> PolicyRecord:
 
 
 def usual_baseline(policies: Sequence[PolicyRecord]) -> str | None:
-    """The name of the plain vote over most traces, else of a plain ranking; None if there is neither."""
+    """The name of the plain vote over most traces, else of a plain ranking, else of the last guess on whole questions;
+    None if there is none of them.
+    """
     votes = [
         (int(one.settings["max_traces"]), -number, one.name)
         for number, one in enumerate(policies)
         if one.settings.get("select") == "majority"
-        and one.settings.get("stop") == {"rule": "none"}
+        and _whole(one)
         and not one.diagnostic
         and isinstance(one.settings.get("max_traces"), int)
     ]
-    plain = (one.name for one in policies if one.settings.get("multiplier") == 1)
-    return max(votes)[2] if votes else next(plain, None)
+    real = [one for one in policies if not one.diagnostic]
+    plain = [one.name for one in real if one.settings.get("multiplier") == 1]
+    last = [one.name for one in real if one.settings.get("select") == "last" and _whole(one)]
+    return max(votes)[2] if votes else next(iter([*plain, *last]), None)
+
+
+def _whole(policy: PolicyRecord) -> bool:
+    """Whether a policy has no rule that stops it."""
+    return policy.settings.get("stop") == {"rule": "none"}
 
 
 def one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:

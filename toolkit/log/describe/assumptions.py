@@ -6,7 +6,7 @@ give are sums, so that no log has to fit in memory. docs/assumptions.md says wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import polars as pl
 
@@ -199,8 +199,12 @@ def noise_frame(sums: pl.DataFrame) -> pl.DataFrame:
     return added.select(*key, repeats="again", noise=noise)
 
 
-def remarks(order: pl.DataFrame, settings: pl.DataFrame) -> Iterator[str]:
-    """Yields the remarks on these numbers. `settings` has the columns of `size_frame`."""
+def remarks(order: pl.DataFrame, settings: pl.DataFrame, unfolding: Collection[str] = ()) -> Iterator[str]:
+    """Yields the remarks on these numbers. `settings` has the columns of `size_frame`. Traces of pools that are
+    `unfolding` come in the order of what is revealed, which every policy keeps.
+    """
+    yield from (f"`{pool}`: guesses while a question unfolds, which are replayed in their order" for pool in unfolding)
+    settings = settings.filter(~pl.col("pool").is_in([*unfolding]))
     for row in order.iter_rows(named=True):
         name = _name(row)
         if abs(row["trend_z"] or 0) > SURE:

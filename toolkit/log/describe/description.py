@@ -95,7 +95,8 @@ class Description:
         from toolkit.show import SIMULATED
 
         state = "sealed" if self.sealed else "unsealed"
-        title = f"{self.name} ({state}): {self.examples:,} examples, {self.judged:,} of them judged"
+        judged = f", {self.judged:,} of them judged" * ("traces" in set(self.tables["table"]))
+        title = f"{self.name} ({state}): {self.examples:,} examples{judged}"
         # `any` where nothing limits a policy, `none` where not even 1 is supported
         words = (pl.col(n).cast(pl.String).replace("0", "none").fill_null("any") for n in ("all", "most"))
         words_of_prefix = pl.when("prefix").then(pl.lit("")).otherwise(pl.lit("no"))

@@ -67,7 +67,8 @@ def describe(log: Log) -> Description:
         _add_block(sums, log, pl.lit(False))
     shards = [{"table": t, "shards": len(log.shards[t]), "rows": log.rows(t)} for t in log.shards]
     schema = {"table": pl.String, "shards": pl.Int64, "rows": pl.Int64}
-    order = assumptions.order_frame(sums["orders"])
+    unfolding = _unfolding(log)
+    order = assumptions.order_frame(sums["orders"]).filter(~pl.col("pool").is_in(unfolding))
     settings = assumptions.setting_frame(sums["settings"], sums["measured"], sorted(log.pools_without_prefix()))
     sizes = assumptions.size_frame(sums["group_sizes"])
     settings = settings.join(sizes, on=["pool", "action"], how="left", maintain_order="left")
@@ -85,8 +86,16 @@ def describe(log: Log) -> Description:
         settings=settings,
         recorded=_recorded(log),
         notes=log.warnings,
-        remarks=tuple(assumptions.remarks(order, settings)),
+        remarks=tuple(assumptions.remarks(order, settings, unfolding)),
     )
+
+
+def _unfolding(log: Log) -> list[str]:
+    """The pools of guesses that were made while a question unfolds."""
+    if not log.has("traces") or "position" not in log.columns("traces"):
+        return []
+    pools = log.scan("traces", ["pool", "position"]).drop_nulls("position").select("pool")
+    return collect(pools.unique(), log)["pool"].sort().to_list()
 
 
 def _recorded(log: Log) -> pl.DataFrame:
