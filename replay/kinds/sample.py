@@ -199,9 +199,8 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return str(self.pool) if self.over_orders or (self.orders or 1) > 1 else ""
 
     def half_of_orders(self) -> tuple[Self, float] | None:
-        if self.orders is None or self.orders < 2:
-            return None
-        return self.filled(orders=self.orders // 2), self.orders // 2 / self.orders
+        half = (self.orders or 1) // 2
+        return (self.filled(orders=half), half / (self.orders or 1)) if half else None
 
     def over_all_orders(self) -> Self | None:
         if self.expected or self.orders is not None or self.width != 1 or self.stop.cuts or self.conformal is not None:
@@ -210,17 +209,15 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return self.filled(expected=True) if exact else None
 
     def in_orders(self, contents: Contents, orders: int, seed: int) -> Self:
-        if self.conformal is not None or not self.draws(contents):
-            return self
-        return self.filled(orders=orders, seed=seed, expected=False)
+        fixed = self.conformal is not None or not self.draws(contents)
+        return self if fixed else self.filled(orders=orders, seed=seed, expected=False)
 
     def draws(self, contents: Contents) -> Mapping[str, int]:
         return {} if self.pool in contents.in_order else {str(self.pool): self.max_traces}
 
     @property
     def top_level_only(self) -> str:
-        sets = "`conformal`, which belongs to the whole policy" if self.conformal is not None else ""
-        return super().top_level_only or sets
+        return super().top_level_only or "`conformal`, which belongs to the whole policy" * (self.conformal is not None)
 
     @property
     def of_samples(self) -> bool:

@@ -261,7 +261,8 @@ def _unsupported_text(part: pl.DataFrame, absent: int, most: int | None, kind: s
     words = [f"{n:,} {why} (`{first}`)" for why, n, first in ordered.select("why", "n", "first").iter_rows()]
     if absent:
         words.append(f"{absent:,} with none of it")
-    goal = "any cap" if target is None else f"{target:,}"
+    some = max((limit for limit in short["limit"] if limit is not None), default=0) > 0
+    goal = f"any {'larger ' * some}cap" if target is None else f"{target:,}"
     lacking = f"for {goal}: {', '.join(words)}"
     largest = part.select(pl.col("limit").max()).item()
     if not kind.startswith("sample, whole") or not largest:
