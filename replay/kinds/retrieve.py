@@ -258,7 +258,7 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
         single = self.penalty is None
         frame = pl.DataFrame({
             "row": row,
-            "frontier": [_members(frontier, one) for one in row],
+            "frontier": [_members(frontier, one) for one in row.tolist()],
             "leader": leader.set(leader == NONE, None),
             **({"rewarded": self._rewarded(on)[row]} if single else {"factor": self._factor(on)[row]}),
         }, schema_overrides={"frontier": pl.String})  # fmt: skip

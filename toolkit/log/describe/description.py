@@ -95,7 +95,9 @@ class Description:
         from toolkit.show import SIMULATED
 
         state = "sealed" if self.sealed else "unsealed"
-        judged = f", {self.judged:,} of them judged" * ("traces" in set(self.tables["table"]))
+        names = set(self.tables["table"])
+        alone = "traces" not in names and bool({"rounds", "checks"} & names)  # only traces are judged in the log
+        judged = "" if alone else f", {self.judged:,} of them judged"
         title = f"{self.name} ({state}): {self.examples:,} examples{judged}"
         # `any` where nothing limits a policy, `none` where not even 1 is supported
         words = (pl.col(n).cast(pl.String).replace("0", "none").fill_null("any") for n in ("all", "most"))
