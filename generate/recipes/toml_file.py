@@ -13,8 +13,8 @@ from toolkit.errors import InvalidError, NotFoundError, UnknownError, errors_beg
 from toolkit.settings import Checked, from_table, setting
 
 SHIPPED = Path(__file__).resolve().parent / "shipped"
-TABLES = ("name", "seed", "license", "data", "engine", "answers", "embedding", "evidence", "few_shot", "finalizer",
-          "sample", "revise", "verify", "features", "states", "classifier")  # fmt: skip
+TABLES = ("name", "seed", "license", "data", "engine", "engines", "answers", "embedding", "evidence", "few_shot",
+          "finalizer", "sample", "revise", "verify", "features", "states", "classifier")  # fmt: skip
 LISTS = ("sample", "revise", "verify", "features", "states")
 
 
@@ -104,6 +104,14 @@ def read_head(top: Mapping[str, Any], path: Path) -> _Head:
 def read_optional(cls: type[Any], top: Mapping[str, Any], name: str) -> Any:
     """A table that may be missing, as its settings class."""
     return from_table(cls, top[name], name) if name in top else None
+
+
+def table_of(top: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A table of tables, such as `[engines.NAME]`; empty where there is none."""
+    given = top.get(name, {})
+    if not isinstance(given, Mapping) or not all(isinstance(one, Mapping) for one in given.values()):
+        raise InvalidError(f"`{name}` is {quote(given)}; write it as `[{name}.NAME]`, once for each")
+    return given
 
 
 def tables_of(top: Mapping[str, Any], name: str) -> list[Any]:

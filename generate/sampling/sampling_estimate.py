@@ -77,7 +77,8 @@ def examples_bytes(plan: SamplingPlan) -> int:
 
 def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _PoolEstimate:
     samples = len(examples) * step.samples
-    per_call = recipe.engine.samples_at_once(step.samples)
+    engine = recipe.engine_of(step.engine)
+    per_call = engine.samples_at_once(step.samples)
     rule = recipe.finalizer if step.finalize else None
     prompts = sum(_prompt_tokens(recipe, step, example) for example in examples) * step.samples
     completions = samples * step.max_tokens
@@ -85,8 +86,8 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _Pool
         prompts += sum(_finalizer_tokens(recipe, rule, step, example) for example in examples) * step.samples
         completions += samples * rule.max_tokens
     written = WRITTEN * step.max_tokens
-    numbers = min(step.logprobs, written) * NUMBER_BYTES * NUMBERED.get(recipe.engine.kind, 1)
-    ids = ID_BYTES * written * (recipe.engine.options.reaches() is None)  # servers tell none, as a rule
+    numbers = min(step.logprobs, written) * NUMBER_BYTES * NUMBERED.get(engine.kind, 1)
+    ids = ID_BYTES * written * (engine.options.reaches() is None)  # servers tell none, as a rule
     disk = samples * (ROW_BYTES + written * TOKEN_BYTES + numbers + ids)
     return _PoolEstimate(
         pool=step.pool,

@@ -1,6 +1,6 @@
 """Running a recipe into a log: on one queue of calls, resumable at any moment.
 
-Some examples are open at one time, and each call is asked as soon as what it reads is there (example_calls.py); each
+Some examples are open at one time, and each call is asked as soon as what it reads is there (example_loops.py); each
 answered call goes to the journal at once (generate.journal). When examples are through all steps their rows are made of
 the journal and appended as shards, in the order of the recipe's data, and when all are there the log is sealed. So
 memory holds what is open alone, and a run that is killed and started again reads the journal, asks what is missing, and
@@ -27,17 +27,19 @@ from typing import Any
 import polars as pl
 
 from generate.engines.base import FAILED, Call, CallFailure, Engine, EngineError, Outcome
+from generate.engines.several import SeveralEngines
 from generate.engines.weights import versions_here
 from generate.journal.database import BEGUN, FOLDER, Journal, difference
 from generate.journal.events import Answered
 from generate.journal.queue import Queue, Settled, tokens_of
 from generate.passes.embedding import Embedder
-from generate.recipes.recipe import PoolStep, Recipe
+from generate.recipes.recipe import PoolStep, Recipe, without_engine
 from generate.sampling import samples
 from generate.sampling.context import EVIDENCE, Context, Prepared
-from generate.sampling.example_calls import Arrival, ExampleCalls, OpenExample, answering
+from generate.sampling.example_loops import Arrival, ExampleLoops, OpenExample
 from generate.sampling.samples import FINALIZER
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns, plan_again
+from generate.sampling.steps import answering
 from toolkit.errors import ExistsError, IncompleteError, MismatchError, ThinkbackError, argument
 from toolkit.log import LEFT_OUT, Log, LogError, LogWriter, collect, open_log
 from toolkit.log.contract.manifest import PER_REQUEST, PROMPT_BILLED
@@ -83,6 +85,13 @@ ORIGIN = "made_of"
 """The journal's name for the recipe of a run, and the shard."""
 MODELS = "models"
 ENGINE, EMBEDDING = "engine", "embedding"
+
+
+def _use_of(name: str) -> str:
+    """The use of the engine of a name, under which its record is kept."""
+    return f"engines.{name}" if name else ENGINE
+
+
 DECIDING = ("model", "revision", "weights_sha256", "sha256", "pooling", "max_tokens", "dtype", "device", "context")
 """Keys of a model's record that must stay equal between two runs; versions and batch sizes may change."""
 GROWING = ("reported_models", "system_fingerprints")
@@ -104,7 +113,7 @@ class _ModelsSeen:
         if use in self.settled and not any(key in self.known[use] for key in GROWING):
             return
         now: dict[str, Any] = dict(model.describe())
-        if use == ENGINE:
+        if use != EMBEDDING:
             now = {"name": model.name, "model": model.model, **now}  # type: ignore[union-attr]
         before = self.known.get(use)
         if before is not None:
@@ -144,7 +153,7 @@ def _source_of(
         "shard": identity["shard"],
         "versions": versions_here(),
         "prompts": {name: template.text for name, template in recipe.prompts.items()},
-        "pools": {step.pool: _pool(recipe, step, models[ENGINE], seconds) for step in recipe.steps},
+        "pools": {step.pool: _pool(recipe, step, models[_use_of(step.engine)], seconds) for step in recipe.steps},
         "failures": [{"call": call, "reason": reason} for call, reason in failures],
         "settings": dict(identity),
     }
@@ -156,7 +165,7 @@ def _source_of(
 
 
 def _pool(recipe: Recipe, step: PoolStep, engine: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
-    sampling = flatten(step)
+    sampling = without_engine(flatten(step))
     pool: dict[str, Any] = {
         "model": engine["model"],
         "engine": dict(engine),
@@ -252,7 +261,7 @@ class _Run:
     models: _ModelsSeen
     block: int
     advance: Advance = uncounted
-    engine: Engine | None = None
+    engines: dict[str, Engine] = field(default_factory=dict)
     samples: int = 0
     """Samples that are answered, without finalizers."""
     failed: dict[tuple[str, str, int], tuple[str, str]] = field(default_factory=dict)
@@ -270,7 +279,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.queue = Queue(self.journal, f"`{self.writer.path}`", self.open)
-        self.steps = ExampleCalls(self.plan.recipe)
+        self.loops = ExampleLoops(self.plan.recipe)
         self.upcoming = self.prepared()
         self.shards = self.plan.examples.iter_slices(self.block)
         self.shard = next(self.shards, None)
@@ -315,7 +324,7 @@ class _Run:
 
     def fill(self) -> None:
         """Open examples until as many are on their way as the engine has use for."""
-        most = self.plan.recipe.engine.open_examples(LEAST_OPEN)
+        most = self.plan.recipe.open_examples(LEAST_OPEN)
         while (room := most - len(self.opened) + len(self.stuck)) > 0:
             ready = list(islice(self.upcoming, min(room, PREPARED)))
             if not ready:
@@ -326,7 +335,7 @@ class _Run:
             for event in self.journal.answered([name for name in by_name if name in self.begun]):
                 by_name[event.about].known[event.pool, event.sample] = event
             self.opened |= by_name
-            self.queue.ask(self.steps.first(examples))
+            self.queue.ask(self.loops.first(examples))
             self.leave(examples)
 
     def take(self, settled: Sequence[Settled]) -> None:
@@ -344,11 +353,11 @@ class _Run:
                 arrivals.append((example, event))
             if not call.pool.endswith(samples.FINALIZER):
                 self.advance(len(answered), tokens_of(answered))
-        self.queue.ask(self.steps.following(arrivals))
+        self.queue.ask(self.loops.following(arrivals))
         self.leave(concerned)
-        if self.engine is not None and time.monotonic() - self.noted_at > NOTED_S:
+        if time.monotonic() - self.noted_at > NOTED_S:
             self.noted_at = time.monotonic()
-            self.models.record(ENGINE, self.engine)
+            self.record()
 
     def leave(self, examples: Sequence[OpenExample]) -> None:
         """Forget the examples that are done; their rows are made of the journal."""
@@ -384,7 +393,7 @@ class _Run:
     def trace_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The traces of examples in the order of steps, examples and samples, numbered without the missing ones."""
         recipe, trace_rows, texts = self.plan.recipe, [], []
-        model, ids = self.model(), rows["example_id"].to_list()
+        ids = rows["example_id"].to_list()
         events = list(self.journal.answered(ids))
         done = {(one.about, one.pool, one.sample): one.completion for one in events if one.completion is not None}
         began: dict[str, float] = {}
@@ -392,6 +401,7 @@ class _Run:
             if completion.started_at is not None:
                 began[name] = min(began.get(name, completion.started_at), completion.started_at)
         for step in recipe.steps:
+            model = self.model(step.engine)
             for name in ids:
                 place = 0
                 for index in range(step.samples):
@@ -417,17 +427,26 @@ class _Run:
         return self.journal.folder / "equivalence.sqlite"
 
     def open(self) -> Engine:
-        """The engine, opened when it is first needed."""
-        if self.engine is None:
-            self.engine = self.open_engine(self.plan.recipe)
-            self.models.record(ENGINE, self.engine)
-        return self.engine
+        """The engine, or all of the recipe as one, opened when it is first needed."""
+        return SeveralEngines(self.open_named) if self.plan.recipe.engines else self.open_named("")
 
-    def model(self) -> str:
-        """The value of the log's column `model`, also without opening the engine again."""
-        if ENGINE not in self.models.known:
-            self.open()
-        return str(self.models.known[ENGINE]["model"])
+    def open_named(self, name: str) -> Engine:
+        """An engine by its name, opened when it is first needed."""
+        if name not in self.engines:
+            self.engines[name] = self.open_engine(self.plan.recipe.with_engine(name))
+            self.models.record(_use_of(name), self.engines[name])
+        return self.engines[name]
+
+    def record(self) -> None:
+        """Keep what the open engines say of themselves."""
+        for name, engine in self.engines.items():
+            self.models.record(_use_of(name), engine)
+
+    def model(self, name: str) -> str:
+        """The value of the log's column `model` for an engine, also without opening it again."""
+        if _use_of(name) not in self.models.known:
+            self.open_named(name)
+        return str(self.models.known[_use_of(name)]["model"])
 
     def seal(self) -> Generated:
         """Write the manifest, when nothing is missing that another run could add."""
@@ -438,21 +457,23 @@ class _Run:
                 f"`{self.writer.path}` has no traces, so it can't be sealed: all {len(self.failed):,} calls failed"
                 f" permanently, the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another `out`"
             )
-        self.model()  # known by now, except where a run of an older version began
-        if self.engine is not None:
-            self.models.record(ENGINE, self.engine)
+        for step in self.plan.recipe.steps:
+            self.model(step.engine)  # known by now, except where a run of an older version began, or all failed
+        self.record()
         failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), (reason, _) in sorted(self.failed.items()))
         plan, left_out = self.plan, Counter(cause for _, cause in self.failed.values())
         source = _source_of(plan.recipe, plan.identity, self.models.known, self.context, self.seconds, failures)
         source |= {LEFT_OUT: dict(sorted(left_out.items()))} if left_out else {}
-        traces, options = self.writer.log().scan("traces"), plan.recipe.engine.options
+        traces, recipe = self.writer.log().scan("traces"), plan.recipe
         judging = samples.judging(traces, plan.recipe.answers, self.cache)
         source |= {"counts": list(plan.notes), "judging": None if judging is None else asdict(judging)}
         details: dict[str, Any] = {"license": plan.recipe.license, "source": source}
-        if options.prompt_billed_once:
-            details["pools"] = {step.pool: {PROMPT_BILLED: PER_REQUEST} for step in plan.recipe.steps}
+        billed = [one.pool for one in recipe.steps if recipe.engine_of(one.engine).options.prompt_billed_once]
+        if billed:
+            details["pools"] = {pool: {PROMPT_BILLED: PER_REQUEST} for pool in billed}
         if collect(traces.select(pl.col("cost").is_not_null().any())).item():
-            details["currency"] = options.billed_in
+            currencies = (one.options.billed_in for one in (recipe.engine, *recipe.engines.values()))
+            details["currency"] = next((one for one in currencies if one is not None), None)
         self.writer.seal(name=plan.recipe.name, **details)
         self.journal.remove()
         return Generated(open_log(self.writer.path), failures, judging)
@@ -468,10 +489,10 @@ class _Run:
     def close(self) -> None:
         """Let go of the engine, which forgets what is on its way."""
         self.queue.cancel()
-        if self.engine is not None:
+        for name, engine in self.engines.items():
             with suppress(ThinkbackError, OSError):  # what ended the run is said already
-                self.models.record(ENGINE, self.engine)
-            self.engine.close()
+                self.models.record(_use_of(name), engine)
+            engine.close()
 
 
 UNANSWERED = "unanswered"
@@ -490,12 +511,19 @@ def seal_unfinished(out: Path) -> Generated:
     """
     with Journal(out) as journal:
         origin, models = journal.saved(ORIGIN), journal.saved(MODELS)
-    if not origin or ENGINE not in models:
+    if not origin or not set(models) - {EMBEDDING}:
         raise IncompleteError(
             f"`{out}` is an unfinished run that {'has no answer yet' if origin else 'does not know its recipe'}: run"
             f" the recipe again, with {argument('with_failures')}"
         )
-    return generate(plan_again(origin), out, lambda _: _SilentEngine(models[ENGINE]), with_failures=True)
+    plan = plan_again(origin)
+    names = {id(engine): name for name, engine in plan.recipe.engines.items()}
+
+    def silent(recipe: Recipe) -> Engine:
+        unknown = {"name": recipe.engine.kind, "model": recipe.engine.model}
+        return _SilentEngine(models.get(_use_of(names.get(id(recipe.engine), "")), unknown))
+
+    return generate(plan, out, silent, with_failures=True)
 
 
 class _SilentEngine:

@@ -1,0 +1,1 @@
+"""Loops over requests: what is asked until it is known."""
