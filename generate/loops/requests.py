@@ -118,14 +118,16 @@ Paid = Completion | Scores | Results
 @dataclass(frozen=True)
 class Trace:
     """A row of `traces`. paid: what it cost, whose tokens and seconds are added up; the last completion among these
-    tells how it ended. answer: read from the text by the recipe's `[answers]`, unless it is given. verified: scores by
-    verifier, which become rows of `verifications` with their own costs. columns: further columns.
+    tells how it ended, unless `finish_reason` does. Its answer is read by the recipe's `[answers]`, from `read` where
+    that is given, else from the text. verified: scores by verifier, which become rows of `verifications` with their own
+    costs. columns: further columns.
     """
 
     text: str
     paid: tuple[Paid, ...]
     reasoning: str | None = None
-    answer: str | None = None
+    read: str | None = None
+    finish_reason: str | None = None
     verified: Mapping[str, Scores] = field(default_factory=dict)
     columns: Mapping[str, Any] = field(default_factory=dict)
 

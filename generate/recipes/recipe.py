@@ -13,6 +13,9 @@ The tables of the file, all strict (an unknown key is an error that names the ne
     [finalizer]   the call that reads an answer out of a text without one
     [[sample]]    a pool of first attempts
     [[revise]]    a pool of revisions of another pool's trace
+    [[loop]]      a pool of a loop: `kind`, or `rule` for one of a user's
+    [score.NAME]  what scores texts for loops
+    [search.NAME] what loops search
 
 Paths are looked for beside the recipe, then in the working directory.
 """
@@ -30,6 +33,8 @@ from typing import Any, ClassVar
 import polars as pl
 
 from generate.engines import ENGINES, Engine, EngineOptions, open_engine, read_settings, settings_of
+from generate.loops.loop import prompts_of
+from generate.loops.rules import read_loop
 from generate.recipes.prompting import Template, read_template, read_whole
 from generate.recipes.toml_file import (
     RecipePart,
@@ -366,6 +371,40 @@ class _ReviseStep(_Step):
 
 
 PoolStep = _SampleStep | _ReviseStep
+MOST_REQUESTS = 100
+"""Of an example, where a loop of a user's has no `requests`."""
+
+
+@dataclass(frozen=True)
+class LoopStep(Checked):
+    """A pool that a loop makes: one that ships, by its `kind`, or one of a user's, by its `rule`. requests: the most of
+    an example. `loop` is the loop with its `settings`.
+    """
+
+    pool: str = setting()
+    kind: str | None = setting(None)
+    rule: str | None = setting(None)
+    engine: str = setting("")
+    requests: int | None = setting(None, low=1, identity=False)
+    settings: Mapping[str, Any] = setting({})
+    loop: Any = field(default=None, compare=False)
+
+    table: ClassVar[str] = "loop"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.pool or "/" in self.pool or "#" in self.pool:
+            raise InvalidError(f"`pool` is `{self.pool}`; it takes a name without `/` and `#`")
+
+    @property
+    def name(self) -> str:
+        """The kind, or the name of a user's loop."""
+        return self.kind or str(self.rule)
+
+    @property
+    def most_requests(self) -> int:
+        """The most requests of an example; one more ends the run."""
+        return self.requests or getattr(self.loop, "most_requests", MOST_REQUESTS)
 
 
 @dataclass(frozen=True)
@@ -387,9 +426,14 @@ class Recipe(RecipePart):
     prompts: Mapping[str, Template]
     overruled: tuple[str, ...] = ()
     engines: Mapping[str, EngineSettings] = field(default_factory=dict)
+    loop: tuple[LoopStep, ...] = ()
+    score: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    search: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._check_pools()
+        for step in self.loop:
+            require_known(step.engine, ("", *self.engines), f"`{step.pool}.engine`: no `[engines.{step.engine}]`")
         for place, part in [*((step.pool, step) for step in self.steps), ("finalizer", self.finalizer)]:
             if part is not None:
                 require_known(part.engine, ("", *self.engines), f"`{place}.engine`: no `[engines.{part.engine}]`")
@@ -413,6 +457,10 @@ class Recipe(RecipePart):
                 traces = f"`{step.of}` has {seen[step.of]} trace{'s' if seen[step.of] > 1 else ''}"
                 raise InvalidError(f"`{place}.of_sample` is {step.of_sample}, but {traces}, counted from 0")
             seen[step.pool] = step.samples
+        for loop in self.loop:
+            if loop.pool in seen:
+                raise ConflictError(f"`loop.{loop.pool}.pool` names two steps")
+            seen[loop.pool] = 0
 
     @property
     def steps(self) -> tuple[PoolStep, ...]:
@@ -422,6 +470,11 @@ class Recipe(RecipePart):
     def step_of(self, pool: str) -> PoolStep:
         """The step that makes a pool."""
         return next(step for step in self.steps if step.pool == pool)
+
+    def template(self, prompt: str) -> Template:
+        """A prompt file by its name. ThinkbackError where no setting of the recipe names it."""
+        require_known(prompt, self.prompts, f"no setting of the recipe names the prompt file `{prompt}`")
+        return self.prompts[prompt]
 
     def engine_of(self, name: str) -> EngineSettings:
         """The settings of an engine by its name; empty for `[engine]`."""
@@ -450,6 +503,13 @@ class Recipe(RecipePart):
         for place in ("answers", "evidence", "few_shot", "finalizer", "sample", "revise"):
             value = getattr(self, place)
             flat |= without_engine(flatten(value, place)) if value else {place: None}
+        for step in self.loop:
+            named = {"rule": step.name, "engine": step.engine, **flatten(step.loop)}
+            flat |= without_engine({f"loop.{step.pool}.{key}": value for key, value in named.items()})
+        for place, tables in (("score", self.score), ("search", self.search)):
+            for name, table in tables.items():
+                paths = {key: Path(str(table[key])).name for key in ("model", "path", "rule") if key in table}
+                flat |= flatten({**table, **paths}, f"{place}.{name}")
         flat |= {"embedding.model": None if self.embedding is None else Path(self.embedding.model).name}
         return flat | {f"prompts.{name}": template.digest for name, template in self.prompts.items()}
 
@@ -470,6 +530,7 @@ def without_engine(flat: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in flat.items() if value != "" or key.rpartition(".")[2] != "engine"}
 
 
+_LOOP = ("pool", "kind", "rule", "engine", "requests")
 _ENGINE = ("kind", "model", "samples_per_call", "in_flight")
 
 
@@ -490,8 +551,9 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
         raise RequiredError("adds to an existing log and makes none: name that log as `on`")
     engines = {name: read_engine(table, f"engines.{name}") for name, table in table_of(top, "engines").items()}
     for needed in ("data", "engine", "sample"):
-        if needed not in top or top[needed] == []:
+        if (needed not in top or top[needed] == []) and not (needed == "sample" and top.get("loop")):
             raise RequiredError(f"`{'[[sample]]' if needed == 'sample' else f'[{needed}]'}` is missing")
+    loops = tuple(_read_loop(table, path.resolve().parent) for table in tables_of(top, "loop"))
     recipe = Recipe(
         file=path.name,
         folder=path.resolve().parent,
@@ -509,9 +571,15 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
         revise=_steps(_ReviseStep, top),
         prompts={},
         engines=engines,
+        loop=loops,
+        score=table_of(top, "score"),
+        search=table_of(top, "search"),
     )
     parts = (*recipe.steps, *(part for part in (recipe.few_shot, recipe.finalizer) if part is not None))
-    prompts = {name: read_template(name, recipe.folder) for name in dict.fromkeys(part.prompt for part in parts)}
+    names = [part.prompt for part in parts]
+    names += [file for step in loops for file in prompts_of(step.loop).values()]
+    names += [table["prompt"] for table in recipe.score.values() if isinstance(table.get("prompt"), str)]
+    prompts = {name: read_template(name, recipe.folder) for name in dict.fromkeys(names)}
     for engine in (recipe.engine, *engines.values()):
         prompts |= read_chat_template(engine, recipe)
     return replace(recipe, prompts=prompts)
@@ -524,6 +592,20 @@ def read_engine(table: Any, place: str = "engine") -> EngineSettings:
     common = {key: value for key, value in table.items() if key in _ENGINE}
     further = {key: value for key, value in table.items() if key not in _ENGINE}
     return from_table(EngineSettings, {**common, "settings": further}, place)
+
+
+def _read_loop(table: Any, folder: Path) -> LoopStep:
+    """A table `[[loop]]`; what is the loop's own is checked by it."""
+    place = place_of("loop", table)
+    if not isinstance(table, Mapping):
+        raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")
+    common = {key: value for key, value in table.items() if key in _LOOP}
+    step = from_table(LoopStep, {**common, "settings": {k: v for k, v in table.items() if k not in _LOOP}}, place)
+
+    def find(file: str) -> Path:
+        return folder / file if (folder / file).exists() else Path(file)
+
+    return replace(step, loop=read_loop(step.kind, step.rule, step.settings, place, find))
 
 
 def read_chat_template(engine: EngineSettings | None, recipe: RecipePart) -> dict[str, Template]:

@@ -14,8 +14,9 @@ from toolkit.settings import Checked, from_table, setting
 
 SHIPPED = Path(__file__).resolve().parent / "shipped"
 TABLES = ("name", "seed", "license", "data", "engine", "engines", "answers", "embedding", "evidence", "few_shot",
-          "finalizer", "sample", "revise", "verify", "features", "states", "classifier")  # fmt: skip
-LISTS = ("sample", "revise", "verify", "features", "states")
+          "finalizer", "sample", "revise", "loop", "score", "search", "verify", "features", "states",
+          "classifier")  # fmt: skip
+LISTS = ("sample", "revise", "loop", "verify", "features", "states")
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def _overrule(top: dict[str, Any], given: str) -> None:
             listed = top.get(name, [])
             table = {_label(item): item for item in listed if isinstance(item, dict)}
             if len(names) > 2 and names[1] not in table:
-                what = "pool" if name in ("sample", "revise") else "name"
+                what = "pool" if name in ("sample", "revise", "loop") else "name"
                 raise UnknownError(f"`{key}`: there is no such {what}; {suggest(names[1], map(str, table))}")
         else:
             table = table.setdefault(name, {}) if isinstance(table, dict) else None

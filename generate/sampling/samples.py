@@ -103,6 +103,13 @@ def trace_row(
     }
 
 
+def moments_of(completions: Sequence[Completion], began: float | None) -> tuple[float | None, float | None]:
+    """When the first of some completions was sent and when the last came, in seconds after `began`."""
+    started = [one.started_at for one in completions if one.started_at is not None]
+    ends = [_ended_at(one) for one in completions]
+    return _moment(min(started, default=None), began), _moment(max(ends, default=None), began)
+
+
 def _ended_at(completion: Completion) -> float:
     return (completion.started_at or 0.0) + completion.latency_s
 

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from io import BytesIO
 
 from generate.engines.base import Prompt
+from generate.loops.loop import prompts_of
 from generate.recipes.prompting import PER_MESSAGE
-from generate.recipes.recipe import FinalizerSettings, PoolStep, Recipe
+from generate.recipes.recipe import FinalizerSettings, LoopStep, PoolStep, Recipe
 from generate.sampling.context import EVIDENCE, Attempt, Context, Prepared, finalizer_prompt, prompt_of
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns
 from generate.sampling.sampling_run import examples_per_shard
+from generate.sampling.services import Services
 
 WRITTEN = 0.4
 """The share of its limit that a completion is taken to have: by tasks and models it is from a tenth to all of it."""
@@ -56,7 +58,9 @@ def estimate(plan: SamplingPlan) -> list[_PoolEstimate]:
     """One line per pool, in the order in which they run. ThinkbackError where a prompt can't be made."""
     context = Context(plan.recipe, plan.examples, plan.pool)
     examples = context.bound(plan.examples)
-    return [_pool(plan.recipe, step, examples) for step in plan.recipe.steps]
+    Services(plan.recipe)  # what is wrong with a table of its is said here, too
+    steps = [_pool(plan.recipe, step, examples) for step in plan.recipe.steps]
+    return steps + [_loop(plan.recipe, step, examples) for step in plan.recipe.loop]
 
 
 def examples_bytes(plan: SamplingPlan) -> int:
@@ -98,6 +102,26 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _Pool
         prompt_tokens=prompts,
         completion_tokens=completions,
         disk_bytes=round(disk),
+    )
+
+
+def _loop(recipe: Recipe, step: LoopStep, examples: Sequence[Prepared]) -> _PoolEstimate:
+    """The most requests of a loop, each counted as a call; a prompt repeats at most what all before it wrote."""
+    count, most = len(examples), step.most_requests
+    limit = int(getattr(step.loop, "max_tokens", 0)) * max(1, int(getattr(step.loop, "expand", 1)))
+    prompts = [recipe.prompts[file] for file in prompts_of(step.loop).values()]
+    longest = sum(max((_bytes(one.render(example.fields)) for one in prompts), default=0) for example in examples)
+    traces = count * int(getattr(step.loop, "most_traces", 1))
+    written = WRITTEN * count * most * int(getattr(step.loop, "max_tokens", 0))
+    return _PoolEstimate(
+        pool=step.pool,
+        action=step.name,
+        samples=traces,
+        calls=count * most,
+        finalizers=0,
+        prompt_tokens=most * (longest + count * most * int(getattr(step.loop, "max_tokens", 0))),
+        completion_tokens=count * most * limit,
+        disk_bytes=round(traces * ROW_BYTES + written * TOKEN_BYTES),
     )
 
 

@@ -22,7 +22,7 @@ def test_the_pages_to_read_first_are_short() -> None:
 
 def test_the_manual_is_short() -> None:
     pages = {page.name: words(page) for page in DOCS.glob("*.md") if not page.name.startswith("notebook-")}
-    assert sum(pages.values()) <= 70_500, sorted(pages.items(), key=lambda page: -page[1])
+    assert sum(pages.values()) <= 71_600, sorted(pages.items(), key=lambda page: -page[1])
 
 
 if __name__ == "__main__":
