@@ -1,6 +1,7 @@
 """What somebody adds from a file of their own works everywhere: in files, tables, outcomes, notes and explanations."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -364,7 +365,10 @@ def test_a_kind_without_an_answer_stands_alone(tmp_path: Path) -> None:
         run(made, text)
 
 
-def test_the_manual_has_the_kind() -> None:
+def test_the_manual_goes_through_the_kind() -> None:
     root = Path(__file__).parent
+    page = (root.parent / "docs" / "adding.md").read_text(encoding="utf-8").partition("## A kind of policy")[2]
+    steps = re.findall(r"^\d\. `([\w.]+)`", page, re.MULTILINE)
     toy = (root / "toys" / "first_rounds.py").read_text(encoding="utf-8")
-    assert toy in (root.parent / "docs" / "adding.md").read_text(encoding="utf-8")
+    assert toy in page
+    assert {"resolve", "needs", "path_of_rows"} <= {step for step in steps if step in toy} == set(steps)

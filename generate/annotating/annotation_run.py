@@ -166,14 +166,27 @@ class _SignalRun:
                 self.keep(BlockRows(pl.DataFrame(), tuple((trace, LATE) for trace in late)), 0.0)
             left = todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
             began = time.monotonic()
-            for block in blocks(plan.log, left, min(worker.per_block, MAX_BLOCK_TRACES), self.step.trace_columns):
-                self.keep(self.rows_of(block, worker, advance), time.monotonic() - began)
-                began = time.monotonic()
+            size = min(worker.per_block, MAX_BLOCK_TRACES)
+            parts = map(self.narrowed, blocks(plan.log, left, size, self.step.trace_columns))
+            part = next(parts, None)
+            while part is not None:
+                following = next(parts, None) if worker.looks_ahead else None
+                if following is not None:
+                    worker.ahead(following[0])
+                self.keep(self.rows_of(*part, worker, advance), time.monotonic() - began)
+                part, began = following or next(parts, None), time.monotonic()
             self.record.rows = sum(collect(pl.concat(parts).select(pl.len())).item() for _, parts in self.rows())
             return worker.finish(self.record.rows + todo.existing, self.record.unreadable_count) or described
 
-    def rows_of(self, block: TraceBlock, worker: Worker, advance: Advance) -> BlockRows:
-        """A worker's rows for a block. Each wanted trace advances the bar once, with or without a row."""
+    def narrowed(self, block: TraceBlock) -> tuple[TraceBlock, dict[str, str]]:
+        """A block without the traces that can have no row, and why each of these is skipped."""
+        silent = block.silent(self.step.texts, self.step.whole_groups)
+        rest = replace(block, wanted=block.wanted - silent.keys())
+        single = _lone_traces(rest) if self.step.whole_groups else {}
+        return replace(rest, wanted=rest.wanted - single.keys()), {**silent, **single}
+
+    def rows_of(self, block: TraceBlock, skipped: Mapping[str, str], worker: Worker, advance: Advance) -> BlockRows:
+        """A worker's rows for a block. Each wanted or skipped trace advances the bar once, with or without a row."""
         counted = 0.0
 
         def count(done: float = 1, tokens: int = 0) -> None:
@@ -181,12 +194,9 @@ class _SignalRun:
             counted += done
             advance(done, tokens)
 
-        silent = block.silent(self.step.texts, self.step.whole_groups)
-        rest = replace(block, wanted=block.wanted - silent.keys())
-        single = _lone_traces(rest) if self.step.whole_groups else {}
-        rows = worker.run(replace(rest, wanted=rest.wanted - single.keys()), count)
-        advance(len(block.wanted) - counted)
-        return replace(rows, skipped=(*silent.items(), *single.items(), *rows.skipped))
+        rows = worker.run(block, count)
+        advance(len(block.wanted) + len(skipped) - counted)
+        return replace(rows, skipped=(*skipped.items(), *rows.skipped))
 
     def known(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns a worker's record. ThinkbackError where earlier rows are of another model or of other settings."""

@@ -81,19 +81,19 @@ class Call:
     engine: str = ""
 
     def __post_init__(self) -> None:
-        checks = (
-            (bool(self.seeds), "has no seeds"),
-            (len(self.seeds) == len(self.temperatures), "needs one temperature per seed"),
-            (all(0 <= t < float("inf") for t in self.temperatures), "has a temperature below 0 or not finite"),
-            (self.max_tokens >= 1, f"needs `max_tokens` of at least 1, got {self.max_tokens}"),
-            (0 < self.top_p <= 1, f"needs `top_p` in (0, 1], got {self.top_p}"),
-            (self.logprobs >= 0, f"needs `logprobs` of at least 0, got {self.logprobs}"),
-            (all(self.stop), "has an empty stop string"),
-            (bool(self.prompt), "has an empty prompt"),
-        )
-        for holds, what in checks:
-            if not holds:
-                raise InvalidError(f"call `{self.key}` {what}")
+        wrong = (
+            "has no seeds" if not self.seeds
+            else "needs one temperature per seed" if len(self.seeds) != len(self.temperatures)
+            else "has a temperature below 0 or not finite" if not all(0 <= t < math.inf for t in self.temperatures)
+            else f"needs `max_tokens` of at least 1, got {self.max_tokens}" if self.max_tokens < 1
+            else f"needs `top_p` in (0, 1], got {self.top_p}" if not 0 < self.top_p <= 1
+            else f"needs `logprobs` of at least 0, got {self.logprobs}" if self.logprobs < 0
+            else "has an empty stop string" if not all(self.stop)
+            else "has an empty prompt" if not self.prompt
+            else None
+        )  # fmt: skip
+        if wrong is not None:
+            raise InvalidError(f"call `{self.key}` {wrong}")
 
 
 @dataclass(frozen=True)
@@ -288,30 +288,22 @@ def summed(completions: Sequence[Completion], name: str) -> Any:
     return None if None in parts else sum(parts)
 
 
-def packed(values: Sequence[float] | None, kind: str) -> array[Any] | None:
-    """Numbers as an array of 4 (`i`) or 8 bytes (`d`) each; None stays None."""
-    return None if values is None else array(kind, values)
+PACKED = {"token_ids": "i", "token_ranks": "i", "token_logprobs": "d", "token_entropies": "d"}
+"""The lists of a completion, with the type of their numbers: int32 and float64."""
 
 
 def writable(completion: Completion, **other: Any) -> Completion:
     """A completion that a log can store, in little memory: without half characters, where a server cut the text within
     one, and with null for log-probabilities that are NaN or infinite. `other`: values in place of its own.
     """
-    every = completion.token_logprobs
-    if every is not None and not all(map(math.isfinite, every)):
-        every = None
-    whole = completion.sum_logprob
-    if whole is not None and not math.isfinite(whole):
-        whole = None
-    values = {
-        **vars(completion),
-        "token_ids": packed(completion.token_ids, "i"),
-        "token_logprobs": packed(every, "d"),
-        "token_entropies": packed(completion.token_entropies, "d"),
-        "token_ranks": packed(completion.token_ranks, "i"),
-        "sum_logprob": whole,
-        **other,
-    }
+    values = {**vars(completion), **other}
+    for name, kind in PACKED.items():
+        if values[name] is not None:
+            values[name] = array(kind, values[name])
+    if values["token_logprobs"] is not None and not all(map(math.isfinite, values["token_logprobs"])):
+        values["token_logprobs"] = None
+    if values["sum_logprob"] is not None and not math.isfinite(values["sum_logprob"]):
+        values["sum_logprob"] = None
     for name in ("text", "reasoning"):
         values[name] = None if values[name] is None else _utf8(values[name])
     return Completion(**values)
@@ -366,6 +358,10 @@ class EngineOptions:
     def samples_at_once(self, samples: int) -> int:
         """The number of samples in one call that the engine prefers, out of `samples` of one prompt."""
         return samples
+
+    def requests(self, temperatures: Sequence[float]) -> list[list[int]]:
+        """The requests that one call becomes, each as the places of its samples, which have these temperatures."""
+        return [list(range(len(temperatures)))]
 
     def reaches(self) -> str | None:
         """The server that is asked, and where its key comes from, in words; None where nothing leaves this process."""

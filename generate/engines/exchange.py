@@ -208,7 +208,7 @@ class Exchange:
 
     async def _whole(self, call: Call) -> tuple[Completion, ...]:
         """All samples of a call, its requests side by side; the gravest error of them is raised once all are over."""
-        groups = replies.requests_of(call, self.settings.samples_per_request)
+        groups = self.settings.requests(call.temperatures)
         if len(groups) == 1:
             return tuple(await self._patiently(call, groups[0]))
         requests = (self._patiently(call, samples) for samples in groups)

@@ -25,6 +25,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
+from itertools import groupby
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -135,6 +136,12 @@ class _OpenAISettings(EngineOptions):
 
     def samples_at_once(self, samples: int) -> int:
         return self.samples_per_request
+
+    def requests(self, temperatures: Sequence[float]) -> list[list[int]]:
+        """Samples of equal temperature, at most `samples_per_request` in each."""
+        most, runs = self.samples_per_request, groupby(range(len(temperatures)), key=temperatures.__getitem__)
+        alike = [list(run) for _, run in runs]
+        return [run[start : start + most] for run in alike for start in range(0, len(run), most)]
 
     def reaches(self) -> str:
         key = "without a key" if self.key_variable is None else f"with the key in {self.key_variable}"

@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from itertools import groupby
 from typing import Any, Protocol
 
 from generate.engines.base import Call, Completion, Prompt, finish_word, shares
@@ -304,13 +303,6 @@ def limit_too_large(message: str) -> bool:
     if context and prompt:
         return int(prompt.group(1)) < int(context.group(1))
     return _LIMIT.search(message) is not None
-
-
-def requests_of(call: Call, most: int) -> list[list[int]]:
-    """The call's samples in groups of equal temperature, at most `most` in each."""
-    alike = groupby(range(len(call.seeds)), key=call.temperatures.__getitem__)
-    runs = [list(run) for _, run in alike]
-    return [run[start : start + most] for run in runs for start in range(0, len(run), most)]
 
 
 def retry_after(value: str | None) -> float | None:

@@ -124,10 +124,10 @@ class Journal:
                 yield event_of(kind, row)  # type: ignore[arg-type, misc]
 
     def answered(self, about: Sequence[str]) -> Iterator[Answered]:
-        """The answers of some examples, in the order in which they came."""
-        marks = ", ".join("?" * len(about))
+        """The answers of some examples: by example, those of one in the order in which they came."""
+        sql = f"SELECT * FROM Answered WHERE about IN ({', '.join('?' * len(about))}) ORDER BY about, rowid"
         with self._named():
-            for row in self._db.execute(f"SELECT * FROM Answered WHERE about IN ({marks}) ORDER BY rowid", about):
+            for row in self._db.execute(sql, about):
                 yield event_of(Answered, row)  # type: ignore[misc]
 
     def requested(self, about: Sequence[str]) -> Iterator[Requested]:

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import dataclass, fields
-from itertools import chain
 from typing import Any
 
-from generate.engines.base import Completion
+from generate.engines.base import PACKED, Completion
 from toolkit.errors import InvalidError
 
 COMPLETION = "completion"
 _FIELDS = tuple(field.name for field in fields(Completion))
-_LISTS = {"token_ids": "i", "token_ranks": "i", "token_logprobs": "d", "token_entropies": "d"}
-"""The lists of a completion, with the type of their numbers: int32 and float64."""
-_FLOATS = tuple(name for name, kind in _LISTS.items() if kind == "d")
 _FLAGS = ("tokens_estimated", "seeded")
 
 
@@ -24,9 +20,9 @@ class Answered:
     """One sample of an answered call: its completion, or why there is none.
 
     about: the example, or the question of a verifier. pool: of the recipe, ending in `FINALIZER` for the calls that
-    read an answer; empty for a verifier's. sample: its index, or the number of the try. elapsed_s: wall-clock seconds
-    since the answer before, on the first sample of each call, so that they add up over all interruptions. cause: the
-    few words under which failures are counted.
+    read an answer; empty for a verifier's. sample: its index, or the number of the try. elapsed_s: its call's share of
+    the wall-clock seconds since the answers before, on the first sample of each call, so that they add up over all
+    interruptions. cause: the few words under which failures are counted.
     """
 
     about: str
@@ -113,43 +109,41 @@ def _columns_of(kind: type[Event]) -> tuple[str, ...]:
 
 
 _COLUMNS = {kind: _columns_of(kind) for kind in KINDS}
+_ABOUT = len(columns_of(Answered)) - len(_FIELDS)
+"""The number of columns before those of the completion; the last of them is the cause."""
+_TEXT = _ABOUT + _FIELDS.index("text")
+_LISTED = tuple((_ABOUT + _FIELDS.index(name), kind) for name, kind in PACKED.items())
+_FLAGGED = tuple(_ABOUT + _FIELDS.index(name) for name in _FLAGS)
 
 
 def row_of(event: Event) -> tuple[Any, ...]:
     """An event as a row of its table, lists of numbers as bytes. ThinkbackError where a number in it is none."""
+    if not isinstance(event, Answered):
+        return tuple(vars(event).values())
     row = [value for name, value in vars(event).items() if name != COMPLETION]
-    reply = getattr(event, COMPLETION, None)
-    if reply is not None:
-        given = [*vars(reply).values()]
-        numbers = [value for value in given if type(value) is float]
-        lists = [list(getattr(reply, name) or ()) for name in _FLOATS]
-        if not all(map(math.isfinite, chain(numbers, *lists))):
-            raise InvalidError(f"the engine gave a number that is NaN or infinite for `{row[0]}/{row[1]}`")
-        row += [_stored(name, value) for name, value in zip(_FIELDS, given, strict=True)]
-    elif isinstance(event, Answered):
-        row += [None] * len(_FIELDS)
+    if event.completion is None:
+        return (*row, *[None] * len(_FIELDS))
+    row += vars(event.completion).values()
+    finite = all(math.isfinite(value) for value in row if type(value) is float)
+    for place, kind in _LISTED:
+        if row[place] is not None:
+            finite = finite and (kind != "d" or all(map(math.isfinite, row[place])))
+            row[place] = array(kind, row[place]).tobytes()
+    if not finite:
+        raise InvalidError(f"the engine gave a number that is NaN or infinite for `{row[0]}/{row[1]}`")
     return tuple(row)
 
 
 def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
     """The event of a row of its table."""
-    given = dict(zip(columns_of(kind), row, strict=True))
     if kind is not Answered:
-        return kind(**given)
-    columns = {name: _read(name, given.pop(name)) for name in _FIELDS}
-    return Answered(**given, completion=None if columns["text"] is None else Completion(**columns))
-
-
-def _stored(name: str, value: Any) -> Any:
-    """A completion's value as SQLite has it."""
-    kind = _LISTS.get(name)
-    return value if kind is None or value is None else array(kind, value).tobytes()
-
-
-def _read(name: str, value: Any) -> Any:
-    """A completion's value from what SQLite has."""
-    if value is None:
-        return None
-    if name in _FLAGS:
-        return bool(value)
-    return array(_LISTS[name], value) if name in _LISTS else value
+        return kind(*row)
+    if row[_TEXT] is None:
+        return Answered(*row[: _ABOUT - 1], completion=None, cause=row[_ABOUT - 1])
+    values = list(row)
+    for place in _FLAGGED:
+        values[place] = bool(values[place])
+    for place, numbers in _LISTED:
+        if values[place] is not None:
+            values[place] = array(numbers, values[place])
+    return Answered(*row[: _ABOUT - 1], completion=Completion(*values[_ABOUT:]), cause=row[_ABOUT - 1])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from generate.engines.base import (
     Call,
@@ -21,6 +22,8 @@ from generate.engines.base import (
     EngineError,
     Outcome,
     queued,
+    shares,
+    summed,
     writable,
 )
 from generate.engines.thoughts import split_thoughts, within_thoughts
@@ -72,7 +75,7 @@ class Queue:
         """Samples in the journal."""
         self.in_a_row = 0
         self._engine: CallQueue | None = None
-        self._answered: list[Answered] = []  # of the answers that are given in a row, not yet in the journal
+        self._answered: list[list[Answered]] = []  # by call, of answers given in a row, not yet in the journal
         self._last = 0.0  # when the answer before came, on the monotonic clock
 
     def note(self, event: Answered) -> None:
@@ -122,6 +125,7 @@ class Queue:
     def give_up(self) -> list[Settled]:
         """Let all failures be final."""
         settled = list(self._finalise([True] * len(self.failed)))
+        self._last = time.monotonic()
         self._commit()
         self.journal.sync()
         return settled
@@ -147,10 +151,15 @@ class Queue:
             yield pair
 
     def _commit(self) -> None:
-        """Have the answers so far in the journal."""
+        """Have the answers so far in the journal. Those that came together share the seconds since the answer before,
+        in proportion to their own."""
         answered, self._answered = self._answered, []
         if answered:
-            self.journal.append(answered)
+            now = time.monotonic()
+            elapsed, self._last = now - self._last, now
+            for samples, spent in zip(answered, shares(elapsed, list(map(_seconds_of, answered))), strict=True):
+                samples[0] = replace(samples[0], elapsed_s=spent)
+            self.journal.append(chain.from_iterable(answered))
 
     def _first(self) -> str:
         return next(iter(self.waiting))
@@ -171,9 +180,8 @@ class Queue:
                 f"the engine gave {len(outcome)} of {len(one.samples)} samples for `{call.key}`; {AGAIN}",
                 code="mismatch",
             )
-        self.in_a_row, now = 0, time.monotonic()
-        elapsed, self._last = now - self._last, now
-        yield one, self._record(one, outcome, elapsed)
+        self.in_a_row = 0
+        yield one, self._record(one, outcome)
         if not isinstance(outcome, CallFailure) and one.kind not in self.proven:
             self.proven.add(one.kind)
             yield from self._finalise([f.refused and held.kind == one.kind for held, f in self.failed])
@@ -199,21 +207,20 @@ class Queue:
         self.failed = [one for one, settled in marked if not settled]
         for (one, failure), settled in marked:
             if settled:
-                yield one, self._record(one, failure, 0.0)
+                yield one, self._record(one, failure)
 
-    def _record(self, call: JournalCall, outcome: Outcome, elapsed_s: float) -> list[Answered]:
+    def _record(self, call: JournalCall, outcome: Outcome) -> list[Answered]:
         """The samples of a call, for the journal."""
-        seconds = [elapsed_s] + [0.0] * (len(call.samples) - 1)
         if isinstance(outcome, CallFailure):
             completions: list[Completion | None] = [None] * len(call.samples)
             reason, cause = outcome.reason, outcome.cause
         else:
             completions, reason, cause = [*_completions(call, outcome)], None, None
         answered = [
-            Answered(call.about, call.pool, sample, reason, spent, completion, cause)
-            for sample, spent, completion in zip(call.samples, seconds, completions, strict=True)
+            Answered(call.about, call.pool, sample, reason, 0.0, completion, cause)
+            for sample, completion in zip(call.samples, completions, strict=True)
         ]
-        self._answered += answered
+        self._answered.append(answered)
         self.recorded += len(answered)
         return answered
 
@@ -223,6 +230,13 @@ class Queue:
             f"{self.what} is not complete: {how}, the last is `{one.call.key}`: {failure.reason}; progress is saved:"
             f" run the same command again, or seal without what fails: {argument('with_failures')}"
         )
+
+
+def _seconds_of(samples: Sequence[Answered]) -> float:
+    """A call's seconds of the engine, or where these are not known from its request on; 0 where it failed."""
+    completions = [one.completion for one in samples if one.completion is not None]
+    device = summed(completions, "device_s")
+    return float(device) if device is not None else max(one.latency_s for one in completions)
 
 
 def _completions(call: JournalCall, outcome: Sequence[Completion]) -> Iterator[Completion]:

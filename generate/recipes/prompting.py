@@ -16,6 +16,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class Template:
     text: str
     parts: tuple[tuple[str, str], ...]
 
-    @property
+    @cached_property
     def fields(self) -> tuple[str, ...]:
         """The names in double braces, in the order of their first use."""
         return tuple(dict.fromkeys(_FIELD.findall(self.text)))
@@ -49,6 +50,11 @@ class Template:
     def chat(self) -> bool:
         """Whether the file holds chat messages."""
         return bool(self.parts)
+
+    @property
+    def quotes(self) -> bool:
+        """Whether it repeats the revised attempt's prompt or conversation."""
+        return "prompt" in self.fields or any(role == _CONVERSATION for role, _ in self.parts)
 
     @property
     def digest(self) -> str:

@@ -244,8 +244,8 @@ def prompt_of(recipe: Recipe, step: PoolStep, example: Prepared, find: FindAttem
     template = recipe.prompts[step.prompt]
     if step.of is None:
         return template.render(example.fields)
-    before = prompt_of(recipe, recipe.step_of(step.of), example, find)
     revised = find(step.of, step.of_sample)
+    before = prompt_of(recipe, recipe.step_of(step.of), example, find) if template.quotes else ""
     if before is None or revised is None:
         return None
     text = with_thoughts(revised.reasoning, revised.text) if step.joined else revised.text

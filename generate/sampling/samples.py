@@ -17,7 +17,7 @@ from generate.engines.thoughts import split_thoughts
 from generate.journal.queue import JournalCall
 from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, FinalizerSettings, PoolStep, Recipe, seed_of
 from toolkit.answers import judge, normalise, read_answers
-from toolkit.log import collect, schema_of
+from toolkit.log import Log, collect, schema_of
 
 SCHEMA: dict[str, Any] = {name: schema_of("traces")[name].dtype for name in (
     "trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "model", "temperature", "max_tokens",
@@ -39,6 +39,8 @@ COSTS = (
     "prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "cost", "latency_s", "device_s",
 )  # fmt: skip
 """What an attempt and its finalizer cost together."""
+AS_GIVEN = (*TOKEN_LISTS, "reasoning", "tool_calls", "request")
+"""The columns that are of the attempt alone."""
 
 
 def trace_id(example_id: str, pool: str, index: int) -> str:
@@ -75,8 +77,13 @@ def trace_row(
 ) -> dict[str, Any]:
     """A trace's row without its answer; costs hold the finalizer's tokens and seconds, the log-probability does not.
     began: when the first call of the example was sent, in seconds since 1970."""
-    completions = [attempt] if finalizer is None else [attempt, finalizer]
-    counts: list[Any] = [None] if finalizer is None else [finalizer.prompt_tokens, finalizer.completion_tokens]
+    values, ended_at = vars(attempt), _ended_at(attempt)
+    counts: list[Any] = [None]
+    costs = {name: values[name] for name in COSTS}
+    if finalizer is not None:
+        costs = {name: summed([attempt, finalizer], name) for name in COSTS}
+        ended_at = max(ended_at, _ended_at(finalizer))
+        counts = [finalizer.prompt_tokens, finalizer.completion_tokens]
     return {
         "trace_id": trace_id(example_id, step.pool, index),
         "example_id": example_id,
@@ -88,15 +95,15 @@ def trace_row(
         "temperature": step.temperature.temperature(recipe.seed, example_id, step.pool, index),
         "max_tokens": step.max_tokens if attempt.max_tokens is None else attempt.max_tokens,
         "text": attempt.text,
-        **{name: summed(completions, name) for name in COSTS},
-        "tokens_estimated": any(one.tokens_estimated for one in completions),
+        **costs,
+        "tokens_estimated": attempt.tokens_estimated or (finalizer is not None and finalizer.tokens_estimated),
         "finish_reason": attempt.finish_reason,
         "finalizer_used": finalizer is not None,
         "sum_logprob": attempt.sum_logprob,
-        **{name: getattr(attempt, name) for name in (*TOKEN_LISTS, "reasoning", "tool_calls", "request")},
+        **{name: values[name] for name in AS_GIVEN},
         "completion_ids": attempt.token_ids,
         "started_s": _moment(attempt.started_at, began),
-        "arrived_s": _moment(max(map(_ended_at, completions)), began),
+        "arrived_s": _moment(ended_at, began),
         "seed": seed_of(recipe.seed, example_id, step.pool, index) if attempt.seeded else None,
         "finalizer_text": None if finalizer is None else finalizer.text,
         "finalizer_tokens": None if None in counts else sum(counts),
@@ -180,13 +187,14 @@ class Judging:
         )
 
 
-def judging(traces: pl.LazyFrame, answers: AnswerSettings, cache: Path) -> Judging | None:
-    """The numbers of a log's `traces` and of the file of its comparisons, so that they do not depend on how often its
+def judging(log: Log, answers: AnswerSettings, cache: Path) -> Judging | None:
+    """The numbers of a log's traces and of the file of its comparisons, so that they do not depend on how often its
     run was interrupted. None where the judge compares strings."""
     if answers.judge != MATH_JUDGE:
         return None
     from toolkit.answers.mathematics import FAILED, TIMED_OUT, tally
 
+    traces = log.scan("traces", ["example_id", "answer_read", "answer"])
     changed = collect(traces.filter(pl.col("answer_read") != pl.col("answer")).select("example_id", "answer_read"))
     verdicts = tally(cache)
     ends = verdicts[TIMED_OUT], verdicts[FAILED]

@@ -1,5 +1,5 @@
-"""Upper bounds of a recipe's calls and tokens, and an estimate of the log's bytes. No model, tokenizer or encoder is
-loaded for it.
+"""Upper bounds of a recipe's requests and tokens, without what is asked again, and an estimate of the log's bytes. No
+model, tokenizer or encoder is loaded for it.
 
 The bounds are no forecast. Completion tokens are the limits of the calls. A prompt has at most as many tokens as bytes
 in UTF-8, for no token is shorter than one, and `PER_MESSAGE` for each message's frame; a text that a model wrote comes
@@ -38,12 +38,12 @@ NUMBERED = {"transformers": 3}
 
 @dataclass(frozen=True)
 class _PoolEstimate:
-    """Upper bounds for one pool, and an estimate of its bytes; finalizer calls are those of the pool's samples."""
+    """Upper bounds for one pool, and an estimate of its bytes; finalizers: requests that read its answers."""
 
     pool: str
     action: str
     samples: int
-    calls: int
+    requests: int
     finalizers: int
     prompt_tokens: int
     completion_tokens: int
@@ -97,7 +97,7 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _Pool
         pool=step.pool,
         action=step.action,
         samples=samples,
-        calls=len(examples) * -(-step.samples // per_call),
+        requests=sum(_requests(recipe, step, example.example_id, per_call) for example in examples),
         finalizers=0 if rule is None else samples,
         prompt_tokens=prompts,
         completion_tokens=completions,
@@ -117,12 +117,19 @@ def _loop(recipe: Recipe, step: LoopStep, examples: Sequence[Prepared]) -> _Pool
         pool=step.pool,
         action=step.name,
         samples=traces,
-        calls=count * most,
+        requests=count * most,
         finalizers=0,
         prompt_tokens=most * (longest + count * most * int(getattr(step.loop, "max_tokens", 0))),
         completion_tokens=count * most * limit,
         disk_bytes=round(traces * ROW_BYTES + written * TOKEN_BYTES),
     )
+
+
+def _requests(recipe: Recipe, step: PoolStep, example_id: str, per_call: int) -> int:
+    """The requests for an example's samples, which a server has apart where their temperatures differ."""
+    drawn = [step.temperature.temperature(recipe.seed, example_id, step.pool, index) for index in range(step.samples)]
+    calls = (drawn[start : start + per_call] for start in range(0, len(drawn), per_call))
+    return sum(len(recipe.engine_of(step.engine).options.requests(one)) for one in calls)
 
 
 def _prompt_tokens(recipe: Recipe, step: PoolStep, example: Prepared) -> int:

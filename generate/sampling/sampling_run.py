@@ -223,9 +223,9 @@ def _loop_pool(
     }
 
 
-MOST_EXAMPLES, MOST_TRACES = 64, 1024
-"""Of a shard as it is written: so many examples, or traces where these are many, since their rows are in memory, and no
-answer is taken while they are made."""
+MOST_EXAMPLES, MOST_TRACES, MOST_TOKENS = 256, 4_096, 2**24
+"""Of a shard as it is written: so many examples, or traces where these are many, or tokens at most where traces may be
+long, since their rows are in memory, and no answer is taken while they are made."""
 PREPARED = 32
 """Examples that are prepared together, since an encoder likes batches."""
 LEAST_OPEN = 256
@@ -298,7 +298,9 @@ def examples_per_shard(recipe: Recipe) -> int:
     """The number of examples that are written together."""
     traces = sum(step.samples for step in recipe.steps)
     traces += sum(getattr(step.loop, "most_traces", 1) for step in recipe.loop)
-    return max(1, min(MOST_EXAMPLES, MOST_TRACES // traces))
+    tokens = sum(step.samples * step.max_tokens for step in recipe.steps)
+    tokens += sum(step.most_requests * int(getattr(step.loop, "max_tokens", 0)) for step in recipe.loop)
+    return max(1, min(MOST_EXAMPLES, MOST_TRACES // max(1, traces), MOST_TOKENS // max(1, tokens)))
 
 
 _LoopRows = Mapping[str, Mapping[str, Sequence[Trace | Row]]]
@@ -525,7 +527,7 @@ class _Run:
         """
         recipe, trace_rows, texts = self.plan.recipe, [], []
         ids = rows["example_id"].to_list()
-        events = list(self.journal.answered(ids))
+        events = self.journal.answered(ids)
         done = {(one.about, one.pool, one.sample): one.completion for one in events if one.completion is not None}
         began: dict[str, float] = {}
         for (name, _, _), completion in done.items():
@@ -609,8 +611,8 @@ class _Run:
         models, context = self.models.known, self.context
         source = _source_of(plan.recipe, plan.identity, models, context, self.seconds, self.services_s, failures)
         source |= {LEFT_OUT: dict(sorted(left_out.items()))} if left_out else {}
-        traces, recipe = log.scan("traces"), plan.recipe
-        judging = samples.judging(traces, plan.recipe.answers, self.cache)
+        recipe = plan.recipe
+        judging = samples.judging(log, plan.recipe.answers, self.cache)
         source |= {"counts": list(plan.notes), "judging": None if judging is None else asdict(judging)}
         details: dict[str, Any] = {"license": plan.recipe.license, "source": source}
         billed = [one.pool for one in recipe.steps if recipe.engine_of(one.engine).options.prompt_billed_once]
@@ -618,7 +620,8 @@ class _Run:
         pools |= {step.pool: given for step in recipe.loop if (given := pool_settings(step))}
         if pools:
             details["pools"] = pools
-        if collect(traces.select(pl.col("cost").is_not_null().any())).item():
+        traces = log.scan("traces", ["cost"]) if log.has("traces") else None
+        if traces is not None and collect(traces.select(pl.col("cost").is_not_null().any())).item():
             currencies = (one.options.billed_in for one in (recipe.engine, *recipe.engines.values()))
             details["currency"] = next((one for one in currencies if one is not None), None)
         self.writer.seal(name=plan.recipe.name, **details)

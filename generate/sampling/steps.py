@@ -26,6 +26,8 @@ class RecipeSteps:
         self._revisions: dict[tuple[str, int], list[PoolStep]] = {}
         for step in recipe.revise:
             self._revisions.setdefault((step.of, step.of_sample), []).append(step)
+        # the attempts whose answers later prompts name
+        self._named = {(s.of, s.of_sample) for s in recipe.revise if "answer" in recipe.prompts[s.prompt].fields}
 
     def first(self, example: Prepared) -> list[Steps]:
         """The loops that an example begins with."""
@@ -53,13 +55,15 @@ class RecipeSteps:
         if not finalized and not revisions:
             return
         parent = before[step.of, step.of_sample] if step.joined and step.of is not None else None
-        answer = yield Read(*answering(completion, parent))
+        named, answer = (step.pool, index) in self._named, None
+        if finalized or named:
+            answer = yield Read(*answering(completion, parent))
         if rule is not None and finalized and answer is None and completion.tool_calls is None:
             whole = with_thoughts(completion.reasoning, completion.text)
             whole = whole if parent is None else with_thoughts(parent.reasoning, parent.text) + whole
             prompt = finalizer_prompt(self.recipe, example, whole)
             (final,) = yield ask_finalizer(rule, self.recipe.seed, example.example_id, step.pool, prompt, index)
-            answer = (yield Read(*answering(final))) if final is not None and revisions else None
+            answer = (yield Read(*answering(final))) if final is not None and named else None
         after = {**before, (step.pool, index): Attempt(completion.text, answer, completion.reasoning)}
         yield Together([self._pool(one, example, after) for one in revisions])
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
@@ -54,6 +54,7 @@ class _PromptedWorker(Worker):
     """Asks an engine to judge traces. The engine is opened at the first call that the journal has no answer to."""
 
     per_block = PER_BLOCK
+    looks_ahead = True
 
     def __init__(self, step: _PromptedVerifier, work: Work):
         super().__init__(step, work)
@@ -63,6 +64,9 @@ class _PromptedWorker(Worker):
         self.engine: Engine | None = None
         self.answers: dict[str, dict[int, Completion]] = {}
         self.failed: dict[str, tuple[str, str]] = {}
+        self.later: tuple[TraceBlock, list[_Question]] | None = None  # the next block, until its questions are asked
+        self.begun: set[str] = set()  # questions that were asked, or had an answer, of the block at hand and the next
+        self.open: dict[str, tuple[TraceBlock, _Question]] = {}  # those of them that wait for an answer
         self.read, self.unread, self.said = work.existing, 0, ""
         for answered in work.journal.events(Answered):
             self._note(answered)
@@ -80,10 +84,14 @@ class _PromptedWorker(Worker):
         described = {"name": engine.name, **engine.describe()}
         return {"model": engine.model, "engine": described, "prompt": self.template.text, "tries": TRIES}
 
+    def ahead(self, block: TraceBlock) -> None:
+        self.later = block, list(self.step.questions(block.rows))
+
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """Asks about a block's traces; returns rows for those whose judgement could be read."""
         questions = list(self.step.questions(block.rows))
         self._ask(block, questions, advance)
+        self.begun.difference_update(question.key for question in questions)
         if self.work.with_failures:
             for _, answered in self.queue.give_up():
                 for sample in answered:
@@ -120,28 +128,40 @@ class _PromptedWorker(Worker):
 
     def _ask(self, block: TraceBlock, questions: Sequence[_Question], advance: Advance) -> None:
         """Ask until each question is readable or has no further attempt: no more than `MAX_UNREADABLE` before one is.
-        With the first answer to a question its traces are counted, as many as it is about.
+        With the first answer to a question its traces are counted, as many as it is about. Once all are asked and one
+        is readable, those of the next block are asked, too.
         """
-        by_key = {question.key: question for question in questions}
-        left = iter(questions)
-        for begun, question in enumerate(left, start=1):
+        keys = {question.key for question in questions}
+        for begun, question in enumerate(questions, start=1):
             if question.key in self.answers or question.key in self.failed:
                 advance(len(question.rows))
-            self._go_on(block, question)
+            self._begin(block, question)
             while not self.read and begun >= MAX_UNREADABLE and self.queue.waiting:
-                self._take(block, by_key, advance)
-        while self.queue.waiting:
-            self._take(block, by_key, advance)
+                self._take(keys, advance)
+        while keys & self.open.keys():
+            if self.later is not None and self.read:
+                later, self.later = self.later, None
+                for question in later[1]:
+                    self._begin(later[0], question)
+            self._take(keys, advance)
 
-    def _take(self, block: TraceBlock, by_key: Mapping[str, _Question], advance: Advance) -> None:
+    def _begin(self, block: TraceBlock, question: _Question) -> None:
+        """Ask a question unless it was asked, or is answered."""
+        if question.key not in self.begun:
+            self.begun.add(question.key)
+            self._go_on(block, question)
+
+    def _take(self, keys: Collection[str], advance: Advance) -> None:
         """Record some answers, and ask again what they leave open."""
         for one, answered in self.queue.completed():
             for sample in answered:
                 self._note(sample)
-            if answered and one.about in by_key:
-                if one.samples == (0,):
-                    advance(len(by_key[one.about].rows), tokens_of(answered))
-                self._go_on(block, by_key[one.about])
+            if one.about in self.open:
+                block, question = self.open.pop(one.about)
+                if answered:
+                    if one.samples == (0,) and one.about in keys:
+                        advance(len(question.rows), tokens_of(answered))
+                    self._go_on(block, question)
 
     def _go_on(self, block: TraceBlock, question: _Question) -> None:
         """Ask a question for the first time, or once more; or count it as read or unreadable. UnreadableError where all
@@ -153,6 +173,7 @@ class _PromptedWorker(Worker):
         if self._verdict(question, list(given.values())) is not None:
             self.read += 1
         elif len(given) < TRIES:
+            self.open[question.key] = block, question
             self.queue.ask([self._call(block, question, len(given))])
         else:
             self.unread += 1

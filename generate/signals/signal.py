@@ -62,9 +62,12 @@ class BlockRows:
 
 
 class Worker(ABC):
-    """Computes a signal's rows. `per_block`: about how many traces it takes at once, to bound memory."""
+    """Computes a signal's rows. `per_block`: about how many traces it takes at once, to bound memory. `looks_ahead`:
+    whether it takes calls of the next block while it waits for those of one.
+    """
 
     per_block: int
+    looks_ahead: ClassVar[bool] = False
 
     def __init__(self, step: Any, work: Work):
         self.step, self.work = step, work
@@ -76,6 +79,9 @@ class Worker(ABC):
     @abstractmethod
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """Computes the rows of a block's wanted traces. `advance` counts the traces that are done."""
+
+    def ahead(self, block: TraceBlock) -> None:  # noqa: B027 (most work on one block alone)
+        """Tells which block comes after the one that is run next."""
 
     def finish(self, rows: int, unreadable: int) -> Mapping[str, Any] | None:  # noqa: B027 (most know no more)
         """The last record for the manifest, given the numbers of rows and of unreadable judgements. UnreadableError

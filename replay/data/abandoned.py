@@ -61,7 +61,8 @@ def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedP
 def with_abandoned(pool: LoggedPool, cut: LoggedPool, abandoned: np.ndarray) -> LoggedPool:
     """The pool in which the traces `abandoned` (E, T) are replaced by those of `cut`.
 
-    Scores stay: walks read those of valid traces alone, and a call that ranked all traces is known by what it saw.
+    What was abandoned is a call of its own, and shares nothing with its reply. Scores stay: walks read those of valid
+    traces alone, and a call that ranked all traces is known by what it saw.
     """
 
     def mixed(of: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -76,6 +77,7 @@ def with_abandoned(pool: LoggedPool, cut: LoggedPool, abandoned: np.ndarray) -> 
         credit=np.where(abandoned, cut.credit, pool.credit),
         signals=mixed(pool.signals, cut.signals),
         features=mixed(pool.features, cut.features),
+        shared=None if pool.shared is None else pool.shared.without(abandoned),
     )
 
 

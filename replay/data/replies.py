@@ -5,7 +5,7 @@ some of them pays that with the first.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +29,11 @@ class SharedCosts:
         out = np.zeros_like(same)
         np.put_along_axis(out, order, same, axis=1)
         return out
+
+    def without(self, apart: np.ndarray) -> SharedCosts:
+        """The same where the traces `apart` (E, T) are calls of their own, which share nothing."""
+        traces = self.reply.shape[1]
+        return replace(self, reply=np.where(apart, traces + np.arange(traces), self.reply))
 
     def repeats(self, paid: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
         """Probability (E, T) that a trace is paid, and another of its reply before it; of traces that are paid with a

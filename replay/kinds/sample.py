@@ -339,9 +339,8 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             )
         cuts = self.ordering.lazy or (not self.ordering.verifies_later and self.stop.cuts)
         if self.pool in contents.whole and (self.orders is not None or cuts):
-            why = contents.why_in_order(str(self.pool))
             leave = "leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
-            raise self.refuse(f"pool `{self.pool}` {why}: {leave}")
+            raise self.refuse(f"pool `{self.pool}` {contents.why_in_order(str(self.pool))}: {leave}")
         most = WHOLE_POOL if stopped else self.max_traces
         return self.filled(lowest_score=lowest, positioned=positioned, max_traces=most)
 

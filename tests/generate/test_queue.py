@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,6 +122,24 @@ def test_a_judge_killed_at_every_request_adds_the_same(chained: Path, tmp_path: 
         done = add(make_add_plan(load_additions(recipe), copy), lambda _, again=again: again).log
         assert answered.isdisjoint(call.key for call in again.calls)
         assert rows(done, "verifications").equals(rows(whole, "verifications"))
+
+
+def test_a_judge_is_asked_about_the_next_block_while_one_waits(
+    chained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, judge = tmp_path / "log", tmp_path / "judged.toml"
+    go(chained, log, RuleEngine())
+    shutil.copytree(log, tmp_path / "copy")
+    (tmp_path / "score.txt").write_text("Judge: {{question}} {{attempt}}\n", encoding="utf-8")
+    judge.write_text(JUDGED, encoding="utf-8")
+    whole = add(make_add_plan(load_additions(judge), tmp_path / "copy"), lambda _: Scores(1)).log
+    monkeypatch.setattr("generate.signals.judge._PromptedWorker.per_block", 1)  # an example is a block
+    engine, counted = Scores(1), list[float]()
+    plan = make_add_plan(load_additions(judge), log)
+    done = add(plan, lambda _: engine, started=lambda _: lambda done=1, tokens=0: counted.append(done)).log
+    assert engine.most == 2
+    assert sum(counted) == done.rows("traces")
+    assert rows(done, "verifications").equals(rows(whole, "verifications"))
 
 
 def test_only_so_many_examples_are_open(tmp_path: Path) -> None:
@@ -291,6 +310,22 @@ def test_moments_and_replies_are_logged(tmp_path: Path) -> None:
     assert (tool["answer"], tool["tool_calls"], tool["finalizer_used"]) == (None, "[]", False)
     assert log.manifest is not None
     assert log.manifest.currency == "USD"
+
+
+def test_pools_that_are_answered_together_share_the_wall_clock(tmp_path: Path) -> None:
+    class Batches(ShuffledEngine):
+        def completed(self) -> Iterator[tuple[Call, Outcome]]:
+            time.sleep(0.4 * any("/probe/" in one.key for one in self.waiting))
+            while self.waiting:
+                for call, outcome in super().completed():
+                    assert isinstance(outcome, tuple)
+                    yield call, tuple(replace(one, device_s=1.0) for one in outcome)
+
+    log = go(write_recipe(tmp_path, 3), tmp_path / "log", Batches())
+    assert log.manifest is not None
+    pools = log.manifest.source["pools"]
+    assert pools["votes"]["wall_clock_s"] > 0.25  # three samples, against one
+    assert pools["probe"]["wall_clock_s"] > 0.05
 
 
 def test_ids_are_four_bytes_each_in_the_journal(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from generate.classifier.classifier_recipe import load_training
 from generate.recipes.prompting import PROMPTS
 from generate.recipes.recipe import Recipe, _Balanced, _Constant, _Mixture, _ReviseStep, load_recipe
 from generate.recipes.toml_file import read_toml, shipped_recipes
+from generate.sampling.samples import ask_samples
 from generate.sampling.sampling_estimate import estimate
 from generate.sampling.sampling_plan import make_plan
 from generate.signals.additions import load_additions
@@ -175,11 +176,26 @@ def test_a_dry_run_of_each_shipped_recipe(tmp_path: Path, name: str) -> None:
         assert line.samples == 3 * step.samples
         finalizer = line.samples * 512 if recipe.finalizer is not None else 0
         assert line.completion_tokens == line.samples * step.max_tokens + finalizer
-        assert line.calls == line.samples if recipe.engine.kind == "openai" else line.calls == 3
+        assert line.requests == line.samples if recipe.engine.kind == "openai" else line.requests == 3
         assert line.prompt_tokens > 0
         if isinstance(step, _ReviseStep):  # the attempt comes back in the prompt
             base = next(other for other in recipe.steps if other.pool == step.of)
             assert line.prompt_tokens >= line.samples * base.max_tokens
+
+
+@pytest.mark.parametrize(("per_call", "per_request", "requests"), [(8, 3, 6), (8, 1, 16), (2, 8, 8), (3, 2, 10)])
+def test_a_dry_run_counts_the_requests_of_calls(tmp_path: Path, per_call: int, per_request: int, requests: int) -> None:
+    """Of 8 samples of each of 2 questions; where temperatures differ, only neighbours of one share a request."""
+    given = ["sample.votes.samples=8", f"engine.samples_per_call={per_call}"]
+    given.append(f"engine.samples_per_request={per_request}")
+    alike = load_recipe(write_recipe(tmp_path, 2), [*given, "sample.votes.temperature=0.5"])
+    assert [line.requests for line in estimate(make_plan(alike)) if line.pool == "votes"] == [requests]
+    unlike = load_recipe(write_recipe(tmp_path, 2), given)
+    step, options = unlike.step_of("votes"), unlike.engine.options
+    asked = [ask_samples(step, unlike.seed, name, "?", range(8), per_call) for name in ("s000", "s001")]
+    sent = sum(len(options.requests(one.call.temperatures)) for calls in asked for one in calls)
+    assert [line.requests for line in estimate(make_plan(unlike)) if line.pool == "votes"] == [sent]
+    assert sent >= requests
 
 
 def test_counts_stand_beside_those_of_the_papers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

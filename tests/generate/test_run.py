@@ -527,8 +527,8 @@ def test_a_dry_run_asks_and_writes_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert not out.exists()
     # 2 examples: 2 probes, 6 votes, 4 revisions, each with a finalizer at worst
-    assert "total: 12 calls and 12 finalizer calls" in done.stdout
-    bound = int(done.stdout.split("finalizer calls, ")[-1].split(" tokens;")[0].replace(",", ""))
+    assert "total: 12 requests and 12 of finalizers" in done.stdout
+    bound = int(done.stdout.split("of finalizers, ")[-1].split(" tokens;")[0].replace(",", ""))
     go(recipe, out, shard=(1, 2), limit=4)
     rows = traces(out)
     assert rows["prompt_tokens"].sum() + rows["completion_tokens"].sum() <= bound

@@ -107,3 +107,20 @@ def test_repeats_are_those_of_every_subset() -> None:
         others |= (drawn[:, :t][:, reply[0, :t] == reply[0, t]]).any(axis=1)
         expected[t] = (drawn[:, t] & others).mean()
     assert shared.repeats(paid, known)[0] == pytest.approx(expected, abs=0.01)
+
+
+def test_what_is_abandoned_is_a_call_of_its_own(tmp_path: Path) -> None:
+    """The first trace of e0 is given up: the second pays the prompt and the seconds of the reply that had both."""
+    made, tables = make(tmp_path / "log", billed=True), {}
+    for name in ("examples", "traces"):
+        tables[name] = pl.DataFrame(made.scan(name).collect())
+    tables["traces"] = tables["traces"].with_columns(pl.lit(0.5).alias("latency_s@4"), pl.lit(0.0).alias("device_s@4"))
+    scores = tables["traces"].select("trace_id", "example_id", verifier=pl.lit("early@4"))
+    scores = scores.with_columns(score=pl.when(pl.col("trace_id") == "e0/0").then(0.1).otherwise(0.9))
+    free = {"prompt_tokens": 0, "completion_tokens": 0, "latency_s": 0.0, "device_s": 0.0}
+    tables["verifications"] = scores.with_columns(pl.lit(value).alias(name) for name, value in free.items())
+    pools = {"n6": {"prompt_billed": "request"}}
+    log = write_log(tmp_path / "scored", name="replies", tables=tables, pools=pools)
+    found = costs(log, 6, 'abandon = { verifier = "early@4", tokens = 4, below = 0.4 }')
+    assert found["prompt_tokens"] == [10 + 3 * 10, 4 * 10]
+    assert found["latency_s"] == [0.5 + 4 + 1 + 3, 2 + 5 + 1 + 7]

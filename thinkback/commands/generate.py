@@ -188,17 +188,17 @@ def _print_estimate(plan: SamplingPlan) -> None:
     console.say(f"{plan.recipe.name}: {plan.examples.height:,} examples, shard {plan.identity['shard']}; at most:")
     width = max(len(pool.pool) for pool in pools)
     for pool in pools:
-        finalizers = f" and {pool.finalizers:,} finalizer calls" if pool.finalizers else ""
+        finalizers = f" and {pool.finalizers:,} of the finalizer" if pool.finalizers else ""
         console.say(
-            f"  {pool.pool:<{width}}  {pool.action}: {pool.calls:,} calls{finalizers} for {pool.samples:,} traces,"
-            f" {pool.prompt_tokens:,} prompt + {pool.completion_tokens:,} completion tokens, about"
-            f" {pool.disk_bytes:,} bytes"
+            f"  {pool.pool:<{width}}  {pool.action}: {pool.requests:,} requests{finalizers} for"
+            f" {pool.samples:,} traces, {pool.prompt_tokens:,} prompt + {pool.completion_tokens:,} completion tokens,"
+            f" about {pool.disk_bytes:,} bytes"
         )
     examples = examples_bytes(plan)
     console.say(f"  {'examples':<{width}}  and what a log has besides: about {examples:,} bytes")
-    total = [sum(getattr(pool, name) for pool in pools) for name in ("calls", "finalizers", "tokens", "disk_bytes")]
+    total = [sum(getattr(pool, name) for pool in pools) for name in ("requests", "finalizers", "tokens", "disk_bytes")]
     total[3] += examples
     console.say(
-        f"total: {total[0]:,} calls and {total[1]:,} finalizer calls, {total[2]:,} tokens;"
+        f"total: {total[0]:,} requests and {total[1]:,} of finalizers, {total[2]:,} tokens;"
         f" about {total[3]:,} bytes on disk ({total[3] / 2**20:,.1f} MiB)"
     )

@@ -45,7 +45,8 @@ def normalise(
     """
     if kind not in KINDS:
         raise UnknownError(f"unknown kind of answer `{kind}`; {suggest(kind, KINDS)}")
-    trimmed = answers.str.strip_chars().replace("", None)
+    text = pl.first().str.strip_chars()
+    trimmed = answers.to_frame().select(pl.when(text != "").then(text).alias(answers.name)).to_series()
     if kind == "label":
         return _labels(trimmed, labels, aliases or {})
     return _FORMS[kind](trimmed)

@@ -26,9 +26,9 @@ from toolkit.answers.patterns import last_matches
 from toolkit.answers.values import same_values
 from toolkit.errors import RequiredError, UnknownError, suggest
 
-_ANSWER_IS = r"(?i)^[\s\S]*\banswer(?:\s+is\b|\s*[:=])[\s:=]*([^\n]+?)\s*(?:\.\s[\s\S]*|\.?$|\n[\s\S]*)$"
+_ANSWER = r"(?i)\banswer(?:\s+is\b|\s*[:=])"
+_SENTENCE = r"[\s:=]*([^\n]+?)\s*(?:\.\s[\s\S]*|\.?$|\n[\s\S]*)$"
 _HASHES = r"^[\s\S]*####[ \t]*([^\n]+)"
-_LAST_LINE = r"([^\n]+)\s*$"
 _OPERATOR = r"([0-9A-Za-z)\]}])[-−]([$0-9.])"
 _UNSIGNED = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
 _CUT = "\x00"
@@ -36,6 +36,7 @@ _CUT = "\x00"
 
 _EXPONENT = r"([0-9.][eE])[-−]([0-9])"
 _MINUS = "\ufdd0"  # a noncharacter in the place of an exponent's minus, which is no operator
+_MARK = "\ufdd1"  # a noncharacter in the place of `answer is`
 _LAST_NUMBER = rf"[-−]?\$?(?:{_UNSIGNED})(?:[eE][-+]?[0-9]+|/(?:{_UNSIGNED}))?\s?%?{_CUT}?"
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
 _SPACES = "".join(map(chr, (*range(9, 14), *range(28, 33), 133, 160, 5760, *range(8192, 8203), 8232, 8233, 8239,
@@ -64,10 +65,10 @@ def read_answers(
         if way not in WAYS:
             raise UnknownError(f"unknown way to read an answer `{way}`; {suggest(way, WAYS)}")
         more = _by_pattern(texts, pattern) if way == "pattern" else _READERS[way](texts)
-        more = more.str.strip_chars().replace("", None)
-        if cut is not None:
-            more = more.clear(len(more)).zip_with(more.str.contains(_CUT, literal=True), more)
-        answers = answers.zip_with(answers.is_not_null(), more)
+        trimmed = pl.col("more").str.strip_chars()
+        whole = pl.lit(True) if cut is None else ~pl.col("more").str.contains(_CUT, literal=True)
+        first = pl.coalesce("answers", pl.when(whole & (trimmed != "")).then(trimmed))
+        answers = pl.DataFrame({"answers": answers, "more": more}).select(first.alias(texts.name)).to_series()
     return answers
 
 
@@ -118,12 +119,24 @@ def _boxes(texts: pl.Series) -> pl.Series:
     return inner.scatter(odd.arg_true(), slowly).alias(texts.name)
 
 
+def _answer_is(texts: pl.Series) -> pl.Series:
+    """What follows the last `answer is` of each text, or an earlier one where nothing follows the last."""
+    parts = texts.str.replace_all(_ANSWER, _MARK).str.split(_MARK)
+    marked = parts.list.len() > 1
+    last = parts.list.last().zip_with(marked, pl.Series([None], dtype=pl.String)).str.extract(f"^{_SENTENCE}", 1)
+    odd = marked & last.is_null()
+    if not odd.any():
+        return last
+    return last.scatter(odd.arg_true(), texts.filter(odd).str.extract(rf"^[\s\S]*{_ANSWER}{_SENTENCE}", 1))
+
+
 def _behind_hashes(texts: pl.Series) -> pl.Series:
     """What follows the last `####` of each text, or an earlier one where nothing follows the last."""
     parts = texts.str.split("####")
-    last = parts.list.last().str.strip_chars_start("#").str.extract(r"^[ \t]*([^\n]+)", 1)
-    odd = (parts.list.len() > 1) & last.is_null()
-    last = last.zip_with(parts.list.len() > 1, pl.Series([None], dtype=pl.String))
+    marked = parts.list.len() > 1
+    last = parts.list.last().zip_with(marked, pl.Series([None], dtype=pl.String))
+    last = last.str.strip_chars_start("#").str.extract(r"^[ \t]*([^\n]+)", 1)
+    odd = marked & last.is_null()
     return last.scatter(odd.arg_true(), texts.filter(odd).str.extract(_HASHES, 1)) if odd.any() else last
 
 
@@ -147,10 +160,10 @@ def _by_pattern(texts: pl.Series, pattern: str | None) -> pl.Series:
 
 _READERS: dict[str, Callable[[pl.Series], pl.Series]] = {
     "boxed": _boxes,
-    "answer is": lambda texts: texts.str.extract(_ANSWER_IS, 1),
+    "answer is": _answer_is,
     "####": _behind_hashes,
     "last number": _last_number,
-    "last line": lambda texts: texts.str.strip_chars().str.extract(_LAST_LINE, 1),
+    "last line": lambda texts: texts.str.strip_chars().str.split("\n").list.last(),
     "whole text": lambda texts: texts,
 }
 WAYS = (*_READERS, "pattern")
