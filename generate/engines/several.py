@@ -15,6 +15,8 @@ PAUSE_S = 0.002
 class SeveralEngines(CallQueue):
     """The engines of a recipe, by name; each is opened when its first call is submitted."""
 
+    name = model = "several"
+
     def __init__(self, opened: Callable[[str], Engine]):
         self._opened = opened
         self.engines: dict[str, Engine] = {}
@@ -25,6 +27,10 @@ class SeveralEngines(CallQueue):
     @property
     def pauses(self) -> bool:  # type: ignore[override]
         return any(queue.pauses for queue in self._queues.values())
+
+    def describe(self) -> dict[str, object]:
+        """What each engine says of itself."""
+        return {name: engine.describe() for name, engine in self.engines.items()}
 
     def submit(self, call: Call) -> None:
         name = call.engine

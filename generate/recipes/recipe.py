@@ -404,7 +404,7 @@ class LoopStep(Checked):
     @property
     def most_requests(self) -> int:
         """The most requests of an example; one more ends the run."""
-        return self.requests or getattr(self.loop, "most_requests", MOST_REQUESTS)
+        return self.requests or int(getattr(self.loop, "most_requests", MOST_REQUESTS))
 
 
 @dataclass(frozen=True)

@@ -398,8 +398,8 @@ class ExampleLoops:
             strand.alone = True
             self._beside(strand, [loop], number, due)
         elif known is not None and known.reply is not None:
-            answer = (Results if table == "search" else Scores)(**json.loads(known.reply))
-            due.ready.append((strand, replace(answer, **_tuples(answer))))
+            kind: type[Any] = Results if table == "search" else Scores
+            due.ready.append((strand, kind(**_tuples(json.loads(known.reply)))))
         elif self.final:
             self._fault(strand, RefusedError(), due)
         else:
@@ -512,9 +512,9 @@ def _is_text(one: Any) -> bool:
     return all(isinstance(part, str) for part in parts)
 
 
-def _tuples(answer: Any) -> dict[str, tuple[Any, ...]]:
-    """The lists of an answer, as JSON has them, as tuples."""
-    return {name: tuple(value) for name, value in vars(answer).items() if isinstance(value, list)}
+def _tuples(reply: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of an answer, as JSON has them, with tuples for lists."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in reply.items()}
 
 
 def _part(call: JournalCall, samples: Sequence[int]) -> JournalCall:

@@ -473,7 +473,8 @@ class _Run:
         """Append the shards that are whole, in the order of the examples."""
         while self.shard is not None and self.finished.issuperset(self.shard["example_id"]):
             rows, self.shard = self.shard, next(self.shards, None)
-            left = set(rows["example_id"]) - set.intersection(*(self.written[table] for table in self.tables))
+            written = [self.written[table] for table in self.tables]
+            left = set(rows["example_id"]).difference(written[0].intersection(*written))
             looped = self.loop_rows(left) if self.looped else {}
             for table in self.tables:
                 new = rows.filter(~pl.col("example_id").is_in(list(self.written[table])))

@@ -298,7 +298,7 @@ class Services:
             raise UnknownError(f"the recipe has no `[{table}.{name}]`; {suggest(name, known)}")
         return self.settings[table, name]
 
-    def answer(self, table: str, name: str, requests: Sequence[Demand]) -> list[Scores] | list[Results]:
+    def answer(self, table: str, name: str, requests: Sequence[Demand]) -> Sequence[Scores | Results]:
         """The answers to requests that are due at one time."""
         if (table, name) not in self.opened:
             self.opened[table, name] = self.settings_of(table, name).opened(self.recipe, f"{table}.{name}")
