@@ -65,6 +65,7 @@ class Call:
     logprobs: how many of the last completion tokens' log-probabilities to return.
     extra: further members of the request, for servers.
     proven: whether a call of the same pool was answered before, so that key, address and settings are right.
+    engine: the recipe's engine by name; empty for `[engine]`.
     """
 
     key: str
@@ -77,6 +78,7 @@ class Call:
     logprobs: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
     proven: bool = field(default=False, compare=False)
+    engine: str = ""
 
     def __post_init__(self) -> None:
         wrong = (
@@ -194,6 +196,10 @@ class CallQueue(ABC):
     @abstractmethod
     def cancel(self, call: Call) -> None:
         """Forget a call; it gets no answer. One that does not wait is passed over."""
+
+    def ready(self) -> bool:
+        """Whether an answer is there, or comes by what the engine does while `completed` waits."""
+        return True
 
     def run(self, calls: Sequence[Call]) -> Iterator[tuple[Call, Outcome]]:
         """Each call with its samples or its failure, as they finish, in any order."""

@@ -248,6 +248,9 @@ class OpenAIEngine(CallQueue):
                 self.close()
                 raise
 
+    def ready(self) -> bool:
+        return self._exchange is not None and not self._exchange.answers.empty()
+
     def cancel(self, call: Call) -> None:
         if self._exchange is not None:
             self._exchange.cancel(call)

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from generate.engines.base import Completion
-from generate.journal.events import KINDS, Answered, Event, columns_of, event_of, row_of
+from generate.journal.events import KINDS, Answered, Event, Requested, columns_of, event_of, row_of
 from toolkit.errors import DamagedError, ExistsError, MismatchError, ThinkbackError, WriteError
 
 FOLDER = ".generate"
@@ -89,6 +89,7 @@ class Journal:
                         f"`{self.out}` was begun by another version: finish it with that one, or name another `out`"
                     )
             self._db.execute("CREATE INDEX IF NOT EXISTS ByExample ON Answered (about)")
+            self._db.execute("CREATE INDEX IF NOT EXISTS RequestedByExample ON Requested (about)")
             self._db.execute("COMMIT")
 
     def __enter__(self) -> Journal:
@@ -128,6 +129,13 @@ class Journal:
         with self._named():
             for row in self._db.execute(sql, about):
                 yield event_of(Answered, row)  # type: ignore[misc]
+
+    def requested(self, about: Sequence[str]) -> Iterator[Requested]:
+        """The requests of some examples' loops, in the order in which they were asked."""
+        marks = ", ".join("?" * len(about))
+        with self._named():
+            for row in self._db.execute(f"SELECT * FROM Requested WHERE about IN ({marks}) ORDER BY rowid", about):
+                yield Requested(*row)
 
     def outcomes(self) -> Iterator[Answered]:
         """All answers without their completions: of an answered call `completion` is one of empty text."""

@@ -35,6 +35,20 @@ class Answered:
 
 
 @dataclass(frozen=True)
+class Requested:
+    """A request of a loop, by its digest. reply: what a search or a score answered, as JSON; None where an engine is
+    asked. elapsed_s: of the reply.
+    """
+
+    about: str
+    pool: str
+    number: int
+    digest: str
+    reply: str | None
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
 class Skipped:
     """A trace that can have no row of a signal, and why. cause: where a call failed, the words under which the failure
     is counted.
@@ -80,8 +94,8 @@ class BlockDone:
 
 
 SignalEvent = Skipped | Incomplete | Recounted | Unreadable | BlockDone
-Event = Answered | SignalEvent
-KINDS: tuple[type[Event], ...] = (Answered, Skipped, Incomplete, Recounted, Unreadable, BlockDone)
+Event = Answered | Requested | SignalEvent
+KINDS: tuple[type[Event], ...] = (Answered, Requested, Skipped, Incomplete, Recounted, Unreadable, BlockDone)
 
 
 def columns_of(kind: type[Event]) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ PATIENCE = 20
 """Calls in a row that may fail before a run ends: the server is down, or the limit of an account is reached. As many
 equal refusals end it where none of the pool was answered: the recipe is at fault, or the server's settings."""
 AGAIN = "the same command continues"
+BESIDE = "#"
+"""Behind a pool's name: which of the loops that run side by side."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class JournalCall:
     about: str
     pool: str
     samples: tuple[int, ...]
+
+    @property
+    def kind(self) -> str:
+        """The pool that one answer of it is enough for, to know that its settings are right."""
+        return self.pool.partition(BESIDE)[0]
 
 
 Settled = tuple[JournalCall, list[Answered]]
@@ -75,7 +82,7 @@ class Queue:
         """Take note of an earlier answer."""
         self.recorded += 1
         if event.completion is not None:
-            self.proven.add(event.pool)
+            self.proven.add(event.pool.partition(BESIDE)[0])
 
     def ask(self, calls: Iterable[JournalCall]) -> None:
         """Give calls to the engine."""
@@ -85,7 +92,7 @@ class Queue:
             if not self.waiting:
                 self._last = time.monotonic()
             self.waiting[one.call.key] = one
-            self._engine.submit(replace(one.call, proven=True) if one.pool in self.proven else one.call)
+            self._engine.submit(replace(one.call, proven=True) if one.kind in self.proven else one.call)
 
     def completed(self) -> list[Settled]:
         """Wait for answers, and record them; none where no call is on its way.
@@ -175,13 +182,13 @@ class Queue:
             )
         self.in_a_row = 0
         yield one, self._record(one, outcome)
-        if not isinstance(outcome, CallFailure) and one.pool not in self.proven:
-            self.proven.add(one.pool)
-            yield from self._finalise([f.refused and held.pool == one.pool for held, f in self.failed])
+        if not isinstance(outcome, CallFailure) and one.kind not in self.proven:
+            self.proven.add(one.kind)
+            yield from self._finalise([f.refused and held.kind == one.kind for held, f in self.failed])
 
     def _final(self, call: JournalCall, failure: CallFailure) -> bool:
         """Whether a failure is final; else it is counted."""
-        if call.pool in self.proven if failure.refused else not failure.retryable:
+        if call.kind in self.proven if failure.refused else not failure.retryable:
             return True
         self.failed.append((call, failure))
         if not failure.refused:
@@ -189,7 +196,7 @@ class Queue:
             if self.in_a_row >= PATIENCE:
                 raise self._incomplete(f"{PATIENCE} calls in a row failed")
             return False
-        alike = sum(held.pool == call.pool and other.cause == failure.cause for held, other in self.failed)
+        alike = sum(held.kind == call.kind and other.cause == failure.cause for held, other in self.failed)
         if alike >= PATIENCE:
             raise self._incomplete(f"{PATIENCE} calls were refused alike before one was answered")
         return False

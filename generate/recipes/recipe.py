@@ -5,6 +5,7 @@ The tables of the file, all strict (an unknown key is an error that names the ne
     name = "…"    seed = 0    license = "…"
     [data]        dataset (a data set, or "examples": a file in the log's own columns), path, split, limit, options
     [engine]      kind, model, and whatever that engine takes besides
+    [engines.NAME] a further engine, which a step names as its `engine`
     [answers]     how answers are read, normalised and judged (as in the mapping files of `thinkback import table`)
     [embedding]   model: the folder of a sentence encoder, for few-shot examples and evidence chosen by similarity
     [evidence]    top passages of each example, with a floor of similarity
@@ -12,6 +13,9 @@ The tables of the file, all strict (an unknown key is an error that names the ne
     [finalizer]   the call that reads an answer out of a text without one
     [[sample]]    a pool of first attempts
     [[revise]]    a pool of revisions of another pool's trace
+    [[loop]]      a pool of a loop: `kind`, or `rule` for one of a user's
+    [score.NAME]  what scores texts for loops
+    [search.NAME] what loops search
 
 Paths are looked for beside the recipe, then in the working directory.
 """
@@ -29,10 +33,31 @@ from typing import Any, ClassVar
 import polars as pl
 
 from generate.engines import ENGINES, Engine, EngineOptions, open_engine, read_settings, settings_of
+from generate.loops.loop import prompts_of
+from generate.loops.rules import read_loop
 from generate.recipes.prompting import Template, read_template, read_whole
-from generate.recipes.toml_file import RecipePart, naming, place_of, read_head, read_optional, read_toml, tables_of
+from generate.recipes.toml_file import (
+    RecipePart,
+    naming,
+    place_of,
+    read_head,
+    read_optional,
+    read_toml,
+    table_of,
+    tables_of,
+)
 from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
-from toolkit.errors import ConflictError, EmptyError, InvalidError, RequiredError, UnknownError, quote, suggest
+from toolkit.errors import (
+    ConflictError,
+    EmptyError,
+    InvalidError,
+    RequiredError,
+    UnknownError,
+    listed,
+    quote,
+    require_known,
+    suggest,
+)
 from toolkit.settings import Checked, check, flatten, from_table, setting
 
 HOTTEST = 5.0
@@ -181,12 +206,6 @@ class EngineSettings:
         """The number of samples in one call, by the recipe, else by the engine."""
         return self.samples_per_call or self.options.samples_at_once(samples)
 
-    def open_examples(self, least: int) -> int:
-        """The number of examples that are open at one time: by the recipe, else two for each call that the engine works
-        on, and at least so many.
-        """
-        return self.in_flight or max(least, 2 * self.options.slots)
-
     @property
     def chat_template(self) -> str | None:
         """The file that takes the place of the model's own chat template."""
@@ -281,6 +300,7 @@ class FinalizerSettings(Checked):
     temperature: float = setting(0.0, low=0, high=5)
     stop: tuple[str, ...] = setting(())
     extra: Mapping[str, Any] = setting({})
+    engine: str = setting("")
 
 
 class _Step:
@@ -309,6 +329,7 @@ class _SampleStep(_Step):
     logprobs: int = setting(0, low=0)
     finalize: bool = setting(True)
     extra: Mapping[str, Any] = setting({})
+    engine: str = setting("")
 
     table: ClassVar[str] = "sample"
     action: ClassVar[str] = "solve"
@@ -338,6 +359,7 @@ class _ReviseStep(_Step):
     logprobs: int = setting(0, low=0)
     finalize: bool = setting(True)
     extra: Mapping[str, Any] = setting({})
+    engine: str = setting("")
     joined: bool = setting(False)
 
     table: ClassVar[str] = "revise"
@@ -349,6 +371,40 @@ class _ReviseStep(_Step):
 
 
 PoolStep = _SampleStep | _ReviseStep
+MOST_REQUESTS = 100
+"""Of an example, where a loop of a user's has no `requests`."""
+
+
+@dataclass(frozen=True)
+class LoopStep(Checked):
+    """A pool that a loop makes: one that ships, by its `kind`, or one of a user's, by its `rule`. requests: the most of
+    an example. `loop` is the loop with its `settings`.
+    """
+
+    pool: str = setting()
+    kind: str | None = setting(None)
+    rule: str | None = setting(None)
+    engine: str = setting("")
+    requests: int | None = setting(None, low=1, identity=False)
+    settings: Mapping[str, Any] = setting({})
+    loop: Any = field(default=None, compare=False)
+
+    table: ClassVar[str] = "loop"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.pool or "/" in self.pool or "#" in self.pool:
+            raise InvalidError(f"`pool` is `{self.pool}`; it takes a name without `/` and `#`")
+
+    @property
+    def name(self) -> str:
+        """The kind, or the name of a user's loop."""
+        return self.kind or str(self.rule)
+
+    @property
+    def most_requests(self) -> int:
+        """The most requests of an example; one more ends the run."""
+        return self.requests or int(getattr(self.loop, "most_requests", MOST_REQUESTS))
 
 
 @dataclass(frozen=True)
@@ -369,12 +425,22 @@ class Recipe(RecipePart):
     revise: tuple[_ReviseStep, ...]
     prompts: Mapping[str, Template]
     overruled: tuple[str, ...] = ()
+    engines: Mapping[str, EngineSettings] = field(default_factory=dict)
+    loop: tuple[LoopStep, ...] = ()
+    score: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    search: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._check_pools()
+        for step in self.loop:
+            require_known(step.engine, ("", *self.engines), f"`{step.pool}.engine`: no `[engines.{step.engine}]`")
         for place, part in [*((step.pool, step) for step in self.steps), ("finalizer", self.finalizer)]:
             if part is not None:
-                self.engine.options.check_extra(part.extra, f"`{place}`: `extra`")
+                require_known(part.engine, ("", *self.engines), f"`{place}.engine`: no `[engines.{part.engine}]`")
+                self.engine_of(part.engine).options.check_extra(part.extra, f"`{place}`: `extra`")
+        currencies = {one.options.billed_in for one in (self.engine, *self.engines.values())} - {None}
+        if len(currencies) > 1:
+            raise ConflictError(f"the engines bill in {listed(sorted(map(str, currencies)))}: a log has one `currency`")
         similar = self.few_shot is not None and self.few_shot.choose == "similar"
         if self.embedding is None and (self.evidence is not None or similar):
             raise RequiredError("evidence and few-shot examples chosen by similarity need `[embedding]`")
@@ -391,6 +457,10 @@ class Recipe(RecipePart):
                 traces = f"`{step.of}` has {seen[step.of]} trace{'s' if seen[step.of] > 1 else ''}"
                 raise InvalidError(f"`{place}.of_sample` is {step.of_sample}, but {traces}, counted from 0")
             seen[step.pool] = step.samples
+        for loop in self.loop:
+            if loop.pool in seen:
+                raise ConflictError(f"`loop.{loop.pool}.pool` names two steps")
+            seen[loop.pool] = 0
 
     @property
     def steps(self) -> tuple[PoolStep, ...]:
@@ -401,27 +471,66 @@ class Recipe(RecipePart):
         """The step that makes a pool."""
         return next(step for step in self.steps if step.pool == pool)
 
+    def template(self, prompt: str) -> Template:
+        """A prompt file by its name. ThinkbackError where no setting of the recipe names it."""
+        require_known(prompt, self.prompts, f"no setting of the recipe names the prompt file `{prompt}`")
+        return self.prompts[prompt]
+
+    def engine_of(self, name: str) -> EngineSettings:
+        """The settings of an engine by its name; empty for `[engine]`."""
+        return self.engines[name] if name else self.engine
+
+    def open_examples(self, least: int) -> int:
+        """The number of examples that are open at one time: by `[engine]`, else two for each call that the engines work
+        on, and at least so many.
+        """
+        slots = sum(one.options.slots for one in (self.engine, *self.engines.values()))
+        return self.engine.in_flight or max(least, 2 * slots)
+
+    def with_engine(self, name: str) -> Recipe:
+        """The recipe with an engine in the place of `[engine]`, for what opens it."""
+        return replace(self, engine=self.engine_of(name)) if name else self
+
     def identity(self) -> dict[str, Any]:
         """Everything that decides what is written, as dotted names and JSON values, in the file's order."""
         flat: dict[str, Any] = {"name": self.name, "seed": self.seed, "license": self.license}
         flat |= flatten(self.data, "data")
         for option in FILES.intersection(self.data.options):
             flat[f"data.options.{option}"] = Path(str(self.data.options[option])).name
-        flat |= {"engine.kind": self.engine.kind, "engine.model": self.engine.model}
-        flat |= flatten(self.engine.identity(), "engine")
-        if self.engine.options.seeds_are_shared:
-            flat["engine.samples_per_call"] = self.engine.samples_per_call
-        for place in ("engine.model", "engine.tokenizer"):  # which weights lie there is for ModelsSeen to know
-            folder = flat.get(place) and self.find(str(flat[place]))
-            if folder and folder.is_dir():
-                flat[place] = folder.resolve().name
+        flat |= self._engine_identity("engine", self.engine)
+        for name, engine in self.engines.items():
+            flat |= self._engine_identity(f"engines.{name}", engine)
         for place in ("answers", "evidence", "few_shot", "finalizer", "sample", "revise"):
             value = getattr(self, place)
-            flat |= flatten(value, place) if value else {place: None}
+            flat |= without_engine(flatten(value, place)) if value else {place: None}
+        for step in self.loop:
+            named = {"rule": step.name, "engine": step.engine, **flatten(step.loop)}
+            flat |= without_engine({f"loop.{step.pool}.{key}": value for key, value in named.items()})
+        for place, tables in (("score", self.score), ("search", self.search)):
+            for name, table in tables.items():
+                paths = {key: Path(str(table[key])).name for key in ("model", "path", "rule") if key in table}
+                flat |= flatten({**table, **paths}, f"{place}.{name}")
         flat |= {"embedding.model": None if self.embedding is None else Path(self.embedding.model).name}
         return flat | {f"prompts.{name}": template.digest for name, template in self.prompts.items()}
 
+    def _engine_identity(self, place: str, engine: EngineSettings) -> dict[str, Any]:
+        flat: dict[str, Any] = {f"{place}.kind": engine.kind, f"{place}.model": engine.model}
+        flat |= flatten(engine.identity(), place)
+        if engine.options.seeds_are_shared:
+            flat[f"{place}.samples_per_call"] = engine.samples_per_call
+        for key in (f"{place}.model", f"{place}.tokenizer"):  # which weights lie there is for ModelsSeen to know
+            folder = flat.get(key) and self.find(str(flat[key]))
+            if folder and folder.is_dir():
+                flat[key] = folder.resolve().name
+        return flat
 
+
+def without_engine(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without an `engine` that is not named, as logs have them that were made before engines had names."""
+    return {key: value for key, value in flat.items() if value != "" or key.rpartition(".")[2] != "engine"}
+
+
+_LOOP = ("pool", "kind", "rule", "engine", "requests")
 _ENGINE = ("kind", "model", "samples_per_call", "in_flight")
 
 
@@ -440,9 +549,11 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
     head = read_head(top, path)
     if not {"data", "sample"} & set(top) and {"verify", "features", "states"} & set(top):
         raise RequiredError("adds to an existing log and makes none: name that log as `on`")
+    engines = {name: read_engine(table, f"engines.{name}") for name, table in table_of(top, "engines").items()}
     for needed in ("data", "engine", "sample"):
-        if needed not in top or top[needed] == []:
+        if (needed not in top or top[needed] == []) and not (needed == "sample" and top.get("loop")):
             raise RequiredError(f"`{'[[sample]]' if needed == 'sample' else f'[{needed}]'}` is missing")
+    loops = tuple(_read_loop(table, path.resolve().parent) for table in tables_of(top, "loop"))
     recipe = Recipe(
         file=path.name,
         folder=path.resolve().parent,
@@ -459,19 +570,42 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
         sample=_steps(_SampleStep, top),
         revise=_steps(_ReviseStep, top),
         prompts={},
+        engines=engines,
+        loop=loops,
+        score=table_of(top, "score"),
+        search=table_of(top, "search"),
     )
     parts = (*recipe.steps, *(part for part in (recipe.few_shot, recipe.finalizer) if part is not None))
-    prompts = {name: read_template(name, recipe.folder) for name in dict.fromkeys(part.prompt for part in parts)}
-    return replace(recipe, prompts=prompts | read_chat_template(recipe.engine, recipe))
+    names = [part.prompt for part in parts]
+    names += [file for step in loops for file in prompts_of(step.loop).values()]
+    names += [table["prompt"] for table in recipe.score.values() if isinstance(table.get("prompt"), str)]
+    prompts = {name: read_template(name, recipe.folder) for name in dict.fromkeys(names)}
+    for engine in (recipe.engine, *engines.values()):
+        prompts |= read_chat_template(engine, recipe)
+    return replace(recipe, prompts=prompts)
 
 
-def read_engine(table: Any) -> EngineSettings:
-    """The table `[engine]`; what is the engine's own is checked by it."""
+def read_engine(table: Any, place: str = "engine") -> EngineSettings:
+    """The table of an engine; what is the engine's own is checked by it."""
     if not isinstance(table, Mapping):
-        raise InvalidError(f"`engine` is {quote(table)}; it takes a table")
+        raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")
     common = {key: value for key, value in table.items() if key in _ENGINE}
     further = {key: value for key, value in table.items() if key not in _ENGINE}
-    return from_table(EngineSettings, {**common, "settings": further}, "engine")
+    return from_table(EngineSettings, {**common, "settings": further}, place)
+
+
+def _read_loop(table: Any, folder: Path) -> LoopStep:
+    """A table `[[loop]]`; what is the loop's own is checked by it."""
+    place = place_of("loop", table)
+    if not isinstance(table, Mapping):
+        raise InvalidError(f"`{place}` is {quote(table)}; it takes a table")
+    common = {key: value for key, value in table.items() if key in _LOOP}
+    step = from_table(LoopStep, {**common, "settings": {k: v for k, v in table.items() if k not in _LOOP}}, place)
+
+    def find(file: str) -> Path:
+        return folder / file if (folder / file).exists() else Path(file)
+
+    return replace(step, loop=read_loop(step.kind, step.rule, step.settings, place, find))
 
 
 def read_chat_template(engine: EngineSettings | None, recipe: RecipePart) -> dict[str, Template]:

@@ -13,9 +13,10 @@ from toolkit.errors import InvalidError, NotFoundError, UnknownError, errors_beg
 from toolkit.settings import Checked, from_table, setting
 
 SHIPPED = Path(__file__).resolve().parent / "shipped"
-TABLES = ("name", "seed", "license", "data", "engine", "answers", "embedding", "evidence", "few_shot", "finalizer",
-          "sample", "revise", "verify", "features", "states", "classifier")  # fmt: skip
-LISTS = ("sample", "revise", "verify", "features", "states")
+TABLES = ("name", "seed", "license", "data", "engine", "engines", "answers", "embedding", "evidence", "few_shot",
+          "finalizer", "sample", "revise", "loop", "score", "search", "verify", "features", "states",
+          "classifier")  # fmt: skip
+LISTS = ("sample", "revise", "loop", "verify", "features", "states")
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,14 @@ def read_optional(cls: type[Any], top: Mapping[str, Any], name: str) -> Any:
     return from_table(cls, top[name], name) if name in top else None
 
 
+def table_of(top: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A table of tables, such as `[engines.NAME]`; empty where there is none."""
+    given = top.get(name, {})
+    if not isinstance(given, Mapping) or not all(isinstance(one, Mapping) for one in given.values()):
+        raise InvalidError(f"`{name}` is {quote(given)}; write it as `[{name}.NAME]`, once for each")
+    return given
+
+
 def tables_of(top: Mapping[str, Any], name: str) -> list[Any]:
     """The tables of a list such as `[[sample]]`."""
     given = top.get(name, [])
@@ -139,7 +148,7 @@ def _overrule(top: dict[str, Any], given: str) -> None:
             listed = top.get(name, [])
             table = {_label(item): item for item in listed if isinstance(item, dict)}
             if len(names) > 2 and names[1] not in table:
-                what = "pool" if name in ("sample", "revise") else "name"
+                what = "pool" if name in ("sample", "revise", "loop") else "name"
                 raise UnknownError(f"`{key}`: there is no such {what}; {suggest(names[1], map(str, table))}")
         else:
             table = table.setdefault(name, {}) if isinstance(table, dict) else None

@@ -110,6 +110,13 @@ def trace_row(
     }
 
 
+def moments_of(completions: Sequence[Completion], began: float | None) -> tuple[float | None, float | None]:
+    """When the first of some completions was sent and when the last came, in seconds after `began`."""
+    started = [one.started_at for one in completions if one.started_at is not None]
+    ends = [_ended_at(one) for one in completions]
+    return _moment(min(started, default=None), began), _moment(max(ends, default=None), began)
+
+
 def _ended_at(completion: Completion) -> float:
     return (completion.started_at or 0.0) + completion.latency_s
 
@@ -198,16 +205,21 @@ FINALIZER = "/finalizer"
 """Behind a pool's name: the calls that read an answer for it. No pool has a slash in its name."""
 
 
+def key_of(example_id: str, pool: str, samples: Sequence[int]) -> str:
+    """The key of the call for some samples of an example in a pool."""
+    span = str(samples[0]) if len(samples) == 1 else f"{samples[0]}-{samples[-1]}"
+    return f"{example_id}/{pool}/{span}"
+
+
 def ask_samples(
     step: PoolStep, recipe_seed: int, example_id: str, prompt: Prompt, indices: Sequence[int], per_call: int
 ) -> list[JournalCall]:
     """The calls for samples of one example, with at most `per_call` samples each."""
     calls = []
     for group in (tuple(indices[start : start + per_call]) for start in range(0, len(indices), per_call)):
-        span = str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}"
         drawn = [(recipe_seed, example_id, step.pool, index) for index in group]
         call = Call(
-            key=f"{example_id}/{step.pool}/{span}",
+            key=key_of(example_id, step.pool, group),
             prompt=prompt,
             seeds=tuple(seed_of(*one) for one in drawn),
             temperatures=tuple(step.temperature.temperature(*one) for one in drawn),
@@ -216,6 +228,7 @@ def ask_samples(
             stop=step.stop,
             logprobs=step.logprobs,
             extra=step.extra,
+            engine=step.engine,
         )
         calls.append(JournalCall(call, example_id, step.pool, group))
     return calls
@@ -234,5 +247,6 @@ def ask_finalizer(
         max_tokens=rule.max_tokens,
         stop=rule.stop,
         extra=rule.extra,
+        engine=rule.engine,
     )
     return JournalCall(call, example_id, name, (index,))

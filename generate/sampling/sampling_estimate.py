@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from io import BytesIO
 
 from generate.engines.base import Prompt
+from generate.loops.loop import prompts_of
 from generate.recipes.prompting import PER_MESSAGE
-from generate.recipes.recipe import FinalizerSettings, PoolStep, Recipe
+from generate.recipes.recipe import FinalizerSettings, LoopStep, PoolStep, Recipe
 from generate.sampling.context import EVIDENCE, Attempt, Context, Prepared, finalizer_prompt, prompt_of
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns
 from generate.sampling.sampling_run import examples_per_shard
+from generate.sampling.services import Services
 
 WRITTEN = 0.4
 """The share of its limit that a completion is taken to have: by tasks and models it is from a tenth to all of it."""
@@ -56,7 +58,9 @@ def estimate(plan: SamplingPlan) -> list[_PoolEstimate]:
     """One line per pool, in the order in which they run. ThinkbackError where a prompt can't be made."""
     context = Context(plan.recipe, plan.examples, plan.pool)
     examples = context.bound(plan.examples)
-    return [_pool(plan.recipe, step, examples) for step in plan.recipe.steps]
+    Services(plan.recipe)  # what is wrong with a table of its is said here, too
+    steps = [_pool(plan.recipe, step, examples) for step in plan.recipe.steps]
+    return steps + [_loop(plan.recipe, step, examples) for step in plan.recipe.loop]
 
 
 def examples_bytes(plan: SamplingPlan) -> int:
@@ -77,7 +81,8 @@ def examples_bytes(plan: SamplingPlan) -> int:
 
 def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _PoolEstimate:
     samples = len(examples) * step.samples
-    per_call = recipe.engine.samples_at_once(step.samples)
+    engine = recipe.engine_of(step.engine)
+    per_call = engine.samples_at_once(step.samples)
     rule = recipe.finalizer if step.finalize else None
     prompts = sum(_prompt_tokens(recipe, step, example) for example in examples) * step.samples
     completions = samples * step.max_tokens
@@ -85,8 +90,8 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _Pool
         prompts += sum(_finalizer_tokens(recipe, rule, step, example) for example in examples) * step.samples
         completions += samples * rule.max_tokens
     written = WRITTEN * step.max_tokens
-    numbers = min(step.logprobs, written) * NUMBER_BYTES * NUMBERED.get(recipe.engine.kind, 1)
-    ids = ID_BYTES * written * (recipe.engine.options.reaches() is None)  # servers tell none, as a rule
+    numbers = min(step.logprobs, written) * NUMBER_BYTES * NUMBERED.get(engine.kind, 1)
+    ids = ID_BYTES * written * (engine.options.reaches() is None)  # servers tell none, as a rule
     disk = samples * (ROW_BYTES + written * TOKEN_BYTES + numbers + ids)
     return _PoolEstimate(
         pool=step.pool,
@@ -100,11 +105,31 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _Pool
     )
 
 
+def _loop(recipe: Recipe, step: LoopStep, examples: Sequence[Prepared]) -> _PoolEstimate:
+    """The most requests of a loop, each counted as a call; a prompt repeats at most what all before it wrote."""
+    count, most = len(examples), step.most_requests
+    limit = int(getattr(step.loop, "max_tokens", 0)) * max(1, int(getattr(step.loop, "expand", 1)))
+    prompts = [recipe.prompts[file] for file in prompts_of(step.loop).values()]
+    longest = sum(max((_bytes(one.render(example.fields)) for one in prompts), default=0) for example in examples)
+    traces = count * int(getattr(step.loop, "most_traces", 1))
+    written = WRITTEN * count * most * int(getattr(step.loop, "max_tokens", 0))
+    return _PoolEstimate(
+        pool=step.pool,
+        action=step.name,
+        samples=traces,
+        requests=count * most,
+        finalizers=0,
+        prompt_tokens=most * (longest + count * most * int(getattr(step.loop, "max_tokens", 0))),
+        completion_tokens=count * most * limit,
+        disk_bytes=round(traces * ROW_BYTES + written * TOKEN_BYTES),
+    )
+
+
 def _requests(recipe: Recipe, step: PoolStep, example_id: str, per_call: int) -> int:
     """The requests for an example's samples, which a server has apart where their temperatures differ."""
     drawn = [step.temperature.temperature(recipe.seed, example_id, step.pool, index) for index in range(step.samples)]
     calls = (drawn[start : start + per_call] for start in range(0, len(drawn), per_call))
-    return sum(len(recipe.engine.options.requests(one)) for one in calls)
+    return sum(len(recipe.engine_of(step.engine).options.requests(one)) for one in calls)
 
 
 def _prompt_tokens(recipe: Recipe, step: PoolStep, example: Prepared) -> int:

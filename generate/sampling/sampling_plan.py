@@ -50,8 +50,8 @@ class SamplingPlan:
 
     @property
     def traces(self) -> int:
-        """The number of traces, without failures."""
-        return self.examples.height * sum(step.samples for step in self.recipe.steps)
+        """The number of traces, without failures; a loop counts as one."""
+        return self.examples.height * (sum(step.samples for step in self.recipe.steps) + len(self.recipe.loop))
 
 
 def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None = None) -> SamplingPlan:

@@ -1,6 +1,6 @@
 """Running a recipe into a log: on one queue of calls, resumable at any moment.
 
-Some examples are open at one time, and each call is asked as soon as what it reads is there (example_calls.py); each
+Some examples are open at one time, and each call is asked as soon as what it reads is there (example_loops.py); each
 answered call goes to the journal at once (generate.journal). When examples are through all steps their rows are made of
 the journal and appended as shards, in the order of the recipe's data, and when all are there the log is sealed. So
 memory holds what is open alone, and a run that is killed and started again reads the journal, asks what is missing, and
@@ -14,10 +14,11 @@ sealed without its traces, and names it. So it is with what fails for the moment
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -27,17 +28,30 @@ from typing import Any
 import polars as pl
 
 from generate.engines.base import FAILED, Call, CallFailure, Engine, EngineError, Outcome
+from generate.engines.several import SeveralEngines
 from generate.engines.weights import versions_here
 from generate.journal.database import BEGUN, FOLDER, Journal, difference
-from generate.journal.events import Answered
-from generate.journal.queue import Queue, Settled, tokens_of
+from generate.journal.events import Answered, Event, Requested
+from generate.journal.queue import BESIDE, Queue, Settled, tokens_of
+from generate.loops.loop import prompts_of
+from generate.loops.requests import Row, Trace
 from generate.passes.embedding import Embedder
-from generate.recipes.recipe import PoolStep, Recipe
+from generate.recipes.recipe import LoopStep, PoolStep, Recipe, without_engine
 from generate.sampling import samples
 from generate.sampling.context import EVIDENCE, Context, Prepared
-from generate.sampling.example_calls import Arrival, ExampleCalls, OpenExample, answering
-from generate.sampling.samples import FINALIZER
+from generate.sampling.example_loops import ROWS, Arrival, ExampleLoops, OpenExample
+from generate.sampling.loop_rows import (
+    further_columns,
+    pool_settings,
+    reading_of,
+    rows_of_table,
+    trace_row_of,
+    verifications_of,
+)
+from generate.sampling.samples import FINALIZER, trace_id
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns, plan_again
+from generate.sampling.services import Service, Services
+from generate.sampling.steps import answering
 from toolkit.errors import ExistsError, IncompleteError, MismatchError, ThinkbackError, argument
 from toolkit.log import LEFT_OUT, Log, LogError, LogWriter, collect, open_log
 from toolkit.log.contract.manifest import PER_REQUEST, PROMPT_BILLED
@@ -83,6 +97,13 @@ ORIGIN = "made_of"
 """The journal's name for the recipe of a run, and the shard."""
 MODELS = "models"
 ENGINE, EMBEDDING = "engine", "embedding"
+
+
+def _use_of(name: str) -> str:
+    """The use of the engine of a name, under which its record is kept."""
+    return f"engines.{name}" if name else ENGINE
+
+
 DECIDING = ("model", "revision", "weights_sha256", "sha256", "pooling", "max_tokens", "dtype", "device", "context")
 """Keys of a model's record that must stay equal between two runs; versions and batch sizes may change."""
 GROWING = ("reported_models", "system_fingerprints")
@@ -97,14 +118,14 @@ class _ModelsSeen:
         self.known: dict[str, dict[str, Any]] = {} if journal.empty() else journal.saved(MODELS)
         self.settled: set[str] = set()
 
-    def record(self, use: str, model: Engine | Embedder) -> None:
+    def record(self, use: str, model: Engine | Embedder | Service) -> None:
         """Store a model's record; that of a server is updated with each answer. ThinkbackError where another model
         answered before.
         """
         if use in self.settled and not any(key in self.known[use] for key in GROWING):
             return
         now: dict[str, Any] = dict(model.describe())
-        if use == ENGINE:
+        if use.startswith(ENGINE):
             now = {"name": model.name, "model": model.model, **now}  # type: ignore[union-attr]
         before = self.known.get(use)
         if before is not None:
@@ -129,12 +150,14 @@ def _source_of(
     models: Mapping[str, Mapping[str, Any]],
     context: Context,
     seconds: Mapping[str, float],
+    services_s: Mapping[tuple[str, str], float],
     failures: Sequence[tuple[str, str]],
 ) -> dict[str, Any]:
     """Settings, texts of prompts, versions; per pool model, engine, prompt, sampling, seed, wall-clock seconds.
 
     `models`: what engine and encoder say of themselves (ModelsSeen). `seconds`: wall-clock per pool, finalizers
-    under their own name. `failures`: calls without traces, and why.
+    under their own name; `services_s`: those of searches and scores, by pool and kind. `failures`: calls without
+    traces, and why.
     """
     source: dict[str, Any] = {
         "generated_by": "thinkback generate",
@@ -144,10 +167,16 @@ def _source_of(
         "shard": identity["shard"],
         "versions": versions_here(),
         "prompts": {name: template.text for name, template in recipe.prompts.items()},
-        "pools": {step.pool: _pool(recipe, step, models[ENGINE], seconds) for step in recipe.steps},
+        "pools": {step.pool: _pool(recipe, step, models[_use_of(step.engine)], seconds) for step in recipe.steps},
         "failures": [{"call": call, "reason": reason} for call, reason in failures],
         "settings": dict(identity),
     }
+    for loop in recipe.loop:
+        spent = {kind: round(spent, 3) for (pool, kind), spent in services_s.items() if pool == loop.pool}
+        source["pools"][loop.pool] = _loop_pool(recipe, loop, models[_use_of(loop.engine)], seconds, spent)
+    services = {use: dict(known) for use, known in models.items() if use.startswith(("score.", "search."))}
+    if services:
+        source["services"] = services
     if context.pool is not None:
         source["few_shot"] = {"examples": len(context.pool.ids), "left_out_as_data": context.pool.excluded}
     if EMBEDDING in models:
@@ -156,7 +185,7 @@ def _source_of(
 
 
 def _pool(recipe: Recipe, step: PoolStep, engine: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
-    sampling = flatten(step)
+    sampling = without_engine(flatten(step))
     pool: dict[str, Any] = {
         "model": engine["model"],
         "engine": dict(engine),
@@ -171,6 +200,27 @@ def _pool(recipe: Recipe, step: PoolStep, engine: Mapping[str, Any], seconds: Ma
     if recipe.finalizer is not None and step.finalize:
         pool["finalizer"] = recipe.finalizer.prompt
     return pool
+
+
+def _loop_pool(
+    recipe: Recipe,
+    step: LoopStep,
+    engine: Mapping[str, Any],
+    seconds: Mapping[str, float],
+    services_s: Mapping[str, float],
+) -> dict[str, Any]:
+    """The record of a loop's pool. services_s: seconds of its searches and scores, by kind."""
+    return {
+        "model": engine["model"],
+        "engine": dict(engine),
+        "action": "solve",
+        "loop": step.name,
+        **prompts_of(step.loop),
+        "sampling": {key: value for key, value in flatten(step.loop).items() if key not in prompts_of(step.loop)},
+        "seed": recipe.seed,
+        "wall_clock_s": round(sum(s for pool, s in seconds.items() if pool.partition(BESIDE)[0] == step.pool), 3),
+        "services_s": dict(services_s),
+    }
 
 
 MOST_EXAMPLES, MOST_TRACES, MOST_TOKENS = 256, 4_096, 2**24
@@ -221,7 +271,14 @@ def generate(
         _check_begun(plan.identity, journal, plan.origin)
         opens = open_engine or (lambda one: one.engine.opened(one, allow_keys))
         run = _Run(
-            plan, writer, journal, context, opens, _ModelsSeen(journal), block or examples_per_shard(plan.recipe)
+            plan,
+            writer,
+            journal,
+            context,
+            opens,
+            _ModelsSeen(journal),
+            block or examples_per_shard(plan.recipe),
+            with_failures,
         )
         try:
             run.recall()
@@ -240,8 +297,14 @@ def generate(
 def examples_per_shard(recipe: Recipe) -> int:
     """The number of examples that are written together."""
     traces = sum(step.samples for step in recipe.steps)
+    traces += sum(getattr(step.loop, "most_traces", 1) for step in recipe.loop)
     tokens = sum(step.samples * step.max_tokens for step in recipe.steps)
-    return max(1, min(MOST_EXAMPLES, MOST_TRACES // traces, MOST_TOKENS // tokens))
+    tokens += sum(step.most_requests * int(getattr(step.loop, "max_tokens", 0)) for step in recipe.loop)
+    return max(1, min(MOST_EXAMPLES, MOST_TRACES // max(1, traces), MOST_TOKENS // max(1, tokens)))
+
+
+_LoopRows = Mapping[str, Mapping[str, Sequence[Trace | Row]]]
+"""Example -> pool -> the rows that a loop gave."""
 
 
 @dataclass
@@ -253,8 +316,9 @@ class _Run:
     open_engine: Callable[[Recipe], Engine]
     models: _ModelsSeen
     block: int
+    forgiving: bool = False
     advance: Advance = uncounted
-    engine: Engine | None = None
+    engines: dict[str, Engine] = field(default_factory=dict)
     samples: int = 0
     """Samples that are answered, without finalizers."""
     failed: dict[tuple[str, str, int], tuple[str, str]] = field(default_factory=dict)
@@ -266,13 +330,18 @@ class _Run:
     opened: dict[str, OpenExample] = field(default_factory=dict)
     stuck: set[str] = field(default_factory=set)
     """Open examples of which nothing is on its way, since calls failed that another run may cure."""
-    columns: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Further columns of the examples that are not written yet."""
+    unwritten: dict[str, Prepared] = field(default_factory=dict)
+    """The examples that are not written yet."""
+    services_s: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Seconds of searches and scores, by pool and kind."""
     noted_at: float = 0.0
 
     def __post_init__(self) -> None:
         self.queue = Queue(self.journal, f"`{self.writer.path}`", self.open)
-        self.steps = ExampleCalls(self.plan.recipe)
+        recipe = self.plan.recipe
+        self.services = Services(recipe)
+        self.loops = ExampleLoops(recipe, self.services, self.store, forgiving=self.forgiving)
+        self.looped = frozenset(step.pool for step in recipe.loop)
         self.upcoming = self.prepared()
         self.shards = self.plan.examples.iter_slices(self.block)
         self.shard = next(self.shards, None)
@@ -280,7 +349,7 @@ class _Run:
     def recall(self) -> None:
         """Read which calls were answered, and the examples that are done: with all their rows, or without any trace."""
         log = self.writer.log()
-        for table in ("examples", "traces"):
+        for table in self.tables:
             ids = collect(log.scan(table, ["example_id"]))["example_id"].unique() if log.has(table) else ()
             self.written[table] = set(ids)
         for outcome in self.journal.outcomes():
@@ -289,15 +358,44 @@ class _Run:
             if outcome.completion is not None:
                 self.begun.add(outcome.about)
         silent = self.written["examples"] - self.begun
-        self.finished = self.written["examples"] & (self.written["traces"] | silent)
+        if not self.looped:  # what a loop gave no row of is not known from the log
+            self.finished = self.written["examples"] & (self.written["traces"] | silent)
         self.begun |= {about for about, _, _ in self.failed}
+        for requested in self.journal.events(Requested):
+            self.begun.add(requested.about)
+            self.note_service(requested)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that the recipe writes."""
+        return ("examples", "traces", "verifications", *ROWS) if self.looped else ("examples", "traces")
+
+    def store(self, events: Sequence[Event]) -> None:
+        """Have what loops asked and were answered in the journal."""
+        self.journal.append(events)
+        for event in events:
+            self.queue.recorded += 1
+            if isinstance(event, Answered):
+                self.note(event)
+            elif isinstance(event, Requested):
+                self.note_service(event)
+
+    def note_service(self, event: Requested) -> None:
+        """Count the seconds of a search or a score."""
+        key = event.pool.partition(BESIDE)[0], event.digest.partition(" ")[0]
+        if event.reply is not None:
+            self.services_s[key] = self.services_s.get(key, 0.0) + event.elapsed_s
 
     def note(self, event: Answered) -> None:
         """Count an answered sample."""
         self.seconds[event.pool] = self.seconds.get(event.pool, 0.0) + event.elapsed_s
-        self.samples += not event.pool.endswith(samples.FINALIZER)
+        self.samples += self.counts(event.pool)
         if event.completion is None:
             self.failed[event.about, event.pool, event.sample] = event.failure or "", event.cause or FAILED
+
+    def counts(self, pool: str) -> bool:
+        """Whether each sample of a pool is counted: a finalizer's is not, nor a loop's, which counts as one."""
+        return not pool.endswith(samples.FINALIZER) and pool.partition(BESIDE)[0] not in self.looped
 
     def work(self) -> None:
         """Take every example through the steps that can be answered."""
@@ -317,19 +415,25 @@ class _Run:
 
     def fill(self) -> None:
         """Open examples until as many are on their way as the engine has use for."""
-        most = self.plan.recipe.engine.open_examples(LEAST_OPEN)
+        most = self.plan.recipe.open_examples(LEAST_OPEN)
         while (room := most - len(self.opened) + len(self.stuck)) > 0:
             ready = list(islice(self.upcoming, min(room, PREPARED)))
             if not ready:
                 return
             examples = [OpenExample(one) for one in ready]
-            self.columns |= {one.example_id: one.columns for one in ready}
+            self.unwritten |= {one.example_id: one for one in ready}
             by_name = {one.name: one for one in examples}
-            for event in self.journal.answered([name for name in by_name if name in self.begun]):
-                by_name[event.about].known[event.pool, event.sample] = event
+            self.remember(by_name, [name for name in by_name if name in self.begun])
             self.opened |= by_name
-            self.queue.ask(self.steps.first(examples))
+            self.queue.ask(self.loops.first(examples))
             self.leave(examples)
+
+    def remember(self, examples: Mapping[str, OpenExample], names: Sequence[str]) -> None:
+        """Give examples what the journal has of them."""
+        for event in self.journal.answered(names):
+            examples[event.about].known[event.pool, event.sample] = event
+        for requested in self.journal.requested(names) if self.looped else ():
+            examples[requested.about].requested[requested.pool, requested.number] = requested
 
     def take(self, settled: Sequence[Settled]) -> None:
         """Ask what follows from answers, and write what is done."""
@@ -345,12 +449,12 @@ class _Run:
                 self.note(event)
                 arrivals.append((example, event))
             if not call.pool.endswith(samples.FINALIZER):
-                self.advance(len(answered), tokens_of(answered))
-        self.queue.ask(self.steps.following(arrivals))
+                self.advance(len(answered) * self.counts(call.pool), tokens_of(answered))
+        self.queue.ask(self.loops.following(arrivals))
         self.leave(concerned)
-        if self.engine is not None and time.monotonic() - self.noted_at > NOTED_S:
+        if time.monotonic() - self.noted_at > NOTED_S:
             self.noted_at = time.monotonic()
-            self.models.record(ENGINE, self.engine)
+            self.record()
 
     def leave(self, examples: Sequence[OpenExample]) -> None:
         """Forget the examples that are done; their rows are made of the journal."""
@@ -360,6 +464,8 @@ class _Run:
         for name in done:
             self.opened.pop(name, None)
         self.finished |= done
+        if self.looped and done:
+            self.advance(len(done) * len(self.looped))
         if done:
             self.write()
 
@@ -367,26 +473,61 @@ class _Run:
         """Append the shards that are whole, in the order of the examples."""
         while self.shard is not None and self.finished.issuperset(self.shard["example_id"]):
             rows, self.shard = self.shard, next(self.shards, None)
-            for table, make in (("examples", self.example_rows), ("traces", self.trace_rows)):
+            written = [self.written[table] for table in self.tables]
+            left = set(rows["example_id"]).difference(written[0].intersection(*written))
+            looped = self.loop_rows(left) if self.looped else {}
+            for table in self.tables:
                 new = rows.filter(~pl.col("example_id").is_in(list(self.written[table])))
-                frame = make(new) if new.height else new
+                frame = self.rows_of(table, new, looped) if new.height else new
                 if frame.height:
                     self.writer.append(table, frame)
                 self.written[table].update(new["example_id"])
             for name in rows["example_id"]:
-                self.columns.pop(name, None)
+                self.unwritten.pop(name, None)
+
+    def loop_rows(self, names: Collection[str]) -> _LoopRows:
+        """The rows that the loops of examples give, once all that they ask for is there: example -> pool -> rows."""
+        again = ExampleLoops(self.plan.recipe, self.services, self.store, final=True)
+        examples = {name: OpenExample(self.unwritten[name]) for name in names}
+        self.remember(examples, sorted(names))
+        again.first(list(examples.values()))
+        return {name: example.rows for name, example in examples.items()}
+
+    def rows_of(self, table: str, rows: pl.DataFrame, looped: _LoopRows) -> pl.DataFrame:
+        """The rows of a table for some examples."""
+        if table == "examples":
+            return self.example_rows(rows)
+        if table == "traces":
+            return self.trace_rows(rows, looped)
+        listed = self.listed(rows["example_id"], looped)
+        if table == "verifications":
+            return verifications_of({trace_id(name, step.pool, i): (name, row) for step, name, i, row in listed
+                                     if isinstance(row, Trace)})  # fmt: skip
+        return rows_of_table(table, ((name, step.pool, row) for step, name, _, row in listed if isinstance(row, Row)))
+
+    def listed(self, names: Iterable[str], looped: _LoopRows) -> list[tuple[LoopStep, str, int, Trace | Row]]:
+        """The loops' rows of examples, with step, example, and number among the traces."""
+        rows_by_step = []
+        for step in self.plan.recipe.loop if looped else ():
+            for name in names:
+                rows = looped[name].get(step.pool, [])
+                places = itertools.accumulate((isinstance(row, Trace) for row in rows), initial=0)
+                rows_by_step += [(step, name, place, row) for place, row in zip(places, rows, strict=False)]
+        return rows_by_step
 
     def example_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows of examples with what was chosen for their prompts."""
         leave = (EVIDENCE,) if self.plan.recipe.evidence is not None else ()
-        listed = [{"example_id": name, **self.columns[name]} for name in rows["example_id"]]
+        listed = [{"example_id": name, **self.unwritten[name].columns} for name in rows["example_id"]]
         more = pl.DataFrame(listed, infer_schema_length=None)
         return contract_columns(rows, leave).join(more, on="example_id", how="left")
 
-    def trace_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The traces of examples in the order of steps, examples and samples, numbered without the missing ones."""
+    def trace_rows(self, rows: pl.DataFrame, looped: _LoopRows) -> pl.DataFrame:
+        """The traces of examples in the order of steps, examples and samples, numbered without the missing ones; then
+        those of loops.
+        """
         recipe, trace_rows, texts = self.plan.recipe, [], []
-        model, ids = self.model(), rows["example_id"].to_list()
+        ids = rows["example_id"].to_list()
         events = self.journal.answered(ids)
         done = {(one.about, one.pool, one.sample): one.completion for one in events if one.completion is not None}
         began: dict[str, float] = {}
@@ -394,6 +535,7 @@ class _Run:
             if completion.started_at is not None:
                 began[name] = min(began.get(name, completion.started_at), completion.started_at)
         for step in recipe.steps:
+            model = self.model(step.engine)
             for name in ids:
                 place = 0
                 for index in range(step.samples):
@@ -406,12 +548,20 @@ class _Run:
                     place += 1
                     parent = done[name, step.of, step.of_sample] if step.joined and step.of is not None else None
                     texts.append(answering(attempt, parent) if finalizer is None else answering(finalizer))
+        added: dict[str, Trace] = {}
+        for loop, name, place, given in self.listed(ids, looped):
+            if isinstance(given, Trace):
+                row = trace_row_of(loop, self.model(loop.engine), name, place, given, began.get(name))
+                trace_rows.append(row)
+                texts.append(reading_of(given))
+                added[row["trace_id"]] = given
         if not trace_rows:
             return rows.clear()
         answers = samples.read(texts, recipe.answers)
         for row, answer in zip(trace_rows, answers, strict=True):
             row["answer_read"] = answer
-        return samples.judged(trace_rows, rows, recipe.answers, self.cache)
+        frame = samples.judged(trace_rows, rows, recipe.answers, self.cache)
+        return frame.join(further_columns(added), on="trace_id", how="left", maintain_order="left") if added else frame
 
     @property
     def cache(self) -> Path:
@@ -419,43 +569,62 @@ class _Run:
         return self.journal.folder / "equivalence.sqlite"
 
     def open(self) -> Engine:
-        """The engine, opened when it is first needed."""
-        if self.engine is None:
-            self.engine = self.open_engine(self.plan.recipe)
-            self.models.record(ENGINE, self.engine)
-        return self.engine
+        """The engine, or all of the recipe as one, opened when it is first needed."""
+        return SeveralEngines(self.open_named) if self.plan.recipe.engines else self.open_named("")
 
-    def model(self) -> str:
-        """The value of the log's column `model`, also without opening the engine again."""
-        if ENGINE not in self.models.known:
-            self.open()
-        return str(self.models.known[ENGINE]["model"])
+    def open_named(self, name: str) -> Engine:
+        """An engine by its name, opened when it is first needed."""
+        if name not in self.engines:
+            self.engines[name] = self.open_engine(self.plan.recipe.with_engine(name))
+            self.models.record(_use_of(name), self.engines[name])
+        return self.engines[name]
+
+    def record(self) -> None:
+        """Keep what the open engines say of themselves."""
+        for name, engine in self.engines.items():
+            self.models.record(_use_of(name), engine)
+        for (table, name), service in self.services.opened.items():
+            self.models.record(f"{table}.{name}", service)
+
+    def model(self, name: str) -> str:
+        """The value of the log's column `model` for an engine, also without opening it again."""
+        if _use_of(name) not in self.models.known:
+            self.open_named(name)
+        return str(self.models.known[_use_of(name)]["model"])
 
     def seal(self) -> Generated:
         """Write the manifest, when nothing is missing that another run could add."""
         self.queue.check()
         log = self.writer.log()
-        if not log.has("traces"):
+        if not any(log.has(table) for table in ("traces", *ROWS)):
+            if not self.failed:
+                raise IncompleteError(f"`{self.writer.path}` has no rows, so it can't be sealed: its loops gave none")
             (example_id, pool, index), (reason, _) = min(self.failed.items())
             raise IncompleteError(
                 f"`{self.writer.path}` has no traces, so it can't be sealed: all {len(self.failed):,} calls failed"
                 f" permanently, the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another `out`"
             )
-        self.model()  # known by now, except where a run of an older version began
-        if self.engine is not None:
-            self.models.record(ENGINE, self.engine)
+        for step in (*self.plan.recipe.steps, *self.plan.recipe.loop):
+            self.model(step.engine)  # known by now, except where a run of an older version began, or all failed
+        self.record()
         failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), (reason, _) in sorted(self.failed.items()))
         plan, left_out = self.plan, Counter(cause for _, cause in self.failed.values())
-        source = _source_of(plan.recipe, plan.identity, self.models.known, self.context, self.seconds, failures)
+        models, context = self.models.known, self.context
+        source = _source_of(plan.recipe, plan.identity, models, context, self.seconds, self.services_s, failures)
         source |= {LEFT_OUT: dict(sorted(left_out.items()))} if left_out else {}
-        options = plan.recipe.engine.options
+        recipe = plan.recipe
         judging = samples.judging(log, plan.recipe.answers, self.cache)
         source |= {"counts": list(plan.notes), "judging": None if judging is None else asdict(judging)}
         details: dict[str, Any] = {"license": plan.recipe.license, "source": source}
-        if options.prompt_billed_once:
-            details["pools"] = {step.pool: {PROMPT_BILLED: PER_REQUEST} for step in plan.recipe.steps}
-        if collect(log.scan("traces", ["cost"]).select(pl.col("cost").is_not_null().any())).item():
-            details["currency"] = options.billed_in
+        billed = [one.pool for one in recipe.steps if recipe.engine_of(one.engine).options.prompt_billed_once]
+        pools = {pool: {PROMPT_BILLED: PER_REQUEST} for pool in billed}
+        pools |= {step.pool: given for step in recipe.loop if (given := pool_settings(step))}
+        if pools:
+            details["pools"] = pools
+        traces = log.scan("traces", ["cost"]) if log.has("traces") else None
+        if traces is not None and collect(traces.select(pl.col("cost").is_not_null().any())).item():
+            currencies = (one.options.billed_in for one in (recipe.engine, *recipe.engines.values()))
+            details["currency"] = next((one for one in currencies if one is not None), None)
         self.writer.seal(name=plan.recipe.name, **details)
         self.journal.remove()
         return Generated(open_log(self.writer.path), failures, judging)
@@ -471,10 +640,10 @@ class _Run:
     def close(self) -> None:
         """Let go of the engine, which forgets what is on its way."""
         self.queue.cancel()
-        if self.engine is not None:
+        for name, engine in self.engines.items():
             with suppress(ThinkbackError, OSError):  # what ended the run is said already
-                self.models.record(ENGINE, self.engine)
-            self.engine.close()
+                self.models.record(_use_of(name), engine)
+            engine.close()
 
 
 UNANSWERED = "unanswered"
@@ -493,12 +662,19 @@ def seal_unfinished(out: Path) -> Generated:
     """
     with Journal(out) as journal:
         origin, models = journal.saved(ORIGIN), journal.saved(MODELS)
-    if not origin or ENGINE not in models:
+    if not origin or not set(models) - {EMBEDDING}:
         raise IncompleteError(
             f"`{out}` is an unfinished run that {'has no answer yet' if origin else 'does not know its recipe'}: run"
             f" the recipe again, with {argument('with_failures')}"
         )
-    return generate(plan_again(origin), out, lambda _: _SilentEngine(models[ENGINE]), with_failures=True)
+    plan = plan_again(origin)
+    names = {id(engine): name for name, engine in plan.recipe.engines.items()}
+
+    def silent(recipe: Recipe) -> Engine:
+        unknown = {"name": recipe.engine.kind, "model": recipe.engine.model}
+        return _SilentEngine(models.get(_use_of(names.get(id(recipe.engine), "")), unknown))
+
+    return generate(plan, out, silent, with_failures=True)
 
 
 class _SilentEngine:

@@ -93,7 +93,7 @@ def read_classifier(folder: str | Path) -> _ClassifierFile | None:
         return of_schema(_ClassifierFile)(read_model(path, SETTINGS_FILE), "")
 
 
-def _open_classifier(model: str, settings: TextReading, base: str | None, subject: str) -> Reader:
+def open_classifier(model: str, settings: TextReading, base: str | None, subject: str) -> Reader:
     """Loads a classifier: whole, or a base model with its adapter. `base` overrules the base that the adapter names.
 
     `subject` names who asks, in errors. EngineError where a file, a weight or a package is missing.
@@ -149,7 +149,7 @@ class _ClassifierWorker(ReadingWorker):
         self.template = self._prompt(work, find(step.model))
         check_fields(self.template, work.log, TRACE_FIELDS)
         base = None if step.base is None else find(step.base)
-        self.reader = _open_classifier(find(step.model), step, base, step.place)
+        self.reader = open_classifier(find(step.model), step, base, step.place)
         self._check_label()
 
     def describe(self) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from toolkit.errors import (
     suggest,
 )
 from toolkit.log import AnyLog, Log, check_log, collect, open_log
+from toolkit.log.contract.manifest import ORDERED, STOPPED
 from toolkit.log.contract.schema import TEXT_LABELS
 
 
@@ -45,6 +46,10 @@ class Contents:
     revisions: frozenset[tuple[str, str, str]]  # (action, base pool, own pool) of revisions of a sample 0
     lowest: Callable[[str, str], float | None] = field(repr=False, compare=False)
     """(pool, verifier) -> the verifier's lowest score of a first attempt in the whole log, read at the first use."""
+    stopped: frozenset[str] = frozenset()
+    """Pools whose traces a loop ended by a rule of its own."""
+    ordered: frozenset[str] = frozenset()
+    """Pools whose traces go on from each other, so that they have one order."""
     positioned: frozenset[str] = frozenset()
     """Pools whose traces have a `position`: guesses while a question unfolds, which keep their order."""
     fitted: Mapping[str, FitRecord] = field(default_factory=dict, repr=False, compare=False)
@@ -65,13 +70,20 @@ class Contents:
     @property
     def in_order(self) -> frozenset[str]:
         """Pools whose traces must keep their order, and may not be permuted."""
-        return self.whole | self.positioned
+        return self.whole | self.positioned | self.ordered
 
     def require_other_orders(self, pool: str, then: str) -> None:
         """Raise where the traces of a pool may not be permuted; `then` says in words what that rules out."""
-        why = "has no prefixes (`prefix: false`)" if pool in self.whole else "has positions, which keep their order"
         if pool in self.in_order:
-            raise UnsuitableError(f"pool `{pool}` {why}, so {then}")
+            raise UnsuitableError(f"pool `{pool}` {self.why_in_order(pool)}, so {then}")
+
+    def why_in_order(self, pool: str) -> str:
+        """Why the traces of a pool must keep their order, in words."""
+        if pool in self.stopped:
+            return "was stopped by a rule of its loop (`stopped`), so it is replayed whole"
+        if pool in self.whole:
+            return "has no prefixes (`prefix: false`)"
+        return "has positions, which keep their order" if pool in self.positioned else "has one order (`ordered`)"
 
     def require_pool(self, pool: str) -> None:
         require_known(pool, self.pools, f"the log has no pool `{pool}` of first attempts")
@@ -204,6 +216,8 @@ def read_contents(log: Log) -> Contents:
         sizes={pool: largest + 1 for pool, largest in solves.select("pool", "sample_index").iter_rows()},
         revisions=_revisions(log) if len(solves) < len(frame) else frozenset(),
         lowest=cache(partial(_lowest_score, log, len(frame) == 1)),
+        stopped=_marked(log, lambda pool: pool.get(STOPPED) is not None),
+        ordered=_marked(log, lambda pool: pool.get(ORDERED) is True),
         positioned=frozenset(solves.filter("position")["pool"]),
         fitted=fitted_verifiers(log),
         rows=cache(partial(_most_rows, log)),
@@ -212,6 +226,11 @@ def read_contents(log: Log) -> Contents:
         unlike_gold=cache(partial(_unlike_gold, log)),
         pool_setting=lambda pool, key: None if log.manifest is None else log.manifest.pool_setting(pool, key),
     )
+
+
+def _marked(log: Log, holds: Callable[[Mapping[str, Any]], bool]) -> frozenset[str]:
+    """The pools whose settings in the manifest are so."""
+    return frozenset() if log.manifest is None else log.manifest.pools_where(holds)
 
 
 def _least_number(log: Log, table: str, pool: str, column: str) -> float | None:

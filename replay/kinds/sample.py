@@ -324,13 +324,15 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             if self.over_orders:
                 self.selector.check_sets(self.max_traces, contents.sizes[self.pool])
             lowest = contents.lowest_score(self.pool, str(self.verifier)) if self.unscored.fills else None
-            positioned = self.pool in contents.positioned
-            if positioned and (self.orders is not None or self.expected):
+            positioned, stopped = self.pool in contents.positioned, self.pool in contents.stopped
+            if self.pool in contents.in_order - contents.whole and (self.orders is not None or self.expected):
                 contents.require_other_orders(self.pool, "leave out `orders` and `expected`")
-            if self.uncapped and not positioned:
+            if self.uncapped and not positioned and not stopped:
                 raise RequiredError(
-                    "`max_traces` is required: only a pool whose traces have positions may leave it out"
+                    "`max_traces` is required: only pools with positions, or `stopped`, may leave it out"
                 )
+            if stopped and not self.uncapped and self.max_traces != contents.sizes[self.pool]:
+                contents.require_other_orders(self.pool, f"`max_traces` can't be {self.max_traces}: leave it out")
         if self.pool in contents.opaque and VOTES in self.reads:
             raise self.refuse(
                 f"pool `{self.pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean "
@@ -338,11 +340,10 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             )
         cuts = self.ordering.lazy or (not self.ordering.verifies_later and self.stop.cuts)
         if self.pool in contents.whole and (self.orders is not None or cuts):
-            raise self.refuse(
-                f"pool `{self.pool}` has no prefixes (`prefix: false`): leave out `orders`, any `stop` that cuts "
-                "generation, and the lazy surrogate"
-            )
-        return self.filled(lowest_score=lowest, positioned=positioned)
+            leave = "leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
+            raise self.refuse(f"pool `{self.pool}` {contents.why_in_order(str(self.pool))}: {leave}")
+        most = WHOLE_POOL if stopped else self.max_traces
+        return self.filled(lowest_score=lowest, positioned=positioned, max_traces=most)
 
     def needs(self, contents: Contents) -> Needs:
         pool = str(self.pool)

@@ -72,6 +72,7 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> 
         "Votes: self-consistency, adaptive consistency, early-stopping windows": [*_votes(facts)],
         "By a verifier: best-of-N, weighted votes, a margin at which to stop": [*_verifier_policies(facts)],
         "Guesses while a question unfolds: when one is sure enough": [*_guessing_policies(facts)],
+        "Loops: their last text, and what fewer rounds of them give": [*_loop_policies(facts)],
         "Cascades: another pool where a score of the first is low": [*_cascades(facts, left_out)],
         "A second step where the first answer is doubtful": [*_gated_policies(facts)],
         "Revisions of every first attempt": [*_revising_policies(facts)],
@@ -174,6 +175,16 @@ def _guessing_policies(facts: Facts) -> Iterator[Table]:
             for one in pool.guesses:
                 stop = {"rule": "at_least", one.key: one.name, "score": [*one.values], "patience": list(PATIENCE)}
                 yield _with_name(facts.called(pool, f"sure by {one.name}"), {**last, "stop": stop})
+
+
+def _loop_policies(facts: Facts) -> Iterator[Table]:
+    """Policies on the texts of a loop, each of which goes on from the one before: the last, or the last of fewer."""
+    for name in facts.loops:
+        last: Table = {"kind": "sample", "pool": name, "select": "last"}
+        if name not in facts.most:
+            yield _with_name(f"{name}: last", last)
+        for traces in range(1, facts.most.get(name, 0) + 1):
+            yield _with_name(f"{name}: {traces}", {**last, "max_traces": traces, "on_missing": "use_available"})
 
 
 def _by_verifier(facts: Facts, pool: Pool, scores: ScoreRange) -> Iterator[Table]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
@@ -135,6 +135,10 @@ class Facts:
     left_out: tuple[str, ...]
     skipped: tuple[str, ...] = ()
     priced: bool = False
+    loops: tuple[str, ...] = ()
+    """Pools of loops whose traces have one order."""
+    most: Mapping[str, int] = field(default_factory=dict)
+    """The most traces of an example, of pools that no loop stopped."""
 
     def voting(self, fewest: int) -> list[Pool]:
         """The pools of at least `fewest` traces whose answers can be voted on; guesses with a position cannot."""
@@ -201,6 +205,7 @@ def read_facts(log: Log, contents: Contents, where: str | None = None, prices: P
             models=models[name],
         )
         for name, size in sorted(sizes.items(), key=lambda item: (item[1], paid.get(item[0], inf), item[0]))
+        if name not in contents.stopped | contents.ordered
     )
     rounds, fewer = _rounds_pools(log, contents, examples)
     return Facts(
@@ -212,6 +217,8 @@ def read_facts(log: Log, contents: Contents, where: str | None = None, prices: P
         (*short, *left_out, *gaps, *fewer),
         tuple(skipped),
         prices is not None,
+        tuple(sorted((contents.stopped | contents.ordered) & sizes.keys())),
+        {pool: size for pool, size in contents.sizes.items() if pool not in contents.stopped},
     )
 
 

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from replay.sampling.prefix import SCORES, VOTES, LazyArrays, Prefix
-from replay.sampling.user_rules import checked_fields
 from toolkit.errors import InvalidError, RuleError, UnknownError, errors_begin, quote, require_known, suggest, user_code
 from toolkit.settings import check
+from toolkit.user_files import checked_fields
 
 FEATURE, EXAMPLE, SIGNAL = "features:", "examples:", "signals:"
 """Prefixes of what a rule declares to read: a column of features, a column of examples, a signal of traces."""

@@ -17,7 +17,7 @@ from replay.sampling.orders import ByScore, Generation, Order, RandomOrder
 from replay.sampling.selects import Select, WrappedSelect
 from replay.sampling.stops import StopRule, WrappedStop
 from replay.sampling.surrogate import Surrogate
-from replay.sampling.user_rules import SELECT_METHODS, SELECT_SHAPE, STOP_METHODS, STOP_SHAPE, has_method
+from replay.sampling.user_rules import SELECT_METHODS, SELECT_SHAPE, STOP_METHODS, STOP_SHAPE
 from toolkit.errors import (
     ConflictError,
     InvalidError,
@@ -31,6 +31,7 @@ from toolkit.errors import (
     user_code,
 )
 from toolkit.settings import from_table
+from toolkit.user_files import has_method
 
 ORDERS: dict[str, type[Order]] = {order.name: order for order in (Generation, RandomOrder, Surrogate, ByScore)}
 """Order classes by name; an order's parameters are keys of the policy, with the same names."""

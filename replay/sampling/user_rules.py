@@ -6,18 +6,13 @@ A stopping rule is a frozen dataclass with a method `holds(self, seen)`; a selec
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
-import sys
-import types
-import typing
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from toolkit.errors import FormatError, InvalidError, NotFoundError, RuleError, errors_begin, listed, quote, user_code
-from toolkit.settings import NAMES, converted, of_kind
+from toolkit.errors import InvalidError, RuleError, quote
+from toolkit.user_files import has_method, load_file
 
 GivenRules = str | Path | type | Iterable[type] | None
 """Types that a function takes for a user's rules."""
@@ -40,19 +35,7 @@ def user_rules(rules: GivenRules) -> dict[str, type]:
                 raise InvalidError(f"{quote(rule)} is not a stopping rule or select: {STOP_SHAPE}; {SELECT_SHAPE}")
         return {rule.__name__: rule for rule in classes}
     path = Path(rules)
-    if not path.is_file():
-        raise NotFoundError(f"no file of stopping rules or selects at {path}")
-    spec = importlib.util.spec_from_file_location(f"thinkback_rules_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise FormatError(f"{path} is not a Python file; write rules into a file that ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up by name
-    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a folder that is read stays as it was
-    try:
-        with user_code(str(path), "does not load"):
-            spec.loader.exec_module(module)
-    finally:
-        sys.dont_write_bytecode = writes
+    module = load_file(path, "stopping rules or selects")
     mine = [item for _, item in inspect.getmembers(module, inspect.isclass) if item.__module__ == module.__name__]
     by_name = {item.__name__: cast(type, item) for item in mine if _is_rule(item)}
     for item in mine:
@@ -64,76 +47,5 @@ def user_rules(rules: GivenRules) -> dict[str, type]:
     return by_name
 
 
-def has_method(item: object, names: Iterable[str]) -> bool:
-    """Whether an item is a frozen dataclass with one of these methods."""
-    frozen = getattr(getattr(item, "__dataclass_params__", None), "frozen", False)
-    methods = any(callable(getattr(item, name, None)) for name in names)
-    return inspect.isclass(item) and is_dataclass(item) and bool(frozen) and methods
-
-
-def checked_fields(rule: Any, what: str) -> Any:
-    """A user's rule with each parameter converted to its type; messages call the rule `what`.
-
-    Numpy's numbers and lists for tuples are welcome. Raises ThinkbackError where a parameter is of another type.
-    """
-    with errors_begin(f"{what}: "):
-        changed = {}
-        for field, hint in _typed_fields(type(rule)):
-            stored = getattr(rule, field.name)
-            value = converted(type(rule), field.name, stored) if "low" in field.metadata else _of_hint(hint, stored)
-            if value is _OTHER:
-                raise InvalidError(f"`{field.name}` is {quote(stored)}; it takes {_types_text(hint)}")
-            if type(value) is not type(stored):
-                changed[field.name] = value
-        with user_code(what):
-            return replace(rule, **changed) if changed else rule
-
-
 def _is_rule(item: object) -> bool:
     return has_method(item, (*STOP_METHODS, *SELECT_METHODS))
-
-
-_OTHER: Any = object()
-"""A value of another type than its field's."""
-
-
-def _typed_fields(cls: type) -> list[tuple[Any, Any]]:
-    """The parameters of a rule with their types; empty where the types cannot be resolved."""
-    try:
-        hints = typing.get_type_hints(cls)
-    except Exception:  # a name that exists for type checkers alone
-        return []
-    return [(field, hints[field.name]) for field in fields(cls) if field.init]
-
-
-def _parts(hint: Any) -> tuple[Any, ...]:
-    """The types of a union, or the one type."""
-    union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
-    return typing.get_args(hint) if union else (hint,)
-
-
-def _of_hint(hint: Any, given: Any) -> Any:
-    """A value as its type says; `_OTHER` if it is of another type; unchanged if the type is not in the table."""
-    parts = _parts(hint)
-    if any(typing.get_origin(part) is not typing.Literal and part not in (*NAMES, type(None)) for part in parts):
-        return given
-    if given is None:
-        return None if type(None) in parts else _OTHER
-    for part in parts:
-        if typing.get_origin(part) is typing.Literal:
-            if any(type(given) is type(one) and given == one for one in typing.get_args(part)):
-                return given
-        elif part is not type(None) and (value := of_kind(part, given)) is not None:
-            return value
-    return _OTHER
-
-
-def _types_text(hint: Any) -> str:
-    """The types of a parameter, in words."""
-    words = []
-    for part in _parts(hint):
-        if typing.get_origin(part) is typing.Literal:
-            words.append(f"one of {listed([str(one) for one in typing.get_args(part)])}")
-        else:
-            words.append("nothing" if part is type(None) else NAMES[part])
-    return " or ".join(words)

@@ -15,7 +15,7 @@ from generate.signals.sequence_classifier import (
     ADAPTER,
     SETTINGS_FILE,
     SequenceClassifier,
-    _open_classifier,
+    open_classifier,
     read_adapter,
     read_classifier,
 )
@@ -59,7 +59,7 @@ def test_a_changed_classifier_file_is_refused(changed: dict[str, Any], folder: P
 
 
 @pytest.mark.parametrize("text", ["5", "[]", "[[1, 2]]", "{", "[" * 5000, "null", '"x"'])
-@pytest.mark.parametrize("read", [read_classifier, lambda folder: _open_classifier(str(folder), STEP, None, "`own`")])
+@pytest.mark.parametrize("read", [read_classifier, lambda folder: open_classifier(str(folder), STEP, None, "`own`")])
 def test_what_is_no_object_is_refused(text: str, read: Callable[[Path], Any], folder: Path) -> None:
     for name in (SETTINGS_FILE, ADAPTER):
         (folder / name).write_text(text)
@@ -79,7 +79,7 @@ def test_an_adapter_that_would_take_the_memory_is_refused(changed: dict[str, Any
     pytest.importorskip("peft", reason="the extra `lora` is not installed")
     change(folder / ADAPTER, **changed)
     with refuses("invalid", f"`{folder / ADAPTER}`: ", next(iter(changed))):
-        _open_classifier(str(folder), STEP, None, "`own`")
+        open_classifier(str(folder), STEP, None, "`own`")
 
 
 @pytest.mark.parametrize(("ends", "expected"), [(3, {3}), ([3, 4], {3, 4}), (None, set())])

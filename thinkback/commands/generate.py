@@ -52,7 +52,8 @@ def generate(
         return
     if out is None:
         raise RequiredError("name the log to write, `--out LOG`, or one to add to, `--on LOG`")
-    _say_reached(read.engine, allow_keys or ())
+    for engine in (read.engine, *read.engines.values()):
+        _say_reached(engine, allow_keys or ())
     with progress(f"generating {read.name}", plan.traces, "traces") as advance:
 
         def started(known: int) -> Advance:

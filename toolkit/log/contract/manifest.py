@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -25,6 +25,8 @@ SEES = ("claims", "verdicts")
 """What extractor and revisor of a pool of checks were shown."""
 PROMPT_BILLED, PER_REQUEST = "prompt_billed", "request"
 """The setting of a pool whose samples of one request were billed one prompt, and its value."""
+STOPPED, ORDERED = "stopped", "ordered"
+"""Settings of a pool: the rule by which a loop ended its traces; whether each goes on from the one before it."""
 _KNOWN = {"format", "version", "name", "created", "license", "simulated", "source", "pools", "currency", "tables"}
 
 
@@ -52,9 +54,14 @@ class Manifest:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def pools_without_prefix(self) -> frozenset[str]:
-        """Pools whose traces depend on how many there were, as in beam search: to be replayed whole or not at all."""
-        settings = self.pools.items()
-        return frozenset(name for name, pool in settings if isinstance(pool, dict) and pool.get("prefix") is False)
+        """Pools to be replayed whole or not at all: their traces depend on how many there were, as in beam search, or a
+        loop ended them by a rule of its own.
+        """
+        return self.pools_where(lambda pool: pool.get("prefix") is False or pool.get(STOPPED) is not None)
+
+    def pools_where(self, holds: Callable[[Mapping[str, Any]], bool]) -> frozenset[str]:
+        """The pools for whose settings something holds."""
+        return frozenset(name for name, pool in self.pools.items() if isinstance(pool, dict) and holds(pool))
 
     def pool_setting(self, pool: str, key: str) -> Any:
         """What the manifest says about a pool under a key (`explore`, `sees`); None where it says nothing."""
@@ -134,14 +141,14 @@ def join_manifests(manifests: Sequence[Manifest], name: str) -> Manifest:
     """Joins the manifests of several logs: licence and pool entries on which all agree, `prefix: false` where any has
     it.
 
-    LogError where they differ in how a pool explored, in what its extractor saw or in how it was billed, for its rows
-    are then of two pools; and where they have two currencies.
+    LogError where they differ in how a pool explored, in what its extractor saw, in how it was billed or in the rule
+    that stopped it, for its rows are then of two pools; and where they have two currencies.
     """
     pools: dict[str, dict[str, object]] = {}
     for manifest in manifests:
         for pool, settings in manifest.pools.items():
             before = pools.setdefault(pool, {})
-            for key in ("explore", "sees", PROMPT_BILLED):
+            for key in ("explore", "sees", PROMPT_BILLED, STOPPED):
                 if None not in (values := [one.get(key) for one in (before, settings)]) and values[0] != values[1]:
                     raise LogError(
                         f"`pools.{pool}.{key}` is {quote(values[0])} in one log and {quote(values[1])} in another: give"
@@ -194,7 +201,8 @@ def _pools(content: Mapping[str, Any], where: str) -> dict[str, Any]:
             raise LogError(
                 f"`{where}`: `pools.{pool}` must be a map of settings, it is null: write {{}}", code="format"
             )
-        _value(settings, "prefix", bool, "true or false", where, f"pools.{pool}.")
+        for key in ("prefix", ORDERED):
+            _value(settings, key, bool, "true or false", where, f"pools.{pool}.")
         _check_pool(settings, f"`{where}`: `pools.{pool}.")
     return pools
 
@@ -211,6 +219,9 @@ def _check_pool(settings: Mapping[str, Any], place: str) -> None:
         raise LogError(f"{place}explore` is {quote(explore)}: write `{BY_RELEVANCE}`, or {keys}", code="format")
     if sees not in (None, *SEES):
         raise LogError(f"{place}sees` is {quote(sees)}: write one of {listed(SEES)}", code="format")
+    stopped = settings.get(STOPPED)
+    if stopped is not None and not (isinstance(stopped, dict) and isinstance(stopped.get("rule"), str)):
+        raise LogError(f"{place}{STOPPED}` is {quote(stopped)}: write a table with a `rule`", code="format")
     billed = settings.get(PROMPT_BILLED)
     if billed not in (None, PER_REQUEST):
         raise LogError(f"{place}{PROMPT_BILLED}` is {quote(billed)}: write `{PER_REQUEST}`", code="format")

@@ -190,7 +190,7 @@ class Log:
         raise IndexError(row)
 
     def pools_without_prefix(self) -> frozenset[str]:
-        """The pools that the manifest marks with `prefix: false`."""
+        """The pools that the manifest marks with `prefix: false`, or as stopped by a loop."""
         return frozenset() if self.manifest is None else self.manifest.pools_without_prefix()
 
     def digest(self) -> str:

@@ -1,0 +1,74 @@
+"""The base of loops: a frozen dataclass of settings, whose `run` is a generator of one example."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from generate.engines.base import Message, Prompt
+from generate.loops.requests import Example, Steps
+from toolkit.settings import Checked, flatten, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop(Checked, ABC):
+    """A loop that ships. Settings called `prompt`, or whose name ends so, name prompt files. max_tokens: of each
+    request.
+    """
+
+    prompt: str = setting()
+    max_tokens: int = setting(low=1)
+    temperature: float = setting(0.0, low=0, high=5)
+
+    kind: ClassVar[str]
+    """The kind's name in recipes."""
+    prefix: ClassVar[bool] = True
+    """Whether the first traces are those that fewer would have been."""
+    ordered: ClassVar[bool] = False
+    """Whether each trace goes on from the one before it, so that they have one order."""
+    prompt_fields: ClassVar[tuple[str, ...]] = ()
+    """What its prompts, but for `prompt`, may name beside the columns of examples."""
+
+    @abstractmethod
+    def run(self, example: Example) -> Steps:
+        """Yields requests and rows of one example."""
+
+    @property
+    @abstractmethod
+    def most_requests(self) -> int:
+        """The most requests of an example."""
+
+    @property
+    def most_traces(self) -> int:
+        """The most traces of an example."""
+        return 1
+
+    @property
+    def stopped(self) -> Mapping[str, Any] | None:
+        """The rule, with its settings, by which it ends its own traces; None where their number is fixed."""
+        return None
+
+
+def prompts_of(loop: Any) -> dict[str, str]:
+    """The prompt files that a loop's settings name, by setting."""
+    names = (name for name in vars(loop) if name == "prompt" or name.endswith("_prompt"))
+    return {name: file for name in names if isinstance(file := getattr(loop, name), str)}
+
+
+def stopped_by(loop: Any, rule: str) -> Mapping[str, Any] | None:
+    """What the manifest says of how a loop ends its traces. One of a user's, unless it says otherwise, by itself."""
+    if hasattr(type(loop), "stopped"):
+        stopped: Mapping[str, Any] | None = loop.stopped
+        return stopped
+    return {"rule": rule, **flatten(loop)}
+
+
+def continued(prompt: Prompt, text: str) -> Prompt:
+    """A prompt that is answered so far by a text, which the model goes on with."""
+    if isinstance(prompt, str) or not text:
+        return prompt + text if isinstance(prompt, str) else prompt
+    if prompt[-1].role == "assistant":
+        return (*prompt[:-1], Message("assistant", prompt[-1].content + text))
+    return (*prompt, Message("assistant", text))

@@ -1,0 +1,58 @@
+"""Which loop a table `[[loop]]` means: one that ships, by its kind, or one of a user's, from a Python file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from generate.loops.beam import Beam
+from generate.loops.forcing import Forcing
+from generate.loops.loop import Loop
+from generate.loops.revising import Revising
+from generate.loops.tools import Tools
+from toolkit.errors import InvalidError, NotFoundError, RequiredError, RuleError, UnknownError, suggest
+from toolkit.settings import from_table
+from toolkit.user_files import checked_fields, has_method, load_file
+
+KINDS: Mapping[str, type[Loop]] = {one.kind: one for one in (Forcing, Revising, Beam, Tools)}
+"""The loops that ship, by their kind in recipes."""
+SHAPE = "a loop is a frozen dataclass with a method `run(self, example)`, which yields requests"
+
+
+def named_in_file(rule: str, find: Callable[[str], Path], what: str) -> Any:
+    """What a text such as `mine.py:Loop` names. ThinkbackError where the file or the name does not exist."""
+    file, colon, name = rule.rpartition(":")
+    if not colon or not file or not name:
+        raise InvalidError(f"`{rule}`: write it as FILE.py:NAME")
+    module = load_file(find(file), what)
+    if not hasattr(module, name):
+        raise UnknownError(f"`{rule}`: {file} has no `{name}`; {suggest(name, _names(module))}")
+    return getattr(module, name)
+
+
+def read_loop(
+    kind: str | None, rule: str | None, settings: Mapping[str, Any], place: str, find: Callable[[str], Path]
+) -> Any:
+    """The loop of a recipe's table, with its settings checked. ThinkbackError where there is none of that name, or its
+    settings do not fit.
+    """
+    if rule is None:
+        if kind is None:
+            raise RequiredError(f"`{place}` needs a `kind`, or a `rule` of your own; {suggest('', KINDS)}")
+        if kind not in KINDS:
+            raise UnknownError(f"`{place}.kind` is `{kind}`; {suggest(kind, KINDS)}")
+        return from_table(KINDS[kind], settings, place)
+    if kind is not None:
+        raise InvalidError(f"`{place}` has a `kind` and a `rule`: give one of them")
+    try:
+        cls = named_in_file(rule, find, "loops")
+    except NotFoundError as error:
+        raise error.about(f"`{place}.rule`: ") from None
+    if not has_method(cls, ("run",)):
+        raise RuleError(f"`{place}.rule`: `{rule}` is no loop: {SHAPE}")
+    return checked_fields(from_table(cls, settings, place), f"`{rule}`")
+
+
+def _names(module: Any) -> list[str]:
+    return [name for name, item in vars(module).items() if getattr(item, "__module__", None) == module.__name__]

@@ -1,0 +1,536 @@
+"""The loops of open examples: each goes on when what it asked for is there, and its next requests are due.
+
+Earlier answers, from the journal, take the place of requests, so that a run that goes on asks what a run from the start
+would have asked next. What a loop asked for is noted by its digest: one that asks for something else, once it is sent
+the same answers, draws numbers beside its seed. Requests are numbered in each loop, and loops side by side by their
+place, so that no number depends on the order in which answers come.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NoReturn
+
+from generate.engines.base import Call, Completion
+from generate.journal.events import Answered, Event, Requested
+from generate.journal.queue import BESIDE, JournalCall
+from generate.loops.requests import (
+    Ask,
+    Example,
+    Read,
+    RefusedError,
+    Results,
+    Row,
+    Score,
+    Scores,
+    Search,
+    Steps,
+    Together,
+    Trace,
+    Verify,
+)
+from generate.recipes.recipe import AnswerSettings, LoopStep, Recipe, seed_of
+from generate.sampling.context import Prepared
+from generate.sampling.samples import FINALIZER, key_of, read, readable
+from generate.sampling.services import Services, texts_of
+from generate.sampling.steps import RecipeSteps
+from toolkit.errors import (
+    InvalidError,
+    LimitError,
+    MismatchError,
+    RuleError,
+    ThinkbackError,
+    UnknownError,
+    listed,
+    require_known,
+    user_code,
+)
+
+Place = tuple[str, int]
+"""A pool and a sample's index, or the number of a request."""
+FAULT = "loop failed"
+"""The cause under which loops are counted that are given up because they fail."""
+ABANDONED = (RuleError, LimitError, InvalidError, UnknownError)
+"""The errors of a loop that are counted, and end it alone, where failures are given up."""
+ROWS = ("rounds", "checks")
+"""The tables that a loop's `Row` may be of."""
+SERVICES: Mapping[type, tuple[str, str]] = {
+    Score: ("score", "model"), Verify: ("score", "verifier"), Search: ("search", "index"),
+}  # fmt: skip
+"""The table of a recipe that answers a request, and the field that names one in it."""
+
+
+@dataclass
+class OpenExample:
+    """An example on its way. known: earlier answers that no loop has come to yet; requested: earlier requests of loops;
+    missing: samples asked for and not answered; stuck: calls among them that failed for now; counts: requests by pool;
+    rows: those of each loop that has ended, by pool.
+    """
+
+    prepared: Prepared
+    known: dict[Place, Answered] = field(default_factory=dict)
+    requested: dict[Place, Requested] = field(default_factory=dict)
+    waiting: dict[Place, _Waiting] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, list[Trace | Row]] = field(default_factory=dict)
+    logged: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    missing: int = 0
+    stuck: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The example's id."""
+        return self.prepared.example_id
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of it is on its way."""
+        return self.missing == sum(self.stuck.values())
+
+
+Arrival = tuple[OpenExample, Answered]
+
+
+@dataclass(eq=False)
+class _Strand:
+    """A loop on its way. above: the one that runs it beside others, as number `place` of them; alone: it is given what
+    the one below it returns. step: of which the loop is, None for steps of one call; pool: where its requests are
+    recorded; number: that of the next; inner: it answers a request of the one above, which is counted there.
+    """
+
+    example: OpenExample
+    loop: Steps
+    above: _Strand | None = None
+    place: int = 0
+    step: LoopStep | None = None
+    pool: str = ""
+    number: int = 0
+    results: list[Any] = field(default_factory=list)
+    left: int = 0
+    alone: bool = False
+    inner: bool = False
+    rows: list[Trace | Row] = field(default_factory=list)
+    below: list[list[Trace | Row]] = field(default_factory=list)
+
+    @property
+    def what(self) -> str:
+        """The words for it in errors."""
+        named = self.step.pool if self.step is not None else ""
+        return f"loop `{named}`, example `{self.example.name}`, request {self.number}"
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A call of a strand with the samples that are there."""
+
+    strand: _Strand
+    samples: tuple[int, ...]
+    answered: dict[int, Answered] = field(default_factory=dict)
+
+    def given(self) -> Any:
+        """The samples in their order. For one that failed for good a step of one call gets None, a loop an error."""
+        events = [self.answered[sample] for sample in self.samples]
+        refused = next((event for event in events if event.completion is None), None)
+        if refused is not None and self.strand.step is not None:
+            return RefusedError(refused.failure)
+        return tuple(event.completion for event in events)
+
+
+_Service = tuple[_Strand, int, str, Any]
+
+
+@dataclass(frozen=True)
+class _Due:
+    """What follows from some answers: calls, events, strands that go on with a value, texts to read for strands, and
+    requests for scores and searches with their strand, number and digest.
+    """
+
+    calls: list[JournalCall] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    ready: list[tuple[_Strand, Any]] = field(default_factory=list)
+    reading: list[tuple[_Strand, Read]] = field(default_factory=list)
+    services: dict[tuple[str, str], list[_Service]] = field(default_factory=lambda: defaultdict(list))
+
+
+class ExampleLoops:
+    """The loops of a recipe, example by example. record: stores events; forgiving: whether a loop that fails is ended
+    and counted; final: whether nothing is asked any more, and rows are held.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        services: Services,
+        record: Callable[[Sequence[Event]], None],
+        *,
+        forgiving: bool = False,
+        final: bool = False,
+    ):
+        self.recipe, self.services, self.record, self._steps = recipe, services, record, RecipeSteps(recipe)
+        self.forgiving, self.final = forgiving, final
+        self._kinds: Mapping[type, Callable[[_Strand, Any, _Due], None]] = {
+            JournalCall: self._call,
+            Read: self._read,
+            Together: self._together,
+            Ask: self._ask,
+            Trace: self._row,
+            Row: self._row,
+            **dict.fromkeys(SERVICES, self._serve),
+        }
+
+    def first(self, examples: Sequence[OpenExample]) -> list[JournalCall]:
+        """The calls of examples that are opened."""
+        due = _Due()
+        for example in examples:
+            for loop in () if self.final else self._steps.first(example.prepared):
+                due.ready.append((_Strand(example, loop), None))
+            for step in self.recipe.loop:
+                self._begin(example, step, due)
+        return self._go_on(due)
+
+    def following(self, arrivals: Sequence[Arrival]) -> list[JournalCall]:
+        """The calls that are due with some answers."""
+        due = _Due()
+        for example, event in arrivals:
+            self._arrived(example.waiting.pop((event.pool, event.sample)), event, due)
+        return self._go_on(due)
+
+    def _begin(self, example: OpenExample, step: LoopStep, due: _Due) -> None:
+        """Begin a loop."""
+        recipe, prepared = self.recipe, example.prepared
+        seen = Example(
+            prepared.example_id,
+            prepared.fields,
+            seed_of(recipe.seed, prepared.example_id, step.pool, 0),
+            lambda file, fields: recipe.template(file).render(fields),
+            *(example.logged.get(table, ()) for table in ("traces", "rounds")),
+        )
+        strand = _Strand(example, iter(()), step=step, pool=step.pool)  # type: ignore[arg-type]
+        try:
+            with user_code(strand.what):
+                strand.loop = step.loop.run(seen)
+            self._check_loop(strand, strand.loop)
+        except ThinkbackError as error:
+            self._fault(strand, error, due)
+        else:
+            due.ready.append((strand, None))
+
+    def _go_on(self, due: _Due) -> list[JournalCall]:
+        """Let strands go on until each waits for an engine; the texts of all are read at one time, and so are searches
+        and scores.
+        """
+        calls = due.calls
+        while due.ready or due.reading or due.services:
+            after = _Due(calls)
+            for strand, value in due.ready:
+                self._send(strand, value, after)
+            if due.reading:
+                answers = read_answers([one for _, one in due.reading], self.recipe.answers)
+                after.ready.extend(zip((strand for strand, _ in due.reading), answers, strict=True))
+            for (table, name), requests in due.services.items():
+                self._answer(table, name, requests, after)
+            if due.events or after.events:
+                self.record([*due.events, *after.events])
+                due.events.clear()
+                after.events.clear()
+            due = after
+        if due.events:
+            self.record(due.events)
+        return calls
+
+    def _send(self, strand: _Strand, value: Any, due: _Due) -> None:
+        """Send a loop its answer, and look what it asks for next."""
+        try:
+            if type(value) is RefusedError:
+                request = strand.loop.throw(value)
+            else:
+                request = strand.loop.send(value)
+        except StopIteration as end:
+            self._end(strand, end.value, due)
+        except RefusedError:
+            self._end(strand, None, due)
+        except (Exception, SystemExit) as error:
+            if strand.step is None:
+                raise
+            self._fault(strand, error, due)
+        else:
+            act = self._kinds.get(type(request))
+            try:
+                if act is None:
+                    _refuse(strand, f"it yields {type(request).__name__}, not one of {listed(REQUESTS)}")
+                act(strand, request, due)
+            except ThinkbackError as error:
+                if strand.step is None:
+                    raise
+                self._fault(strand, error, due)
+
+    def _fault(self, strand: _Strand, error: BaseException, due: _Due) -> None:
+        """A loop that fails ends the run, or itself where failures are given up."""
+        place = (strand.pool, strand.number)
+        known = strand.example.known.pop(place, None)
+        strand.loop = _ended()
+        if (known is not None and known.cause == FAULT) or self.final:
+            self._end(strand, None, due)
+            return
+        line = _line_of(strand, error)
+        if not self.forgiving or type(line) not in ABANDONED:
+            raise line from None
+        due.events.append(Answered(strand.example.name, *place, str(line), 0.0, None, FAULT))
+        self._end(strand, None, due)
+
+    def _end(self, strand: _Strand, value: Any, due: _Due) -> None:
+        """Give what a loop returned to the one above it, once all beside it have ended."""
+        above = strand.above
+        if above is None:
+            if strand.step is not None:
+                self._finish(strand, value, due)
+            return
+        above.results[strand.place] = value
+        if strand.rows:
+            above.below[strand.place] = strand.rows
+        above.left -= 1
+        if not above.left:
+            above.rows.extend(row for rows in above.below for row in rows)
+            refused = above.alone and value is None
+            given = RefusedError("its judge was refused") if refused else value if above.alone else above.results
+            above.alone = False
+            due.ready.append((above, given))
+
+    def _finish(self, strand: _Strand, value: Any, due: _Due) -> None:
+        """Take the rows that a whole loop returned."""
+        step = strand.step
+        assert step is not None  # of a loop
+        rows = list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
+        try:
+            for row in rows:
+                self._check_row(strand, row)
+        except ThinkbackError as error:
+            if not self.forgiving and not self.final:
+                raise
+            rows = []
+            self._fault_of_rows(strand, error, due)
+        strand.example.rows[step.pool] = [*strand.rows, *rows] if self.final else []
+
+    def _fault_of_rows(self, strand: _Strand, error: ThinkbackError, due: _Due) -> None:
+        if not self.final and (strand.pool, strand.number) not in strand.example.known:
+            place = (strand.pool, strand.number)
+            due.events.append(Answered(strand.example.name, *place, str(error), 0.0, None, FAULT))
+
+    def _row(self, strand: _Strand, row: Any, due: _Due) -> None:
+        self._check_row(strand, row)
+        if self.final:
+            strand.rows.append(row)
+        due.ready.append((strand, None))
+
+    def _check_row(self, strand: _Strand, row: Any) -> None:
+        """RuleError where a row of a loop is none."""
+        if type(row) not in (Trace, Row):
+            _refuse(strand, f"it gives {type(row).__name__} as a row, not `Trace` or `Row`")
+        if type(row) is Row and row.table not in ROWS:
+            _refuse(strand, f"it gives a row of `{row.table}`, not of {listed(ROWS)}")
+        if type(row) is Trace and not isinstance(row.text, str):
+            _refuse(strand, f"the text of its trace is {type(row.text).__name__}")
+        for one in row.paid:
+            if type(one) not in (Completion, Scores, Results):
+                _refuse(strand, f"its row was paid with {type(one).__name__}, not with an answer")
+
+    def _check_loop(self, strand: _Strand, loop: Any) -> None:
+        if not hasattr(loop, "send"):
+            _refuse(strand, f"`run` gives {type(loop).__name__}, not a generator: let it `yield`")
+
+    def _count(self, strand: _Strand) -> None:
+        """Count a request of a loop. LimitError where it has no further one."""
+        step, counts = strand.step, strand.example.counts
+        assert step is not None  # steps of one call ask without it
+        if strand.inner:
+            return
+        counts[step.pool] = counts.get(step.pool, 0) + 1
+        if counts[step.pool] > step.most_requests:
+            raise LimitError(
+                f"{strand.what}: it asks more than {step.most_requests} times; it does not end, or needs more"
+                f" `requests` in `[[loop]]`"
+            )
+
+    def _ask(self, strand: _Strand, request: Ask, due: _Due) -> None:
+        """Ask an engine for the samples of a request."""
+        step, name = strand.step, strand.example.name
+        assert step is not None  # steps of one call make their calls themselves
+        self._count(strand)
+        engine = step.engine if request.engine is None else request.engine
+        require_known(engine, ("", *self.recipe.engines), f"{strand.what}: the recipe has no `[engines.{engine}]`")
+        samples = tuple(range(strand.number, strand.number + max(1, request.n)))
+        with user_code(strand.what):
+            call = Call(
+                key=key_of(name, strand.pool, samples),
+                prompt=request.prompt,
+                seeds=tuple(seed_of(self.recipe.seed, name, strand.pool, i) for i in samples),
+                temperatures=(float(request.temperature),) * len(samples),
+                max_tokens=request.max_tokens,
+                top_p=request.top_p,
+                stop=tuple(request.stop),
+                logprobs=request.logprobs,
+                extra=request.extra,
+                engine=engine,
+            )
+        self._note(strand, strand.number, request, due)
+        strand.number += len(samples)
+        self._call(strand, JournalCall(call, name, strand.pool, samples), due)
+
+    def _serve(self, strand: _Strand, request: Any, due: _Due) -> None:
+        """Have a search or a score answered, by the journal where it has been, or by a language model."""
+        self._count(strand)
+        table, field_name = SERVICES[type(request)]
+        name, number = getattr(request, field_name), strand.number
+        if table == "score" and not all(_is_text(one) for one in texts_of(request)):
+            _refuse(strand, "it has something scored that is no text and no pair of texts")
+        try:
+            settings = self.services.settings_of(table, name)
+        except ThinkbackError as error:
+            raise error.about(f"{strand.what}: ") from None
+        digest, known = self._note(strand, number, request, due)
+        strand.number += 1
+        if hasattr(settings, "loop"):
+            loop = settings.loop(self.recipe, request, strand.example.prepared.fields)
+            strand.alone = True
+            self._beside(strand, [loop], number, due)
+        elif known is not None and known.reply is not None:
+            kind: type[Any] = Results if table == "search" else Scores
+            due.ready.append((strand, kind(**_tuples(json.loads(known.reply)))))
+        elif self.final:
+            self._fault(strand, RefusedError(), due)
+        else:
+            due.services[table, name].append((strand, number, digest, request))
+
+    def _answer(self, table: str, name: str, requests: Sequence[_Service], due: _Due) -> None:
+        """The answers of a score or a search to all requests that are due."""
+        listed_requests = [(request, strand.example.prepared.fields) for strand, _, _, request in requests]
+        try:
+            answers = self.services.answer(table, name, listed_requests)
+        except ThinkbackError as error:
+            strand = requests[0][0]
+            if len(requests) == 1:
+                self._fault(strand, error.about(f"{strand.what}: "), due)
+                return
+            for one in requests:  # which of them it was
+                self._answer(table, name, [one], due)
+            return
+        for (strand, number, digest, _), answer in zip(requests, answers, strict=True):
+            reply = json.dumps(asdict(answer))
+            spent = answer.latency_s / len(requests)
+            due.events.append(Requested(strand.example.name, strand.pool, number, digest, reply, spent))
+            due.ready.append((strand, answer))
+
+    def _note(self, strand: _Strand, number: int, request: Any, due: _Due) -> tuple[str, Requested | None]:
+        """The digest of a request, and what the journal has of it. MismatchError where that is another one."""
+        kind = type(request)
+        digest = f"{kind.__name__.lower()} {hashlib.sha256(repr(request).encode()).hexdigest()[:16]}"
+        known = strand.example.requested.pop((strand.pool, number), None)
+        if known is not None and known.digest != digest:
+            raise MismatchError(
+                f"{strand.what}: it asks for something else than before ({known.digest.partition(' ')[0]}): a loop may"
+                " draw numbers from its seed alone, and what it asked stays; name another `out`"
+            )
+        if known is None and kind is Ask:
+            due.events.append(Requested(strand.example.name, strand.pool, number, digest, None, 0.0))
+        return digest, known
+
+    def _call(self, strand: _Strand, call: JournalCall, due: _Due) -> None:
+        """Ask for the samples of a call but those that are known."""
+        example, waiting = strand.example, _Waiting(strand, call.samples)
+        known = {i: example.known.pop((call.pool, i)) for i in call.samples if (call.pool, i) in example.known}
+        missing = [i for i in call.samples if i not in known]
+        if missing and self.final:
+            self._fault(strand, RefusedError(), due)
+            return
+        for sample in missing:
+            example.waiting[call.pool, sample] = waiting
+        for event in known.values():
+            self._arrived(waiting, event, due)
+        if missing:
+            due.calls.append(call if not known else _part(call, missing))
+            example.missing += len(missing)
+
+    def _arrived(self, waiting: _Waiting, event: Answered, due: _Due) -> None:
+        waiting.answered[event.sample] = event
+        if len(waiting.answered) == len(waiting.samples):
+            due.ready.append((waiting.strand, waiting.given()))
+
+    def _read(self, strand: _Strand, request: Read, due: _Due) -> None:
+        due.reading.append((strand, request))
+
+    def _together(self, strand: _Strand, request: Together, due: _Due) -> None:
+        loops = list(request.loops)
+        for loop in loops:
+            self._check_loop(strand, loop)
+        number = strand.number
+        strand.number += strand.step is not None
+        if loops:
+            self._beside(strand, loops, number, due)
+        else:
+            due.ready.append((strand, []))
+
+    def _beside(self, strand: _Strand, loops: Sequence[Steps], number: int, due: _Due) -> None:
+        """Run loops side by side, and give what they return to the strand."""
+        step, example = strand.step, strand.example
+        strand.left, strand.results = len(loops), [None] * len(loops)
+        strand.below = [] if step is None else [[] for _ in loops]
+        for place, loop in enumerate(loops):
+            pool = "" if step is None else f"{strand.pool}{BESIDE}{number}.{place}"
+            due.ready.append(
+                (_Strand(example, loop, strand, place, step, pool, inner=strand.alone or strand.inner), None)
+            )
+
+
+REQUESTS = ("Ask", "Search", "Score", "Verify", "Read", "Together", "Trace", "Row")
+
+
+def _refuse(strand: _Strand, line: str) -> NoReturn:
+    raise RuleError(f"{strand.what}: {line}")
+
+
+def _line_of(strand: _Strand, error: BaseException) -> ThinkbackError:
+    """An error of a loop as one line that names the example and the request."""
+    try:
+        with user_code(strand.what):
+            raise error
+    except ThinkbackError as line:
+        return line if strand.what in str(line) else line.about(f"{strand.what}: ")
+
+
+def _ended() -> Steps:
+    """A loop that has nothing to say any more."""
+    return
+    yield
+
+
+def _is_text(one: Any) -> bool:
+    parts = one if isinstance(one, tuple) and len(one) == 2 else (one,)
+    return all(isinstance(part, str) for part in parts)
+
+
+def _tuples(reply: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of an answer, as JSON has them, with tuples for lists."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in reply.items()}
+
+
+def _part(call: JournalCall, samples: Sequence[int]) -> JournalCall:
+    """The call for some of its samples alone."""
+    places, whole = [call.samples.index(sample) for sample in samples], call.call
+    name, end = (call.pool.removesuffix(FINALIZER), FINALIZER) if call.pool.endswith(FINALIZER) else (call.pool, "")
+    some = replace(
+        whole,
+        key=key_of(call.about, name, samples) + end,
+        seeds=tuple(whole.seeds[place] for place in places),
+        temperatures=tuple(whole.temperatures[place] for place in places),
+    )
+    return replace(call, call=some, samples=tuple(samples))
+
+
+def read_answers(texts: Sequence[Read], rules: AnswerSettings) -> list[str | None]:
+    """The answers of texts, None where a text has none."""
+    answers = read([(one.text, one.cut) for one in texts], rules)
+    return [answer if readable(answer, rules) else None for answer in answers]

@@ -1,0 +1,317 @@
+"""What scores texts for loops, and what they search: the tables `[score.NAME]` and `[search.NAME]` of a recipe.
+
+Each is opened when the first request comes, and is given all that are due at one time.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import polars as pl
+
+from generate.loops.requests import Ask, Results, Score, Scores, Search, Steps, Verify
+from generate.loops.rules import named_in_file
+from generate.passes.batching import Ids
+from generate.passes.reader import Reader, TextReading, outputs_of, probabilities_of
+from generate.recipes.prompting import Template, parse_template
+from generate.recipes.recipe import Recipe
+from generate.signals.judge import read_number
+from generate.signals.sequence_classifier import open_classifier, read_classifier
+from toolkit.errors import FormatError, NotFoundError, RequiredError, RuleError, UnknownError, suggest, user_code
+from toolkit.settings import Checked, from_table, setting
+
+Scored = Score | Verify
+Request = Scored | Search
+Demand = tuple[Any, Mapping[str, str]]
+"""A request, with the fields of its example."""
+
+
+class Service(Protocol):
+    """Something that answers searches or scores, without a language model."""
+
+    def answer(self, requests: Sequence[Demand]) -> list[Scores] | list[Results]:
+        """An answer to each request."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """The manifest's record."""
+
+
+def texts_of(request: Any) -> Sequence[Any]:
+    """The texts that a request has scored."""
+    return (request.text,) if type(request) is Verify else request.texts
+
+
+def fields_of(request: Any, text: Any, fields: Mapping[str, str]) -> dict[str, str]:
+    """What a prompt shows of a text: `{{attempt}}`, of a trace its `{{answer}}`, of a pair the first as `{{query}}`."""
+    pair = text if isinstance(text, tuple) else ("", text)
+    return {**fields, "query": pair[0], "attempt": pair[1], "answer": getattr(request, "answer", None) or ""}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierScore(TextReading):
+    """A sequence classifier, whose output on the text that its prompt makes is the score. The settings are those of a
+    verifier of this kind.
+    """
+
+    model: str = setting()
+    prompt: str | None = setting(None)
+    base: str | None = setting(None)
+    score: str = setting("sigmoid", choices=("sigmoid", "raw"))
+    label: int | None = setting(None, low=0)
+
+    def opened(self, recipe: Recipe, place: str) -> Service:
+        """The classifier, loaded."""
+        model = recipe.model(self.model)
+        trained = read_classifier(model)
+        if self.prompt is not None:
+            template = recipe.prompts[self.prompt]
+        elif trained is not None and trained.prompt is not None:
+            template = parse_template("classifier.json", f"{trained.prompt}\n")
+        else:
+            raise RequiredError(f"`{place}`: the model's folder keeps no prompt: name a file in `prompt`")
+        base = None if self.base is None else recipe.model(self.base)
+        return _Classifier(self, template, open_classifier(model, self, base, place))
+
+
+@dataclass(frozen=True)
+class _Classifier:
+    settings: ClassifierScore
+    template: Template
+    reader: Reader
+
+    def answer(self, requests: Sequence[Demand]) -> list[Scores]:
+        listed = [(i, fields_of(one, text, more)) for i, (one, more) in enumerate(requests) for text in texts_of(one)]
+        ids = [Ids(tuple(self.reader.tokens.encode(self.template.render(more), whole=True))) for _, more in listed]
+        values: list[float | None] = [None] * len(listed)
+        tokens, busy, began = [0] * len(requests), [0.0] * len(requests), time.perf_counter()
+        fitting = [place for place, text in enumerate(ids) if self.reader.too_long(text) is None]
+        for read in self.reader.read([ids[place] for place in fitting]):
+            for place, score, seconds in zip(read.places, self._scores(read), read.device_s, strict=True):
+                at = fitting[place]
+                values[at] = float(score)
+                tokens[listed[at][0]] += len(ids[at])
+                busy[listed[at][0]] += seconds
+        waited = time.perf_counter() - began
+        grouped: list[list[float | None]] = [[] for _ in requests]
+        for (number, _), value in zip(listed, values, strict=True):
+            grouped[number].append(value)
+        return [Scores(tuple(v), t, 0, waited, s) for v, t, s in zip(grouped, tokens, busy, strict=True)]
+
+    def _scores(self, read: Any) -> np.ndarray:
+        if self.settings.label is not None:
+            return probabilities_of(read)[:, self.settings.label]
+        raw = outputs_of(read)[:, 0]
+        return 1 / (1 + np.exp(-raw)) if self.settings.score == "sigmoid" else raw
+
+    def describe(self) -> Mapping[str, Any]:
+        return {**self.reader.describe(), "prompt": self.template.text, "score": self.settings.score}
+
+
+@dataclass(frozen=True)
+class JudgeScore(Checked):
+    """A language model that is asked for a score: a number from JSON (under `key`), or the first of its text."""
+
+    prompt: str = setting()
+    engine: str = setting("")
+    read: str = setting("json", choices=("json", "number"))
+    key: str = setting("score")
+    max_tokens: int = setting(128, low=1)
+    temperature: float = setting(0.0, low=0, high=5)
+
+    def loop(self, recipe: Recipe, request: Any, fields: Mapping[str, str]) -> Steps:
+        """Asks for the score of each text."""
+        prompts = [recipe.prompts[self.prompt].render(fields_of(request, one, fields)) for one in texts_of(request)]
+        replies = []
+        for prompt in prompts:
+            replies += yield Ask(prompt, self.max_tokens, temperature=self.temperature, engine=self.engine)
+        costs = {name: _sum(replies, name) for name in ("prompt_tokens", "completion_tokens", "latency_s", "device_s")}
+        return Scores(tuple(read_number(one.text, self.read, self.key) for one in replies), **costs, calls=len(replies))
+
+
+def _sum(replies: Sequence[Any], name: str) -> Any:
+    parts = [getattr(one, name) for one in replies]
+    return None if None in parts else sum(parts)
+
+
+@dataclass(frozen=True)
+class FunctionScore(Checked):
+    """A function of a user's, `FILE.py:NAME`, from a list of texts to their scores."""
+
+    rule: str = setting()
+
+    def opened(self, recipe: Recipe, place: str) -> Service:
+        """The function, from its file."""
+        return _Function(self.rule, named_in_file(self.rule, recipe.find, "functions"))
+
+
+@dataclass(frozen=True)
+class _Function:
+    rule: str
+    function: Callable[[list[Any]], Any]
+
+    def answer(self, requests: Sequence[Demand]) -> list[Scores]:
+        return [self._one(request) for request, _ in requests]
+
+    def _one(self, request: Any) -> Scores:
+        texts, began = list(texts_of(request)), time.perf_counter()
+        with user_code(f"`{self.rule}`"):
+            values = list(self.function(texts))
+            numbers = tuple(None if one is None else float(one) for one in values)
+        if len(numbers) != len(texts) or not all(one is None or math.isfinite(one) for one in numbers):
+            raise RuleError(f"`{self.rule}` must give a number or nothing for each of {len(texts)} texts")
+        return Scores(numbers, latency_s=time.perf_counter() - began)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"rule": self.rule}
+
+
+@dataclass(frozen=True)
+class PassagesSearch(Checked):
+    """A search of a JSON-lines file of passages (`id`, `text`, and `title`, if any) by BM25: k1 1.5, b 0.75, words of
+    letters and digits in lower case, ties to the earlier passage.
+    """
+
+    path: str = setting()
+    k1: ClassVar[float] = 1.5
+    b: ClassVar[float] = 0.75
+
+    def opened(self, recipe: Recipe, place: str) -> Service:
+        """The passages, read and indexed."""
+        path = recipe.find(self.path)
+        if not path.is_file():
+            raise NotFoundError(f"`{place}.path`: there is no file `{self.path}`")
+        try:
+            rows = pl.read_ndjson(path, infer_schema_length=None)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise FormatError(f"`{place}.path`: `{self.path}` can't be read: {str(error).splitlines()[0]}") from None
+        for name in ("id", "text"):
+            if name not in rows.columns or not rows.height or rows[name].null_count():
+                raise RequiredError(f"`{place}.path`: `{self.path}` needs a column `{name}` with a value in each row")
+        return _Passages(self, tuple(map(str, rows["id"])), tuple(map(str, rows["text"])), _titles(rows))
+
+
+def _titles(rows: pl.DataFrame) -> tuple[str, ...]:
+    return tuple(one or "" for one in rows["title"]) if "title" in rows.columns else ("",) * rows.height
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", text.lower())
+
+
+@dataclass
+class _Passages:
+    settings: PassagesSearch
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    titles: tuple[str, ...]
+    postings: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        lengths = []
+        for place, text in enumerate(f"{t} {text}" for t, text in zip(self.titles, self.texts, strict=True)):
+            counts = Counter(_words(text))
+            lengths.append(counts.total())
+            for word, count in counts.items():
+                self.postings.setdefault(word, []).append((place, count))
+        self.norms = 1 - self.settings.b + self.settings.b * np.array(lengths) / max(1.0, float(np.mean(lengths)))
+
+    def answer(self, requests: Sequence[Demand]) -> list[Results]:
+        return [self._one(request) for request, _ in requests]
+
+    def _one(self, request: Search) -> Results:
+        began, k1 = time.perf_counter(), self.settings.k1
+        scores = np.zeros(len(self.ids))
+        for word in dict.fromkeys(_words(request.query)):
+            listed = self.postings.get(word, [])
+            places, counts = np.array(listed, dtype=int).reshape(-1, 2).T
+            idf = math.log(1 + (len(self.ids) - len(listed) + 0.5) / (len(listed) + 0.5))
+            scores[places] += idf * counts * (k1 + 1) / (counts + k1 * self.norms[places])
+        order = [int(i) for i in np.argsort(-scores, kind="stable")[: request.top] if scores[i] > 0]
+        texts, ids = tuple(self.texts[i] for i in order), tuple(self.ids[i] for i in order)
+        return Results(texts, ids, tuple(float(scores[i]) for i in order), latency_s=time.perf_counter() - began)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"passages": len(self.ids), "path": self.settings.path}
+
+
+@dataclass(frozen=True)
+class FunctionSearch(Checked):
+    """A function of a user's, `FILE.py:NAME`, from a query to a text or to a list of texts: a tool, or a search."""
+
+    rule: str = setting()
+
+    def opened(self, recipe: Recipe, place: str) -> Service:
+        """The function, from its file."""
+        return _SearchFunction(self.rule, named_in_file(self.rule, recipe.find, "functions"))
+
+
+@dataclass(frozen=True)
+class _SearchFunction:
+    rule: str
+    function: Callable[[str], Any]
+
+    def answer(self, requests: Sequence[Demand]) -> list[Results]:
+        return [self._one(request) for request, _ in requests]
+
+    def _one(self, request: Search) -> Results:
+        began = time.perf_counter()
+        with user_code(f"`{self.rule}`"):
+            given = self.function(request.query)
+        texts = (given,) if isinstance(given, str) else given
+        if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
+            raise RuleError(f"`{self.rule}` must give a text or a list of texts, it gives {type(given).__name__}")
+        return Results(tuple(texts[: request.top]), latency_s=time.perf_counter() - began)
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"rule": self.rule}
+
+
+KINDS: Mapping[str, Mapping[str, type[Any]]] = {
+    "score": {"classifier": ClassifierScore, "judge": JudgeScore, "function": FunctionScore},
+    "search": {"passages": PassagesSearch, "function": FunctionSearch},
+}
+
+
+class Services:
+    """The scores and searches of a recipe, by table and name. ThinkbackError where a table is unfit."""
+
+    def __init__(self, recipe: Recipe):
+        self.recipe = recipe
+        self.settings = {
+            (table, name): _read(table, name, given)
+            for table, tables in (("score", recipe.score), ("search", recipe.search))
+            for name, given in tables.items()
+        }
+        self.opened: dict[tuple[str, str], Service] = {}
+
+    def settings_of(self, table: str, name: str) -> Any:
+        """The settings of a table. UnknownError where the recipe has none of that name."""
+        if (table, name) not in self.settings:
+            known = [one for kind, one in self.settings if kind == table]
+            raise UnknownError(f"the recipe has no `[{table}.{name}]`; {suggest(name, known)}")
+        return self.settings[table, name]
+
+    def answer(self, table: str, name: str, requests: Sequence[Demand]) -> Sequence[Scores | Results]:
+        """The answers to requests that are due at one time."""
+        if (table, name) not in self.opened:
+            self.opened[table, name] = self.settings_of(table, name).opened(self.recipe, f"{table}.{name}")
+        return self.opened[table, name].answer(requests)
+
+    def describe(self) -> dict[str, Any]:
+        """The manifest's records of those that were opened."""
+        return {f"{table}.{name}": dict(service.describe()) for (table, name), service in self.opened.items()}
+
+
+def _read(table: str, name: str, given: Mapping[str, Any]) -> Any:
+    place, kinds = f"{table}.{name}", KINDS[table]
+    kind = given.get("kind")
+    if kind not in kinds:
+        raise UnknownError(f"`{place}.kind` is {kind!r}; {suggest(str(kind), kinds)}")
+    return from_table(kinds[str(kind)], {key: value for key, value in given.items() if key != "kind"}, place)

@@ -1,0 +1,76 @@
+"""The steps of a recipe as loops: a sample, its finalizer where no answer can be read, and the revisions of it. Each
+call is due as soon as what it reads is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from generate.engines.base import Completion
+from generate.engines.thoughts import with_thoughts
+from generate.journal.queue import JournalCall
+from generate.loops.requests import Read, Steps, Together
+from generate.recipes.recipe import PoolStep, Recipe
+from generate.sampling.context import Attempt, Prepared, finalizer_prompt, prompt_of
+from generate.sampling.samples import ask_finalizer, ask_samples
+
+Attempts = Mapping[tuple[str, int], Attempt]
+"""What was answered before a step, by pool and sample."""
+
+
+class RecipeSteps:
+    """The steps `[[sample]]`, `[[revise]]` and `[finalizer]` of a recipe."""
+
+    def __init__(self, recipe: Recipe):
+        self.recipe = recipe
+        self._revisions: dict[tuple[str, int], list[PoolStep]] = {}
+        for step in recipe.revise:
+            self._revisions.setdefault((step.of, step.of_sample), []).append(step)
+        # the attempts whose answers later prompts name
+        self._named = {(s.of, s.of_sample) for s in recipe.revise if "answer" in recipe.prompts[s.prompt].fields}
+
+    def first(self, example: Prepared) -> list[Steps]:
+        """The loops that an example begins with."""
+        return [self._pool(step, example, {}) for step in self.recipe.sample]
+
+    def _pool(self, step: PoolStep, example: Prepared, before: Attempts) -> Steps:
+        """All traces of a step, side by side."""
+        prompt = prompt_of(self.recipe, step, example, lambda *place: before.get(place))
+        per_call = self.recipe.engine_of(step.engine).samples_at_once(step.samples)
+        if prompt is not None:
+            places = range(step.samples)
+            calls = ask_samples(step, self.recipe.seed, example.example_id, prompt, places, per_call)
+            yield Together([self._samples(step, example, before, call) for call in calls])
+
+    def _samples(self, step: PoolStep, example: Prepared, before: Attempts, call: JournalCall) -> Steps:
+        """The traces that come with one call."""
+        completions = yield call
+        drawn = zip(call.samples, completions, strict=True)
+        yield Together([self._trace(step, example, before, i, one) for i, one in drawn if one is not None])
+
+    def _trace(self, step: PoolStep, example: Prepared, before: Attempts, index: int, completion: Completion) -> Steps:
+        """What follows from a sample: its finalizer, and its revisions with its answer."""
+        rule, revisions = self.recipe.finalizer, self._revisions.get((step.pool, index), ())
+        finalized = rule is not None and step.finalize
+        if not finalized and not revisions:
+            return
+        parent = before[step.of, step.of_sample] if step.joined and step.of is not None else None
+        named, answer = (step.pool, index) in self._named, None
+        if finalized or named:
+            answer = yield Read(*answering(completion, parent))
+        if rule is not None and finalized and answer is None and completion.tool_calls is None:
+            whole = with_thoughts(completion.reasoning, completion.text)
+            whole = whole if parent is None else with_thoughts(parent.reasoning, parent.text) + whole
+            prompt = finalizer_prompt(self.recipe, example, whole)
+            (final,) = yield ask_finalizer(rule, self.recipe.seed, example.example_id, step.pool, prompt, index)
+            answer = (yield Read(*answering(final))) if final is not None and named else None
+        after = {**before, (step.pool, index): Attempt(completion.text, answer, completion.reasoning)}
+        yield Together([self._pool(one, example, after) for one in revisions])
+
+
+def answering(completion: Completion, parent: Attempt | Completion | None = None) -> tuple[str | None, bool]:
+    """The text that an answer is read from, behind that of the attempt it goes on from, and whether its limit cut it
+    off. A tool call has none.
+    """
+    text = None if completion.tool_calls is not None else (parent.text if parent else "") + completion.text
+    return text, completion.finish_reason == "length"
