@@ -138,12 +138,13 @@ def event_of(kind: type[Event], row: tuple[Any, ...]) -> Event:
     """The event of a row of its table."""
     if kind is not Answered:
         return kind(*row)
+    *of, cause = row[:_ABOUT]
     if row[_TEXT] is None:
-        return Answered(*row[: _ABOUT - 1], completion=None, cause=row[_ABOUT - 1])
+        return Answered(*of, completion=None, cause=cause)  # type: ignore[misc]
     values = list(row)
     for place in _FLAGGED:
         values[place] = bool(values[place])
     for place, numbers in _LISTED:
         if values[place] is not None:
             values[place] = array(numbers, values[place])
-    return Answered(*row[: _ABOUT - 1], completion=Completion(*values[_ABOUT:]), cause=row[_ABOUT - 1])
+    return Answered(*of, completion=Completion(*values[_ABOUT:]), cause=cause)  # type: ignore[misc]

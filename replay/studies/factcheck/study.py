@@ -343,7 +343,7 @@ def surrogate_keys(log: Log, setting: FactcheckSetting) -> SettingSweep:
     return sweep(log, KEYS, policies(), MEASURED, setting.pool, **setting.options)
 
 
-def missing_note(setting_sweep: SettingSweep) -> list[str]:
+def missing_note(setting_sweep: SettingSweep) -> Sequence[str]:
     """Says how many settings of a sweep are dashes, and names the first."""
     if setting_sweep.result is None:
         return list(setting_sweep.missing.values())[:1]
