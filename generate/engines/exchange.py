@@ -276,7 +276,8 @@ class Exchange:
                 self._check_quota(payload, quotes=False)
             raise _Again(self._clean(str(error)), UNREADABLE) from None
         except (ValueError, TypeError, AttributeError, KeyError):
-            raise _Again("the answer is broken JSON", UNREADABLE) from None
+            begins = self._clean(content[:200].decode("utf-8", "replace"))[:80]
+            raise _Again(f"the answer is broken JSON, which begins `{begins}`", UNREADABLE) from None
         self.engine.note(payload)
         reply = f"{samples[0]}" if len(samples) > 1 else None
         return [
@@ -300,7 +301,8 @@ class Exchange:
             wait = replies.retry_after(response.headers.get("retry-after"))
             raise _Again(f"the server answers {reason}", str(status), wait)
         if status in STOPPING and not call.proven:
-            raise EngineError(f"the server at {self.settings.base_url} {STOPPING[status]}: {reason}", code="server")
+            where = f"the server at {self.settings.base_url} {STOPPING[status]}"
+            raise EngineError(f"{where}, asked for `{call.key}`: {reason}", code="server")
         refused = status in REFUSED
         if refused and replies.limit_too_large(reason) and not call.proven:
             raise EngineError(

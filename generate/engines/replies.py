@@ -22,6 +22,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
 from generate.engines.base import Call, Completion, Prompt, finish_word, shares
+from generate.engines.thoughts import split_thoughts
 
 UNLIKELY = -9999.0  # what servers write for a log-probability too small to tell
 
@@ -115,7 +116,8 @@ def _choices(payload: Any, samples: int) -> list[_ReplyChoice]:
         raise HalfAnswer(f"the answer is an error: {error_text(payload)}")
     rows = payload.get("choices")
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-        raise HalfAnswer("the answer has no `choices`")
+        message = error_text(payload)
+        raise HalfAnswer("the answer has no `choices`" + (f": {message}" if message else ""))
     if len(rows) < samples:
         hint = " (a server that ignores `n` needs `samples_per_request = 1`)" if samples > 1 else ""
         raise HalfAnswer(f"the answer has {len(rows)} of {samples} samples{hint}")
@@ -166,11 +168,12 @@ def _content(row: Mapping[str, Any]) -> _Content:
     if text is None and message.get("refusal") is None and not calls and not ended:
         raise HalfAnswer("a sample has no text")
     apart = (_parts(message.get(name))[0] for name in ("reasoning", "reasoning_content"))
-    return _Content(
-        text=text or str(message.get("refusal") or ""),
-        reasoning="".join(thoughts) or next(filter(None, apart), None),
-        tool_calls=json.dumps(calls, ensure_ascii=False) if calls else None,
-    )
+    reasoning = "".join(thoughts) or next(filter(None, apart), None)
+    text = text or str(message.get("refusal") or "")
+    if reasoning is not None:  # some servers leave later thoughts in the text
+        more, text = split_thoughts(text)
+        reasoning = "\n".join(filter(None, (reasoning, more)))
+    return _Content(text=text, reasoning=reasoning, tool_calls=json.dumps(calls, ensure_ascii=False) if calls else None)
 
 
 def _parts(content: Any) -> tuple[str | None, list[str]]:

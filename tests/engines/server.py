@@ -2,9 +2,9 @@
 
 Each request takes the next word of `plan` (then `ok`): a status such as `500` or `429`, `429:SECONDS` with Retry-After,
 `hang`, `broken`, `half` (fewer bytes than announced), `drop`, `few` (one sample too few), `no-text`, `error-200`,
-`400-length`, `400`, `429-quota`, `no-usage`, `hidden` (no text at the limit). What a sample says is a function of the
-prompt, the seed and its place. Where `rule` has a word for a request, or `say` a text for a
-prompt, that goes first.
+`bare-error-200`, `page-200`, `400-length`, `400`, `429-quota`, `no-usage`, `hidden` (no text at the limit). What a
+sample says is a function of the prompt, the seed and its place. Where `rule` has a word for a request, or `say` a text
+for a prompt, that goes first.
 """
 
 from __future__ import annotations
@@ -127,6 +127,10 @@ class Server:
                     return self.refuse(word)
                 if word == "error-200":
                     return self.send(200, json.dumps({"error": {"message": "upstream is away"}}))
+                if word == "bare-error-200":
+                    return self.send(200, json.dumps({"object": "error", "message": "upstream is away", "code": 502}))
+                if word == "page-200":
+                    return self.send(200, "<html>\n<title>upstream is away</title>")
                 text = json.dumps(server.payload(body, word))
                 if word == "broken":
                     return self.send(200, text[: len(text) // 2])

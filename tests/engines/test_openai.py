@@ -95,6 +95,15 @@ def test_lasting_trouble_fails_the_call_and_a_later_run_may_ask(server: Server, 
     assert len(server.requests) == 3
 
 
+@pytest.mark.parametrize("word", ["error-200", "bare-error-200", "page-200"])
+def test_what_a_reply_says_in_place_of_an_answer_is_told_in_one_line(server: Server, word: str) -> None:
+    server.plan = [word] * 3
+    outcome = only(engine(server, retries=2), call())
+    assert isinstance(outcome, CallFailure)
+    assert "upstream is away" in outcome.reason
+    assert "\n" not in outcome.reason
+
+
 def test_no_server_fails_the_call() -> None:
     settings = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "retries": 1, "backoff_s": 0.01}
     outcome = only(open_engine("openai", settings), call())
@@ -144,7 +153,7 @@ def test_retry_after_reads_seconds_and_dates() -> None:
 def test_what_no_retry_mends_stops_the_run(server: Server, status: str, code: str) -> None:
     server.plan = ["ok", status] + ["ok"] * 9
     done: list[tuple[Call, Any]] = []
-    with refuses(code, status):
+    with refuses(code, status, *(["`1`"] if code == "server" else [])):
         drain(engine(server, concurrency=1), [call(str(i), f"q {i}") for i in range(5)], done)
     assert [one.key for one, _ in done] == ["0"]
     assert len(server.requests) == 2
@@ -295,6 +304,10 @@ def test_thoughts_are_apart_from_the_text_under_every_name() -> None:
     for message in ({"content": "4", "reasoning": "2+2"}, {"content": "4", "reasoning_content": "2+2"}):
         made = read(message)
         assert (made.text, made.reasoning) == ("4", "2+2")
+    made = read({"content": "<think>or 5</think>\n4", "reasoning": "2+2"})
+    assert (made.text, made.reasoning) == ("4", "2+2\nor 5")
+    made = read({"content": "<think>or 5", "reasoning": "2+2"})
+    assert (made.text, made.reasoning) == ("", "2+2\nor 5")
     made = read({"content": None, "reasoning": "2+"})
     assert (made.text, made.reasoning, made.finish_reason) == ("", "2+", "length")
     assert read({"content": ""}).reasoning is None
