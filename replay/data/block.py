@@ -218,7 +218,7 @@ class TableRows:
 
 def as_numbers(column: pl.Series) -> np.ndarray:
     """A column (N,) as float64, NaN for null."""
-    return column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return column.cast(pl.Float64).to_numpy()  # which turns null into NaN
 
 
 def judged_unless_null(judged: np.ndarray, predicted: np.ndarray) -> np.ndarray:

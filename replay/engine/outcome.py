@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -84,6 +84,25 @@ class Outcome:
             runs=(),
             against=None,
         )
+
+
+def joined(parts: Sequence[Outcome]) -> Outcome:
+    """The outcomes of one policy on several blocks, as one on the examples of all, with no walk and no comparison."""
+    first = parts[0]
+    return replace(
+        first,
+        reason=np.concatenate([one.reason for one in parts]),
+        costs=np.concatenate([one.costs for one in parts]),
+        correct=np.concatenate([one.correct for one in parts]),
+        credit=np.concatenate([one.credit for one in parts]),
+        words=np.concatenate([one.words for one in parts], axis=1),
+        shares=None if first.shares is None else np.concatenate([np.asarray(one.shares) for one in parts], axis=1),
+        rows=np.concatenate([one.rows for one in parts]),
+        ending=np.concatenate([one.ending for one in parts]),
+        measured={name: np.concatenate([one.measured[name] for one in parts]) for name in first.measured},
+        runs=(),
+        against=None,
+    )
 
 
 @dataclass(frozen=True)

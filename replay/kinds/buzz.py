@@ -16,7 +16,8 @@ from replay.data.needs import Needs, rows_of
 from replay.engine import outcome as ends
 from replay.engine.calls import PolicyPath, path_of_rows
 from replay.engine.costs import AT, RowCalls
-from replay.kinds.checks import NOT_ENOUGH, REFUTED, REVISION, STREAM, SUPPORTED, Checks, Followed, follow
+from replay.engine.outcome import joined
+from replay.kinds.checks import NOT_ENOUGH, REFUTED, REVISION, STREAM, SUPPORTED, VERDICTS, Checks, Followed, follow
 from replay.policies.base import Evaluator, Policy, Stage, errors_of
 from replay.policies.remarks import Counts, Remark, RemarkKind
 from toolkit.columns import CLAIM_COUNTS, OutcomeColumn, find
@@ -218,34 +219,39 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         """Store the outcomes of policies that differ in `confidence` alone, from one walk over their checks.
 
         Refutations that count from one confidence on are among those that count from a lower one. So two settings go
-        the same way on a text where as many count, and the walk has each text as often as it goes another way.
+        the same way on a text where as many count, and the walk has a text once more only where it goes another way.
         """
         sweeps: dict[Hashable, list[Self]] = {}
         for policy in policies:
             if policy.cache_key not in on.traced:
                 sweeps.setdefault(policy._any_confidence, []).append(policy)
         for sweep in (sorted(some, key=lambda one: one.confidence) for some in sweeps.values() if len(some) > 1):
-            confidence = np.array([policy.confidence for policy in sweep])
-            counted = sweep[0]._counted(on, confidence)
-            differs = np.concatenate([np.ones((1, counted.shape[1]), bool), counted[1:] != counted[:-1]])
+            first, confidence = sweep[0], np.array([policy.confidence for policy in sweep])
+            walk = first._way(on)
+            counted = first._counted(walk[0], confidence)
+            differs = counted[1:] != counted[:-1]
             example, number = np.nonzero(differs.T)
-            place = np.cumsum(differs.T).reshape(differs.T.shape).T - 1
             ways = Evaluator(on.block.at(example), [])
-            outcome = sweep[0]._path(ways, *sweep[0]._walk(ways, confidence[number])).outcome
-            for policy, rows in zip(sweep, place, strict=True):
-                on.keep(policy, outcome.at(rows))
+            other = first._walk(ways, confidence[1:][number])
+            outcomes = first._path(on, *walk).outcome, first._path(ways, *other).outcome
+            further = np.zeros(differs.shape, np.int64)
+            further[number, example] = np.arange(len(example)) + counted.shape[1]
+            place = np.concatenate([np.arange(counted.shape[1])[None], further])
+            on.share(sweep, joined(outcomes), np.maximum.accumulate(place))
 
     @cached_property
     def _any_confidence(self) -> Hashable:
         """A key shared by policies that differ in name and `confidence` alone."""
         return replace(self, confidence=0.0).cache_key
 
-    def _counted(self, on: Evaluator, confidence: np.ndarray) -> np.ndarray:
-        """How many refutations count on each text from each confidence (C,) on, (C, E)."""
-        checks = self._checks(on)
-        way, _, _ = self._walk(on, np.zeros(checks.examples))
+    @staticmethod
+    def _counted(way: Followed, confidence: np.ndarray) -> np.ndarray:
+        """How many of a walk's refutations count on each text from each confidence (C,) on, (C, E)."""
+        checks = way.checks
         example, sure = checks.claims.example[way.refuted], checks.confidence[way.last[way.refuted]]
-        return np.stack([np.bincount(example[sure >= one], minlength=checks.examples) for one in confidence])
+        number = np.searchsorted(confidence, sure, "right") - 1  # it counts up to this confidence
+        counts = np.bincount(example * len(confidence) + number, minlength=checks.examples * len(confidence))
+        return counts.reshape(checks.examples, -1)[:, ::-1].cumsum(axis=1)[:, ::-1].T
 
     def path(self, on: Evaluator) -> PolicyPath:
         return self._path(on, *self._way(on))
@@ -521,16 +527,20 @@ def _claims_judged(way: Followed) -> dict[str, np.ndarray]:
     """
     checks = way.checks
     label, last = checks.gold_verdict, np.full(len(checks.claims.row), -1, np.int64)
-    np.maximum.at(last, checks.claim[way.paid], np.flatnonzero(way.paid))
-    judged = (last >= 0) & (label >= 0)
-    given = np.where(judged, checks.verdict[last], -1) if len(last) else label
-    counts = {"claims_right": judged & (given == label), "claims_judged": judged}
+    rows = np.flatnonzero(way.paid)
+    last[checks.claim[rows]] = rows  # of several rows of a claim the last one stays
+    judged = np.flatnonzero((last >= 0) & (label >= 0))
+    kinds = len(VERDICTS)
+    cell = (checks.claims.example[judged] * kinds + checks.verdict[last[judged]]) * kinds + label[judged]
+    table = np.bincount(cell, minlength=checks.examples * kinds**2).reshape(-1, kinds, kinds)  # (E, given, gold)
+    right = np.diagonal(table, axis1=1, axis2=2)
+    counts = {"claims_right": right.sum(axis=1), "claims_judged": table.sum(axis=(1, 2))}
     for name, verdict in zip(CLAIM_COUNTS[::3], (SUPPORTED, REFUTED, NOT_ENOUGH), strict=True):
-        counts[name] = judged & (given == label) & (label == verdict)
-        counts[name.replace("right", "given")] = judged & (given == verdict)
-        counts[name.replace("right", "gold")] = judged & (label == verdict)
+        counts[name] = right[:, verdict]
+        counts[name.replace("right", "given")] = table[:, verdict].sum(axis=1)
+        counts[name.replace("right", "gold")] = table[:, :, verdict].sum(axis=1)
     annotated = checks.count(label >= 0) > 0
-    return {name: np.where(annotated, checks.count(claims), np.nan) for name, claims in counts.items()}
+    return {name: np.where(annotated, count, np.nan) for name, count in counts.items()}
 
 
 def _later_claims(pools: Counts) -> list[str]:

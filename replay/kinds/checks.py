@@ -17,8 +17,9 @@ from replay.data.block import TableRows
 
 STREAM, REVISION = 0, 1
 NOT_ENOUGH, SUPPORTED, REFUTED, NO_CLAIM = range(4)
-STAGES = {"stream": STREAM, "revision": REVISION}
-VERDICTS = {"not_enough": NOT_ENOUGH, "supported": SUPPORTED, "refuted": REFUTED, "none": NO_CLAIM}
+STAGES = "stream", "revision"
+VERDICTS = "not_enough", "supported", "refuted", "none"
+"""Stages and verdicts in the order of their numbers."""
 NEVER = np.iinfo(np.int64).max
 """The time of what does not happen."""
 
@@ -66,9 +67,10 @@ class Checks:
     def examples(self) -> int:
         return len(self.rows.size)
 
-    def _codes(self, column: str, codes: dict[str, int]) -> np.ndarray:
-        texts = self.rows.frame[column]
-        return texts.replace_strict(list(codes), list(codes.values()), return_dtype=pl.Int64).to_numpy()
+    def _codes(self, column: str, names: tuple[str, ...]) -> np.ndarray:
+        """The number (R,) of each text of a column among `names`, -1 for others and null."""
+        codes = self.rows.frame[column].cast(pl.Enum(names), strict=False).to_physical().cast(pl.Int64)
+        return (codes.fill_null(-1) if codes.null_count() else codes).to_numpy()
 
     @cached_property
     def verdict(self) -> np.ndarray:
@@ -78,8 +80,7 @@ class Checks:
     @cached_property
     def gold_verdict(self) -> np.ndarray:
         """The label of each claim (G,) itself, -1 where it was not annotated."""
-        label = self.rows.frame["gold_verdict"].replace_strict(list(VERDICTS), list(VERDICTS.values()), default=-1)
-        return label.fill_null(-1).to_numpy()[self.claims.row]
+        return self._codes("gold_verdict", VERDICTS)[self.claims.row]
 
     @cached_property
     def stage(self) -> np.ndarray:

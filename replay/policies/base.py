@@ -424,6 +424,7 @@ class Evaluator:
         self.block, self.policies, self.acting = block, policies, acting
         self._by_name = {policy.name: policy for policy in policies}
         self._made: dict[Hashable, Any] = {}
+        self._shared: dict[Hashable, tuple[Outcome, np.ndarray]] = {}
         names = {name for p in policies if p.against is not None for name in (p.name, p.against)}
         keys = (p.cache_key for q in policies for p in nested(q) if paths or p is not q or q.name in names)
         self.traced = frozenset(keys)
@@ -451,7 +452,15 @@ class Evaluator:
         return other
 
     def outcome(self, policy: Policy) -> Outcome:
-        return self.once(("outcome", self._key(policy)), lambda: policy.outcome(self))
+        def make() -> Outcome:
+            shared = self.shared(policy)
+            return policy.outcome(self) if shared is None else shared[0].at(shared[1])
+
+        return self.once(("outcome", self._key(policy)), make)
+
+    def shared(self, policy: Policy) -> tuple[Outcome, np.ndarray] | None:
+        """The outcome that a policy shares with others, and its examples (E,) in that; None where it shares none."""
+        return None if policy.against is not None else self._shared.get(self._key(policy))
 
     def path(self, policy: Policy) -> PolicyPath:
         return self.once(("path", self._key(policy)), lambda: policy.path(self))
@@ -465,6 +474,11 @@ class Evaluator:
     def keep(self, policy: Policy, outcome: Outcome) -> None:
         """Store an outcome that was computed beforehand."""
         self._made["outcome", self._key(policy)] = outcome
+
+    def share(self, policies: Sequence[Policy], outcome: Outcome, examples: np.ndarray) -> None:
+        """Store an outcome of which each policy has some `examples` (policies, E), the same as others or not."""
+        for policy, some in zip(policies, examples, strict=True):
+            self._shared[self._key(policy)] = outcome, some
 
     def chosen_by(self, policy: Policy) -> np.ndarray:
         """Whether (E,) a policy that ranks all examples acts on each: on all here, or on none."""

@@ -147,12 +147,12 @@ def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, basel
     counts, exhausted = np.zeros((2, len(policies)), dtype=np.int64)
     why: dict[str, Counter[str]] = {}
     for block in pass_result.blocks:
-        reason = reported.values(block.columns[REASON], everyone, first, 0, len(block)).astype(np.int64)
+        reason = reported.values(block.tables, REASON, everyone, first, 0, len(block)).astype(np.int64)
         complete = reason == COVERED
         keep = complete.all(axis=0)
         by_some += int(complete.any(axis=0).sum())
         if baseline_set is not None:
-            correct = reported.values(block.columns["correct"], np.array([base]), first, 0, len(block))[0]
+            correct = reported.values(block.tables, "correct", np.array([base]), first, 0, len(block))[0]
             baseline_set.add(names, complete, correct)
         counts += complete.sum(axis=1)
         for p in np.flatnonzero(~complete.all(axis=1)):
@@ -163,7 +163,7 @@ def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, basel
         for e in np.flatnonzero(~keep):
             by = int((~complete[:, e]).argmax())
             excluded[str(block.ids[int(e)])] = f"{policies[by].name}: {block.reasons[reason[by, e]]}"
-        ending = reported.values(block.columns[ENDING], everyone, first, 0, len(block))
+        ending = reported.values(block.tables, ENDING, everyone, first, 0, len(block))
         exhausted += (ending[:, keep] == EXHAUSTED).sum(axis=1)
         masks.append(keep)
         first += len(block)

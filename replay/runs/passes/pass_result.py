@@ -21,6 +21,7 @@ from replay.engine.outcome import MIXED, Outcome
 from replay.policies.base import Evaluator, nested
 from replay.policies.remarks import Payable, RemarkKind
 from replay.runs.passes.gate_sweep import SWEPT, BranchBlock, branch_block
+from replay.runs.passes.outcome_tables import OutcomeGroup, OutcomeTables, grouped
 from replay.runs.passes.passes import outcome_values
 from replay.runs.passes.versions import Versions
 from replay.sampling.unscored import Unscored
@@ -68,14 +69,14 @@ class _Tally:
 
 @dataclass(frozen=True, eq=False)
 class PassBlock:
-    """The result of a pass on a block: the outcomes of every version, (V, E) a column, and counts beside them.
+    """The result of a pass on a block: the outcomes of every version, and counts beside them.
 
     `vocabulary`: answers by word; `reasons`: by the numbers of `reason`; `branches`: of policies with every threshold;
     `gains`: how much (E,), and at how many tokens (E,), policies that rank all examples gain.
     """
 
     ids: pl.Series
-    columns: Mapping[str, SpilledTable]
+    tables: OutcomeTables
     vocabulary: pl.Series
     reasons: tuple[str, ...]
     shares: Shares | None
@@ -101,24 +102,35 @@ class PassResult:
         """Replay every version on the next block."""
         evaluator = Evaluator(block, self.versions.evaluated)
         outcomes = self.versions.outcomes(evaluator)
-        columns = {name: self.keeper.keep(table) for name, table in self._numbers(block, outcomes)}
-        reasons, columns[REASON] = self._reasons(outcomes)
-        columns[ENDING] = self.keeper.keep(_nan_where_null(np.stack([o.ending for o in outcomes]), MIXED))
-        words = np.stack([np.where(o.rows == 1, predicted(o), -1) for o in outcomes])
-        shares = _shares(outcomes)
+        groups = list(grouped(outcomes))
+        apart = next((group for group in groups if group.ways is None), None)
+        shares = None if apart is None else _shares(apart)
+        words = {id(group): np.stack([np.where(o.rows == 1, predicted(o), -1) for o in group.outcomes])
+                 for group in groups}  # fmt: skip
         used = np.zeros(len(block.vocabulary) + 1, bool)  # the last one: null
-        used[words.ravel()] = True
+        for numbers in words.values():
+            used[numbers.ravel()] = True
         if shares is not None:
             used[shares.word] = True
         used[-1] = False
         number = np.where(used, np.cumsum(used) - 1, -1)
-        columns[WORD] = self.keeper.keep(_nan_where_null(number[words], -1))
+        known = {"served": 0}
+
+        def columns(group: OutcomeGroup) -> dict[str, SpilledTable]:
+            tables = dict(self._numbers(block, group))
+            tables |= {
+                REASON: _reasons(group.outcomes, known),
+                ENDING: _nan_where_null(np.stack([o.ending for o in group.outcomes]), MIXED),
+                WORD: _nan_where_null(number[words[id(group)]], -1),
+            }
+            return {name: self.keeper.keep(table) for name, table in tables.items()}
+
         self.blocks.append(
             PassBlock(
                 ids=block.examples["example_id"],
-                columns=columns,
+                tables=OutcomeTables.of(groups, columns),
                 vocabulary=block.vocabulary.filter(pl.Series(used[:-1])),
-                reasons=reasons,
+                reasons=tuple(known),
                 shares=None if shares is None else Shares(
                     shares.version, shares.example, number[shares.word], shares.share
                 ),
@@ -126,7 +138,7 @@ class PassResult:
                     name: branch_block(evaluator, gate, SWEPT) for name, gate in self.versions.gates.items()
                 },
                 gains={name: ranking.gain(evaluator) for name, ranking in self.versions.rankings.items()},
-                tally=_tally(block, self.versions, outcomes),
+                tally=_tally(block, self.versions, [outcome for outcome, _ in outcomes]),
                 keeper=self.keeper,
             )
         )  # fmt: skip
@@ -148,27 +160,29 @@ class PassResult:
     def ids(self) -> pl.Series:
         return pl.concat([block.ids for block in self.blocks])
 
-    def _numbers(self, block: LogBlock, outcomes: Sequence[Outcome]) -> list[tuple[str, Floats]]:
-        parts = [outcome_values(outcome) for outcome in outcomes]
-        empty = np.full(len(block.examples), np.nan)
+    def _numbers(self, block: LogBlock, group: OutcomeGroup) -> list[tuple[str, Floats]]:
+        parts = [outcome_values(outcome) for outcome in group.outcomes]
+        empty = np.full(len(group.outcomes[0].reason), np.nan)
         tables = [(name, np.stack([part.get(name, empty) for part in parts])) for name in self.numbers]
         for name, table in tables:
             if np.isinf(table).any():
                 version, row = np.argwhere(np.isinf(table))[0]
+                example = np.arange(len(block.examples))[group.examples][int(row)]
                 raise InvalidError(
-                    f"`{name}` of policy `{self.versions.evaluated[version].name}` is infinite for example "
-                    f"`{block.examples['example_id'][int(row)]}`: leave a missing value null"
+                    f"`{name}` of policy `{self.versions.evaluated[group.versions[version]].name}` is infinite for "
+                    f"example `{block.examples['example_id'][int(example)]}`: leave a missing value null"
                 )
         return tables
 
-    def _reasons(self, outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], SpilledTable]:
-        known = {"served": 0}
-        table = np.zeros((len(outcomes), len(outcomes[0].reason)))
-        for row, outcome in enumerate(outcomes):
-            if outcome.reason.any():
-                place = [0, *(known.setdefault(reason, len(known)) for reason in outcome.reasons[1:])]
-                table[row] = np.array(place)[outcome.reason]
-        return tuple(known), self.keeper.keep(table)
+
+def _reasons(outcomes: Sequence[Outcome], known: dict[str, int]) -> Floats:
+    """The numbers of the reasons of outcomes, (outcomes, E); new ones are added to the `known`."""
+    table = np.zeros((len(outcomes), len(outcomes[0].reason)))
+    for row, outcome in enumerate(outcomes):
+        if outcome.reason.any():
+            place = [0, *(known.setdefault(reason, len(known)) for reason in outcome.reasons[1:])]
+            table[row] = np.array(place)[outcome.reason]
+    return table
 
 
 def _nan_where_null(values: np.ndarray, null: int) -> Floats:
@@ -176,10 +190,10 @@ def _nan_where_null(values: np.ndarray, null: int) -> Floats:
     return np.where(values == null, np.nan, values)
 
 
-def _shares(outcomes: Sequence[Outcome]) -> Shares | None:
+def _shares(group: OutcomeGroup) -> Shares | None:
     """The shares of the versions that are means over two or more rows; None without any."""
     parts = []
-    for number, outcome in enumerate(outcomes):
+    for number, outcome in zip(group.versions.tolist(), group.outcomes, strict=True):
         if (outcome.rows > 1).any():
             shares = np.ones(outcome.words.shape) if outcome.shares is None else outcome.shares
             several = np.where(outcome.rows > 1, shares, 0.0)

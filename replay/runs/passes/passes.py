@@ -28,7 +28,7 @@ from toolkit.progress import progress
 BLOCK_CELLS = 2**19
 """How many cells (examples x traces) are read at once; it limits memory and changes no result."""
 EXAMPLES_AT_ONCE = 2048
-ROW_CELLS, LIST_CELLS = 2, 8
+ROW_CELLS, LIST_CELLS = 1, 8
 """Cells of a row of a further table, and of one that holds lists where it is read."""
 
 
@@ -55,7 +55,7 @@ def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = Fals
     `identified`: with the ids of traces.
     """
     most = _widest(plan.contents, policies, LIST_CELLS)
-    chunk = chunk_size(len(policies), _widest(plan.contents, policies, ROW_CELLS))
+    chunk = min(chunk_size(len(policies), _widest(plan.contents, policies, ROW_CELLS)), max(BLOCK_CELLS // most, 1))
     request = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices, identified)
     examples = plan.examples.frame
     bound = max(BLOCK_CELLS // most // chunk, 1) * chunk

@@ -54,17 +54,31 @@ class _CoveredChunk:
 
     @property
     def keys(self) -> Collection[Key]:
-        return self.block.columns.keys()
+        return self.block.tables.keys
 
     def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
         """A column, or a label's predicted shares, of some policies and examples, (policies, E)."""
         here = self.chosen[start:stop]
         low, high = int(here[0]), int(here[-1]) + 1
         if isinstance(key, str):
-            numbers = self.reported.values(self.block.columns[key], policies, self.first, low, high)
+            numbers = self.reported.values(self.block.tables, key, policies, self.first, low, high)
         else:
             numbers = self._label_shares(self._words[key], policies, low, high)
         return numbers if len(here) == high - low else numbers[:, here - low]
+
+    def rows(self, start: int, stop: int) -> Ints | None:
+        """The rows of the outcomes of all policies, (policies, E); None where no two share one."""
+        tables, here = self.block.tables, self.chosen[start:stop]
+        if not tables.shared or self.reported.acting or self.block.shares is not None:
+            return None
+        low, high = int(here[0]), int(here[-1]) + 1
+        return tables.rows(self.reported.places[:, 0], low, high)[:, here - low]
+
+    def at_rows(self, key: Key, rows: Ints | slice) -> Floats:
+        """A column, or a label's predicted shares, in some rows of outcomes."""
+        if isinstance(key, str):
+            return self.block.tables.at_rows(key, rows)
+        return (self.block.tables.at_rows(WORD, rows) == self._words[key]).astype(float)
 
     @cached_property
     def _words(self) -> list[int]:
@@ -74,9 +88,8 @@ class _CoveredChunk:
 
     def _label_shares(self, word: int, policies: Ints, start: int, stop: int) -> Floats:
         """The share of a word among the predictions."""
-        values = (self.reported.values(self.block.columns[WORD], policies, self.first, start, stop) == word).astype(
-            float
-        )
+        words = self.reported.values(self.block.tables, WORD, policies, self.first, start, stop)
+        values = (words == word).astype(float)
         shares = self.block.shares
         if shares is None or word < 0:
             return values

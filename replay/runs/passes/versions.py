@@ -16,8 +16,9 @@ import numpy as np
 from replay.engine.outcome import Outcome
 from replay.kinds.when import ALL_ALONE
 from replay.policies.base import Evaluator, Policy, Ranking, SweptGate, nested
+from replay.runs.passes.outcome_tables import OutcomeTables
 from toolkit.errors import AmbiguousError, InvalidError, listed, quote, require_known
-from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable
+from toolkit.stats.metrics.spill import Floats, Ints
 
 
 def swept(policy: Policy) -> SweptGate | None:
@@ -101,10 +102,11 @@ class Versions:
     def evaluated(self) -> tuple[Policy, ...]:
         return tuple(policy for policy, _ in self.every)
 
-    def outcomes(self, on: Evaluator) -> list[Outcome]:
-        """The outcome of each version on a block."""
+    def outcomes(self, on: Evaluator) -> list[tuple[Outcome, Ints | None]]:
+        """The outcome of each version on a block; with one that others share come the version's examples (E,) in it."""
         worlds = {acting: on.where_act(acting) for _, acting in self.every}
-        return [worlds[acting].compared(policy) for policy, acting in self.every]
+        every = ((worlds[acting], policy) for policy, acting in self.every)
+        return [world.shared(policy) or (world.compared(policy), None) for world, policy in every]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,12 +148,12 @@ class Reported:
             which += 0 if one is None else weight * one.on(start, stop)
         return self.places[policy][which]
 
-    def values(self, column: SpilledTable, policies: Ints, first: int, start: int, stop: int) -> Floats:
+    def values(self, tables: OutcomeTables, column: str, policies: Ints, first: int, start: int, stop: int) -> Floats:
         """A column (policies, E) of a block whose first example is number `first` of all."""
-        numbers = column.rows(self.places[policies, 0], start, stop)
+        numbers = tables.values(column, self.places[policies, 0], start, stop)
         for row in np.flatnonzero(np.isin(policies, list(self.acting))) if self.acting else ():
             policy = int(policies[row])
             several, counts = self.places[policy], self.versions(policy, first + start, first + stop)
             place = (counts[:, None] == several).argmax(axis=1)
-            numbers[row] = column.rows(several, start, stop)[place, np.arange(len(place))]
+            numbers[row] = tables.values(column, several, start, stop)[place, np.arange(len(place))]
         return numbers

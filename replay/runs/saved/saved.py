@@ -28,7 +28,7 @@ from toolkit.models import numbers, of_hints, of_schema, several
 from toolkit.notes import Note, Severity
 from toolkit.settings import Checked, check, from_table, setting
 from toolkit.stats import Settings, Summary
-from toolkit.stats.metrics.outcomes import ANSWER, Key, Part, Store
+from toolkit.stats.metrics.outcomes import ANSWER, Key, Part, Store, Unshared
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class _SavedOutcomes:
 
 
 @dataclass(frozen=True, eq=False)
-class _SavedChunk:
+class _SavedChunk(Unshared):
     """Some examples of a row group of the file; each column is read at its first use."""
 
     parquet: pq.ParquetFile

@@ -7,16 +7,18 @@ Small integers are multiplied in float32, exactly, and the rest in float64; sums
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from toolkit.stats.metrics.metrics import BY_POLICY, Likeness, Statistic, by_likeness, statistic_rows, way_rows
+from toolkit.stats.metrics.outcomes import Chunk
 from toolkit.stats.metrics.resamples import COUNT_ROWS, THREADS, Counts, Resamples
 from toolkit.stats.metrics.scan import SUM_BITS, Scan, Units, significant
 from toolkit.stats.metrics.spill import Floats, Ints
@@ -52,14 +54,17 @@ def resampled_sums(
     `space`: the sums of an earlier call that are no longer needed; their memory is used again where it suffices.
     """
     small = scan.integer & (scan.reach * int(resamples.draws.max()) < EXACT_FLOAT32) & (units.weight is None)
-    kinds = np.where(scan.constant, 0, np.where(small, 1, 2))
+    shared = scan.integer & units.share & [one.kind in BY_POLICY for one in scan.statistics]
+    kinds = np.where(scan.constant, 0, np.where(shared, 1, np.where(small, 2, 3)))
     index = np.array(sorted(statistics, key=lambda i: (kinds[i], i)), np.int64)
-    start, fractions = np.searchsorted(kinds[index], [1, 2])
+    sharing, start, fractions = np.searchsorted(kinds[index], [1, 2, 3])
     row = np.full(len(scan.statistics), -1)
     row[index] = np.arange(len(index))
     shape = (len(index), resamples.resamples)
     values = np.empty(shape) if space is None or len(space) < shape[0] else space[: shape[0]]
-    values[:start] = scan.total[index[:start], None]
+    values[:sharing] = scan.total[index[:sharing], None]
+    values[sharing:start] = 0
+    ways = _WaySums.of([scan.statistics[i] for i in index[sharing:start]], units.policies)
     with product_threads() as pool:
         most = min(PRODUCT_ROWS, units.most_statistics)
         for chunk, part, rows in units.parts([scan.statistics[i] for i in index[start:]], most):
@@ -67,8 +72,71 @@ def resampled_sums(
             cut = max(0, fractions - start - part.start)
             add_products(sums[:cut], rows[:cut], counts, pool, np.float32, chunk == 0)
             add_products(sums[cut:], rows[cut:], counts, pool, first=chunk == 0)
-        list(pool.map(_round, [values[i : i + WIDTH] for i in range(fractions, len(index), WIDTH)]))
+            if sharing < start and part.stop == len(index) - start:
+                most_drawn = int(resamples.draws[:, chunk].max())
+                ways.add(values[sharing:start], units.examples_by_chunk[chunk], counts, most_drawn, pool)
+        list(pool.map(_round, [values[i : i + WIDTH] for i in range(max(start, fractions), len(index), WIDTH)]))
     return ResampledSums(values, index, row)
+
+
+@dataclass(frozen=True, eq=False)
+class _WaySums:
+    """Sums of integers, `alike` in all but the policy: the row of each of P policies, (alike, P), −1 where none is
+    wanted. They are exact in whatever order they are added, so from one way of an example to the next only what
+    differs is multiplied.
+    """
+
+    statistics: Sequence[Statistic]
+    alike: Sequence[Likeness]
+    row: Ints
+
+    @classmethod
+    def of(cls, statistics: Sequence[Statistic], policies: int) -> _WaySums:
+        """The sums of some statistics, each a row."""
+        alike = by_likeness(statistics)
+        row = np.full((len(alike), policies), -1)
+        for number, cells in enumerate(alike.values()):
+            for policy, place in cells:
+                row[number, policy] = place
+        return cls(statistics, list(alike), row)
+
+    def add(self, sums: Floats, chunk: Chunk, counts: Counts, most_drawn: int, pool: ThreadPoolExecutor) -> None:
+        """Adds one chunk of examples, drawn `counts` (B, E) times, to the `sums` (statistics, B). `most_drawn`: how
+        many examples a resample draws of it at most.
+        """
+        ways = chunk.ways
+        if ways is None:
+            add_products(sums, statistic_rows(chunk, self.statistics), counts, pool)
+            return
+        rows, later = way_rows(chunk, self.alike), np.flatnonzero(ways.first)
+        later = later[np.argsort(ways.first[later], kind="stable")]
+        ends = np.searchsorted(ways.first[later], np.arange(len(ways.order)), "right")
+        moves, examples = rows[:, later] - rows[:, later - 1], ways.example[later]
+        reach = 2 * np.abs(rows).max(axis=1) * most_drawn
+        for dtype, some in ((np.float32, reach < EXACT_FLOAT32), (np.float64, reach >= EXACT_FLOAT32)):
+            if some.any():
+                parts = rows[some][:, ways.begin].astype(dtype), moves[some].astype(dtype)
+                row = self.row[some][:, ways.order]
+                add = partial(_add_ways, sums, *parts, examples, ends, row, counts)
+                list(pool.map(add, range(0, len(counts), COUNT_ROWS)))
+
+
+def _add_ways(
+    sums: Floats, rows: NDArray[np.number], moves: NDArray[np.number], examples: Ints, ends: Ints, row: Ints,
+    counts: Counts, start: int,
+) -> None:  # fmt: skip
+    """Adds a block of resamples from number `start` on: `rows` (rows, E) of the first way of each example, and `moves`
+    (rows, N) from there on, which come at `examples` (N,), those of place p in the order up to `ends` (P,).
+    """
+    some = counts[start : start + COUNT_ROWS]
+    total, moved = rows @ some.astype(rows.dtype).T, some.take(examples, axis=1).astype(rows.dtype)
+    begin = 0
+    for place, end in enumerate(ends.tolist()):
+        if end > begin:
+            total += moves[:, begin:end] @ moved[:, begin:end].T
+        begin = end
+        wanted = np.flatnonzero(row[:, place] >= 0)
+        sums[row[wanted, place], start : start + len(some)] += total[wanted]
 
 
 def add_products(

@@ -80,9 +80,10 @@ def share_differences(
 
 def _statistics(sample: WholeSample, m: int, policy: int, reference: int) -> tuple[Statistic, Statistic, Statistic]:
     """Sums of the policy and of the reference where both have a value, and how many these are."""
-    key = sample.metrics[m].column.name
-    first, second = Statistic("shared", key, policy, reference), Statistic("shared", key, reference, policy)
-    return first, second, Statistic("both", key, max(policy, reference), min(policy, reference))
+    one, other, both = (
+        Statistic(kind, sample.metrics[m].column.name, policy, reference) for kind in ("shared", "other", "both")
+    )
+    return one, other, both
 
 
 def _difference(sums: Floats) -> Floats:

@@ -28,7 +28,7 @@ class Statistic:
     policy.
 
     Kinds: `sum` the value, 0 where null; `has` 1 where there is a value; of pairs `shared` and `both`, the same where
-    the other policy has a value, too; `size` 1 for every example; `judged` 1 where
+    the other policy has a value, too, and `other` that one's value there; `size` 1 for every example; `judged` 1 where
     any policy has a value in one of the columns that `key` names, apart by spaces; `used` 1 where the policy's F1
     counts the example; `tp`, `pred`, `support` the share of a label predicted where it is gold, predicted at all, and
     gold, over these; `gold` the label's gold over those judged for any policy.
@@ -69,9 +69,12 @@ ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
     "sum": lambda chunk, key, label, who: _zero_where_null(chunk.values(key, who)),
     "has": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who)),
     "shared": lambda chunk, key, label, who: np.where(
-        np.isnan(chunk.values(key, np.array([label]))), 0.0, _zero_where_null(chunk.values(key, who))
+        np.isnan(chunk.values_of(key, label)), 0.0, _zero_where_null(chunk.values(key, who))
     ),
-    "both": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who) + chunk.values(key, np.array([label]))),
+    "other": lambda chunk, key, label, who: np.where(
+        np.isnan(chunk.values(key, who)), 0.0, _zero_where_null(chunk.values_of(key, label))
+    ),
+    "both": lambda chunk, key, label, who: ~np.isnan(chunk.values(key, who) + chunk.values_of(key, label)),
     "size": lambda chunk, key, label, who: np.ones((1, len(chunk))),
     "judged": lambda chunk, key, label, who: _judged_examples(chunk, key.split())[None],
     "used": lambda chunk, key, label, who: _counted_examples(chunk, who),
@@ -84,15 +87,39 @@ ROWS: dict[str, Callable[[Chunk, str, int, Ints], np.ndarray]] = {
 }
 
 
+BY_POLICY = ("sum", "has", "shared", "other", "both", "used", "tp", "pred", "support")
+"""The kinds of statistics that policies share on the examples on which they go the same way."""
+
+Likeness = tuple[str, str, int]
+"""What statistics of several policies have in common: kind, key, label."""
+
+
+def by_likeness(statistics: Sequence[Statistic]) -> dict[Likeness, list[tuple[int, int]]]:
+    """The statistics that differ in the policy alone, each as (policy, place among those given), by policy."""
+    alike: dict[Likeness, list[tuple[int, int]]] = {}
+    for place, one in enumerate(statistics):
+        alike.setdefault((one.kind, one.key, one.label), []).append((one.policy, place))
+    return {likeness: sorted(cells) for likeness, cells in alike.items()}
+
+
+def way_rows(chunk: Chunk, alike: Sequence[Likeness]) -> Floats:
+    """The values of statistics `BY_POLICY` on each way of a chunk's policies, (statistics, W) float64."""
+    out = np.empty((len(alike), len(chunk.by_way)))
+    for row, (kind, key, label) in enumerate(alike):
+        out[row] = ROWS[kind](chunk.by_way, key, label, np.zeros(1, np.int64))[0]
+    out += 0.0  # no −0
+    return out
+
+
 def statistic_rows(chunk: Chunk, statistics: Sequence[Statistic]) -> Floats:
     """The values of the statistics on each example of a chunk, (statistics, E) float64."""
     out = np.empty((len(statistics), len(chunk)))
-    alike: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
-    for row, one in enumerate(statistics):
-        alike.setdefault((one.kind, one.key, one.label), []).append((one.policy, row))
-    for (kind, key, label), cells in alike.items():
-        policies, rows = np.array(sorted(cells), np.int64).T
-        out[rows] = ROWS[kind](chunk, key, label, policies)
+    for (kind, key, label), cells in by_likeness(statistics).items():
+        policies, rows = np.array(cells, np.int64).T
+        if chunk.ways is not None and kind in BY_POLICY:
+            out[rows] = way_rows(chunk, [(kind, key, label)])[0][chunk.ways.places(policies)]
+        else:
+            out[rows] = ROWS[kind](chunk, key, label, policies)
     out += 0.0  # no −0
     return out
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from toolkit.errors import InvalidError, MismatchError, listed
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
 from toolkit.stats.metrics.strata import Strata
+from toolkit.stats.metrics.ways import Ways, as_slice
 
 CHUNK = 4096
 """Examples (or resampling units) in a chunk. It is part of the definition of the resamples: do not change it."""
@@ -110,9 +111,29 @@ class Part(Protocol):
         """
         ...
 
+    def rows(self, start: int, stop: int) -> Ints | None:
+        """The row that holds the outcome of each policy on each of these examples, (policies, E), equal where policies
+        share one; None where each has its own.
+        """
+        ...
+
+    def at_rows(self, key: Key, rows: Ints | slice) -> Floats:
+        """The values of a column in some of these rows."""
+        ...
+
+
+class Unshared:
+    """A part in which each policy has rows of its own."""
+
+    def rows(self, start: int, stop: int) -> Ints | None:
+        return None
+
+    def at_rows(self, key: Key, rows: Ints | slice) -> Floats:
+        raise ValueError("the policies share no rows")
+
 
 @dataclass(frozen=True, eq=False)
-class _StoredPart:
+class _StoredPart(Unshared):
     """A part whose columns are stored as tables with a row for each policy. `keeper` holds the tables' file."""
 
     size: int
@@ -128,6 +149,22 @@ class _StoredPart:
 
 
 @dataclass(frozen=True, eq=False)
+class _WayPart(Unshared):
+    """Rows (W,) of a part, as the outcomes of one policy."""
+
+    source: Part
+    chosen: Ints | slice
+    size: int
+
+    @property
+    def keys(self) -> Collection[Key]:
+        return self.source.keys
+
+    def values(self, key: Key, policies: Ints, start: int, stop: int) -> Floats:
+        return self.source.at_rows(key, self.chosen)[None, start:stop]
+
+
+@dataclass(frozen=True, eq=False)
 class Chunk:
     """Up to CHUNK neighbouring examples of every policy, from parts that are each read from one example to another."""
 
@@ -135,14 +172,52 @@ class Chunk:
     gold: NDArray[np.int64] | None
     policies: int
     parts: tuple[tuple[Part, int, int], ...]
+    whole: tuple[Chunk, Ways] | None = None  # the chunk and the ways that are its examples here
 
     def __len__(self) -> int:
         return len(self.unit)
 
+    @cached_property
+    def _shared(self) -> tuple[Ways, tuple[Ints, ...]] | None:
+        """The ways of all policies, and of each part the rows that hold them; None where few are shared."""
+        parts = [source.rows(start, stop) for source, start, stop in self.parts]
+        rows = [part for part in parts if part is not None]
+        shared = Ways.of(np.concatenate(rows, axis=1)) if len(rows) == len(parts) else None
+        if shared is None or 2 * len(shared[0]) > self.policies * len(self):
+            return None
+        ends = np.cumsum([part.shape[1] for part in rows])[:-1]
+        return shared[0], tuple(np.split(shared[1], np.searchsorted(shared[0].example, ends)))
+
+    @property
+    def ways(self) -> Ways | None:
+        """The ways that the policies go on the examples; None where few are shared."""
+        return None if self._shared is None else self._shared[0]
+
+    @cached_property
+    def by_way(self) -> Chunk:
+        """The chunk with each way of its policies as an example of one policy."""
+        if self._shared is None:
+            raise ValueError("the policies share no ways")
+        ways, rows = self._shared
+        gold = None if self.gold is None else self.gold[ways.example]
+        parts = zip(self.parts, rows, strict=True)
+        return Chunk(self.unit[ways.example], gold, 1, tuple(
+            (_WayPart(source, as_slice(some), len(some)), 0, len(some)) for (source, _, _), some in parts
+        ), (self, ways))  # fmt: skip
+
     def values(self, key: Key, policies: Ints) -> Floats:
         """A column, or a label's predicted shares, of some policies in ascending order, (policies, E)."""
+        if self.ways is not None:
+            return self.by_way.values(key, np.zeros(1, np.int64))[0][self.ways.places(policies)]
         parts = [source.values(key, policies, start, stop) for source, start, stop in self.parts]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def values_of(self, key: Key, policy: int) -> Floats:
+        """A column of one policy, (1, E); where the examples are ways, that policy's on the example of each."""
+        if self.whole is None:
+            return self.values(key, np.array([policy]))
+        chunk, ways = self.whole
+        return chunk.values(key, np.array([policy]))[:, ways.example]
 
     def has(self, key: Key) -> bool:
         return key in self.parts[0][0].keys
@@ -222,7 +297,7 @@ def _store_blocks(blocks: Sequence[OutcomeBlock], keys: Sequence[str], keeper: K
 
 
 @dataclass(frozen=True, eq=False)
-class _PickedPart:
+class _PickedPart(Unshared):
     """One chunk of several stores side by side, with only some policies of each."""
 
     chunks: tuple[Chunk, ...]

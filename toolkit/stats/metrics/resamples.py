@@ -27,11 +27,16 @@ MOST_RESAMPLES = 1_000_000
 COUNT_ROWS = 256
 """Resamples drawn by one generator. Part of the definition of the resamples: do not vary it."""
 
-COUNTED_AT_ONCE = 2**14
-"""Counts in one call, for as many resamples as they make; only speed depends on it."""
+COUNTED_AT_ONCE = 2**15
+"""Counts in one call, for as many resamples as they make: no more than 16 bits number. Only speed depends on it."""
 
-KEEP_COUNTS = 256 * 2**20
-"""The most bytes of counts that stay in memory; beyond them, only those of the last chunk do."""
+KEEP_COUNTS = 12 * 2**20
+"""The most bytes of counts that stay in memory, two counts a byte. Others are drawn again, which takes little beside the
+products that they are for.
+"""
+
+PACKED = 16
+"""Counts below this one take half a byte."""
 
 THREADS = min(8, os.cpu_count() or 1)
 
@@ -125,8 +130,8 @@ class Resamples:
         self._parts = _whole_chunks(self.sizes) if stratum is None else _stratum_places(stratum)
         self._split = {key: self._over_chunks(key) for key in {key for parts in self._parts for _, key in parts}}
         self.draws: Ints = sum(self._split.values(), np.zeros((resamples, len(self.sizes)), np.int64))  # (B, chunks)
-        self._keep = resamples * units <= KEEP_COUNTS
         self._held: dict[int, Counts] = {}
+        self._last: tuple[int, Counts] | None = None
 
     def _over_chunks(self, key: tuple[int, ...]) -> Ints:
         """How many draws of a stratum fall into each chunk of units, (B, chunks)."""
@@ -139,15 +144,19 @@ class Resamples:
 
     def counts(self, chunk: int) -> Counts:
         """How often each unit of a chunk is drawn in each resample, (B, units of the chunk)."""
-        if chunk in self._held:
-            return self._held[chunk]
+        if self._last is None or self._last[0] != chunk:
+            held = self._held.get(chunk)
+            self._last = chunk, self._drawn(chunk) if held is None else _unpacked(held, self.sizes[chunk])
+        return self._last[1]
+
+    def _drawn(self, chunk: int) -> Counts:
+        """The counts of a chunk, which stay in memory where there is room."""
         out = np.empty((self.resamples, self.sizes[chunk]), np.uint8)
         rows = range(0, self.resamples, COUNT_ROWS)
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(lambda i: self._draw_counts(chunk, i, out[rows[i] : rows[i] + COUNT_ROWS]), range(len(rows))))
-        if not self._keep:
-            self._held.clear()
-        self._held[chunk] = out
+        if sum(held.nbytes for held in self._held.values()) + out.nbytes / 2 <= KEEP_COUNTS and out.max() < PACKED:
+            self._held[chunk] = _packed(out)
         return out
 
     def by_rows(self) -> Iterator[Counts]:
@@ -171,9 +180,25 @@ class Resamples:
                 some = draws[first : first + rows]
                 keys = drawn[ends[first] - some[0] : ends[first + len(some) - 1]]
                 if len(some) > 1:
-                    keys = keys + np.repeat(np.arange(len(some)) * size, some)
+                    keys = keys + np.repeat((np.arange(len(some)) * size).astype(np.uint16), some)
                 counted = np.bincount(keys, minlength=len(some) * size).reshape(-1, size)
                 out[first : first + len(some), place] = counted
+
+
+def _packed(counts: Counts) -> Counts:
+    """Counts (B, units) below `PACKED`, each in a byte with another one."""
+    half = -(-counts.shape[1] // 2)
+    packed = counts[:, :half].copy()
+    packed[:, : counts.shape[1] - half] |= counts[:, half:] << 4
+    return packed
+
+
+def _unpacked(packed: Counts, size: int) -> Counts:
+    """The counts (B, size) that were packed."""
+    out, half = np.empty((len(packed), size), np.uint8), packed.shape[1]
+    np.bitwise_and(packed, PACKED - 1, out=out[:, :half])
+    np.right_shift(packed[:, : size - half], 4, out=out[:, half:])
+    return out
 
 
 _Part = tuple[Any, tuple[int, ...]]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolkit.stats.metrics.metrics import Statistic, statistic_rows
-from toolkit.stats.metrics.outcomes import CHUNK, Key, Store
+from toolkit.stats.metrics.facts import HASHED_ROWS, Facts
+from toolkit.stats.metrics.metrics import BY_POLICY, Statistic, by_likeness, statistic_rows, way_rows
+from toolkit.stats.metrics.outcomes import CHUNK, Chunk, Key, Store
 from toolkit.stats.metrics.resamples import Resamples, Settings
 from toolkit.stats.metrics.spill import Floats, Ints
 from toolkit.stats.metrics.strata import effective_units
@@ -58,6 +59,19 @@ class Units:
             self.kish = float(self.count) if self.plain else kish_number(unit)
         else:
             self.kish = float(effective_units(*(self.over_strata(part[None])[:, 0] for part in (sizes, sizes**2))))
+
+    @cached_property
+    def share(self) -> bool:
+        """Whether every example is a unit, all count alike, and policies share ways on some."""
+        return self.plain and self.weight is None and any(chunk.ways is not None for chunk in self._store.chunks)
+
+    @property
+    def policies(self) -> int:
+        return self._store.policies
+
+    @property
+    def examples_by_chunk(self) -> Sequence[Chunk]:
+        return self._store.chunks
 
     def resamples(self, settings: Settings) -> Resamples:
         """The resamples of the units, the same object for equal settings, so that counts are drawn once."""
@@ -120,7 +134,7 @@ class Units:
 
     def unweighed(self, statistics: Sequence[Statistic], most: int) -> Iterator[tuple[int, slice, Floats]]:
         """Yields what `parts` yields, with every example counted once instead of by its weight."""
-        cuts = [slice(i, min(i + most, len(statistics))) for i in range(0, len(statistics), most)]
+        cuts = [slice(i, min(i + most, len(statistics))) for i in range(0, max(1, len(statistics)), most)]
         if self.plain:
             for number, chunk in enumerate(self._store.chunks):
                 for part in cuts:
@@ -198,46 +212,65 @@ def significant(values: Floats, bits: int) -> Floats:
 def scan_statistics(units: Units, statistics: Sequence[Statistic]) -> Scan:
     """Reads all units once for the facts about each statistic. Statistics that are equal on every unit become one."""
     ordered = sorted(set(statistics), key=lambda s: (s.kind, s.key, s.label, s.policy))
-    size = len(ordered)
-    low, high = np.full(size, np.inf), np.full(size, -np.inf)
-    total, weighed = np.zeros(size, np.longdouble), np.zeros(size)
-    binary, integer = np.ones(size, bool), np.ones(size, bool)
-    digests = [hashlib.blake2b(digest_size=16) for _ in ordered]
-    alike = np.zeros(size, bool)  # equal to the one before it on all units so far, which stands for both
-    group = [(s.kind, s.key, s.label) for s in ordered]
-    alike[1:] = [one == other for one, other in itertools.pairwise(group)]
-    alike[:: min(SCAN_ROWS, units.most_statistics)] = False
-    facts: tuple[np.ndarray, ...] = (low, high, total, weighed, binary, integer)
-    for chunk, part, rows in units.unweighed(ordered, min(SCAN_ROWS, units.most_statistics)):
-        same = np.concatenate([[False], (rows[1:] == rows[:-1]).all(axis=1)])
-        heads = np.maximum.accumulate(np.where(alike[part], 0, np.arange(len(rows)))) + part.start
-        for one in part.start + np.flatnonzero(alike[part] & ~same):
-            for fact in facts:
-                fact[one] = fact[heads[one - part.start]]
-            digests[one] = digests[heads[one - part.start]].copy()
-        alike[part] &= same
-        first_rows = np.flatnonzero(~alike[part])
-        on, rows = part.start + first_rows, rows[first_rows]
-        low[on] = np.minimum(low[on], rows.min(axis=1))
-        high[on] = np.maximum(high[on], rows.max(axis=1))
-        total[on] += rows.sum(axis=1)
-        if units.weight is not None:
-            weighed[on] += units.weighed(rows, chunk).sum(axis=1)
-        binary[on] &= ((rows == 0) | (rows == 1)).all(axis=1)
-        integer[on] &= (rows == np.rint(rows)).all(axis=1)
-        for one, row in zip(on.tolist(), rows, strict=True):
-            digests[one].update(row)
-    heads = np.maximum.accumulate(np.where(alike, 0, np.arange(size)))
-    digests = [digests[head] for head in heads]
-    exact = total.astype(np.float64)
-    sums = np.where(integer, exact, significant(exact, TOTAL_BITS))
+    facts = Facts.none(len(ordered))
+    weighed = _scan_ways(units, ordered, facts) if units.share else _scan_rows(units, ordered, facts)
+    exact = facts.total.astype(np.float64)
+    sums = np.where(facts.integer, exact, significant(exact, TOTAL_BITS))
     first: dict[bytes, int] = {}
-    index = {s: first.setdefault(digests[i].digest(), i) for i, s in enumerate(ordered)}
+    index = {s: first.setdefault(facts.hashes[:, i].tobytes(), i) for i, s in enumerate(ordered)}
     keep = np.array(sorted(set(index.values())), np.int64)
     place = {int(old): new for new, old in enumerate(keep)}
     return Scan(
         tuple(ordered[i] for i in keep),
         {s: place[i] for s, i in index.items()},
         (sums if units.weight is None else significant(weighed, TOTAL_BITS))[keep], sums[keep],
-        np.maximum(high, -low)[keep], (low == high)[keep], binary[keep], integer[keep],
+        np.maximum(facts.high, -facts.low)[keep], (facts.low == facts.high)[keep],
+        facts.binary[keep], facts.integer[keep],
     )  # fmt: skip
+
+
+def _scan_rows(units: Units, ordered: Sequence[Statistic], facts: Facts) -> Floats:
+    """Adds every unit to the facts; the sums of the statistics (S,) as the units' examples count."""
+    size, most = len(ordered), min(SCAN_ROWS, units.most_statistics)
+    weighed, alike = np.zeros(size), np.zeros(size, bool)
+    group = [(s.kind, s.key, s.label) for s in ordered]
+    # Equal to the one before it on all units so far, which stands for both.
+    alike[1:] = [one == other for one, other in itertools.pairwise(group)]
+    alike[::most] = False
+    for chunk, part, rows in units.unweighed(ordered, most):
+        same = np.concatenate([[False], (rows[1:] == rows[:-1]).all(axis=1)])
+        heads = np.maximum.accumulate(np.where(alike[part], 0, np.arange(len(rows)))) + part.start
+        for one in part.start + np.flatnonzero(alike[part] & ~same):
+            facts.copy(one, heads[one - part.start])
+            weighed[one] = weighed[heads[one - part.start]]
+        alike[part] &= same
+        first_rows = np.flatnonzero(~alike[part])
+        on, rows = part.start + first_rows, rows[first_rows]
+        facts.add(on, rows, chunk * CHUNK)
+        if units.weight is not None:
+            weighed[on] += units.weighed(rows, chunk).sum(axis=1)
+    heads = np.maximum.accumulate(np.where(alike, 0, np.arange(size)))
+    for one in np.flatnonzero(alike):
+        facts.copy(one, heads[one])
+    return weighed[heads]
+
+
+def _scan_ways(units: Units, ordered: Sequence[Statistic], facts: Facts) -> Floats:
+    """The same of examples that are units of their own and count alike, each way of their policies once."""
+    alike = by_likeness([one for one in ordered if one.kind in BY_POLICY])
+    number = {one: place for place, one in enumerate(ordered)}
+    names, others = list(alike), [place for place, one in enumerate(ordered) if one.kind not in BY_POLICY]
+    apart = np.array(others, np.int64)
+    on = np.full((len(names), units.policies), -1)
+    for row, (kind, key, label) in enumerate(names):
+        for policy, _ in alike[kind, key, label]:
+            on[row, policy] = number[Statistic(kind, key, policy, label)]
+    for place, chunk in enumerate(units.examples_by_chunk):
+        shared = chunk.ways is not None
+        for start in range(0, len(names) if shared else 0, HASHED_ROWS):
+            cut = slice(start, start + HASHED_ROWS)
+            facts.add_ways(on[cut], way_rows(chunk, names[cut]), chunk.ways, place * CHUNK)
+        rest = apart if shared else np.arange(len(ordered))
+        for some in (rest[start : start + SCAN_ROWS] for start in range(0, len(rest), SCAN_ROWS)):
+            facts.add(some, statistic_rows(chunk, [ordered[i] for i in some]), place * CHUNK)
+    return np.zeros(len(ordered))

@@ -1,0 +1,123 @@
+"""Facts on the values of statistics that one pass gathers, and by which equal statistics are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolkit.stats.metrics.spill import Floats, Ints
+from toolkit.stats.metrics.ways import Ways
+
+HASHED_ROWS = 8
+"""Rows that are hashed at once; only speed depends on it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Facts on S statistics over the units so far, (S,) each.
+
+    `low`, `high`: the least and the largest value; `total`: the sum; `binary`, `integer`: whether all are 0 or 1, and
+    integers; `hashes` (2, S): sums of two hashes of (unit, value), which are equal where all values are.
+    """
+
+    low: Floats
+    high: Floats
+    total: NDArray[np.longdouble]
+    binary: NDArray[np.bool_]
+    integer: NDArray[np.bool_]
+    hashes: NDArray[np.uint64]
+
+    @classmethod
+    def none(cls, size: int) -> Facts:
+        """The facts of so many statistics over no unit."""
+        return cls(
+            np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size, np.longdouble), np.ones(size, bool),
+            np.ones(size, bool), np.zeros((2, size), np.uint64),
+        )  # fmt: skip
+
+    def add(self, on: Ints, rows: Floats, start: int) -> None:
+        """Adds units, the first of which is number `start`, to the statistics `on` (S,): `rows` (S, units)."""
+        unit = np.arange(start, start + rows.shape[1])
+        self.join(on, _facts_of(rows, unit))
+
+    def add_ways(self, on: Ints, rows: Floats, ways: Ways, start: int) -> None:
+        """Adds examples, the first of which is number `start`, to the statistics `on` (rows, P) of P policies, −1 where
+        there is none: `rows` (rows, W) of their ways.
+        """
+        on, same = on[:, ways.order], rows.min(axis=1) == rows.max(axis=1)
+        for value in np.unique(rows[same, 0]):
+            which = on[np.flatnonzero(same)[rows[same, 0] == value]]
+            whole = _facts_of(np.full((1, ways.examples), value), np.arange(start, start + ways.examples))
+            self.join(which[which >= 0], whole)
+        if not same.all():
+            part = _facts_by_way(rows[~same], ways, start)
+            wanted = on[~same] >= 0
+            self.join(on[~same][wanted], Facts(*(getattr(part, name)[..., wanted] for name in _NAMES)))
+
+    def join(self, on: Ints, more: Facts) -> None:
+        """Adds the facts of further units to those of the statistics `on`."""
+        self.low[on] = np.minimum(self.low[on], more.low)
+        self.high[on] = np.maximum(self.high[on], more.high)
+        self.total[on] += more.total
+        self.binary[on] &= more.binary
+        self.integer[on] &= more.integer
+        self.hashes[:, on] += more.hashes
+
+    def copy(self, one: int, other: int) -> None:
+        """Gives statistic `one` the facts of the `other`."""
+        for name in _NAMES:
+            fact = getattr(self, name)
+            fact[..., one] = fact[..., other]
+
+
+_NAMES = ("low", "high", "total", "binary", "integer", "hashes")
+
+
+def _facts_of(rows: Floats, unit: Ints) -> Facts:
+    """The facts of rows (S, units); `unit` (units,): the numbers of the units in the whole sample."""
+    return Facts(
+        rows.min(axis=1), rows.max(axis=1), rows.sum(axis=1).astype(np.longdouble),
+        ((rows == 0) | (rows == 1)).all(axis=1), (rows == np.rint(rows)).all(axis=1),
+        _hashes(rows, unit, lambda one: one.sum(axis=1)),
+    )  # fmt: skip
+
+
+def _facts_by_way(rows: Floats, ways: Ways, start: int) -> Facts:
+    """The facts of each policy, in the order of the ways, on each of `rows` (rows, W): (rows, P)."""
+    cells = ways.cells
+    unit, by_cell = start + ways.example[cells.by_cell].astype(np.int64), rows[:, cells.by_cell]
+    odd = np.stack([(by_cell != 0) & (by_cell != 1), by_cell != np.rint(by_cell)]).astype(np.int64)
+    binary, integer = (cells.sums(one) == 0 for one in odd)
+    total = cells.sums(by_cell)
+    fractions = np.flatnonzero(~integer.all(axis=1))  # their sums depend on the order of addition
+    for row in fractions:
+        total[row] = rows[row][ways.places(np.arange(len(ways.order)))].sum(axis=1)[ways.order]
+    return Facts(
+        cells.least(by_cell), -cells.least(-by_cell), total.astype(np.longdouble), binary, integer,
+        _hashes(by_cell, unit, cells.sums),
+    )  # fmt: skip
+
+
+def _hashes(rows: Floats, unit: Ints, add: Callable[[NDArray[np.uint64]], NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """What `add` makes of two hashes of (unit, value), from (rows, units): (2, rows, …).
+
+    The hash is the finalizer of splitmix64 (G. L. Steele, D. Lea and C. H. Flood, OOPSLA 2014, 453).
+    """
+    salt = _mixed(unit.astype(np.uint64) + np.uint64(1))
+    again, parts = _mixed(salt.copy()), []
+    for start in range(0, len(rows), HASHED_ROWS):
+        first = _mixed(np.ascontiguousarray(rows[start : start + HASHED_ROWS]).view(np.uint64) + salt)
+        parts.append(np.stack([add(first), add(_mixed(first ^ again))]))
+    return np.concatenate(parts, axis=1)
+
+
+def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The hash of each of some numbers, in their place."""
+    for shift, times in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(times)
+    bits ^= bits >> np.uint64(31)
+    return bits
