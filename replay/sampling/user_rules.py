@@ -80,7 +80,9 @@ def checked_fields(rule: Any, what: str) -> Any:
         changed = {}
         for field, hint in _typed_fields(type(rule)):
             stored = getattr(rule, field.name)
-            value = converted(type(rule), field.name, stored) if "low" in field.metadata else _of_hint(hint, stored)
+            value = (
+                converted(type(rule), field.name, stored) if "low" in field.metadata else _value_of_hint(hint, stored)
+            )
             if value is _OTHER:
                 raise InvalidError(f"`{field.name}` is {quote(stored)}; it takes {_types_text(hint)}")
             if type(value) is not type(stored):
@@ -106,15 +108,15 @@ def _typed_fields(cls: type) -> list[tuple[Any, Any]]:
     return [(field, hints[field.name]) for field in fields(cls) if field.init]
 
 
-def _parts(hint: Any) -> tuple[Any, ...]:
+def _union_types(hint: Any) -> tuple[Any, ...]:
     """The types of a union, or the one type."""
     union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
     return typing.get_args(hint) if union else (hint,)
 
 
-def _of_hint(hint: Any, given: Any) -> Any:
+def _value_of_hint(hint: Any, given: Any) -> Any:
     """A value as its type says; `_OTHER` if it is of another type; unchanged if the type is not in the table."""
-    parts = _parts(hint)
+    parts = _union_types(hint)
     if any(typing.get_origin(part) is not typing.Literal and part not in (*NAMES, type(None)) for part in parts):
         return given
     if given is None:
@@ -131,7 +133,7 @@ def _of_hint(hint: Any, given: Any) -> Any:
 def _types_text(hint: Any) -> str:
     """The types of a parameter, in words."""
     words = []
-    for part in _parts(hint):
+    for part in _union_types(hint):
         if typing.get_origin(part) is typing.Literal:
             words.append(f"one of {listed([str(one) for one in typing.get_args(part)])}")
         else:

@@ -45,7 +45,7 @@ def curves(
     """
     import polars as pl
 
-    from replay.runs.compare.curves import curve_pairs, curves_table, measured
+    from replay.runs.compare.curves import curve_pairs, curves_table, measure_pool_curves
     from thinkback import console
     from toolkit.files import check_replaceable
     from toolkit.log import open_log
@@ -56,7 +56,7 @@ def curves(
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
     opened, settings = open_log(log), settings_of(None, resamples=resamples, level=level, seed=seed)
-    pools = measured(opened, settings, pool=pool, verifier=verifier, where=where, strata=strata, weigh=weigh)
+    pools = measure_pool_curves(opened, settings, pool=pool, verifier=verifier, where=where, strata=strata, weigh=weigh)
     frame, pairs = pl.concat([curves_table(one, settings) for one in pools]), curve_pairs(pools, settings)
     notes = [*dict.fromkeys(str(note) for one in pools for note in one.notes())]
     table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level, notes)

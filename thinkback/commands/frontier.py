@@ -120,8 +120,8 @@ def _table(fronts: Frontier, name: str, simulated: bool, level: float) -> Table:
         rows=rows,
         above=(SIMULATED,) if simulated else (),
         below=(
-            f"Settings chosen on {fronts.chosen:,} examples (`chosen at %`); all else is of "
-            f"{fronts.reported:,} others, with {100 * level:g} % intervals of each number by itself.",
+            f"Settings chosen on {fronts.n_chosen_on:,} examples (`chosen at %`); all else is of "
+            f"{fronts.n_reported_on:,} others, with {100 * level:g} % intervals of each number by itself.",
             "Shown: majority voting, and what nothing beat where it was chosen. − majority: points beyond majority "
             "voting at as many samples in the mean, paired. − coin: beyond the same probe with the same numbers of "
             "samples for questions drawn at random, which is what the score adds.",

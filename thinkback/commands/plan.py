@@ -90,6 +90,6 @@ def _figure(planned: QuestionPlan, **look: Any) -> Figure:
         simulated=planned.simulated,
         level=planned.level,
         note=f"{100 * planned.power:g} % power; bands: 80 % of pilots like this one",
-        reference=(planned.aim, planned.detect * POINT),
+        reference=(planned.aim_text, planned.detect * POINT),
         **look,
     )

@@ -19,7 +19,7 @@ from toolkit.stats.many.compare import ACCURACY
 
 
 @dataclass(frozen=True)
-class Estimated:
+class EstimatedChoice:
     """The choice by estimates alone; about how many `questions` would show that it keeps to the goal."""
 
     policy: str
@@ -27,7 +27,7 @@ class Estimated:
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TuningResult:
     """`chosen`: family, tried, feasible, policy, goal metric on the development rows (null: no setting is feasible).
 
     `choice`: of all that were chosen, the one that reaches the goal best on the development rows, of how many settings,
@@ -42,7 +42,7 @@ class Tuned:
     development: Result
     report: Result
     promised: bool = False
-    estimated: Estimated | None = None
+    estimated: EstimatedChoice | None = None
 
     @property
     def best(self) -> str:
@@ -53,13 +53,13 @@ class Tuned:
         return self.choice.tried
 
     def __str__(self) -> str:
-        return answer(self)
+        return tuning_answer(self)
 
     def _repr_html_(self) -> str:
-        return marked(self.report.simulated) + paragraph(answer(self)) + table_of(self.chosen).html()
+        return marked(self.report.simulated) + paragraph(tuning_answer(self)) + table_of(self.chosen).html()
 
 
-def answer(tuned: Tuned) -> str:
+def tuning_answer(tuned: TuningResult) -> str:
     """A sentence: the best policy, what it reaches on the reported examples, and whether it keeps to the goal there."""
     result, name = tuned.report, tuned.best
     cheaper = tuned.promised and name != tuned.report.baseline
@@ -68,22 +68,22 @@ def answer(tuned: Tuned) -> str:
     if name in result.dropped:
         return f"{text}On the others it is not known: {result.dropped[name]}."
     metric = _ranking_metric(result)
-    accuracy = _interval(result, name, metric)
+    accuracy = _metric_interval(result, name, metric)
     if accuracy is None:
         return f"{text}On {result.statistics.n:,} others its {metric} is not known: none of them is judged."
     form = NumberWithInterval.of(metric_column(metric, result.columns))
     text += f"On {result.statistics.n:,} others its {metric} is {form.show(accuracy)} %"
     baseline = result.baseline
     if baseline is not None and baseline != name:
-        text += f", {_difference(result, name, baseline)} against `{baseline}`"
-    text += f"{_cost(result, name, ranked_input(result).cost)}."
+        text += f", {_difference_text(result, name, baseline)} against `{baseline}`"
+    text += f"{_cost_text(result, name, ranked_input(result).cost)}."
     itself = "It is the baseline itself: nothing cheaper is shown to keep to the goal."
     alone = itself if name == baseline and tuned.goal.smallest else None
     limits = (_limit_phrase(tuned, limit) for limit in tuned.goal.limits)
-    return " ".join(filter(None, (text, alone, *limits, _by_estimates(tuned))))
+    return " ".join(filter(None, (text, alone, *limits, _estimated_choice_sentence(tuned))))
 
 
-def _by_estimates(tuned: Tuned) -> str | None:
+def _estimated_choice_sentence(tuned: TuningResult) -> str | None:
     """A sentence on the choice by estimates alone: it promises nothing, and how many questions would show more."""
     if tuned.estimated is None:
         return None
@@ -98,20 +98,20 @@ def _ranking_metric(result: Result) -> str:
     return result.statistics.metric if ACCURACY not in known and result.statistics.judged else ACCURACY
 
 
-def _interval(result: Result, policy: str, metric: str) -> IntervalCell | None:
+def _metric_interval(result: Result, policy: str, metric: str) -> IntervalCell | None:
     rows = result.summary.filter(policy=policy, metric=metric).select("estimate", "low", "high").rows()
     return IntervalCell.of(rows[0]) if rows else None
 
 
-def _compared(result: Result, policy: str, baseline: str, metric: str) -> IntervalCell | None:
+def _difference_to_baseline(result: Result, policy: str, baseline: str, metric: str) -> IntervalCell | None:
     comparison = result.comparisons.filter(policy=policy, baseline=baseline, metric=metric)
     rows = comparison.select("difference", "low", "high").rows()
     return IntervalCell.of(rows[0]) if rows else None
 
 
-def _difference(result: Result, policy: str, baseline: str) -> str:
+def _difference_text(result: Result, policy: str, baseline: str) -> str:
     metric = _ranking_metric(result)
-    interval = _compared(result, policy, baseline, metric)
+    interval = _difference_to_baseline(result, policy, baseline, metric)
     if interval is None:
         return "not compared"
     form = NumberWithInterval.of(metric_column(metric, result.columns), signed=True)
@@ -119,7 +119,7 @@ def _difference(result: Result, policy: str, baseline: str) -> str:
     return form.show(interval).replace(points, f"{points} points", 1)
 
 
-def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
+def _cost_text(result: Result, policy: str, cost: OutcomeColumn) -> str:
     metric, baseline, form = str(cost.metric), result.baseline, NumberWithInterval.of(cost)
     known = dict(result.summary.filter(metric=metric).drop_nulls("estimate").select("policy", "estimate").rows())
     if policy not in known:
@@ -128,19 +128,22 @@ def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
     if baseline is None or baseline == policy or baseline not in known:
         return text
     text += f" instead of {form.show(IntervalCell(known[baseline]))}"
-    less = _compared(result, policy, baseline, f"reduction:{metric}")
+    less = _difference_to_baseline(result, policy, baseline, f"reduction:{metric}")
     if less is not None:
         text += f" ({abs(100 * less.estimate):.0f} % {'less' if less.estimate >= 0 else 'more'})"
     return text
 
 
-def _limit_phrase(tuned: Tuned, limit: Limit) -> str | None:
+def _limit_phrase(tuned: TuningResult, limit: Limit) -> str | None:
     """A phrase on whether the reported examples keep a limit of the goal, by the ends of the interval."""
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
     if not limit.relative:
-        interval, target = _interval(result, name, limit.metric), f"`{limit.metric}` {limit.sign} {limit.number:g}"
+        interval, target = (
+            _metric_interval(result, name, limit.metric),
+            f"`{limit.metric}` {limit.sign} {limit.number:g}",
+        )
     elif limit.relative == "+" and baseline not in (None, name):
-        interval = _compared(result, name, str(baseline), limit.metric)
+        interval = _difference_to_baseline(result, name, str(baseline), limit.metric)
         points = f"{abs(100 * limit.number):g} point{'' if abs(limit.number) == 0.01 else 's'}"
         within = f"`{limit.metric}` within {points} of `{baseline}`"
         share = metric_column(limit.metric, result.columns).share

@@ -16,14 +16,14 @@ import polars as pl
 
 from replay.data.block import SCORE_COSTS, LogBlock
 from replay.data.needs import Action
-from replay.engine.mixing import predicted
+from replay.engine.mixing import most_probable_answer
 from replay.engine.outcome import MIXED, Outcome
-from replay.policies.base import Evaluator, nested
-from replay.policies.remarks import Payable, RemarkKind
+from replay.policies.base import Evaluator, policy_and_parts
+from replay.policies.remarks import PayableVerifications, RemarkKind
 from replay.runs.passes.gate_sweep import SWEPT, BranchBlock, branch_block
 from replay.runs.passes.passes import outcome_values
-from replay.runs.passes.versions import Versions
-from replay.sampling.unscored import Unscored
+from replay.runs.passes.versions import PolicyVersions
+from replay.sampling.unscored import UnscoredTreatment
 from toolkit.errors import InvalidError, MismatchError
 from toolkit.stats.metrics.outcomes import ANSWER
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
@@ -34,7 +34,7 @@ answer that it predicts (null where there is none, or where the outcome is a mea
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class RowShares:
     """Outcomes that are means over several rows: the share of each `word` (−1: null), by `example` and `version`, (N,)
     each.
     """
@@ -46,7 +46,7 @@ class Shares:
 
 
 @dataclass(frozen=True, eq=False)
-class _Tally:
+class _BlockTally:
     """Counts of a block beside outcomes, by slices and by policies (their numbers), so that some may be left out later.
 
     `valid`, `behind_gaps`: valid answers and traces behind a gap, by slice; `outside`: answers outside the label space,
@@ -62,7 +62,7 @@ class _Tally:
     actions: Mapping[str, Action]
     remarks: Mapping[int, Counter[tuple[RemarkKind, str]]]
     lacking: Mapping[tuple[int, str, str], bytes]
-    unscored: Mapping[tuple[int, str, str, Unscored], Ints]
+    unscored: Mapping[tuple[int, str, str, UnscoredTreatment], Ints]
     order_s: Mapping[int, float]
 
 
@@ -78,10 +78,10 @@ class PassBlock:
     columns: Mapping[str, SpilledTable]
     vocabulary: pl.Series
     reasons: tuple[str, ...]
-    shares: Shares | None
+    shares: RowShares | None
     branches: Mapping[str, BranchBlock]
     gains: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    tally: _Tally
+    tally: _BlockTally
     keeper: Keeper
 
     def __len__(self) -> int:
@@ -92,20 +92,20 @@ class PassBlock:
 class PassResult:
     """The result of a pass, all blocks in example_id order; `numbers`: numeric columns of outcomes."""
 
-    versions: Versions
+    versions: PolicyVersions
     numbers: tuple[str, ...]
     blocks: list[PassBlock] = field(default_factory=list)
     keeper: Keeper = field(default_factory=Keeper)
 
-    def add(self, block: LogBlock) -> None:
+    def add_block(self, block: LogBlock) -> None:
         """Replay every version on the next block."""
-        evaluator = Evaluator(block, self.versions.evaluated)
+        evaluator = Evaluator(block, self.versions.evaluated_policies)
         outcomes = self.versions.outcomes(evaluator)
-        columns = {name: self.keeper.keep(table) for name, table in self._numbers(block, outcomes)}
-        reasons, columns[REASON] = self._reasons(outcomes)
+        columns = {name: self.keeper.keep(table) for name, table in self._number_columns(block, outcomes)}
+        reasons, columns[REASON] = self._reason_numbers(outcomes)
         columns[ENDING] = self.keeper.keep(_nan_where_null(np.stack([o.ending for o in outcomes]), MIXED))
-        words = np.stack([np.where(o.rows == 1, predicted(o), -1) for o in outcomes])
-        shares = _shares(outcomes)
+        words = np.stack([np.where(o.rows == 1, most_probable_answer(o), -1) for o in outcomes])
+        shares = _row_shares(outcomes)
         used = np.zeros(len(block.vocabulary) + 1, bool)  # the last one: null
         used[words.ravel()] = True
         if shares is not None:
@@ -119,14 +119,14 @@ class PassResult:
                 columns=columns,
                 vocabulary=block.vocabulary.filter(pl.Series(used[:-1])),
                 reasons=reasons,
-                shares=None if shares is None else Shares(
+                shares=None if shares is None else RowShares(
                     shares.version, shares.example, number[shares.word], shares.share
                 ),
                 branches={
                     name: branch_block(evaluator, gate, SWEPT) for name, gate in self.versions.gates.items()
                 },
                 gains={name: ranking.gain(evaluator) for name, ranking in self.versions.rankings.items()},
-                tally=_tally(block, self.versions, outcomes),
+                tally=_block_tally(block, self.versions, outcomes),
                 keeper=self.keeper,
             )
         )  # fmt: skip
@@ -145,10 +145,10 @@ class PassResult:
         return PassResult(self.versions, self.numbers, blocks)
 
     @property
-    def ids(self) -> pl.Series:
+    def example_ids(self) -> pl.Series:
         return pl.concat([block.ids for block in self.blocks])
 
-    def _numbers(self, block: LogBlock, outcomes: Sequence[Outcome]) -> list[tuple[str, Floats]]:
+    def _number_columns(self, block: LogBlock, outcomes: Sequence[Outcome]) -> list[tuple[str, Floats]]:
         parts = [outcome_values(outcome) for outcome in outcomes]
         empty = np.full(len(block.examples), np.nan)
         tables = [(name, np.stack([part.get(name, empty) for part in parts])) for name in self.numbers]
@@ -156,12 +156,12 @@ class PassResult:
             if np.isinf(table).any():
                 version, row = np.argwhere(np.isinf(table))[0]
                 raise InvalidError(
-                    f"`{name}` of policy `{self.versions.evaluated[version].name}` is infinite for example "
+                    f"`{name}` of policy `{self.versions.evaluated_policies[version].name}` is infinite for example "
                     f"`{block.examples['example_id'][int(row)]}`: leave a missing value null"
                 )
         return tables
 
-    def _reasons(self, outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], SpilledTable]:
+    def _reason_numbers(self, outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], SpilledTable]:
         known = {"served": 0}
         table = np.zeros((len(outcomes), len(outcomes[0].reason)))
         for row, outcome in enumerate(outcomes):
@@ -176,7 +176,7 @@ def _nan_where_null(values: np.ndarray, null: int) -> Floats:
     return np.where(values == null, np.nan, values)
 
 
-def _shares(outcomes: Sequence[Outcome]) -> Shares | None:
+def _row_shares(outcomes: Sequence[Outcome]) -> RowShares | None:
     """The shares of the versions that are means over two or more rows; None without any."""
     parts = []
     for number, outcome in enumerate(outcomes):
@@ -188,32 +188,29 @@ def _shares(outcomes: Sequence[Outcome]) -> Shares | None:
     if not parts:
         return None
     version, example, word, share = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Shares(version, example, word.astype(np.int64), share)
+    return RowShares(version, example, word.astype(np.int64), share)
 
 
-def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> _Tally:
+def _block_tally(block: LogBlock, versions: PolicyVersions, outcomes: Sequence[Outcome]) -> _BlockTally:
     """The counts of a block beside its outcomes."""
     remarks: dict[int, Counter[tuple[RemarkKind, str]]] = {}
     lacking: dict[tuple[int, str, str], bytes] = {}
     interned: dict[bytes, bytes] = {}
-    unscored: dict[tuple[int, str, str, Unscored], Ints] = {}
+    unscored: dict[tuple[int, str, str, UnscoredTreatment], Ints] = {}
     counts: dict[bytes, Ints] = {}
     order_s: dict[int, float] = {}
     for number, place in enumerate(versions.places[:, 0]):
         policy, _ = versions.every[place]
-        for part in nested(policy):
+        for part in policy_and_parts(policy):
             for remark in part.remarks(block):
                 remarks.setdefault(number, Counter())[remark.kind, remark.subject] += remark.count
-            for payable in part.may_pay(block):
+            for payable in part.payable_verifications(block):
                 for cost, bits in _free_costs(payable, block):
                     key = number, payable.verifier, cost
                     old = lacking.get(key, bytes(len(bits)))
                     union = (np.frombuffer(old, np.uint8) | np.frombuffer(bits, np.uint8)).tobytes()
                     lacking[key] = interned.setdefault(union, union)
-                if (
-                    payable.unscored.says
-                    and (count := _without_score(payable, block).sum(axis=1, dtype=np.int32)).any()
-                ):
+                if payable.unscored.says and (count := _lacks_score(payable, block).sum(axis=1, dtype=np.int32)).any():
                     whose = number, payable.slice, payable.verifier, payable.unscored
                     most = np.maximum(unscored.get(whose, 0), count)  # parts of a policy read the same first traces
                     unscored[whose] = counts.setdefault(most.tobytes(), most)
@@ -224,29 +221,25 @@ def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> 
     outside: Counter[tuple[tuple[str, ...], str]] = Counter()
     for (word, slices), count in zip(*np.unique(block.outside[:, 1:], axis=0, return_counts=True), strict=True):
         outside[block.slices[slices], block.vocabulary[int(word)]] += int(count)
-    return _Tally(
+    return _BlockTally(
         valid=Counter({name: int((pool.code >= 0).sum()) for name, pool in there.items()}),
         behind_gaps=Counter({name: int(pool.behind_gap.sum()) for name, pool in block.pools.items()}),
-        outside=outside,
-        actions=dict(block.actions),
-        remarks=remarks,
-        lacking=lacking,
-        unscored=unscored,
+        outside=outside, actions=dict(block.actions), remarks=remarks, lacking=lacking, unscored=unscored,
         order_s=order_s,
-    )
+    )  # fmt: skip
 
 
-def _free_costs(may: Payable, block: LogBlock) -> Iterator[tuple[str, bytes]]:
+def _free_costs(may: PayableVerifications, block: LogBlock) -> Iterator[tuple[str, bytes]]:
     """Costs that a verification may lack though a policy may pay it, each with the examples as bits."""
     scores = block.pools[may.slice].scores[may.verifier]
-    imputed = _without_score(may, block).any(axis=1) & may.unscored.fills
+    imputed = _lacks_score(may, block).any(axis=1) & may.unscored.fills
     for cost in SCORE_COSTS:
         lacks = scores.lacking.get(cost)
-        on = imputed if lacks is None else imputed | (lacks & (may.traces | scores.listwise[:, None])).any(axis=1)
+        on = imputed if lacks is None else imputed | (lacks & (may.traces | scores.is_listwise[:, None])).any(axis=1)
         if on.any():
             yield cost, np.packbits(on).tobytes()
 
 
-def _without_score(may: Payable, block: LogBlock) -> np.ndarray:
+def _lacks_score(may: PayableVerifications, block: LogBlock) -> np.ndarray:
     """Mask (E, T) of the valid traces that a policy may verify and that have no score."""
-    return may.traces & block.pools[may.slice].lacking(may.verifier)
+    return may.traces & block.pools[may.slice].unscored_by(may.verifier)

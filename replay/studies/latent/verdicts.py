@@ -253,14 +253,14 @@ def _conditional_gains(
     which is best at as many samples on the other half. Settings that doubt hardly any probe, or nearly all of them, are
     left out, and so are those that act as another one does on every probe.
     """
-    on = strategies.among(~chosen)
+    on = strategies.for_examples(~chosen)
     pools = {strategies.source.pool: strategies, **others}
     known = set[bytes]()
     plain, by_coin, elsewhere = list[_Pair](), list[_Pair](), list[_Pair]()
     for row in front.front.filter(strategy=CONDITIONAL).sort("chosen_samples").iter_rows(named=True):
         rungs = VotesByScore(tuple(row["below"]), tuple(row["votes"]))
-        of = on.conditional(row["verifier"])
-        if not rungs.below or not LEAST_DOUBTED <= of.fires(rungs.below[0]).mean() <= 1 - LEAST_DOUBTED:
+        of = on.conditional_strategy(row["verifier"])
+        if not rungs.below or not LEAST_DOUBTED <= of.doubted_probes(rungs.below[0]).mean() <= 1 - LEAST_DOUBTED:
             continue
         acts = rungs.columns(of.score, of.n).tobytes()
         if acts in known:
@@ -268,12 +268,12 @@ def _conditional_gains(
         known.add(acts)
         right, paid = rungs.outcomes(of)
         samples, setting = float(paid.mean()), (rungs.votes[0], rungs.below[0])
-        voted = on.voted(samples)
+        voted = on.vote_correctness(samples)
         plain.append(_pair(right, voted, CONDITIONAL, samples, *setting))
-        by_coin.append(_pair(right, rungs.by_coin(of), CONDITIONAL, samples, *setting))
+        by_coin.append(_pair(right, rungs.outcomes_by_coin(of), CONDITIONAL, samples, *setting))
         if others:
-            best = max(pools, key=lambda pool, at=samples: float(pools[pool].voted(at)[chosen].mean()))  # type: ignore[misc]
-            rival = pools[best].voted(samples)[~chosen]
+            best = max(pools, key=lambda pool, at=samples: float(pools[pool].vote_correctness(at)[chosen].mean()))  # type: ignore[misc]
+            rival = pools[best].vote_correctness(samples)[~chosen]
             elsewhere.append(_pair(right, rival, CONDITIONAL, samples, *setting, best))
     return (
         together(plain, on.unit, settings),
@@ -300,7 +300,7 @@ def _oracle_gaps(strategies: Strategies, chosen: np.ndarray, settings: Settings)
     """Gaps of the best strategy to the oracle at every n from 2 on. The best is that of the half
     for choosing; gaps are of the other one.
     """
-    on, of = strategies.among(~chosen), strategies.among(chosen)
+    on, of = strategies.for_examples(~chosen), strategies.for_examples(chosen)
     known = [one for one in strategies.plain if not one.sees_gold]
     pairs = []
     for at, n in enumerate(strategies.n.tolist()):

@@ -98,7 +98,7 @@ def _flips_among(study: DatasetStudy) -> list[show.PlottedBand]:
 def _panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
     """The bins of the gates that predict repairs: every action's cheap one, and the others of the primary action."""
     panels = []
-    for gate in (one for one in study.gates if one.predicts):
+    for gate in (one for one in study.gates if one.predicts_probability):
         if gate.action != study.roles.action and gate.policy != study.roles.cheap(gate.action):
             continue
         bins = study.calibration[gate.policy]
