@@ -26,12 +26,12 @@ class BaseComparison:
     action_tokens: np.ndarray
 
     @property
-    def fix_probability(self) -> np.ndarray:
+    def fix(self) -> np.ndarray:
         """Probability (E,) that the base is wrong and the policy right."""
         return (1 - self.base_correct) * self.correct
 
     @property
-    def flip_probability(self) -> np.ndarray:
+    def flip(self) -> np.ndarray:
         """Probability (E,) that the base is right and the policy wrong."""
         return self.base_correct * (1 - self.correct)
 

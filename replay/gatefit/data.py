@@ -179,7 +179,7 @@ def read_data(
     for block in read_blocks(plan, [policy]):
         evaluator = Evaluator(block, [policy])
         act, base = evaluator.path(policy.then).outcome, evaluator.path(policy.base)
-        label = act.against.fix_probability if act.against is not None else np.zeros(len(act.correct))
+        label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
         inputs = np.stack([feature.read(block, base).value for feature in features], axis=1)
         complete = (act.reason == 0) & (base.outcome.reason == 0) & ~np.isnan(label)
         keep = complete & ~np.isnan(inputs).any(axis=1) if whole else complete

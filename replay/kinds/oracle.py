@@ -123,7 +123,7 @@ class _AnyRight(_OracleRule, single=True):
         sample = np.concatenate([np.arange(pool.code.shape[1]) for pool in pools])
         judged, credit, word, there = (
             np.concatenate([getattr(pool, name) for pool in pools], axis=1)
-            for name in ("judgement", "credit", "word", "there")
+            for name in ("credit_or_correct", "credit", "word", "has_trace")
         )
         best = np.where(there & ~np.isnan(judged), judged, -1.0).argmax(axis=1)
         at = np.arange(examples), best

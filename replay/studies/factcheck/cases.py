@@ -21,7 +21,9 @@ NO_TEXT = "the log has no texts of traces"
 
 @dataclass(frozen=True)
 class _CaseTrace:
-    """One trace of a case, as it was verified: `margin` is the lead of the best answer over the next after it."""
+    """One trace of a case: answer, verdict, score, and the `margin` by which the best answer leads once it is
+    verified.
+    """
 
     number: int
     answer: str | None
@@ -33,7 +35,8 @@ class _CaseTrace:
 
 @dataclass(frozen=True)
 class Case:
-    """A claim with its traces. `kind` says which rule chose it, `ending` why the method `stopping` ended after `used`.
+    """A claim with its traces. `kind` names the rule that chose the claim; `ending` says why the method `stopping`
+    ended after `used` traces.
 
     `answer` is that of `method`. `claims`: how many claims the rule holds on.
     """
@@ -54,7 +57,7 @@ class Case:
 
     @property
     def margin(self) -> float | None:
-        """The lead when that method ended, or after all traces where none of them went on as far."""
+        """The margin when `stopping` ended, or after the last trace where it ended beyond the traces shown."""
         return self.traces[min(self.used, len(self.traces)) - 1].margin if self.traces else None
 
     @property
@@ -64,7 +67,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Cases:
-    """The cases that there are, and why there are no others."""
+    """The example cases of a data set, and the reasons why kinds of cases are missing."""
 
     cases: tuple[Case, ...] = ()
     missing: tuple[str, ...] = ()
@@ -77,7 +80,7 @@ COLUMNS = (
 
 
 def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
-    """The traces of all cases, a row each; of each data set those of its own."""
+    """Writes the traces of all cases as CSV, one row per trace; `cases` pairs each data set with its cases."""
     rows = [
         (dataset, c.kind, c.example, c.claim, c.gold, c.method, c.answer, c.right, c.used, t.number + 1, t.answer,
          t.right, t.score, t.margin, t.text)
@@ -88,7 +91,7 @@ def cases_csv(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
 
 
 def case_lines(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:
-    """A line for each case, without its texts."""
+    """Describes each case in a line, without its texts."""
     for dataset, dataset_cases in cases:
         for case in dataset_cases.cases:
             gold, answer = _named(case.gold), f"{_named(case.answer)} ({_verdict(case.right)})"
@@ -100,12 +103,12 @@ def case_lines(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:
 
 
 def _named(text: str | None) -> str:
-    """A text of the log as a name in one line."""
+    """Quotes a text of the log on one line, as a name; "none" for None."""
     return "none" if text is None else f"`{printable(text).replace('`', chr(39))}`"
 
 
 def cases_markdown(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
-    """The cases for people, with the texts of claim and traces."""
+    """Writes the cases as Markdown, with the texts of claims and traces."""
     lines = ["## Example cases", ""]
     lines += [f"> **{SIMULATED}**", ""] * simulated
     lines += ["The first claim, by its id, on which each rule holds; the rules and the verdicts see gold.", ""]
@@ -145,7 +148,7 @@ def _written(dataset: str, case: Case) -> Iterator[str]:
 
 
 def _block(text: str) -> Iterator[str]:
-    """A text line by line, as it is."""
+    """Indents a text as a Markdown code block, line by line."""
     return (f"    {printable(line)}".rstrip() for line in text.split("\n"))
 
 
@@ -158,7 +161,7 @@ def _number(value: float | None) -> str:
 
 
 def _plain(text: Any) -> str:
-    """Text of a log in one line that Markdown leaves alone."""
+    """Escapes a text of the log so that Markdown shows it as it is, on one line."""
     if text is None:
         return "–"
     line = printable(str(text))
@@ -171,8 +174,8 @@ ENDINGS = {"rule": "the margin held", "cap": "the cap was reached", "exhausted":
 
 
 def example_cases(log: Log, setting: FactcheckSetting, main: Methods) -> Cases:
-    """A claim on which adaptive stopping ends as soon as it may, one on which it takes all traces, and one on which the
-    verifier is wrong: its best-scored trace is, though one that it scored is right.
+    """Chooses three claims: one on which adaptive stopping ends as early as it may, one on which it takes all traces,
+    and one on which the verifier prefers a wrong trace although it scored a right one.
     """
     if main.result is None:
         return Cases(missing=tuple(dict.fromkeys(main.missing.values())))
@@ -188,7 +191,7 @@ def example_cases(log: Log, setting: FactcheckSetting, main: Methods) -> Cases:
 
 
 def _kinds(log: Log, setting: FactcheckSetting, result: Result) -> Iterator[tuple[str, str, pl.Series]]:
-    """Each kind, the method that it is of, and the ids on which its rule holds, in order."""
+    """Yields each kind of case with its method and the ids of the claims on which its rule holds, sorted."""
     rows = result.outcomes.select("policy", "example_id", "traces", "ending", "correct").collect()
     adaptive, best = (rows.filter(policy=name).sort("example_id") for name in (ADAPTIVE, BEST))
     least = setting.margin.min_valid
@@ -202,7 +205,7 @@ def _kinds(log: Log, setting: FactcheckSetting, result: Result) -> Iterator[tupl
 
 
 def _scored(log: Log, setting: FactcheckSetting, ids: pl.Series) -> pl.DataFrame:
-    """The first traces of examples, up to the cap, with the verifier's score."""
+    """Reads the first traces of examples, up to the cap, with the verifier's scores."""
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct"]
     traces = log.scan("traces", columns).filter(
         (pl.col("pool") == setting.pool) & (pl.col("action") == "solve") & (pl.col("sample_index") < setting.cap)

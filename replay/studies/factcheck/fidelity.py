@@ -39,7 +39,7 @@ ERRORS = 2.0
 
 @dataclass(frozen=True)
 class Known:
-    """A fitted number that is known to lie too far off: simulated minus published, and why."""
+    """A fitted number that is known to be too far off: simulated minus published, with the reason."""
 
     difference: float
     why: str
@@ -57,7 +57,7 @@ KNOWN = {tuple(key): Known(off, FIT["known_because"][why]) for *key, off, why in
 
 @dataclass(frozen=True)
 class _Line:
-    """One number; `distance` is how far it may lie, in its own unit.
+    """One number, published and simulated; `distance` is the largest difference allowed, in its own unit.
 
     `error`: the published number's sampling error, at its number of claims. `known`: that it lies further off.
     """
@@ -81,21 +81,23 @@ class _Line:
 
     @property
     def bound(self) -> float | None:
-        """Largest allowed difference of a line that is known to be off: one sampling error beyond the known one."""
+        """The largest difference allowed for a number that is known to be off: one sampling error beyond the known
+        difference.
+        """
         if self.known is None:
             return None
         return self.known.difference + copysign(self.error or 0.0, self.known.difference)
 
     @property
     def expected(self) -> bool:
-        """Whether it lies near enough, or is off as it is known to be: to the same side, and within its bound."""
+        """Whether the number is close enough, or is off as known: on the same side and within its bound."""
         if self.within or self.bound is None:
             return self.within
         return self.difference * self.bound > 0 and abs(self.difference) <= abs(self.bound) + 1e-9
 
 
 def _fitted_lines(run: str, cells: Methods, numbers: PublishedDataset) -> Iterator[_Line]:
-    """The numbers of a run that were fitted to, where they are published and the log has them."""
+    """Yields the numbers of a run that the simulation was fitted to, where they are published and the log has them."""
     for row in FIT[run]:
         for method, of in product(row["methods"], FIT["columns"][row["columns"]]):
             published_value = numbers.value(row["table"], of["column"], method=method)
@@ -107,7 +109,9 @@ def _fitted_lines(run: str, cells: Methods, numbers: PublishedDataset) -> Iterat
 
 
 def bounded(line: _Line, factor: float, known: Known | None) -> _Line:
-    """A line whose distance is `factor` times as far, but within `ERRORS` sampling errors; `known`: that it fails."""
+    """Returns a line with `factor` times its distance, but at most `ERRORS` sampling errors. `known` says that the
+    number is known to fail.
+    """
     distance = factor * line.distance
     if line.error is not None:
         distance = min(distance, ERRORS * line.error)
@@ -115,14 +119,14 @@ def bounded(line: _Line, factor: float, known: Known | None) -> _Line:
 
 
 def _sampling_error(cell: IntervalCell | None) -> float | None:
-    """Sampling error of a number, from its 95 % interval; None where it has none, or does not vary."""
+    """The sampling error of a number, from its 95 % interval; None where it has no interval or does not vary."""
     if cell is None or cell.low is None or cell.high is None or cell.high <= cell.low:
         return None
     return (cell.high - cell.low) / (2 * 1.959964)
 
 
 def _share_error(share: float, n: int) -> float:
-    """The sampling error of a share of n, in percent."""
+    """The sampling error of a share of n examples, in percent."""
     return 100 * sqrt(share * (1 - share) / n)
 
 
@@ -131,7 +135,7 @@ WHICH = tuple(TableColumn(name) for name in ("table", "method", "number"))
 
 
 def check_table(lines: list[_Line], title: str) -> Table:
-    """Published, simulated, difference, and the distance allowed."""
+    """Tabulates the published and simulated numbers, their difference, and the distance allowed."""
     columns = (
         *WHICH, *(TableColumn(name, Number(2)) for name in ("published", "simulated")),
         TableColumn("difference", Number(2, signed=True)), TableColumn("sampling error", Number(2)),
@@ -155,7 +159,7 @@ def _verdict(line: _Line) -> bool | str:
 
 @dataclass(frozen=True)
 class _HeldOutNumber:
-    """One number in one simulated log; `error`: its sampling error. `signed`: a difference, whose sign counts."""
+    """A number in one simulated log with its sampling error; where `signed`, it is a difference whose sign counts."""
 
     table: str
     method: str
@@ -172,7 +176,7 @@ class _HeldOutNumber:
 
 @dataclass(frozen=True)
 class _HeldOut:
-    """One number in logs of several seeds: their mean and spread, and the published one's sampling error."""
+    """A number in logs of several seeds: mean and spread over them, and the published number's sampling error."""
 
     first: _HeldOutNumber
     values: tuple[float, ...]
@@ -183,19 +187,21 @@ class _HeldOut:
 
     @property
     def errors(self) -> float | None:
-        """Distance of the mean to the published number in sampling errors."""
+        """The distance of the mean from the published number, in sampling errors."""
         return (self.mean - self.first.published) / self.first.error if self.first.error else None
 
     @property
     def same_sign(self) -> int | None:
-        """Seeds with the published sign; None for a number whose sign says nothing, or that is 0."""
+        """How many seeds have the published sign; None for a number whose sign does not count, or that is 0."""
         if not self.first.signed or self.first.published == 0:
             return None
         return sum(value * self.first.published > 0 for value in self.values)
 
     @property
     def held(self) -> bool | None:
-        """Whether it lies within `ERRORS` sampling errors, and a difference has the published sign; None: unknown."""
+        """Whether the mean lies within `ERRORS` sampling errors, and a difference has the published sign; None where
+        unknown.
+        """
         if self.errors is None:
             return None
         turned = self.same_sign is not None and self.mean * self.first.published <= 0
@@ -203,7 +209,7 @@ class _HeldOut:
 
 
 def _over_seeds(logs: Iterable[Iterable[_HeldOutNumber]]) -> list[_HeldOut]:
-    """The numbers found in logs of several seeds, each with its values in all of them.
+    """Joins the numbers of several logs, so that each has its values under all seeds.
 
     Sampling errors are those of the first log, which has the published number of claims.
     """
@@ -215,7 +221,8 @@ def _over_seeds(logs: Iterable[Iterable[_HeldOutNumber]]) -> list[_HeldOut]:
 
 
 def held_out_table(lines: list[_HeldOut], title: str, reasons: Mapping[str, str], notes: Sequence[str] = ()) -> Table:
-    """Published, mean and spread over the seeds, and the difference in sampling errors of the published number.
+    """Tabulates numbers that the simulation was not fitted to: published, mean and spread over seeds, and the
+    difference in sampling errors of the published number.
 
     `reasons`: what is known of the numbers of each table that fail; `notes`: of all numbers.
     """
@@ -240,7 +247,7 @@ def _held_out_line(
     table: str, method: str, what: str, published_value: float | None, cell: IntervalCell | None, signed: bool = False,
     luck: float = 0.0,
 ) -> Iterator[_HeldOutNumber]:  # fmt: skip
-    """A number that was not fitted to, where it is published and the log has it.
+    """Yields a number that was not fitted to, where it is published and the log has it.
 
     `luck`: the standard deviation of what the published number has beside its claims' sampling, such as one order.
     """
@@ -257,12 +264,12 @@ FIRST_FIVE = "first 5 traces"
 
 
 def _simulated_setting(pool: str, resamples: int = RESAMPLES) -> FactcheckSetting:
-    """Settings of the study for a simulated log."""
+    """Returns the study's settings for a simulated log."""
     return FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, options={"where": TEST, "resamples": resamples})
 
 
 def check_simulation(log: Log, name: str, pool: str) -> list[_Line]:
-    """Replay a simulated data set with the cap of 15 and compare it with the published numbers.
+    """Replays a simulated data set with a cap of 15 traces and compares it with the published numbers.
 
     Raises ThinkbackError where the pool is smaller than that.
     """
@@ -311,7 +318,7 @@ REASONS = FIT["failing_because"]
 
 
 def held_out(logs: Iterable[Log], name: str, pool: str) -> list[_HeldOut]:
-    """Every number that the simulation of a data set was not fitted to, in its logs of several seeds."""
+    """Computes every number that the simulation of a data set was not fitted to, in logs of several seeds."""
     return _over_seeds(_held_out_numbers(log, name, pool, 1 if i else RESAMPLES) for i, log in enumerate(logs))
 
 
@@ -368,7 +375,7 @@ def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_
 
 
 def _one_order(log: Log, options: Mapping[str, Any]) -> dict[int, float]:
-    """Standard deviation of macro-F1 over one random order, in points, by budget."""
+    """The standard deviation of macro-F1 between single random orders of the traces, in points, by budget."""
     orders = {f"order {seed}": {"order": "random", "seed": seed} for seed in range(ORDERS_DRAWN)}
     pool_budgets = budgets(log, orders=orders, **{**options, "resamples": 1})
     of_orders = pool_budgets.by_k.filter(pl.col("metric") == "macro_f1", pl.col("order").is_in(list(orders)))

@@ -38,7 +38,9 @@ CALLS = "verifier calls, k"
 
 
 def figures(studies: Sequence[Study], width: float = show.WIDTH) -> dict[str, Figure]:
-    """The figures by the names of their files, each with the warnings of its runs; several data sets side by side."""
+    """Draws the figures by the names of their files, each with the warnings of its runs; data sets
+    stand side by side.
+    """
     plots: dict[str, Figure] = {}
     setting = studies[0].setting
     look: dict[str, Any] = {"level": setting.settings.level, "simulated": studies[0].simulated, "width": width}
@@ -71,12 +73,12 @@ def figures(studies: Sequence[Study], width: float = show.WIDTH) -> dict[str, Fi
 
 
 def _replayed_methods(study: Study) -> list[str]:
-    """The methods that the log can serve."""
+    """Names the methods that the log can serve."""
     return [name for name in VERIFYING if study.main.cell(name, "verifications") is not None]
 
 
 def _trade_off(study: Study) -> dict[str, show.MethodPoint]:
-    """Verifier calls and macro-F1 of these methods, beside the published points."""
+    """Returns macro-F1 over verifier calls for each method, with the published points."""
     points = {}
     for name in _replayed_methods(study):
         calls, quality = study.main.cell(name, "verifications"), study.main.cell(name, "macro_f1")
@@ -88,7 +90,7 @@ def _trade_off(study: Study) -> dict[str, show.MethodPoint]:
 
 
 def _budget_panels(study: Study, lines: Mapping[str, str]) -> Iterator[tuple[str, list[show.PlottedCurve]]]:
-    """The lines of each pool whose budgets are known."""
+    """Returns a panel of curves for each pool whose budgets are known."""
     for fixed in study.budgets.pools:
         curves = []
         for order, name in lines.items():
@@ -105,7 +107,7 @@ def _budget_panels(study: Study, lines: Mapping[str, str]) -> Iterator[tuple[str
 
 
 def _differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> Iterator[show.DifferenceCurve]:
-    """Paired differences in macro-F1, one order less another, in points: for each pair a panel a pool."""
+    """Returns the paired differences in macro-F1 between two orders, in points: one panel for each pair and pool."""
     names = LINES | REFERENCES
     for first, second in pairs:
         for study in studies:
@@ -124,7 +126,9 @@ def _differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> 
 
 
 def _reliability(study: Study) -> Iterator[show.ReliabilityPanel]:
-    """Share of right traces over the verifier's score: a panel a verifier, where scores are chances."""
+    """Returns the share of right traces over the verifier's score, one panel per verifier whose scores are
+    probabilities.
+    """
     for one in study.calibration:
         if one.calibration is not None and one.calibration.ece is not None and one.calibration.bins:
             known = [(p.score, p.label) for p in one.calibration.bins if p.label.estimate is not None]
@@ -139,7 +143,9 @@ HEATS = {"macro_f1": "Macro-F1, %", "operations": "Operations per claim"}
 
 @dataclass(frozen=True)
 class _SweptSettings:
-    """Data of the maps: margin, cap, min_valid, bootstrap, metric and estimate of settings, and those to be framed."""
+    """The data of the heat maps: margin, cap, min_valid, bootstrap, metric and estimate of each setting, and the
+    settings to frame.
+    """
 
     table: pl.DataFrame
     dataset: str
@@ -149,12 +155,12 @@ class _SweptSettings:
     warnings: Sequence[str] = ()
 
     def known(self, metric: str) -> bool:
-        """Whether any setting has a number."""
+        """Whether any setting has a value of the metric."""
         return not self.table.filter(pl.col("metric") == metric, pl.col("estimate").is_not_null()).is_empty()
 
 
 def _setting_maps(swept: _SweptSettings, width: float = show.WIDTH) -> dict[str, Figure]:
-    """A figure each for macro-F1 and operations, by the names of their files.
+    """Draws a heat map of macro-F1 and one of operations, by the names of their files.
 
     On a page that is too narrow for all minima, those of the framed setting stand for all.
     """
@@ -172,7 +178,9 @@ def _setting_maps(swept: _SweptSettings, width: float = show.WIDTH) -> dict[str,
 
 
 def _map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: float, left_out: bool = False) -> Figure:
-    """Margin by cap, a row of panels for each bootstrap pool and a column for each minimum."""
+    """Draws one metric by margin and cap, with a row of panels per bootstrap pool and a column per minimum of valid
+    traces.
+    """
     scale = 100 if words.endswith("%") else 1
     margins, caps, minima, firsts = (
         table[column].unique(maintain_order=True).to_list() for column in ("margin", "cap", "min_valid", "bootstrap")
@@ -199,7 +207,7 @@ def _map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: float, l
 
 
 def undone(study: Study) -> list[str]:
-    """Lines on figures that are not drawn, or lack a method, an order, a pool or a setting, with the reason."""
+    """Lists the figures that are not drawn or lack a method, an order, a pool or a setting, each with its reason."""
     sentences = []
     if len(_replayed_methods(study)) < len(VERIFYING):
         sentences.append(_lacks("figure 5.1", bool(_replayed_methods(study)), reasons(study.main.missing)))
@@ -229,7 +237,7 @@ def _lacks(what: str, drawn: bool, reasons: Sequence[str]) -> str:
 
 
 def _unpublished(study: Study) -> list[str]:
-    """Methods without a published point, where there are published numbers of the study's cap."""
+    """Names methods without a published point, where numbers at the study's cap are published."""
     numbers = study.setting.published
     if numbers is None or study.setting.cap != CAP:
         return []
@@ -237,7 +245,7 @@ def _unpublished(study: Study) -> list[str]:
 
 
 def _unseen_pools(study: Study) -> Iterator[str]:
-    """Panels of the published figure that the log has no counterpart of."""
+    """Names the panels of the published figure for which the log has no pool."""
     numbers = study.setting.published
     if numbers is not None:
         drawn_pools = [pool_of(numbers.dataset, one.split, one.budgets.max_traces) for one in study.budgets.pools]
@@ -247,7 +255,7 @@ def _unseen_pools(study: Study) -> Iterator[str]:
 
 
 def _published_point(study: Study, method: str) -> tuple[float, float] | None:
-    """The published point of figure 5.1, per claim; the thesis has none of some methods."""
+    """The published point of a method in figure 5.1, per claim; None for methods that the thesis does not plot."""
     numbers, claims = study.setting.published, published_claims(study.setting.published)
     if numbers is None or claims is None or study.setting.cap != CAP:
         return None

@@ -53,7 +53,7 @@ def _orders(number: int) -> str:
 
 
 def _compared(study: Study) -> dict[str, Methods]:
-    """The comparisons of a data set, by what the table of pairs calls them."""
+    """Returns the runs whose methods are compared, by their names in the table of pairs."""
     verifier, other = study.setting.verifier, study.setting.other_verifier
     runs = {f"{verifier}, N = {study.main.cap}": study.main}
     if other is not None:
@@ -62,7 +62,7 @@ def _compared(study: Study) -> dict[str, Methods]:
 
 
 def paired(study: Study) -> Iterator[Row]:
-    """Quality of two methods on the same claims and traces: differences, with intervals and p-values."""
+    """Yields the paired differences in quality between two methods on the same claims and traces."""
     for name, methods in _compared(study).items():
         for method, against in PAIRS:
             yield Row((name, TITLES[method], TITLES[against]), values=_differences(methods, method, against))
@@ -74,7 +74,7 @@ def _why_not_paired(study: Study) -> Iterator[str]:
 
 
 def _averaged(study: Study) -> Iterator[Row]:
-    """The methods as means over orders of the pool: the chance of one order is not in the intervals."""
+    """Yields each method's mean over orders of the pool; its interval is free of the luck of one order."""
     for name in METHODS:
         of = MethodOfRun(study.averaged, name)
         values = {} if name == BEST else _differences(of.cells, name, BEST)
@@ -89,7 +89,7 @@ CALLS = (
 
 
 def variants(study: Study) -> Iterator[Row]:
-    """Further policies beside adaptive stopping and the surrogate."""
+    """Yields the further policies beside adaptive stopping and the surrogate."""
     result = study.variants.result
     if result is not None:
         methods = Methods(result, study.setting.verifier, study.setting.cap)
@@ -100,7 +100,7 @@ def variants(study: Study) -> Iterator[Row]:
 
 
 def _coverage(study: Study) -> Iterator[Row]:
-    """Prediction sets class by class, where the promise of each holds."""
+    """Yields the coverage of prediction sets by class, since their promise holds for each class."""
     for one in study.variants.coverage:
         values: dict[str, Value] = {"claims": one.part.n, "promised": 100 * (1 - one.alpha), "threshold": one.threshold}
         yield Row((one.policy, one.label), PolicyCells(one.part, one.policy), values)
@@ -154,7 +154,9 @@ K = TableColumn("k", Number(0))
 
 
 def _of_budgets(name: str, heads: Sequence[str], interval: str = "", key: str = "") -> Callable[[Study], Iterator[Row]]:
-    """Rows of one of the frames of all budgets, each with what the table calls its pool first."""
+    """Returns a function that yields the rows of the frame `name` of all budgets; each begins with the name of its
+    pool.
+    """
 
     def rows(study: Study) -> Iterator[Mapping[str, Any]]:
         for fixed in study.budgets.pools:
@@ -166,20 +168,24 @@ def _of_budgets(name: str, heads: Sequence[str], interval: str = "", key: str = 
 
 
 def smallest(study: Study) -> Iterator[Row]:
-    """The smallest budget at which each order is within half a point of best-of-N."""
+    """Yields the smallest budget at which each order is within half a point of best-of-N."""
     for row in _of_budgets("smallest", ("order", "metric"))(study):
         best = row.values["best_of_n"]
         yield replace(row, values={**row.values, "best": 100 * best if isinstance(best, float) else None})
 
 
 def unresolved(study: Study) -> Iterator[Row]:
-    """Claims whose margin rule has not held after k traces, with no cap but the pool."""
+    """Yields the share of claims on which the margin rule does not yet hold after k traces, with no cap
+    but the pool.
+    """
     frame = study.budgets.unresolved.rename({"largest_margin": "largest", "median_margin": "median"})
     return listed(frame.iter_rows(named=True), ("k",), "share")
 
 
 def _shares_notes(study: Study, shares: pl.DataFrame, why: str) -> Iterator[str]:
-    """Notes on the claims that a table of shares leaves out: those of smaller pools, and others, with the reason."""
+    """Yields notes on the claims that a table of shares leaves out: claims with too few traces, and others with the
+    reason `why`.
+    """
     yield study.budgets.depth.note
     if missing := study.budgets.lacking(shares):
         few = "; fewer than nine tenths of the claims remain, so the numbers are dashes"
@@ -258,7 +264,7 @@ RANDOM = "surrogate − random: against the exact expectation over all orders"
 
 
 def _orders_at_budgets(study: Study) -> Iterator[Row]:
-    """Macro-F1 at chosen budgets of verification, for every order, and the surrogate against two of them."""
+    """Yields macro-F1 of every order at chosen verifier budgets, with the surrogate's difference to two orders."""
     for fixed in study.budgets.pools:
         size, by_k = fixed.budgets.max_traces, fixed.budgets.by_k.filter(metric="macro_f1")
         cells = {
@@ -275,7 +281,9 @@ def _orders_at_budgets(study: Study) -> Iterator[Row]:
 
 
 def _fixed_by_keys(study: Study) -> Iterator[Row]:
-    """The surrogate at the shown budgets for each `unseen` and `label_score`, against the same two orders."""
+    """Yields the surrogate's macro-F1 at the shown budgets for each `unseen` and `label_score`, with its difference to
+    the same two orders.
+    """
     for fixed in study.budgets.pools:
         for at in fixed.keys:
             values: dict[str, Value] = {"surrogate_macro_f1_pct": at.macro_f1}
@@ -311,7 +319,7 @@ FIXED_KEYS = Sheet[Study](
 
 
 def _settings(swept: SettingSweep, heads: Iterable[str]) -> Iterator[Row]:
-    """Macro-F1 and operations for every setting."""
+    """Yields macro-F1 and operations of every setting of a sweep."""
     f1, operations = (swept.table.filter(metric=metric) for metric in MEASURED)
     frame = f1.with_columns(operations=operations["estimate"])
     return listed(frame.iter_rows(named=True), tuple(heads), "estimate", "macro_f1_pct")
@@ -335,7 +343,7 @@ SETTINGS_OF_KEYS = Sheet[Study](
 
 
 def _bins(study: Study) -> Iterator[Row]:
-    """Share of right traces by score, against the mean score."""
+    """Yields the bins of a reliability table: the share of right traces beside the mean score."""
     for one in study.calibration:
         for part in one.calibration.bins if one.calibration is not None else ():
             yield Row((one.verifier, f"{part.low:.1f}–{part.high:.1f}"), part)

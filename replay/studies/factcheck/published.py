@@ -35,19 +35,19 @@ WORK = PublishedWork(
 
 
 def published(name: str) -> PublishedDataset:
-    """The published numbers of `quantemp` or `claimdecomp`. Raises ThinkbackError for any other name."""
+    """Reads the published numbers of `quantemp` or `claimdecomp`. Raises ThinkbackError for any other name."""
     return published_datasets(WORK, name)[0]
 
 
 def published_claims(numbers: PublishedDataset | None) -> int | None:
-    """Claims of the test split, which all totals are of (table A.1)."""
+    """The number of test claims, over which all published totals are (table A.1)."""
     claims = None if numbers is None else numbers.value("A.1", "claims", split="test")
     return None if claims is None else int(claims)
 
 
 @dataclass(frozen=True)
 class PublishedPool:
-    """A pool of table B.4: its name there, which ends with the split of its claims, and its traces a claim."""
+    """A pool of table B.4: its published name, which ends with the split of its claims, and its traces per claim."""
 
     name: str
     size: int
@@ -58,21 +58,21 @@ class PublishedPool:
 
     @property
     def pool(self) -> str | None:
-        """Its name in a simulated log; None for the test claims, whose pool is as large as was asked for."""
+        """The pool's name in a simulated log; None for test claims, whose pool has as many traces as were asked for."""
         return None if self.split == "test" else f"n{self.size}"
 
 
 def published_pools(dataset: str) -> list[PublishedPool]:
-    """Published pools of a data set, by the thesis's name of it."""
+    """Lists the published pools of a data set, by the thesis's name of the data set."""
     pools = dict.fromkeys((row["pool"], row["pool_traces"]) for row in WORK.rows("B.4"))
     return [PublishedPool(name, size) for name, size in pools if name.startswith(dataset)]
 
 
 def pool_of(dataset: str, split: str, size: int) -> PublishedPool:
-    """The thesis's pool of a split and size; `split` is empty for the claims reported."""
+    """Returns the thesis's pool of a split and size; an empty `split` is the test split."""
     return PublishedPool(f"{dataset} {split or 'test'}", size)
 
 
 def bucket_keys(bucket: Bucket) -> dict[str, Any]:
-    """The keys of a bucket's row in the published table B.1."""
+    """Returns the keys by which the row of a bucket stands in the published table B.1."""
     return {"method": bucket.policy, "traces_from": bucket.first, "traces_to": bucket.last}

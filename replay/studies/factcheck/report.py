@@ -38,13 +38,13 @@ SETTING_KEYS = ("dev", "pool", "verifier", "other_verifier", "features", "cap", 
 
 
 def _run_record(study: Study) -> Mapping[str, Any]:
-    """The record of the main run, with what is said of it."""
+    """Returns the record of the main run with the study's notes."""
     provenance = {"log": {"name": study.name}} if study.main.result is None else study.main.result.provenance
     return {**provenance, "notes": [note.record() for note in study.notes]}
 
 
 def record(study: Study) -> dict[str, Any]:
-    """Entries that the study adds to the record."""
+    """Returns the entries that the study adds to run.json."""
     setting = study.setting
     added = {
         "features": list(setting.features), "caps": list(setting.caps),  # lists are written a line an entry
@@ -55,7 +55,7 @@ def record(study: Study) -> dict[str, Any]:
 
 
 def _replayed(study: Study) -> Iterator[str]:
-    """Lines of the report on what was replayed."""
+    """Says what was replayed, in lines for the report."""
     run_record, setting = _run_record(study), study.setting
     yield log_line(run_record, study.simulated)
     yield f"data sets: `{study.dataset}`"
@@ -81,7 +81,7 @@ WITH_CAPS = (*LARGER, "B.3", "B.4")
 
 
 def _captions(studies: Sequence[Study], name: str) -> Captions[Study]:
-    """Captions of the tables of a log of this name."""
+    """Makes the captions of the tables; `name` is the log's."""
     simulated = studies[0].simulated
     return Captions(
         simulated=simulated,
@@ -93,12 +93,12 @@ def _captions(studies: Sequence[Study], name: str) -> Captions[Study]:
 
 
 def _unlike(sheet: Sheet[Study], parts: Sequence[Study], columns: Collection[str]) -> list[str]:
-    """Notes where the published numbers of a table are of something else."""
+    """Yields notes where the published numbers of a table are of something else than the log's."""
     return merge_notes(parts, lambda study: unlike(study, sheet.number, columns)) if columns else []
 
 
 def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]:
-    """Notes where the published numbers in some columns of a table are of something else than the data set."""
+    """Yields notes where the published numbers in some columns of a table are of something else than the data set."""
     numbers = study.setting.published
     if numbers is None or not number:
         return
@@ -145,7 +145,8 @@ def study_factcheck(
     eur_per_kwh: float = 0.25,
     width: str | float = WIDTH,
 ) -> StudyReport:
-    """Every table and figure of the thesis on fact checking under a verifier budget, for a log with class labels.
+    """Computes every table and figure of the thesis on fact checking under a verifier budget, for a log with class
+    labels.
 
     Rows are of a data set each. `published` names data sets whose published numbers stand beside theirs: `quantemp`,
     `claimdecomp`. `pool` is by default the only one of each data set, `verifier` the only one, or `lora` where there
@@ -206,7 +207,7 @@ def study_factcheck(
 
 
 def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking: Sequence[str] = ()) -> StudyReport:
-    """The report on each data set of a log; `lacking` says which data sets are left out."""
+    """Assembles the report from the results on each data set; `lacking` has lines on data sets that are left out."""
     simulated = studies[0].simulated
     tables = tables_of(SHEETS, studies, _captions(studies, name))
     unpublished = [replace(study, setting=replace(study.setting, published=None)) for study in studies]

@@ -47,7 +47,7 @@ USUAL_BUDGETS = (1, 2, 3, 5, 7, 10, 13, 15, 20, 25, 30, 40, 45)
 
 @dataclass(frozen=True)
 class FactcheckSetting:
-    """Settings of the study. `options` go to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh.
+    """The settings of the study. `options` go to `replay.run`: where, resamples, level, seed, kw, eur_per_kwh.
 
     `orders` random orders are averaged over where means over them are shown; `dev` is an SQL condition that names the
     examples to learn from, which must not be reported. `tolerated` is the loss of macro-F1 that verdicts tolerate.
@@ -88,21 +88,21 @@ class FactcheckSetting:
 
     @property
     def eur_per_h(self) -> float:
-        """Price of an hour of the device."""
+        """The price of one hour of the device."""
         return self.kw * self.eur_per_kwh
 
     def claims(self, log: Log, *columns: str) -> pl.DataFrame:
-        """The examples to report, by example_id: these columns of them."""
+        """Returns these columns of the examples to report, sorted by example_id."""
         return examples_where(log, self.where, *columns)
 
     def table_budgets(self, size: int) -> tuple[int, ...]:
-        """The budgets of a pool of so many traces that tables show: those of table B.4, else the usual ones."""
+        """Returns the budgets of a pool of `size` traces that tables show: those of table B.4, else usual ones."""
         return BUDGETS.get(size) or (*(k for k in USUAL_BUDGETS if k < size), size)
 
     def of_dataset(
         self, log: Log, dataset: str, every: Collection[str], published: Sequence[PublishedDataset] = ()
     ) -> Self:
-        """Settings of one data set among `every` one: its examples to report, and its examples to learn from.
+        """Returns the settings of one data set among `every`: its examples to report and its examples to learn from.
 
         Of the published numbers it has those of its own name, and where it is alone a single one by any name.
         """
@@ -117,7 +117,7 @@ class FactcheckSetting:
 
 
 def features_note(used: Sequence[str], known: Collection[str]) -> str:
-    """Note on the features that the surrogate reads, and on the thesis's that it lacks; "" where it has them all.
+    """Says which features the surrogate reads and which of the thesis's five it lacks; "" where it lacks none.
 
     `known` are those of the log.
     """
@@ -139,7 +139,7 @@ NONE_KNOWN = {
 
 
 def pools_of(log: Log, where: str | None, known: Collection[str]) -> tuple[str, ...]:
-    """Known pools in which the examples of a condition have traces, by name."""
+    """Lists the pools in `known` in which the examples of the condition `where` have traces."""
     traces = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool").is_in(list(known)))
     if where is not None:
         traces = traces.filter(pl.col("example_id").is_in(ids_where(log, where, "where").implode()))
@@ -147,7 +147,7 @@ def pools_of(log: Log, where: str | None, known: Collection[str]) -> tuple[str, 
 
 
 def refuse_none_left(log: Log, reported: str, dev: str) -> None:
-    """Raise ThinkbackError where the examples of `dev` are all that would be reported by default."""
+    """Raises ThinkbackError where the examples of `dev` are all that would be reported by default."""
     try:
         ids_where(log, reported, "where")
     except ThinkbackError:  # both of its parts hold somewhere: together they do not
@@ -157,7 +157,7 @@ def refuse_none_left(log: Log, reported: str, dev: str) -> None:
 
 
 def single_pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, str]:
-    """The pool of each data set of a condition's examples, where each has one of its own; else nothing."""
+    """Maps each data set of the examples to its only pool; empty where a data set has several or none."""
     pools_by_dataset = _pools(log, where, known)
     if any(len(pools) != 1 for pools in pools_by_dataset.values()):
         return {}
@@ -165,20 +165,20 @@ def single_pools(log: Log, where: str | None, known: Collection[str]) -> dict[st
 
 
 def datasets_without(log: Log, where: str | None, pool: str) -> tuple[str, ...]:
-    """Data sets of a condition's examples without traces in a pool that others have; none where no other has any."""
+    """Lists the data sets without traces in `pool`, where other data sets have some; empty where none has."""
     pools_by_dataset = _pools(log, where, (pool,))
     lacking = tuple(dataset for dataset, pools in pools_by_dataset.items() if not pools)
     return lacking if len(lacking) < len(pools_by_dataset) else ()
 
 
 def _pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Pools of each data set of a condition's examples, among those known."""
+    """Maps each data set of the examples to its pools among those in `known`."""
     datasets = examples_where(log, where, "dataset")["dataset"].drop_nulls().unique().sort()
     return {dataset: pools_of(log, in_dataset(where, dataset), known) for dataset in datasets}
 
 
 def verifiers_of(log: Log, where: str | None) -> frozenset[str]:
-    """Verifiers that scored a trace of the examples of a condition."""
+    """Lists the verifiers that scored a trace of the examples of the condition `where`."""
     if where is None:
         return read_contents(log).verifiers
     trace_ids = log.scan("traces", ["trace_id", "example_id"]).filter(
@@ -189,7 +189,9 @@ def verifiers_of(log: Log, where: str | None) -> frozenset[str]:
 
 
 def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:
-    """A pool or verifier by name, or the only one. Raises ThinkbackError otherwise."""
+    """Returns the pool or verifier of a name, or the only one where no name is given. Raises
+    ThinkbackError otherwise.
+    """
     if not known:
         raise UnsuitableError(NONE_KNOWN[what])
     if name is None and len(known) > 1:
@@ -202,7 +204,7 @@ def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -
 
 
 def listwise_verifiers(log: Log, pool: str) -> frozenset[str]:
-    """Verifiers that rank the traces of a pool in one call, so that none can be asked about one trace more."""
+    """Returns the verifiers that rank the traces of a pool in one call, which a policy cannot ask trace by trace."""
     traces = log.scan("traces", ["trace_id", "pool"]).filter(pl.col("pool") == pool)
     scores = log.scan("verifications", ["trace_id", "verifier", "candidates"])
     ranked = scores.filter(pl.col("candidates").is_not_null()).join(traces, on="trace_id", how="semi")
@@ -210,7 +212,7 @@ def listwise_verifiers(log: Log, pool: str) -> frozenset[str]:
 
 
 def refuse_listwise(listwise: Collection[str], pool: str, *verifiers: str | None) -> None:
-    """Raise ThinkbackError where one of the verifiers ranks traces against each other."""
+    """Raises ThinkbackError where one of the verifiers ranks traces against each other."""
     for name in verifiers:
         if name in listwise:
             raise UnsuitableError(
@@ -220,7 +222,7 @@ def refuse_listwise(listwise: Collection[str], pool: str, *verifiers: str | None
 
 
 def label_spaces(claims: pl.DataFrame, study: str) -> dict[str, tuple[str, ...]]:
-    """The label space of each data set of claims (columns dataset and labels).
+    """Returns the label space of each data set of claims (columns dataset and labels).
 
     Raises ThinkbackError, which says what `study` needs, where some data set has none, or several.
     """
@@ -262,7 +264,8 @@ FOLLOWS = {
 
 @dataclass(frozen=True)
 class Methods:
-    """The methods of a run with one cap and one verifier; None where nothing could be replayed: all cells are dashes.
+    """The methods of a run with one cap and one verifier. Where nothing could be replayed `result` is None and all
+    cells are dashes.
 
     Costs that the log lacks of a call by the verifier which some policy may pay are free: replay counts them as
     nothing, and what a policy that verifies paid is unknown. `missing`: methods that the log cannot serve, and why.
@@ -281,7 +284,7 @@ class Methods:
         return self.result.statistics.n if self.result is not None else 0
 
     def cell(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
-        """Estimate and interval of a metric, times `scale`; None where the cost of some call is unknown."""
+        """Returns estimate and interval of a metric, times `scale`; None where the cost of some call is unknown."""
         if self.result is None or self.unpaid(policy, metric):
             return None
         return cell(self.result.statistics, policy, metric, scale)
@@ -291,15 +294,17 @@ class Methods:
         return warnings_of(self.result)
 
     def total(self, policy: str, metric: str) -> float | None:
-        """Sum over the examples; `metric` may be a sum, as that of a change."""
+        """Returns the sum of a metric over the examples; `metric` may be several joined by `+`."""
         return self._estimate(policy, metric, self.n)
 
     def ratio(self, policy: str, over: str, under: str, scale: float = 1.0) -> IntervalCell | None:
-        """One mean over another, such as seconds per trace, resampled together."""
+        """Returns one mean divided by another, such as seconds per trace, with the interval of the ratio from joint
+        resamples.
+        """
         return self._drawn((policy, over), (policy, under), lambda a, b: scale * a / b)
 
     def change(self, policy: str, metric: str, against: str, level: float | None = None) -> IntervalCell | None:
-        """Change of a mean against another policy's, in percent: negative where it is less.
+        """Returns the change of a mean against another policy's, in percent; negative where it is lower.
 
         `metric` may be a sum, such as `prompt_tokens+completion_tokens`; the `level` is by default the run's.
         """
@@ -308,7 +313,7 @@ class Methods:
     def difference(
         self, policy: str, metric: str, against: str, scale: float = 1.0
     ) -> tuple[IntervalCell | None, float | None]:
-        """Paired difference of a metric to another policy's, times `scale`, and its p-value.
+        """Returns the paired difference of a metric to another policy's, times `scale`, and its p-value.
 
         Of the run's own comparison where it made one, else of one more from the same resamples.
         """
@@ -323,11 +328,13 @@ class Methods:
         return IntervalCell(one - two, low, high).times(scale), p_value
 
     def sum_of(self, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
-        """A mean, or a sum of means written with `+`, times `scale`."""
+        """Returns a mean, or a sum of means joined by `+`, times `scale`."""
         return self._drawn((policy, metric), None, lambda a, _: scale * a)
 
     def unpaid(self, method: str, metric: str) -> bool:
-        """Whether replay counted as nothing what a call of this method cost, so that what follows is unknown."""
+        """Whether a call of this method has an unlogged cost that replay counted as 0, so that the metric
+        is unknown.
+        """
         if method in (TOP, VOTE):
             return False
         return any(metric in FOLLOWS[cost] for cost in self._free) or (
@@ -341,11 +348,11 @@ class Methods:
 
     @property
     def priced_by(self) -> str | None:
-        """The seconds that `cost_eur` comes from."""
+        """The column of seconds that `cost_eur` is computed from."""
         return None if self.result is None else self.result.statistics.seconds
 
     def unlogged(self) -> dict[str, str]:
-        """Why there are no seconds, tokens or device seconds (of which euros come) of traces or of verifications.
+        """Says why seconds, tokens or device seconds (of which euros come) of traces or verifications are missing.
 
         By kind: `trace seconds`, `verification tokens`, `verification device seconds`, and so on.
         """
@@ -367,7 +374,9 @@ class Methods:
         return 0.0 if settings is None else settings.kw * settings.eur_per_kwh
 
     def buckets(self) -> Iterator[Bucket]:
-        """Examples by the traces that adaptive stopping and the surrogate used, five at a time up to the cap."""
+        """Yields the number of examples by the traces that adaptive stopping and the surrogate used, in
+        steps of five.
+        """
         if self.result is not None:
             yield from trace_buckets(self.result, (ADAPTIVE, SURROGATE), self.cap)
 
@@ -405,14 +414,14 @@ class Methods:
 
 
 def compared(comparisons: pl.DataFrame, policy: str, against: str, metric: str) -> tuple[float | None, ...] | None:
-    """Difference, its ends and p-value, where the two policies are compared."""
+    """Returns difference, lower and upper limit and p-value of two policies; None where they are not compared."""
     rows = comparisons.filter(policy=policy, baseline=against, metric=metric)
     return next(rows.select("difference", "low", "high", "p_value").iter_rows(), None)
 
 
 @dataclass(frozen=True)
 class MethodOfRun:
-    """One method of one comparison, on examples of a label space: what a row is of."""
+    """One method of one run, on examples of one label space: the object of a table's row."""
 
     cells: Methods
     name: str
@@ -422,12 +431,12 @@ class MethodOfRun:
         return self.cells.cell(self.name, metric, scale)
 
     def change(self, metric: str, against: str) -> IntervalCell | None:
-        """Change of a mean against another method's, in percent; None for that method itself."""
+        """Returns the change of a mean against another method's, in percent; None against itself."""
         return None if self.name == against else self.cells.change(self.name, metric, against)
 
 
 def claims_notes(log: Log, reported: int, total: int, dev: str | None) -> Iterator[Note]:
-    """Notes on the number of reported claims, and of those that are learnt from instead."""
+    """Yields notes on how many claims are reported, and how many are learnt from instead."""
     of = "" if reported == total else f" of the {total:,} that are asked about"
     yield note("claims", f"{reported:,} claims{of} are reported")
     if dev is not None:
@@ -436,7 +445,7 @@ def claims_notes(log: Log, reported: int, total: int, dev: str | None) -> Iterat
 
 
 def table_notes(run: Methods, unshown: Collection[str]) -> Iterator[Note]:
-    """Notes of the run on numbers in tables, which are those of no metric in `unshown`.
+    """Yields the notes of a run on the numbers that tables show; metrics in `unshown` are in no table.
 
     Costs that count as free there are dashes in tables, and said to be.
     """
@@ -449,7 +458,9 @@ def table_notes(run: Methods, unshown: Collection[str]) -> Iterator[Note]:
 def method_policies(
     setting: FactcheckSetting, methods: Sequence[str] = METHODS, orders: int | None = None
 ) -> list[Sample]:
-    """The methods as policies, in the logged order, or as means over `orders` orders; exact where nothing stops."""
+    """Returns the methods as policies: in the logged order, or as means over `orders` orders (exact where nothing
+    stops).
+    """
     every, drawn = ({}, {}) if orders is None else ({"expected": True}, {"orders": orders})
     by_method: dict[str, dict[str, Any]] = {
         TOP: {"max_traces": 1, "select": "first", **every},
@@ -465,7 +476,8 @@ def method_policies(
 def replay_methods(
     log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, orders: int | None = None
 ) -> Methods:
-    """Replay the methods; what the log cannot serve for nine tenths of the examples asked about is missing, and why.
+    """Replays the methods. Those that the log cannot serve on nine tenths of the examples are `missing`, with the
+    reason.
 
     Where the verifier scored too few traces for exhaustive best-of-N, the others stand without differences to it.
     Raises ThinkbackError where nothing can be replayed, or the log cannot serve even votes.
@@ -486,7 +498,7 @@ def replay_methods(
 def replay_if_covered(
     log: Log, setting: FactcheckSetting, methods: Sequence[str] = METHODS, orders: int | None = None
 ) -> Methods:
-    """Replay the methods; where none can be, every one is missing, with the reason."""
+    """Replays the methods; where none can be replayed, all are `missing` with the reason."""
     try:
         return replay_methods(log, setting, methods, orders)
     except ThinkbackError as error:
@@ -494,7 +506,7 @@ def replay_if_covered(
 
 
 def with_device_seconds(log: Log, setting: FactcheckSetting, methods: Methods) -> Methods:
-    """The methods with the device seconds of their parts, where these give the euros."""
+    """Adds the device seconds of generation and verification to the methods, where euros come from device seconds."""
     if methods.result is None or methods.priced_by != "device_s":
         return methods
     return replace(methods, device_s=device_seconds(log, setting.pool, methods.result, setting.settings))

@@ -41,7 +41,7 @@ from toolkit.stats.curves.calibration import ClusteredCalibration, clustered_cal
 
 @dataclass(frozen=True)
 class VerifierCalibration:
-    """Calibration of a verifier on the first `cap` traces of one pool; None where it scored no judged one."""
+    """The calibration of a verifier on the first `cap` traces of one pool, or the reason why there is none."""
 
     verifier: str
     cap: int
@@ -49,7 +49,7 @@ class VerifierCalibration:
 
     @property
     def missing(self) -> str:
-        """The reason for unknown numbers; empty where all are known."""
+        """The reason why numbers are unknown; empty where all are known."""
         if self.calibration is None:
             return f"`{self.verifier}` scored no trace that is judged"
         if self.calibration.ece is None:
@@ -60,7 +60,9 @@ class VerifierCalibration:
 def calibrations(
     log: Log, pool: str, verifiers: Iterable[str], *, cap: int, where: str | None = None, settings: Settings
 ) -> Iterator[VerifierCalibration]:
-    """Calibrations on the first `cap` traces of `where`'s examples; traces of an example are resampled together."""
+    """Measures each verifier's calibration on the first `cap` traces of the examples of `where`; traces of an example
+    are resampled together.
+    """
     for verifier in verifiers:
         rows = _scored_traces(log, pool, verifier, cap, where)
         calibration = None
@@ -70,7 +72,7 @@ def calibrations(
 
 
 def _scored_traces(log: Log, pool: str, verifier: str, cap: int, where: str | None = None) -> pl.DataFrame:
-    """Score, correct and unit of every valid trace within the cap with a score and a verdict, example after example.
+    """Reads score, correctness and resampling unit of every valid trace within the cap that has a score and a verdict.
 
     Of examples with labels only traces whose answer is one of them are valid, as only these are ever verified.
     """
@@ -96,7 +98,9 @@ ALPHAS = (0.1, 0.2, 0.3)
 
 @dataclass(frozen=True)
 class Variants:
-    """Further policies; `missing`: why there are none, or some are left out; `coverage`: of sets, class by class."""
+    """The replay of further policies. `missing` says which are left out and why; `coverage` is that of prediction sets
+    by class.
+    """
 
     result: Result | None
     missing: tuple[str, ...] = ()
@@ -104,7 +108,7 @@ class Variants:
 
 
 def variants(log: Log, setting: FactcheckSetting) -> Variants:
-    """Replay them; those that are fitted need the development split."""
+    """Replays the further policies; fitted ones need the development split."""
     policies = [*_variant_policies(setting), vote_on_every_example(setting.pool)]
     hint = "name the claims to learn from (`--dev`, in Python `dev`) to have the fitted policies"
     result, missing = run_fitted(log, policies, **setting.options)
@@ -113,8 +117,8 @@ def variants(log: Log, setting: FactcheckSetting) -> Variants:
 
 
 def _variant_policies(setting: FactcheckSetting) -> Iterator[Sample]:
-    """Adaptive stopping and the surrogate; an upper-confidence order; with examples to learn from, surrogates fitted
-    before, calibrated margins, and prediction sets of the whole pool.
+    """Returns adaptive stopping, the surrogate and an upper-confidence order; with examples to learn from, also
+    surrogates fitted before, calibrated margins, and prediction sets of the whole pool.
     """
     common: dict[str, Any] = {
         "pool": setting.pool, "verifier": setting.verifier, "max_traces": setting.cap, "stop": setting.margin
@@ -144,7 +148,7 @@ VALIDATION = "validation"
 
 @dataclass(frozen=True)
 class _BudgetGap:
-    """An order of a pool of so many traces, or best-of-N there, whose budgets are not known, and why; None: of all."""
+    """Why the budgets of a pool of so many traces are unknown: for one order, for best-of-N, or (None) for all."""
 
     traces: int
     order: str | None
@@ -159,7 +163,9 @@ class _BudgetGap:
 
 @dataclass(frozen=True)
 class FixedBudgets:
-    """Every budget of a pool, and the surrogate there by its own keys; `split`: of examples that are not reported."""
+    """Macro-F1 of one pool at every verifier budget and order, and of the surrogate's other keys; `split` names
+    examples that are not reported.
+    """
 
     budgets: Budgets
     keys: tuple[SurrogateGapsAtSetting, ...]
@@ -184,7 +190,8 @@ class _Validation:
 
 @dataclass(frozen=True)
 class VerifierBudgets:
-    """Budgets of a data set: of its pool up to the cap, of the whole pool where it is larger, of its validation split.
+    """The budgets of a data set: of its pool up to the cap, of the whole pool where it is larger, and of its
+    validation split.
 
     `gaps`: why sizes or orders of the pool are left out. `gold` and `unresolved`: how early one of its traces is
     right, and how long a margin rule has not held.
@@ -198,7 +205,7 @@ class VerifierBudgets:
     unresolved: pl.DataFrame
 
     def lacking(self, shares: pl.DataFrame) -> int:
-        """Claims with a pool of the size that `gold` or `unresolved` are of, but not among them."""
+        """Counts the claims with a large enough pool that the table `shares` does not cover."""
         return self.depth.claims - self.depth.shorter - max(shares["n"].to_list())
 
     @property
@@ -211,12 +218,12 @@ class VerifierBudgets:
 
     @property
     def excluded(self) -> Mapping[str, Mapping[str, str]]:
-        """Examples that each pool's budgets leave out, with the reason."""
+        """The examples that the budgets of each pool leave out, with the reason."""
         return {f"budgets, {fixed.name}": fixed.budgets.result.excluded for fixed in self.pools}
 
 
 def _verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: Depth) -> VerifierBudgets:
-    """Every budget that a data set's tables and figures show."""
+    """Computes every budget that a data set's tables and figures show."""
     results = [_budgets_at(log, setting, size) for size in sorted({setting.cap, depth.size})]
     pool, where, settings = setting.pool, setting.where, setting.settings
     return VerifierBudgets(
@@ -234,7 +241,9 @@ def _verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: 
 def _budgets_at(
     log: Log, setting: FactcheckSetting, traces: int, split: str = ""
 ) -> tuple[FixedBudgets | None, list[_BudgetGap]]:
-    """Every budget of a pool of so many traces, where the log can serve it, and why it or orders of it are left out."""
+    """Computes every budget of a pool of so many traces where the log can serve it; returns the gaps with their
+    reasons.
+    """
     try:
         pool_budgets = budgets(
             log, verifier=setting.verifier, max_traces=traces, pool=setting.pool, features=setting.features,
@@ -247,7 +256,7 @@ def _budgets_at(
 
 
 def _at_keys(log: Log, setting: FactcheckSetting, size: int) -> tuple[SurrogateGapsAtSetting, ...]:
-    """The surrogate at the budgets that tables show of a pool of so many traces, by its own keys."""
+    """Replays the surrogate with other keys, at the budgets that tables show of a pool of so many traces."""
     options = {**setting.options, "features": setting.features}
     return tuple(
         surrogate_gaps_by_setting(log, setting.pool, setting.verifier, size, setting.table_budgets(size), **options)
@@ -255,7 +264,9 @@ def _at_keys(log: Log, setting: FactcheckSetting, size: int) -> tuple[SurrogateG
 
 
 def _validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> _Validation:
-    """The validation examples of a data set, where the log has any and none of them is reported or learnt from."""
+    """Computes the budgets of a data set's validation examples, where the log has some that are neither reported nor
+    learnt from.
+    """
     claims = log.scan("examples", ["example_id", "dataset", "split"])
     validation_ids = collect(
         claims.filter(pl.col("dataset") == dataset, pl.col("split") == VALIDATION).select("example_id"), log
@@ -296,7 +307,8 @@ def sensitivity(
     minima: Sequence[int] | None = None,
     bootstraps: Sequence[int] = BOOTSTRAPS,
 ) -> SettingSweep:
-    """Macro-F1 and operations over margin, cap (at most `size`), minimum and bootstrap pool.
+    """Sweeps margin, cap (at most `size`), minimum of valid traces and bootstrap pool; returns macro-F1 and
+    operations.
 
     By default the study's own are among them.
     """
@@ -317,7 +329,7 @@ def sensitivity(
 
 
 def surrogate_keys(log: Log, setting: FactcheckSetting) -> SettingSweep:
-    """Macro-F1 and operations of the surrogate under the study's margin, for every combination of its keys."""
+    """Sweeps the surrogate's keys under the study's margin; returns macro-F1 and operations of every combination."""
     policy = Sample(
         name="surrogate", pool=setting.pool, verifier=setting.verifier, max_traces=setting.cap, order="surrogate",
         features=setting.features, stop=setting.margin,
@@ -333,7 +345,7 @@ def surrogate_keys(log: Log, setting: FactcheckSetting) -> SettingSweep:
 
 
 def missing_note(setting_sweep: SettingSweep) -> list[str]:
-    """The reason for dashes: how many settings, and the first of them."""
+    """Says how many settings of a sweep are dashes, and names the first."""
     if setting_sweep.result is None:
         return list(setting_sweep.missing.values())[:1]
     policies = len(setting_sweep.table) // len(MEASURED)
@@ -353,7 +365,7 @@ UNSHOWN = frozenset({"finalizers", "truncated", "queries", "action_tokens", "dev
 
 @dataclass(frozen=True)
 class Study:
-    """Results on one data set of a log, and what the thesis has beside them.
+    """The results on one data set of a log, with the thesis's numbers beside them.
 
     `name` is the log's, and the data set's where there are several.
     """
@@ -381,24 +393,26 @@ class Study:
 
     @property
     def surrogate_s(self) -> float | None:
-        """Seconds per example that replay spent on the surrogate."""
+        """The seconds per example that replay itself spent on the surrogate."""
         seconds = {} if self.main.result is None else self.main.result.provenance["surrogate_s_per_example"]
         return seconds.get(SURROGATE)
 
     @property
     def left_out(self) -> dict[str, Mapping[str, str]]:
-        """Examples that each comparison leaves out, with the reason."""
+        """The examples that each run leaves out, with the reason."""
         runs = {"main": self.main, f"verifier {self.setting.other_verifier}": self.other}
         runs |= {f"cap {cap}": run for cap, run in self.caps.items()}
         excluded = {name: run.result.excluded for name, run in runs.items() if run.result is not None}
         return {**excluded, **self.budgets.excluded}
 
     def runs_of(self, number: str) -> Sequence[Methods]:
-        """The runs that a table is of."""
+        """Returns the runs that a table shows."""
         return [self.other] if number in OTHER else list(self.caps.values()) if number in LARGER else [self.main]
 
     def published(self, number: str, **keys: object) -> dict[str, Any]:
-        """Published part of a row: its numbers, and the columns that are of another number of claims."""
+        """Returns the published numbers of a row, and the columns whose published numbers are of another number of
+        claims.
+        """
         numbers = self.setting.published
         if numbers is None:
             return {}
@@ -408,11 +422,11 @@ class Study:
         }
 
     def other_claims(self, number: str) -> bool:
-        """Whether a table is of another number of claims than the published one."""
+        """Whether a table covers another number of claims than the published one."""
         return any(run.n not in (0, published_claims(self.setting.published)) for run in self.runs_of(number))
 
     def published_budget(self, fixed: FixedBudgets, k: int) -> dict[str, Any]:
-        """Published numbers of a pool in table B.4 at one budget."""
+        """Returns the published numbers of a pool at one budget (table B.4)."""
         numbers = self.setting.published
         if numbers is None:
             return {}
@@ -420,13 +434,13 @@ class Study:
         return self.published("B.4", pool=pool.name, pool_traces=pool.size, k=k)
 
     def points(self, fixed: FixedBudgets, order: str, ks: Sequence[int]) -> dict[int, float]:
-        """The published points of an order, as fractions."""
+        """Returns the published points of an order, as fractions."""
         rows = {k: self.published_budget(fixed, k).get("published", {}) for k in ks if order in ORDER_COLUMNS}
         return {k: row[ORDER_COLUMNS[order]] / 100 for k, row in rows.items() if ORDER_COLUMNS[order] in row}
 
     @cached_property
     def missing(self) -> Mapping[str, Sequence[str]]:
-        """Reasons for numbers that could not be computed, by the table's number or name."""
+        """The reasons for numbers that could not be computed, by the number or name of their table."""
         nothing = "the log has one verifier that scores each trace alone, so nothing is compared"
         hint = "name one (`--other-verifier`, in Python `other_verifier`)"
         several = f"the log has {len(self.others)} other verifiers ({listed(self.others)}): {hint}"
@@ -456,7 +470,7 @@ class Study:
 
     @cached_property
     def warnings(self) -> Mapping[str, Sequence[str]]:
-        """Warnings above a table; "" has those of the main comparison, for every table without others."""
+        """The warnings above tables, by run; "" has those of the main run, for tables without their own."""
         main = self.main.warnings
         return {
             "": main,
@@ -484,7 +498,7 @@ def study_log(
     log: Log, setting: FactcheckSetting, published: Sequence[PublishedDataset] = (),
     pools: Mapping[str, str] = MappingProxyType({}), without: Collection[str] = (),
 ) -> tuple[Study, ...]:  # fmt: skip
-    """Replay everything on each data set of a log, whose claims are never pooled.
+    """Replays everything on each data set of a log; claims of several data sets are never pooled.
 
     `pools`: of data sets that have another one than the setting's; `without`: data sets to leave out. Of `published`
     each data set gets the numbers of its own name, and a single one those that are named alone.
@@ -508,7 +522,7 @@ def study_log(
 
 
 def _classes(log: Log, dataset: str) -> pl.DataFrame:
-    """How many claims of each split of a data set have each gold label."""
+    """Counts the claims of a data set by split and gold label."""
     claims = log.scan("examples", ["dataset", "split", "gold"]).filter(pl.col("dataset") == dataset)
     counts = claims.group_by("split", label=pl.col("gold").fill_null("")).agg(claims=pl.len())
     return collect(counts, log).sort("split", "label")
@@ -517,7 +531,7 @@ def _classes(log: Log, dataset: str) -> pl.DataFrame:
 def study_dataset(
     log: Log, dataset: str, labels: tuple[str, ...], setting: FactcheckSetting, listwise: Collection[str] = ()
 ) -> Study:
-    """Replay everything on one data set."""
+    """Replays everything on one data set."""
     where, pool, verifier = setting.where, setting.pool, setting.verifier
     depth = pool_depth(log, pool, where)
     if setting.cap > depth.largest > 0:

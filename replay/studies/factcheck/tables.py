@@ -30,7 +30,7 @@ GENERATED, BOTH = "prompt_tokens+completion_tokens", "generation_s+verification_
 
 
 def _classes(study: Study) -> Iterator[Row]:
-    """Claims of each split by gold label (table 4.1)."""
+    """Yields the claims of each split by gold label (table 4.1)."""
     for (split,), part in study.classes.partition_by("split", as_dict=True, maintain_order=True).items():
         by_label = dict(part.select("label", "claims").iter_rows())
         yield Row((split,), values={**by_label, "claims": sum(by_label.values())})
@@ -48,28 +48,30 @@ ValueOf = Callable[[MethodOfRun], Value]
 
 
 def total(metric: str) -> ValueOf:
-    """The sum of a metric over the claims."""
+    """Returns a function that gives the sum of a metric over the claims."""
     return lambda of: of.cells.total(of.name, metric)
 
 
 def hours(metric: str) -> ValueOf:
-    """Seconds of all claims in hours; of a sum, its parts resampled together."""
+    """Returns a function that gives the seconds of all claims in hours; parts joined by `+` are resampled together."""
     return lambda of: (of.cells.sum_of if "+" in metric else of.cells.cell)(of.name, metric, of.cells.n / 3600)
 
 
 def change(metric: str, against: str) -> ValueOf:
-    """Difference of a mean to another method's, in percent."""
+    """Returns a function that gives the change of a mean against another method's, in percent."""
     return lambda of: of.change(metric, against)
 
 
 def _missing_labels(of: MethodOfRun) -> float | None:
-    """Traces of one method without a label."""
+    """Counts the traces of one method without a label."""
     attempts, valid = (of.cells.total(of.name, metric) for metric in ("traces", "valid_traces"))
     return None if attempts is None or valid is None else attempts - valid
 
 
 def _saving(against: str) -> ValueOf:
-    """Verifier calls saved, in percent, by the methods that come after the other one."""
+    """Returns a function that gives the verifier calls saved against a method, in percent, for the methods listed
+    after it.
+    """
 
     def value(of: MethodOfRun) -> IntervalCell | None:
         later = VERIFYING.index(of.name) > VERIFYING.index(against)
@@ -80,7 +82,8 @@ def _saving(against: str) -> ValueOf:
 
 
 def euros(of: MethodOfRun, part: str | None = None) -> IntervalCell | None:
-    """Price of all examples, or of their `generation` or `verification`: of device seconds where the log has them.
+    """Returns the price of all examples, or of their `generation` or `verification`, from device seconds where the log
+    has them.
 
     The parts' device seconds are those that the run's cells were given.
     """
@@ -95,12 +98,12 @@ def euros(of: MethodOfRun, part: str | None = None) -> IntervalCell | None:
 
 
 def cost(heading: str, key: str, part: str | None = None) -> Column:
-    """A column of euros."""
+    """Makes a column of euros."""
     return intervals(heading, key, 3, partial(euros, part=part), significant=2)
 
 
 def percent(heading: str, key: str, metric: str) -> Column:
-    """A share of examples, in percent."""
+    """Makes a column of a share of examples, in percent."""
     return intervals(heading, key, metric=metric, scale=100)
 
 
@@ -145,7 +148,7 @@ RUNTIME = (
 
 
 def _price_note(study: Study, *runs: Methods) -> str:
-    """Note on the basis of the euros, which need not be the hours beside them."""
+    """Says which seconds the euros come from, since they may differ from the hours beside them."""
     setting = study.setting
     rate = f"{setting.kw:g} kW · {setting.eur_per_kwh:g} € per kWh = {setting.eur_per_h:g} € per hour"
     if not any(methods.priced_by == "device_s" for methods in runs):
@@ -157,7 +160,7 @@ def _price_note(study: Study, *runs: Methods) -> str:
 
 
 def _no_savings(study: Study) -> Iterator[str]:
-    """Notes on savings that are dashes because a method makes no call."""
+    """Says that savings are dashes against a method that makes no verifier call."""
     for name in (BEST, ADAPTIVE):
         if (calls := study.main.cell(name, "verifications")) and not calls.estimate:
             yield f"savings vs. {TITLES[name]}: a dash, because it makes no verifier call"
@@ -178,13 +181,15 @@ Studies = Sequence[Study]
 
 
 def _in_short(labels: Sequence[str]) -> dict[str, str]:
-    """Labels by the thesis's letters; empty where they are not exactly its three."""
+    """Abbreviates labels by the thesis's letters; empty unless they are exactly its three."""
     by_letter = {CLASSES.get(label.lower(), ""): label for label in labels}
     return {x: by_letter[x] for x in "TFC"} if len(labels) == 3 and set(by_letter) == set("TFC") else {}
 
 
 def quality(studies: Studies) -> list[Column]:
-    """F1 of each class, in the thesis's letters where all data sets have its classes, then the means."""
+    """Makes the columns of F1 by class, under the thesis's letters where all data sets have its classes, and of the
+    means.
+    """
 
     def of_class(letter: str) -> ValueOf:
         return lambda row: row.cell(f"f1:{_in_short(row.labels)[letter]}", 100)
@@ -209,12 +214,12 @@ Columns = Sequence[Column] | Callable[[Studies], Sequence[Column]]
 
 
 def _runs(study: Study, number: str) -> Sequence[Methods]:
-    """Runs in the rows of a table; none where there is no other verifier to compare."""
+    """Returns the runs in the rows of a table; none where there is no other verifier to compare."""
     return [] if number in OTHER and study.setting.other_verifier is None else study.runs_of(number)
 
 
 def _sheet(number: str, title: str, names: Sequence[str], columns: Columns, *notes: Note) -> Sheet[Study]:
-    """A table with one row a method, or a cap and a method; what the surrogate does without stands beneath its row."""
+    """Makes a table with one row per method, or per cap and method; a note says what the surrogate lacks."""
     by_cap = number in LARGER
 
     def rows(study: Study) -> Iterator[Row]:
@@ -279,7 +284,7 @@ NAMED = (("Gen.", "generation"), ("Ver.", "verification"), ("Other", "other"))
 
 
 def _runtime(study: Study) -> Iterator[Row]:
-    """Hours and euros: generation, verification, and the rest of the wall-clock (table B.2)."""
+    """Yields hours and euros: of generation, of verification, and the rest of the wall-clock (table B.2)."""
     for name in VERIFYING:
         of = MethodOfRun(study.main, name)
         hours = {part: estimate(of.cell(f"{part}_s", of.cells.n / 3600)) for part in PARTS}
@@ -293,7 +298,7 @@ def _runtime(study: Study) -> Iterator[Row]:
 
 
 def _sum(addends: Iterable[float | None]) -> float | None:
-    """The sum of numbers that are all known."""
+    """Adds numbers; None where one is unknown."""
     values = list(addends)
     return None if None in values else sum(value or 0 for value in values)
 
@@ -306,7 +311,7 @@ def _other_h(study: Study, generation: float | None, verification: float | None)
 
 
 def _wall_clock_line(study: Study) -> str:
-    """Line on the wall-clock of the log's runs, or why it does not give the rest."""
+    """Says what the wall-clock of the log's runs is, or why it is not known."""
     wall = study.wall
     if wall.pool_s is None or wall.verifier_s is None:
         return "; ".join(wall.why)
@@ -322,7 +327,7 @@ def _wall_clock_line(study: Study) -> str:
 
 
 def _buckets(study: Study) -> Iterator[Row]:
-    """Claims by traces used (table B.1)."""
+    """Yields the number of claims by traces used (table B.1)."""
     for bucket in study.main.buckets():
         values: dict[str, Value] = {
             "claims": bucket.examples, "share_pct": 100 * bucket.share, "by_attempts": bucket.attempts
@@ -337,7 +342,7 @@ def _buckets(study: Study) -> Iterator[Row]:
 
 
 def _overhead(study: Study) -> Iterator[Row]:
-    """Upper bound on the surrogate's own time (table B.3), and what replay measured."""
+    """Yields an upper bound on the surrogate's own time (table B.3), and the time that replay measured."""
     seconds = study.surrogate_s
     values: dict[str, Value] = {
         "measured_s_per_claim": seconds,
@@ -361,7 +366,7 @@ PER = (
 
 
 def efficiency(study: Study) -> Iterator[Row]:
-    """Calls, tokens, seconds per claim, per trace and per verifier call, hours and euros, with reductions."""
+    """Yields calls, tokens and seconds per claim, per trace and per verifier call, hours and euros, with reductions."""
     cells, claims = study.main, study.main.n
     for name, title in TITLES.items():
         of = MethodOfRun(cells, name)

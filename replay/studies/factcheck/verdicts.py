@@ -23,14 +23,18 @@ _UNSERVED = "the log cannot serve both"
 
 
 def findings(study: Study) -> Iterator[Finding]:
-    """The answers on one data set: of stopping, of the surrogate, and of its order in each pool under fixed budgets."""
+    """Answers the questions of one data set: on stopping, on the surrogate, and on its order at fixed budgets of each
+    pool.
+    """
     yield from _savings(study)
     for fixed in study.budgets.pools:
         yield from _orders(fixed)
 
 
 def _savings(study: Study) -> Iterator[Finding]:
-    """Limits of losses hold for both methods at once, and so do those of savings (Bonferroni)."""
+    """Answers what stopping and the surrogate lose and save. Limits of the losses hold for both methods at once, and
+    so do those of the savings (Bonferroni).
+    """
     result, margin = study.main.result, study.setting.tolerated
     limits = {}
     if result is not None:
@@ -60,7 +64,8 @@ def _subject(method: str) -> str:
 
 
 def _orders(fixed: FixedBudgets) -> Iterator[Finding]:
-    """The surrogate's order at any budget, against other orders and against verifying everything; so generation order.
+    """Answers whether the surrogate's order beats other orders at any budget, and whether it and generation order lose
+    to verifying everything.
 
     Limits hold for all orders and budgets of the pool at once.
     """

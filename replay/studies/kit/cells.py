@@ -16,7 +16,7 @@ from toolkit.stats import Interval, PairedInterval, Summary
 
 @dataclass(frozen=True)
 class PolicyCells:
-    """A policy of a run: what a row of a table is of."""
+    """One policy of a run, as the object of a table's row."""
 
     statistics: Summary
     policy: str
@@ -26,7 +26,7 @@ class PolicyCells:
 
 
 def cell(statistics: Summary, policy: str, metric: str, scale: float = 1.0) -> IntervalCell | None:
-    """One cell of a summary."""
+    """Returns estimate and interval of a policy's metric in a summary; None where the summary lacks it."""
     rows = statistics.summary.filter(policy=policy, metric=metric).select("estimate", "low", "high").rows()
     return IntervalCell.of(rows[0], scale) if rows else None
 
@@ -34,20 +34,20 @@ def cell(statistics: Summary, policy: str, metric: str, scale: float = 1.0) -> I
 def warnings_of(
     result: Result | None, codes: Collection[str] = (CALLS_FAILED, LEFT_OUT), prefix: str = ""
 ) -> tuple[str, ...]:
-    """Lines above a run's table, each after `prefix`: its warnings and the notes of some codes, by default those on
-    failed calls and on examples that are left out.
+    """Returns the warnings of a run, and its notes with certain codes (by default on failed calls and on examples left
+    out), each after `prefix`.
     """
     notes = [note for note in result.notes if note.severity is Severity.WARNING or note.code in codes] if result else []
     return tuple(str(replace(note, text=f"{prefix}{note.text}")) for note in notes)
 
 
 def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:
-    """Notes of a run, without those on `unshown` metrics alone, which no table has."""
+    """Returns the notes of a run, without those that concern only `unshown` metrics."""
     return tuple(note for note in result.notes if not note.metrics or not set(note.metrics) <= set(unshown))
 
 
 def interval_cell(interval: Interval | PairedInterval | None, scale: float = 1.0) -> IntervalCell | None:
-    """An interval of the toolkit's statistics, of a mean or of a paired difference, as a cell, times `scale`."""
+    """Makes a table cell of an interval of a mean or of a paired difference, times `scale`."""
     if interval is None:
         return None
     middle = interval.difference if isinstance(interval, PairedInterval) else interval.estimate
@@ -55,17 +55,17 @@ def interval_cell(interval: Interval | PairedInterval | None, scale: float = 1.0
 
 
 def interval_of(name: str, scale: float = 1.0) -> Callable[[Any], IntervalCell | None]:
-    """A function that gives the interval of an attribute as a cell, times `scale`."""
+    """Returns a function that makes a cell of an object's attribute `name`, an interval, times `scale`."""
     return lambda one: interval_cell(getattr(one, name), scale)
 
 
 def estimate(entry: Any) -> float | None:
-    """The estimate of a cell."""
+    """Returns the estimate of a cell; None for a dash."""
     return None if entry is None else entry.estimate
 
 
 def reasons(missing: Mapping[str, str]) -> list[str]:
-    """Each reason once, with the names of what it takes away, or without where these are more than two."""
+    """Groups missing names by reason; a reason that holds for more than two names stands without them."""
     names_by_reason: dict[str, list[str]] = {}
     for name, why in missing.items():
         names_by_reason.setdefault(why, []).append(name)
@@ -73,7 +73,7 @@ def reasons(missing: Mapping[str, str]) -> list[str]:
 
 
 def unlogged(what: str, of: str) -> str:
-    """The reason for dashes where `what` (plural) is not logged for every call `of` a kind."""
+    """Says that numbers are dashes because `what` is not logged for every call of the kind `of`."""
     return f"{what} are not logged for every {of}, so numbers that need them are dashes"
 
 
@@ -81,7 +81,7 @@ LEFT_OUT_FILE = "left_out.csv"
 
 
 def left_out_note(excluded: Mapping[str, str]) -> tuple[str, ...]:
-    """Note on the examples that a run leaves out: their number, the first of them, and the file that names all."""
+    """Says how many examples a run leaves out, names some, and names the file with all of them."""
     if not excluded:
         return ()
     one = len(excluded) == 1

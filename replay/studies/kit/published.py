@@ -20,21 +20,21 @@ FindRow = Callable[[str | None, str], PublishedRow]
 
 @cache
 def document(work: str) -> dict[str, Any]:
-    """Everything that was transcribed of a work: tables, claims, the arithmetic that they should satisfy."""
+    """Reads the transcription of a published work: tables, claims, and the arithmetic that they satisfy."""
     path = files("replay") / "studies" / "data" / f"{work}.json"
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 @cache
 def _table(work: str, number: str) -> tuple[tuple[str, ...], tuple[PublishedRow, ...]]:
-    """Columns and rows of a table; none where the work has no such table."""
+    """Returns columns and rows of a published table; empty where the work has no such table."""
     table = next((one for one in document(work)["tables"] if one["id"] == number), {"columns": (), "rows": ()})
     return tuple(table["columns"]), tuple(dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
 
 
 @dataclass(frozen=True)
 class PublishedWork:
-    """A published work: its file in `data`, and how its tables name data sets.
+    """A published work: its file in `data`, and its names of data sets.
 
     `datasets` maps plain names (small letters and digits) to the work's own. Where a table has a column `dataset`, its
     rows are those of one data set. `only` names the data set of tables that have no such column, by their number;
@@ -47,14 +47,14 @@ class PublishedWork:
     prefixed: frozenset[str] = frozenset()
 
     def dataset(self, name: str) -> str | None:
-        """The work's name of a data set; None where it has no such one."""
+        """Returns the work's name of a data set; None where the work has no such data set."""
         return self.datasets.get(re.sub(r"[^a-z0-9]", "", name.lower()))
 
     def rows(self, table: str) -> tuple[PublishedRow, ...]:
         return _table(self.name, table)[1]
 
     def row(self, table: str, dataset: str | None, **keys: object) -> PublishedRow:
-        """The first row of a data set, by its plain or its published name, in which these columns have these values.
+        """Returns the first row of a data set in which these columns have these values.
 
         It is without them. Empty where the work has no such row, no such data set, or a key is None.
         """
@@ -72,33 +72,35 @@ class PublishedWork:
         return {key.removeprefix(prefix): value for key, value in unmatched.items() if key.startswith(prefix)}
 
     def finder(self, table: str, key: str, named: Callable[[str], object] = lambda name: name) -> FindRow:
-        """Finds rows by data set and one column; `named` gives the work's name of what is asked for, None of none."""
+        """Returns a function that looks up a row by data set and one column; `named` translates that column's value
+        into the work's words.
+        """
         return lambda dataset, name: self.row(table, dataset, **{key: named(name)})
 
     def stated(self, text: str) -> float:
-        """The number that the work's text, outside its tables, states of something."""
+        """Returns a number that the work states in its text, outside its tables."""
         return next(float(one["value"]) for one in document(self.name)["claims"] if one["text"] == text)
 
 
 @dataclass(frozen=True)
 class PublishedDataset:
-    """A data set of a work, by the work's own name: looks up its rows and single numbers."""
+    """A data set of a work, by the work's name of it: looks up rows and single numbers."""
 
     work: PublishedWork
     dataset: str
 
     def row(self, table: str, **keys: object) -> PublishedRow:
-        """The numbers of a row of a table, without its keys; empty where there is none."""
+        """Returns the numbers in a row of a table, without its keys; empty where there is none."""
         match = self.work.row(table, self.dataset, **keys)
         return {key: float(value) for key, value in match.items() if isinstance(value, float | int)}
 
     def value(self, table: str, column: str, **keys: object) -> float | None:
-        """The number in a row of a table; None where the work has no such row, or no number there."""
+        """Returns the number in a row of a table; None where the work has no such row or no number there."""
         return self.row(table, **keys).get(column)
 
 
 def published_datasets(work: PublishedWork, names: Sequence[str] | str) -> tuple[PublishedDataset, ...]:
-    """The data sets of a work by their plain or published names. Raises ThinkbackError for any other name."""
+    """Returns the data sets of a work by their plain or published names. Raises ThinkbackError for an unknown name."""
     known = {name: work.dataset(name) for name in ([names] if isinstance(names, str) else names)}
     for name, dataset in known.items():
         if dataset is None:
@@ -107,14 +109,14 @@ def published_datasets(work: PublishedWork, names: Sequence[str] | str) -> tuple
 
 
 def published_beside(known: Sequence[PublishedDataset], dataset: str, alone: bool) -> PublishedDataset | None:
-    """The published numbers that stand beside a log's data set: those of its name, and where it is `alone` in the log
-    those of a single one by any name; None where there are none.
+    """Returns the published data set that stands beside a log's: that of the same name or, where the log has one data
+    set and one is published, that one; else None.
     """
     by_name = next((one for one in known if one.dataset == one.work.dataset(dataset)), None)
     return by_name or (known[0] if alone and len(known) == 1 else None)
 
 
 def published_name(known: Sequence[PublishedDataset], dataset: str, alone: bool) -> str | None:
-    """The work's name of the data set whose numbers stand beside one of a log."""
+    """Returns the work's name of the data set whose numbers stand beside one of a log; None where there is none."""
     numbers = published_beside(known, dataset, alone)
     return None if numbers is None else numbers.dataset

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StudyFigure:
-    """A figure: what it shows of a data set, nothing where that is not known, how that is drawn, and why it is not."""
+    """A figure of a study: the data that it shows of a data set, how it is drawn, and why it may be missing."""
 
     title: str
     shows: Callable[[Any], Collection[Any]]
@@ -32,7 +32,7 @@ class StudyFigure:
     missing: str | Callable[[Any], str] = ""
 
     def of(self, part: Any, width: float = WIDTH) -> Figure | None:
-        """The figure of a data set; None where there is nothing to show."""
+        """Draws the figure of a data set; None where there is nothing to show."""
         content, title = self.shows(part), f"{self.title}, {part.dataset}"
         return self.draw(content, title=title, simulated=part.simulated, width=width) if content else None
 
@@ -42,12 +42,12 @@ Figures = Mapping[str, StudyFigure]
 
 
 def drawable(figures: Figures, part: Any) -> list[str]:
-    """The names of the figures that a data set has."""
+    """Names the figures for which a data set has data."""
     return [key for key, figure in figures.items() if figure.shows(part)]
 
 
 def undrawn(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str]:
-    """The figures of a data set that are not drawn, each with its reason."""
+    """Yields the reason for each figure of a data set that is not drawn."""
     for key, figure in figures.items():
         if key not in drawn:
             why = figure.missing(part) if callable(figure.missing) else figure.missing
@@ -55,26 +55,26 @@ def undrawn(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str
 
 
 def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure | None]]) -> dict[str, Figure]:
-    """The figures of every data set, by the names of their files, which end with its name where there are several."""
+    """Draws the figures of every data set, by file name; the name ends with the data set's where there are several."""
     suffixes = {part.dataset: "" if len(parts) == 1 else f"-{filed(part.dataset)}" for part in parts}
     every = ((f"{key}{suffixes[part.dataset]}", figure) for part in parts for key, figure in draw(part).items())
     return {name: figure for name, figure in every if figure is not None}
 
 
 def drawn(figures: Figures, parts: Sequence[P], width: float = WIDTH) -> dict[str, Figure]:
-    """Every figure of the data sets, `width` inches wide, by the names of their files."""
+    """Draws every figure of the data sets, `width` inches wide, by the names of their files."""
     return by_dataset(parts, lambda part: {key: figure.of(part, width) for key, figure in figures.items()})
 
 
 def filed(dataset: str) -> str:
-    """A data set's name in the names of files."""
+    """Makes a data set's name safe for file names."""
     return "".join(sign if sign.isalnum() else "-" for sign in dataset)
 
 
 def record_of(
     study: str, parts: Sequence[P], entries: Callable[[P], Mapping[str, Any]], run: Callable[[P], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """Content of a study's run.json: the record of its data set, or those of all where there are several.
+    """Returns the content of a study's run.json: the record of its only data set, or those of all by name.
 
     A record begins with the study and its log; then stand the study's `entries` entries and those of its run.
     """
@@ -83,13 +83,13 @@ def record_of(
 
 
 def log_line(provenance: Mapping[str, Any], simulated: bool) -> str:
-    """The log of a run, of its record, as the first list of a report says it."""
+    """Names the log of a run and its hash, as a line of a report."""
     log = provenance["log"]
     return f"log: {log['name']}{' (simulated)' if simulated else ''}, SHA-256 {log.get('sha256', 'unknown')}"
 
 
 def intervals_line(provenance: Mapping[str, Any]) -> str:
-    """Line on how a run makes intervals, from its record."""
+    """Says how the intervals of a run are computed, as a line of a report."""
     return f"intervals: {provenance['resamples']:,} resamples, level {provenance['level']:g}, seed {provenance['seed']}"
 
 
@@ -99,7 +99,8 @@ UNDONE = "What could not be done"
 
 @dataclass(frozen=True)
 class StudyReport:
-    """A study of one log. `tables` are by the names of their files, and so are `figures`, drawn when first asked for.
+    """The results of a study of one log: tables and figures by the names of their files, lists of lines, and the run's
+    record.
 
     `words` are the lists of the report that come before its tables, by heading. `record` is run.json. `left_out` maps
     runs, which column `left_out_by` names, to the examples that each leaves out, with the reason. `files` are texts of
@@ -158,12 +159,13 @@ class StudyReport:
 
 
 def _lists(words: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Lists of a report in Markdown, by heading; none that is empty."""
+    """Writes lists of lines as Markdown, by heading; empty lists are left out."""
     return {name: "\n".join(f"- {line}" for line in lines) for name, lines in words.items() if lines}
 
 
 def _write_left_out(folder: Path, key: str, excluded: Mapping[str, Mapping[str, str]], simulated: bool) -> None:
-    """Write the examples that runs leave out, one row each with its reason; no file where there are none.
+    """Writes the examples that runs leave out to left_out.csv, one row each with its reason; no file where there are
+    none.
 
     `excluded` maps each run, which column `key` names, to reasons by example_id.
     """

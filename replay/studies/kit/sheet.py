@@ -16,18 +16,20 @@ from toolkit.show.tables.table_content import Form
 
 @dataclass(frozen=True)
 class Gap:
-    """A reason for dashes, beneath tables with a dash in one of these columns, or all tables where none is named."""
+    """A reason for dashes. It stands beneath tables with a dash in one of `columns`, or beneath all tables where none
+    is named.
+    """
 
     text: str
     columns: frozenset[str] = frozenset()
 
     def concerns(self, dashed: Collection[str]) -> bool:
-        """Whether a table with dashes in these columns has to say it."""
+        """Whether a table with dashes in these columns shows the reason."""
         return not self.columns or not self.columns.isdisjoint(dashed)
 
 
 class _Named(Protocol):
-    """A part of a study: the results on one data set, with its name."""
+    """The results on one data set, with the data set's name."""
 
     @property
     def dataset(self) -> str:
@@ -38,7 +40,8 @@ P = TypeVar("P", bound=_Named)
 
 
 def merge_notes(parts: Sequence[P], describe: Callable[[P], Iterable[str]]) -> list[str]:
-    """Lines on several data sets: those that hold for all once, others after the name of their data set.
+    """Merges the notes of several data sets: a line that holds for all stands once, others follow the name of their
+    data set.
 
     Empty lines are left out.
     """
@@ -56,15 +59,15 @@ Value = IntervalCell | float | str | bool | None
 
 
 class Cells(Protocol):
-    """The object of a row, such as one policy of one run: it knows the numbers of its metrics."""
+    """The object of a table's row, such as one policy of a run: it knows the numbers of its metrics."""
 
     def cell(self, metric: str, scale: float = 1.0) -> IntervalCell | None:
-        """Estimate and interval of a metric, times `scale`; None where it is not known."""
+        """Returns estimate and interval of a metric, times `scale`; None where it is unknown."""
 
 
 @dataclass(frozen=True)
 class PublishedColumn:
-    """The column of published numbers of another one: by default beside it.
+    """A column of published numbers, by default beside the column of ours.
 
     `key` is the column in the published rows. `apart`: after all other columns, without differences to it.
     """
@@ -78,7 +81,7 @@ class PublishedColumn:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, its name in CSV, and how its cells are written.
+    """A column of a table: its heading, its name in CSV, where its cells come from and how they are written.
 
     A cell is what the row holds under `key`, else what `value` makes of what the row is of, else its `metric` times
     `scale`. `published_column` says which published numbers belong to it; None: those under `key`. `note` stands
@@ -97,7 +100,7 @@ class Column:
 
     @property
     def published(self) -> PublishedColumn:
-        """The column of its published numbers."""
+        """The column of published numbers that belongs to this one."""
         return self.published_column or PublishedColumn(self.key)
 
     def cell(self, row: Row) -> Value:
@@ -108,14 +111,14 @@ class Column:
         return row.of.cell(self.metric, self.scale) if self.metric else None
 
     def display(self, value: Value) -> Value:
-        """A cell as its form takes it: with an interval, without one, or words."""
+        """Converts a cell to what its form takes: a number with an interval, a number, or words."""
         if isinstance(self.form, NumberWithInterval):
             return IntervalCell(value) if isinstance(value, float | int) else value
         return value.estimate if isinstance(value, IntervalCell) else value
 
     @property
     def plain(self) -> Form:
-        """The form of its numbers without intervals, in the unit of the table."""
+        """The form of the column's numbers without intervals, in the unit of the table."""
         form = self.form
         return (
             Number(form.decimals, signed=form.signed, significant=form.significant)
@@ -127,24 +130,26 @@ class Column:
 def numbers(
     heading: str, key: str, decimals: int = 2, value: Callable[[Any], Value] | None = None, **keys: Any
 ) -> Column:
-    """A column of plain numbers; `signed`, `significant` and `factor` (a factor for people) are of its form."""
+    """Makes a column of plain numbers; `signed`, `significant` and `factor` (a factor for people)
+    belong to its form.
+    """
     return Column(heading, key, Number(decimals, **_form(keys)), value=value, **keys)
 
 
 def intervals(
     heading: str, key: str, decimals: int = 2, value: Callable[[Any], Value] | None = None, **keys: Any
 ) -> Column:
-    """A column of numbers with intervals, its form as that of plain ones."""
+    """Makes a column of numbers with intervals; its form takes the same options as that of plain numbers."""
     return Column(heading, key, NumberWithInterval(decimals, **_form(keys)), value=value, **keys)
 
 
 def words(heading: str, key: str, value: Callable[[Any], Value] | None = None, **keys: Any) -> Column:
-    """A column of words."""
+    """Makes a column of words."""
     return Column(heading, key, Words(), value=value, **keys)
 
 
 def beside(column: Column, key: str, heading: str, name: str, decimals: int = 2) -> Column:
-    """A column with published numbers of a key, after all other columns."""
+    """Adds published numbers to a column; they stand after all other columns."""
     return replace(column, published_column=PublishedColumn(key, heading, name, Number(decimals), apart=True))
 
 
@@ -155,7 +160,7 @@ def _form(keys: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: what its first cells say, what its numbers are of, those that are finished, and the published ones.
+    """A row of a table: its first cells, the object that gives its numbers, finished numbers, and published ones.
 
     `unlike` names published columns that are of something else than the row's own, so that they have no difference.
     """
@@ -169,7 +174,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Sheet(Generic[P]):
-    """A table of a study on its data sets, each a part: `name` is its file's, `rows` gives those of one part.
+    """The description of one table of a study: `name` is its file's; `rows` gives the rows of one data set.
 
     `title`, `columns`, `notes` and `needed` may depend on all parts. Every row begins with the name of its data set
     where the heading `dataset` is not empty, and else where there are several. Among `notes` may be functions, which
@@ -199,7 +204,7 @@ class Sheet(Generic[P]):
 def listed(
     records: Iterable[Mapping[str, Any]], heads: Sequence[str], interval: str = "", key: str = "", scale: float = 100.0
 ) -> Iterator[Row]:
-    """A row for each of a frame: `heads` are the columns of its first cells, the others are its values.
+    """Yields a row for each record of a frame: `heads` name the columns of its first cells, the others are its values.
 
     `interval` names the column of estimates; with its ends in `low` and `high` it is the cell `key`, times `scale`.
     """
@@ -216,7 +221,7 @@ DATASET, DATASET_KEY = "Data set", "Dataset"
 
 @dataclass(frozen=True)
 class Captions(Generic[P]):
-    """Captions of all tables of a study, by sheet, by its parts and by what the table holds.
+    """The captions of all tables of a study, computed from the sheet, the data sets and the cells.
 
     `suffix` ends every title, `dataset` is the name in CSV of the column of data sets. `below` is told the keys of the
     columns with published numbers. `gaps` say what the log lacks, each beneath the tables that have a dash for it.
@@ -231,7 +236,7 @@ class Captions(Generic[P]):
 
 
 def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], captions: Captions[P]) -> dict[str, Table]:
-    """The sheets that these data sets need, laid out, by the names of their files."""
+    """Lays out the sheets that these data sets need, by the names of their files."""
     return {
         sheet.name: laid_out(sheet, parts, captions)
         for sheet in sheets
@@ -240,7 +245,7 @@ def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], captions: Captions
 
 
 def laid_out(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Table:
-    """A sheet as a table of the data sets, one after the other.
+    """Lays out a sheet as a table: the rows of each data set, one data set after the other.
 
     Columns for which some row has a published number get one more for it, and one for the difference. A column whose
     published number stands apart gets it after all others.
@@ -285,7 +290,7 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Tabl
 
 
 def _notes(sheet: Sheet[P], parts: Sequence[P]) -> Iterator[str]:
-    """The sheet's own: those of all data sets, and what is told of each."""
+    """Yields the notes of the sheet itself and those on single data sets."""
     for note in _resolved(sheet.notes, parts):
         yield from merge_notes(parts, note) if callable(note) else [note]
 
@@ -299,7 +304,7 @@ def _head(head: str | TableColumn) -> TableColumn:
 
 
 def _published(column: Column, rows: Sequence[Row], cells: Sequence[Value]) -> Iterator[tuple[TableColumn, list[Any]]]:
-    """A column's published numbers and, unless they stand apart, the differences to them."""
+    """Yields the column of published numbers and, unless it stands apart, the column of differences to them."""
     published = column.published
     published_cells = [row.published.get(published.key) for row in rows]
     form: Form = published.form or column.plain

@@ -13,7 +13,7 @@ from toolkit.stats import not_worse
 
 
 class Answer(StrEnum):
-    """What an interval says of a question."""
+    """The answer to a question by an interval: yes, no, undecided, or not asked."""
 
     YES = "yes"
     NO = "no"
@@ -23,7 +23,7 @@ class Answer(StrEnum):
 
 
 class _Limits(Protocol):
-    """Both ends of an interval, or neither."""
+    """An object with both limits of an interval, or None for both."""
 
     @property
     def low(self) -> float | None: ...
@@ -33,15 +33,15 @@ class _Limits(Protocol):
 
 
 def answered(difference: _Limits) -> Answer:
-    """What one interval says of whether a difference is above 0."""
+    """Answers whether a difference is above 0, by its interval."""
     if difference.low is None or difference.high is None:
         return Answer.UNDECIDED
     return Answer.YES if difference.low > 0 else Answer.NO if difference.high < 0 else Answer.UNDECIDED
 
 
 def of_several(answers: Iterable[Answer]) -> Answer:
-    """Yes where some difference is above 0 and none below, no where some is below and none above; else both, or
-    neither. The intervals must hold for all of them at once.
+    """Answers yes where some difference is above 0 and none below, no where some is below and none above; else both,
+    or undecided. The intervals must hold for all differences at once.
     """
     there = set(answers)
     if {Answer.YES, Answer.NO} <= there:
@@ -50,7 +50,7 @@ def of_several(answers: Iterable[Answer]) -> Answer:
 
 
 def loses(difference: _Limits, margin: float, units: int) -> Answer:
-    """Whether a difference is a loss of more than a margin; no where the lower end rules one out."""
+    """Answers whether a difference is a loss of more than a margin; no where the lower limit rules that out."""
     if difference.low is None or difference.high is None:
         return Answer.UNDECIDED
     if not_worse(difference.low, margin, units):
@@ -60,7 +60,7 @@ def loses(difference: _Limits, margin: float, units: int) -> Answer:
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer to one question of a study.
+    """The answer to one question of a study, with the difference that it rests on.
 
     `difference`: what decides, in `unit`; `decided_by`: what it is between, and where else one is shown; `why`: it is
     not asked.
@@ -92,7 +92,7 @@ class Finding:
 
 
 def ever(question: str, gaps: Mapping[str, IntervalCell], against: str) -> Finding:
-    """Whether something is above 0 at any of several places (by name), whose intervals hold for all at once.
+    """Answers whether any of several differences (by name) is above 0; their intervals hold for all at once.
 
     Shown is the largest difference that decides, else the largest one.
     """
@@ -118,7 +118,9 @@ def _places(places: Sequence[str]) -> str:
 def findings_sheet(
     of: Callable[[Any], Iterable[Finding]], notes: Sequence[str], dataset: str = "Dataset"
 ) -> Sheet[Any]:
-    """The table of verdicts of a study, `dataset` being the heading of its data sets; none where nothing is asked."""
+    """Makes the table of verdicts of a study; `dataset` is the heading of its data sets. Empty where no question is
+    asked.
+    """
 
     def rows(study: Any) -> Iterator[Row]:
         for one in of(study):

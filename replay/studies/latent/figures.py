@@ -35,7 +35,7 @@ MOST = 41
 def _curve_of(
     name: str, at: Sequence[float], intervals: Sequence[Interval], diagnostic: bool = False, sees: str = "sees gold"
 ) -> PlottedCurve:
-    """A line with its band of intervals."""
+    """Makes a plotted line of estimates at the points `at`, with their intervals as its band."""
     estimate, low, high = (
         tuple(getattr(interval, key) for interval in intervals) for key in ("estimate", "low", "high")
     )
@@ -43,7 +43,9 @@ def _curve_of(
 
 
 def _plain(study: LatentStudy, strategies: Strategies, one: Strategy) -> PlottedCurve | None:
-    """A strategy that always draws n samples, over n."""
+    """Returns the accuracy of a strategy that always draws n samples, as a line over n; None where it was not
+    replayed.
+    """
     values = strategies.plain.get(one)
     if values is None:
         return None
@@ -53,7 +55,7 @@ def _plain(study: LatentStudy, strategies: Strategies, one: Strategy) -> Plotted
 
 
 def _verifier(study: LatentStudy) -> str | None:
-    """The study's verifier that the strategies ask."""
+    """Returns the verifier that the strategies read; None where they read none."""
     pool_strategies = study.strategies
     verifiers = (
         []
@@ -73,7 +75,7 @@ def _over_n(study: LatentStudy, names: Sequence[str]) -> list[Panel]:
 
 
 def _reported(study: LatentStudy) -> tuple[Strategies, Strategies] | None:
-    """The half to choose on, and the one to report."""
+    """Returns the strategies on the half of the examples that chooses settings, and on the half that is reported."""
     strategies, chosen = study.strategies, study.chosen
     if strategies is None or strategies.probe is None or chosen is None or not chosen.any() or chosen.all():
         return None
@@ -81,7 +83,9 @@ def _reported(study: LatentStudy) -> tuple[Strategies, Strategies] | None:
 
 
 def _conditional_votes(study: LatentStudy) -> list[Panel]:
-    """Conditional voting over the mean samples, a panel for each share of the probes that is doubted."""
+    """Draws conditional voting: accuracy over mean samples, one panel per threshold below which a probe is followed by
+    a vote.
+    """
     halves, verifier = _reported(study), _verifier(study)
     if halves is None or verifier not in (halves[1].scores or {}):
         return []
@@ -104,7 +108,9 @@ def _conditional_votes(study: LatentStudy) -> list[Panel]:
 
 
 def _corrected(study: LatentStudy) -> list[Panel]:
-    """Conditional self-correction over the mean samples, and the threshold that was best on the other half."""
+    """Draws conditional self-correction: accuracy over mean samples, and the threshold that is best on
+    the other half.
+    """
     halves, verifier = _reported(study), _verifier(study)
     if halves is None or halves[1].corrected is None or verifier not in (halves[1].scores or {}):
         return []
@@ -128,7 +134,7 @@ def _best(chosen: ConditionalStrategy, correction: ConditionalStrategy, on: Stra
 
 
 def _fronts(study: LatentStudy) -> list[Panel]:
-    """Both conditional strategies, settings chosen on the other half."""
+    """Draws both conditional strategies, with the settings that were chosen on the other half."""
     if study.front is None:
         return []
     curves = []
@@ -144,7 +150,7 @@ def _fronts(study: LatentStudy) -> list[Panel]:
 def _drawn(
     panels: Sequence[Panel], *, x: str, title: str, simulated: bool, width: float = WIDTH, note: str = BANDS
 ) -> Figure:
-    """Accuracy over samples, on a scale of powers of two; up to two of them on a plain one."""
+    """Draws accuracy over samples; the axis is logarithmic (base 2) where a line goes beyond two samples."""
     most = max(at for _, curves in panels for curve in curves for at in curve.k)
     doubled = [2.0**power for power in range(int(np.ceil(np.log2(max(most, 2)))) + 1)]
     ticks = doubled if most > 2 else [1, 1.25, 1.5, 1.75, 2]
@@ -159,13 +165,13 @@ MOST_LINES = 1_000
 
 
 def _parts(tokens: Collection[int]) -> list[tuple[str, list[int]]]:
-    """Tokens of the beginning and of the end of the text, each in order."""
+    """Splits tokens into those counted from the text's beginning (0 and up) and from its end (below 0), each sorted."""
     split = [("first", sorted(t for t in tokens if t >= 0)), ("last", sorted(t for t in tokens if t < 0))]
     return [(name, group) for name, group in split if group]
 
 
 def _locations(study: LatentStudy) -> list[Panel]:
-    """Areas over the tokens of either end, a panel a layer."""
+    """Draws the AUC of a classifier per place over its token, one panel per layer and end of the text."""
     areas = {(location.layer, location.token): location.pooled for location in study.ablations.locations}
     panels = []
     for layer in sorted({layer for layer, _ in areas}, reverse=True):
@@ -176,7 +182,7 @@ def _locations(study: LatentStudy) -> list[Panel]:
 
 
 def _location_heat(study: LatentStudy) -> list[Heat]:
-    """Layer by token, a panel for either end of the text."""
+    """Lays out the AUC by layer and token as a heat map, one for each end of the text."""
     areas = {(location.layer, location.token): location.pooled.estimate for location in study.ablations.locations}
     layers = sorted({layer for layer, _ in areas}, reverse=True)
     panels = []
@@ -206,7 +212,7 @@ def _temperatures(study: LatentStudy) -> list[Heat]:
 
 
 def _models(study: LatentStudy) -> list[Panel]:
-    """The median of the seeds over the tokens, with the ends of what they reach."""
+    """Draws the AUC of each kind of classifier over its token: the median over seeds, with their range as the band."""
     curves = []
     for model in dict.fromkeys(one.model for one in study.ablations.models):
         rows = sorted((one for one in study.ablations.models if one.model == model), key=lambda one: one.token)
@@ -226,7 +232,7 @@ def _suffixes(study: LatentStudy) -> list[Panel]:
 
 
 def _votes(study: LatentStudy) -> list[Panel]:
-    """Accuracy over the temperature, a panel for each number of votes."""
+    """Draws the accuracy of a majority vote over the temperature, one panel per number of votes."""
     panels: list[Panel] = []
     for votes in sorted({vote.votes for vote in study.ablations.votes}):
         rows = sorted((vote for vote in study.ablations.votes if vote.votes == votes), key=lambda one: one.temperature)
@@ -249,7 +255,7 @@ SCALE = 100.0
 
 
 def _behind(study: LatentStudy, over: str) -> list[PolicyDifference]:
-    """Every other signal's area less the verifier's, the largest first."""
+    """Returns the AUC of every other signal minus that of the verifier, the largest difference first."""
     pool, differences = study.main, []
     if pool.single and over == WITHIN:
         return []

@@ -33,7 +33,7 @@ from toolkit.stats import Settings
 
 
 def _missing_lines(study: LatentStudy) -> Iterator[str]:
-    """Lines on what could not be done on a data set, with the reason."""
+    """Lists what could not be done on a data set, each line with its reason."""
     unserved = study.missing.get(FRONT)
     if unserved is not None:
         yield f"strategies: {unserved}"
@@ -71,7 +71,7 @@ def study_latent(
     level: float = 0.95,
     width: str | float = WIDTH,
 ) -> StudyReport:
-    """Every table and figure of LiLaVe, for a log with the scores of a verifier on hidden states, and its verdicts.
+    """Computes every table and figure of LiLaVe for a log with verdicts and a verifier's scores on hidden states.
 
     `verifier` names verifiers; that of a pool is the first that scored it. By default it is `latent`, which
     `thinkback fit-verifier` adds. `pool` is sampled from, by default the largest; `probe` holds single attempts, by
@@ -104,7 +104,7 @@ def study_latent(
 
 
 def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) -> StudyReport:
-    """The report on each data set of a log."""
+    """Assembles the report from the results on each data set."""
     simulated = any(study.simulated for study in studies)
     tables = tables_of(SHEETS, studies, captions(studies))
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
@@ -128,7 +128,7 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
 
 
 def _sentence(one: Verdict) -> str:
-    """A verdict in words."""
+    """Writes a verdict as a sentence."""
     text = f"{question(one)} {one.answer.value.capitalize()}"
     if one.difference is None or one.difference.difference is None:
         return f"{text}: {one.why}."
@@ -141,7 +141,7 @@ def _sentence(one: Verdict) -> str:
 
 
 def record(study: LatentStudy) -> dict[str, Any]:
-    """The settings, what was chosen, and the verdicts."""
+    """Returns the study's entries of run.json: settings, chosen thresholds and verdicts."""
     setting, source = study.setting, None if study.strategies is None else study.strategies.source
     settings = setting.settings
     return {
@@ -171,7 +171,7 @@ def record(study: LatentStudy) -> dict[str, Any]:
 
 
 def _measured_on(study: LatentStudy) -> Iterator[str]:
-    """Lines of the report on what was measured."""
+    """Says which traces were measured, in lines for the report."""
     provenance = record(study)
     yield log_line(provenance, study.simulated)
     yield f"examples: {study.setting.where or 'all but the training rows'}; training rows: {study.setting.on}"

@@ -37,7 +37,7 @@ SINGLE = ("avg", "majority", "pass")
 
 @checks_arguments()
 def temperatures(log: AnyLog) -> dict[str, float]:
-    """The temperature of each pool of first attempts that was drawn at one, the lowest first."""
+    """Returns the temperature of each pool whose first attempts have one temperature, lowest first."""
     opened_log = open_log(log)
     traces = opened_log.scan("traces", ["pool", "action", "temperature"]).filter(pl.col("action") == "solve")
     of_pool = traces.group_by("pool").agg(
@@ -51,7 +51,7 @@ def temperatures(log: AnyLog) -> dict[str, float]:
 
 @checks_arguments()
 def by_temperature(log: AnyLog, *, where: str | None = None, settings: Settings | None = None) -> pl.DataFrame:
-    """Accuracy of one sample, majority@k and pass@k of each pool that was drawn at one temperature.
+    """Returns accuracy of one sample, majority@k and pass@k of each pool with one temperature.
 
     Columns: temperature, pool, metric (avg, majority, pass), k, estimate, low, high, n; each pool on its own examples.
     Raises ThinkbackError where no pool has one temperature.
@@ -84,7 +84,7 @@ FITTED = (LOCATIONS, TEMPERATURES, TRANSFER, READERS, MODELS, SIZES, SHARES)
 
 @dataclass(frozen=True)
 class TemperatureArea:
-    """The mean area of the classifiers of some places, trained at one temperature and measured at another.
+    """The mean AUC of classifiers that were trained on traces of one temperature and measured on those of another.
 
     `rows`: traces to train on. `behind`: how far those that are trained at the measured temperature are above them.
     """
@@ -98,7 +98,7 @@ class TemperatureArea:
 
 @dataclass(frozen=True)
 class SuffixArea:
-    """Areas of the last `length` tokens of so many `traces`: of their log-probability, and of the states there."""
+    """AUCs from the last `length` tokens of the same `traces`: of log-probability and of hidden states."""
 
     length: int
     traces: int
@@ -108,7 +108,7 @@ class SuffixArea:
 
 @dataclass(frozen=True)
 class VotesAt:
-    """Accuracy of the majority of `votes` samples at a temperature."""
+    """The accuracy of a majority vote of `votes` samples at a temperature."""
 
     temperature: float
     votes: int
@@ -117,7 +117,7 @@ class VotesAt:
 
 @dataclass(frozen=True)
 class Ablations:
-    """The further fits of one data set.
+    """The further fits on one data set.
 
     `transfer`: pooled AUC on its reported traces by the data set that a verifier was trained on. `readers`: that of
     verifiers on the states of a model, by the name of these states. `transfer_behind`, `readers_behind`: how far the
@@ -155,7 +155,7 @@ TRAIN = "split = 'train'"
 
 @dataclass(frozen=True)
 class LatentSetting:
-    """The settings of a study; each is that of the data set it is of.
+    """The settings of the study on one data set.
 
     `verifiers`: of these, that of a pool is the first that scored it. `pool` is sampled from, `probe` holds single
     attempts. `on` and `where`: conditions on the examples that verifiers were fitted on and that are reported.
@@ -192,7 +192,7 @@ FEWEST_SCORED = 2
 
 @dataclass(frozen=True, eq=False)
 class LatentStudy:
-    """Everything that the tables and figures of one data set show.
+    """The results that the tables and figures of one data set show.
 
     `where`, `on`: conditions on its reported examples and on its training rows. `states`: the model whose hidden states
     its traces have, empty where there are none; `kinds`: of the log's verifiers. `pools`: those that a verifier of the
@@ -231,12 +231,12 @@ class LatentStudy:
 
     @property
     def table_pools(self) -> tuple[MeasuredPool, ...]:
-        """The pools that tables show: that which is sampled from, and that of the probes."""
+        """The pools that tables show: the pool of samples, and the pool of probes."""
         probe = None if self.strategies is None else self.strategies.source.probe
         return tuple(pool for pool in self.pools if pool is self.main or pool.pool == probe)
 
     def beside(self, pool: MeasuredPool) -> bool:
-        """Whether the published numbers stand beside a pool: the paper measures greedy attempts."""
+        """Whether published numbers stand beside a pool: the paper measures greedy attempts."""
         greedy = next((table_pool for table_pool in self.table_pools if table_pool.temperature == 0), self.main)
         return self.published is not None and pool is greedy
 
@@ -247,12 +247,11 @@ class LatentStudy:
 
 
 def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
-    """Every data set among the examples to report on that a verifier of the study scored."""
+    """Studies every data set of the reported examples that a verifier of the study scored."""
     contents = read_contents(log)
     _require(log, contents, setting)
-    setting = replace(
-        setting, verifiers=_verifiers(contents, setting.verifiers), where=setting.where or report_condition(log)
-    )
+    where, verifiers = setting.where or report_condition(log), _verifiers(contents, setting.verifiers)
+    setting = replace(setting, where=where, verifiers=verifiers)
     ids = examples_where(log, setting.where)["example_id"]
     train = ids_where_or_none(log, setting.on)
     both = ids.is_in(train.implode())
@@ -273,7 +272,7 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
 
 
 def _require(log: Log, contents: Contents, setting: LatentSetting) -> None:
-    """Raises ThinkbackError for a name that the log lacks, and for training rows that are named and not there."""
+    """Raises ThinkbackError where the log lacks a named pool, verifier, action or set of training examples."""
     for pool in (setting.pool, setting.probe):
         if pool is not None:
             contents.require_pool(pool)
@@ -284,7 +283,7 @@ def _require(log: Log, contents: Contents, setting: LatentSetting) -> None:
 
 
 def _verifiers(contents: Contents, names: Sequence[str]) -> tuple[str, ...]:
-    """The named verifiers, else `latent`."""
+    """Returns the named verifiers, or `latent` where none is named."""
     for name in names:
         contents.require_verifier(name)
     if not names and LATENT not in contents.verifiers:
@@ -315,21 +314,20 @@ def _studies(
                 pools.append(measured(drawn_at.get(traces.pool), verifier, traces, training, kinds, UNTRAINED))
         if pools:
             study = LatentStudy(
-                dataset, log, setting, in_dataset(setting.where, dataset),
-                in_dataset(setting.on, dataset), _states_of(log, dataset), kinds, tuple(pools),
-                _models_of(log, dataset),
+                dataset, log, setting, in_dataset(setting.where, dataset), in_dataset(setting.on, dataset),
+                _states_of(log, dataset), kinds, tuple(pools), _models_of(log, dataset),
             )  # fmt: skip
             yield _with_front(study, pool_traces, contents)
 
 
 def _first(traces: ScoredTraces, drawn_at: float | None, setting: LatentSetting) -> tuple[bool, float, float, str]:
-    """Orders pools: the one that is asked for, then larger ones, of equal ones that of the highest temperature."""
+    """Returns a sort key of pools: the one asked for first, then larger ones, then higher temperatures."""
     size = len(traces.right) / (int(traces.example.max()) + 1)
     return traces.pool != setting.pool, -round(size), -(drawn_at or 0.0), traces.pool
 
 
 def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], contents: Contents) -> LatentStudy:
-    """The study with its strategies, where the log has what they need."""
+    """Adds strategies and their frontier to a study, where the log has what they need."""
     setting = study.setting
     try:
         pool = (
@@ -358,7 +356,7 @@ def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], content
 
 
 def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str) -> LatentStudy:
-    """The study with strategies of the first samples of each question, where the verifier scored these alone."""
+    """Adds strategies on the first samples of each question, where the verifier scored only those."""
     if any(one.verifier == verifier for one in pool_strategies.plain):
         return study
     source, setting = pool_strategies.source, study.setting
@@ -379,7 +377,7 @@ def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str)
 
 
 def _other_pools(study: LatentStudy, pool_strategies: Strategies, contents: Contents) -> dict[str, Strategies]:
-    """Strategies of the other pools of several samples by the same model, on the same examples."""
+    """Returns the strategies of other pools with several samples by the same model on the same examples."""
     source, by_pool = pool_strategies.source, dict[str, Strategies]()
     model = study.models.get(source.pool)
     for pool in sorted(contents.pools - {source.pool, source.probe}):
@@ -399,7 +397,7 @@ def _other_pools(study: LatentStudy, pool_strategies: Strategies, contents: Cont
 
 
 def _first_scored(log: Log, verifier: str, pool: str, examples: pl.Series) -> int:
-    """Number of the first samples of a pool that a verifier scored, on nearly all examples."""
+    """Counts the first samples of a pool that a verifier scored on nearly all examples."""
     traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "sample_index"]).filter(
         pl.col("pool") == pool, pl.col("action") == "solve", pl.col("example_id").is_in(examples.implode())
     )
@@ -415,13 +413,13 @@ def _temperature(study: LatentStudy, pool: str) -> float | None:
 
 
 def _probe(study: LatentStudy, pool: str) -> str | None:
-    """The pool of single attempts that its verifier scored, of several the coldest; None where there is none."""
+    """Returns the coldest pool of single attempts that its verifier scored: the probe; None where there is none."""
     single = [(one.temperature or 0.0, one.pool) for one in study.pools if one.single and one.pool != pool]
     return min(single)[1] if single else None
 
 
 def _states_of(log: Log, dataset: str) -> str:
-    """The model with most hidden states of a data set's traces; empty where none has any."""
+    """Returns the model that has hidden states of most traces of a data set; empty where no model has any."""
     quoted = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
     traces = log.scan("traces", ["trace_id", "example_id"]).join(quoted, on="example_id", how="semi").select("trace_id")
     counts = {}
@@ -433,7 +431,7 @@ def _states_of(log: Log, dataset: str) -> str:
 
 
 def _models_of(log: Log, dataset: str) -> dict[str, str]:
-    """The model that wrote the first attempts of each pool of a data set; none where there are several."""
+    """Maps each pool of a data set to the model of its first attempts; pools of several models are absent."""
     examples = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
     traces = log.scan("traces", ["example_id", "pool", "action", "model"]).filter(pl.col("action") == "solve")
     pairs = traces.join(examples, on="example_id", how="semi").select("pool", "model").unique()
@@ -449,7 +447,7 @@ FEW_DEGREES = "votes on these questions were drawn at fewer than two known tempe
 
 
 def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
-    """Ablations of one data set. `every` has all data sets of the log, this one included."""
+    """Fits the ablations of one data set. `every` holds all data sets of the log, this one included."""
     missing = dict[str, str]()
     on_votes = Ablations(entropy=_entropy(study, missing), votes=tuple(_votes(study, missing)), missing=missing)
     placed = _all_placed(study, every) if study.states else None
@@ -488,13 +486,13 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
 
 
 def _all_placed(study: LatentStudy, every: Sequence[LatentStudy]) -> PlacedTraces | None:
-    """The traces to train on of all data sets whose states are of one model, and the reported ones of this one."""
+    """Reads hidden states by one model: training traces of all data sets, and reported traces of this one."""
     train = pl.concat([ids_where_or_none(one.log, one.on) for one in every if one.states == study.states])
     return _placed(study, study.states, train)
 
 
 def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces | None:
-    """Traces with their states; None where either part has no trace of this data set."""
+    """Reads traces with their hidden states; None where this data set has no training trace or no reported one."""
     setting, reported = study.setting, ids_where(study.log, study.where, "where")
     placed = place_probes.placed_traces(
         study.log, states, train, reported, setting.most, setting.settings.seed, answered=setting.answered
@@ -506,26 +504,26 @@ def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces |
 
 
 def _pool(study: LatentStudy, placed: PlacedTraces) -> str:
-    """The pool that verdicts are of where its traces have states, else the one of which most have."""
+    """Returns the pool of the verdicts where its traces have states, else the pool with most such traces."""
     counts = placed.keys.filter(pl.Series(~placed.train))["pool"].value_counts().sort("count", "pool", descending=True)
     return study.main.pool if study.main.pool in counts["pool"] else str(counts["pool"][0])
 
 
 def _places(traces: PlacedTraces, most: int) -> list[int]:
-    """The places, at most so many, of the paper's where there are more; all for 0."""
+    """Chooses at most `most` places (layer, token), the paper's where there are more; 0 takes all."""
     every = list(range(len(traces.places)))
     return every if not most or len(every) <= most else _spread(_usual(traces.places), most)
 
 
 def _usual(places: Sequence[tuple[int, int]]) -> list[int]:
-    """The paper's layers and tokens, where the states have any of both; else all."""
+    """Returns the indices of the paper's layers and tokens among the places, or all where there are none."""
     layers, tokens = (sorted({place[at] for place in places}) for at in (0, 1))
     some = [one for one in layers if one in LAYERS] or layers, [one for one in tokens if one in TOKENS] or tokens
     return [number for number, (layer, token) in enumerate(places) if layer in some[0] and token in some[1]]
 
 
 def _spread(numbers: Sequence[int], most: int) -> list[int]:
-    """The numbers, evenly thinned to at most `most`."""
+    """Thins a list evenly to at most `most` numbers."""
     chosen = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(int)
     return [numbers[at] for at in np.unique(chosen)]
 
@@ -547,7 +545,7 @@ def _ablation_notes(main: PlacedTraces, pool: str, few: Sequence[int], left_out:
 def _temperatures(
     study: LatentStudy, placed: PlacedTraces, places: Sequence[int], missing: dict[str, str], others: int
 ) -> Iterator[TemperatureArea]:
-    """`others`: further differences that the limits of these have to hold with at once."""
+    """Trains at each temperature, measures at every one. `others`: further differences at the same joint level."""
     drawn_at = temperatures(study.log)
     pools = {pool: drawn_at[pool] for pool in placed.keys["pool"].unique().sort() if pool in drawn_at}
     by_degree: dict[float, np.ndarray] = {}
@@ -567,12 +565,12 @@ def _temperatures(
 
 
 def _raised(level: float, count: int) -> float:
-    """The level of each of so many intervals that hold at once (Bonferroni)."""
+    """Returns the level of each of `count` intervals that shall hold at once (Bonferroni)."""
     return 1 - (1 - level) / max(count, 1)
 
 
 def _behind(areas: Mapping[str, Influenced], reference: str, level: float) -> dict[str, PairedInterval]:
-    """Differences of one area to each other one."""
+    """Returns the paired difference of the reference's AUC to each other one."""
     if reference not in areas:
         return {}
     return {name: areas[reference].minus(area, level) for name, area in areas.items() if name != reference}
@@ -606,15 +604,11 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
     counts = common.group_by("trace_id").len().filter(pl.col("len") == len(by_model))["trace_id"]
     scores, traces = {}, None
     for name, reader_traces in by_model.items():
-        common_traces = place_probes.restrict_traces(
-            reader_traces, reader_traces.keys["trace_id"].is_in(counts.implode()).to_numpy()
-        )
+        is_common = reader_traces.keys["trace_id"].is_in(counts.implode()).to_numpy()
+        common_traces = place_probes.restrict_traces(reader_traces, is_common)
         if common_traces.train.any() and not common_traces.train.all():
-            table = place_probes.score_table(
-                common_traces,
-                common_traces.train,
-                common_traces.states_at(_places(common_traces, study.setting.positions)),
-            )
+            rows = common_traces.states_at(_places(common_traces, study.setting.positions))
+            table = place_probes.score_table(common_traces, common_traces.train, rows)
             scores[name], traces = place_probes.mean_score_over_places(table), common_traces
     if traces is None:
         return {}
@@ -623,7 +617,7 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
 
 
 def _models(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> Iterator[ModelArea]:
-    """Areas by kind of classifier, at the last layer and the last tokens that the paper doubles."""
+    """Fits each kind of classifier at the last layer, at the tokens −1, −2, −4, −8 and −16 where they are logged."""
     layer = max(layer for layer, _ in main.places)
     ends = [at for at, (at_layer, token) in enumerate(main.places) if at_layer == layer and token in (-1, *TOKENS)]
     places = ends or [at for at, (at_layer, _) in enumerate(main.places) if at_layer == layer]
@@ -663,7 +657,7 @@ def _suffix_area(traces: ScoredTraces, score: np.ndarray, known: np.ndarray) -> 
 
 
 def _at_traces(traces: ScoredTraces, ids: pl.Series, score: np.ndarray) -> np.ndarray:
-    """Scores of other traces, by their ids, as those (N,) of these; NaN where they are not among them."""
+    """Aligns scores of other traces, by `ids`, to these traces (N,); NaN where a trace has no score."""
     known = pl.DataFrame({"trace_id": ids, "score": score})
     joined = traces.trace.to_frame("trace_id").join(known, on="trace_id", how="left", maintain_order="left")
     return joined["score"].fill_null(float("nan")).to_numpy()

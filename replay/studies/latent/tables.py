@@ -53,17 +53,17 @@ SHORT = {"MATH500": "MATH"}
 
 
 def _published_row(table: str, dataset: str | None) -> PublishedRow:
-    """The areas of a data set in table 1, 2 or 3."""
+    """Returns the published AUCs of a data set in table 1, 2 or 3."""
     return WORK.row(table, dataset, benchmark=dataset)
 
 
 def _published_transfer(dataset: str | None) -> PublishedRow:
-    """The areas of a verifier that was trained on a data set (table 4)."""
+    """Returns the published AUCs of a verifier that was trained on a data set (table 4)."""
     return WORK.row("4", dataset, trained_on=None if dataset is None else SHORT.get(dataset, dataset))
 
 
 def _is_of(name: str, column: str, columns: Mapping[str, str]) -> bool:
-    """Whether a model or verifier of a log, by its name, is that of a published column."""
+    """Whether a model or verifier, by its name in the log, is the one of a published column."""
     return _plain(columns[column]) in _plain(name)
 
 
@@ -84,7 +84,7 @@ def _area(study: LatentStudy, signal: SignalAreas | None, over: str = POOLED) ->
 
 
 def rewards(studies: Studies) -> list[str]:
-    """Further verifiers of the measured pools, by name: reward models, judges and classifiers."""
+    """Returns the other verifiers of the measured pools by name: reward models, judges and classifiers."""
     names = dict[str, None]()
     for study in studies:
         for pool in study.table_pools:
@@ -96,13 +96,15 @@ def rewards(studies: Studies) -> list[str]:
 
 
 def logprobs_of(pool: MeasuredPool) -> SignalAreas | None:
-    """Log-probabilities as the paper takes them: of the suffix that is best on these very rows."""
+    """Returns the log-probability signals as the paper takes them: of the suffix length that is best on the reported
+    rows.
+    """
     by_suffix = pool.logprobs
     return by_suffix.get(BEST) or next(iter(by_suffix.values()), None)
 
 
 def _compared(over: str) -> Sheet[LatentStudy]:
-    """Table 1, of pooled areas, and the same within questions."""
+    """Makes table 1: AUCs over all traces (`pooled`), and the same within questions (`within`)."""
 
     def columns(studies: Studies) -> list[Column]:
         areas = [
@@ -164,7 +166,7 @@ COMPARED, WITHIN_QUESTIONS = _compared(POOLED), _compared(WITHIN)
 
 
 def _models_of(studies: Studies) -> list[str]:
-    """Base models of the measured pools, by name."""
+    """Names the base models of the measured pools."""
     return sorted({study.models[pool.pool] for study in studies for pool in study.pools if pool.pool in study.models})
 
 
@@ -195,7 +197,7 @@ BY_MODEL = Sheet[LatentStudy](
 
 
 def _measured_lines(study: LatentStudy) -> Iterator[str]:
-    """What further fits are, and how many traces they are measured on."""
+    """Says what the further fits are and how many traces they are measured on."""
     ablations = study.ablations
     if ablations.measured:
         verifier = f"a verifier here is the mean of {len(ablations.places)} classifiers of one place each"
@@ -293,7 +295,7 @@ def _verdicts(study: LatentStudy) -> Iterator[Row]:
 
 
 def question(one: Verdict) -> str:
-    """A question as tables write it."""
+    """Writes a question as tables show it."""
     return f"{one.question.value}, {one.over}?" if one.over else f"{one.question.value}?"
 
 
@@ -406,7 +408,7 @@ ORACLE = Sheet[LatentStudy](
 
 
 def _fitting(study: LatentStudy) -> Iterator[Row]:
-    """What fitting each of the study's verifiers took, as the manifest has it."""
+    """Returns a row per verifier of the study on what its fitting took, as the manifest says."""
     records = fitting_records(study.log)
     for name in dict.fromkeys(pool.verifier for pool in study.pools):
         record = records.get(name)
@@ -437,7 +439,7 @@ def _fitted(
     name: str, title: str, heads: Sequence[str], columns: Columns, rows: Callable[[LatentStudy], Iterable[Row]],
     missing: str, *notes: str | Callable[[LatentStudy], Iterable[str]], printed: bool = True,
 ) -> Sheet[LatentStudy]:  # fmt: skip
-    """A table of an ablation: of the data sets that have it; why one has none (`missing`) stands beneath."""
+    """Makes the table of an ablation. Data sets without it are named beneath with the reason in `missing`."""
 
     def missing_notes(study: LatentStudy) -> Sequence[str]:
         reason, measured = study.ablations.missing.get(missing), study.ablations.measured
@@ -579,7 +581,7 @@ NOT_FITTED = "nothing was fitted, as `--without-ablations` asks"
 
 
 def captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
-    """Captions of the tables of these data sets."""
+    """Makes the captions of the tables of these data sets."""
     settings = studies[0].setting.settings
     drawn = (
         f"{100 * settings.level:g} % intervals, by question or cluster; those of accuracies from "
@@ -594,7 +596,7 @@ def captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
 
 
 def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
-    """Reasons for dashes."""
+    """Returns the reasons for dashes."""
     yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
     yield Gap(f"log-probabilities: {NO_LOGPROBS}, where there is a dash", frozenset({LOGPROBS}))
     if reward_names := rewards(studies):

@@ -30,7 +30,7 @@ HALF = 0.5
 
 @dataclass(frozen=True, eq=False)
 class SignalAreas:
-    """A signal's scores (N,) and its areas by what they are over, `pooled` and `within`; what is to be said of it.
+    """A signal's scores (N,) and its AUC over all traces (`pooled`) and within questions (`within`), with a remark.
 
     `widened`: by what its standard error is multiplied, for scores out of fold.
     """
@@ -46,22 +46,22 @@ class SignalAreas:
         return int((~np.isnan(self.score)).sum())
 
     def label(self, key: str) -> str:
-        """Its name in words, of a suffix with how its length was chosen; `key`: what it is among the signals."""
+        """The signal's name in words; `key` says how the length of a suffix was chosen."""
         return self.name if key == self.name else f"{self.name} ({key})"
 
     def interval(self, over: str, level: float = 0.95) -> Interval:
-        """An area with its interval, by question or cluster."""
+        """The AUC with its interval, resampled by question or cluster."""
         return self.areas[over].interval(level, self.widened)
 
     def over_chance(self, over: str, level: float = 0.95) -> PairedInterval:
-        """Difference of an area to one half."""
+        """The difference of the AUC to one half."""
         area = self.areas[over]
         return area.minus(Influenced(HALF, np.zeros_like(area.influence), area.units), level, self.widened)
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredPool:
-    """The judged traces of a pool that its `verifier` scored, and what each signal tells of them.
+    """The judged traces of a pool that `verifier` scored, and the AUC of every signal on them.
 
     `temperature`: that of sampling, None where there are several; `train`: traces of the training rows, None where
     there are none. `signals`: by name, suffixes by how their length was chosen (`BEST_SUFFIX`, `HONEST`); `kinds`: of
@@ -78,7 +78,7 @@ class MeasuredPool:
 
     @property
     def single(self) -> bool:
-        """Whether it has one trace a question."""
+        """Whether the pool has one trace per question."""
         return len(self.traces.right) == int(self.traces.example.max()) + 1
 
     @property
@@ -87,7 +87,9 @@ class MeasuredPool:
 
     @property
     def logprobs(self) -> dict[str, SignalAreas]:
-        """Log-probabilities of suffixes and of the whole text; where none are logged, verifiers of them."""
+        """The log-probability signals, of suffixes and of the whole text; where none is logged, verifiers that read
+        them.
+        """
         plain = {name: self.signals[name] for name in (BEST_SUFFIX, HONEST, WHOLE) if self._known(name)}
         return plain or {name: self.signals[name] for name in self.of_kind(LOGPROB)}
 
@@ -95,12 +97,14 @@ class MeasuredPool:
         return name in self.signals and self.signals[name].traces > 0
 
     def of_kind(self, *kinds: str) -> list[str]:
-        """Verifiers of some kinds, the best first."""
+        """Returns the verifiers of some kinds, the best first."""
         names = [name for name in self.traces.scores if self.kinds.get(name) in kinds and self._known(name)]
         return sorted(names, key=lambda name: -self.signals[name].areas[POOLED].estimate)
 
     def over_random(self, level: float = 0.95) -> PairedInterval:
-        """Difference in accuracy of the trace with its highest score to a random one of the same question."""
+        """Returns the accuracy of the trace with the highest score minus that of a random trace of the same
+        question.
+        """
         traces = self.traces
         units, first = np.unique(traces.example, return_index=True)
         size = int(traces.unit.max()) + 1
@@ -108,7 +112,7 @@ class MeasuredPool:
         return best.minus(random, level, self.latent.widened)
 
     def minus(self, other: SignalAreas, over: str, level: float = 0.95) -> PairedInterval:
-        """Difference of the verifier's area to another signal's, on the traces that both score."""
+        """Returns the verifier's AUC minus that of another signal, on the traces that both score."""
         latent, widened = self.latent, max(self.latent.widened, other.widened)
         both = ~np.isnan(latent.score) & ~np.isnan(other.score)
         first, second = (
@@ -122,7 +126,7 @@ def measured(
     temperature: float | None, verifier: str, traces: ScoredTraces, train: ScoredTraces | None,
     kinds: Mapping[str, str], untrained: str,
 ) -> MeasuredPool:  # fmt: skip
-    """Every signal of the traces that a verifier scored, each on those that it has a value of."""
+    """Measures every signal of the traces that a verifier scored, each on the traces that have its value."""
     scored = _among(traces, ~np.isnan(traces.scores[verifier]))
     lengths = suffix_lengths(scored, train)
     signals = {}
@@ -134,7 +138,7 @@ def measured(
 
 
 def _among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
-    """Some of the traces (N,)."""
+    """Returns the traces where the mask `on` (N,) is true."""
     if on.all():
         return traces
     return replace(
@@ -153,12 +157,12 @@ def _among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
 
 
 def fitting_records(log: Log) -> dict[str, Mapping[str, Any]]:
-    """What the manifest says of each verifier that was fitted on hidden states or inputs of the log."""
+    """Returns what the manifest says of each verifier that was fitted on hidden states or inputs of the log."""
     return {name: entry for name, entry in _verifier_records(log) if entry.get("kind") == FITTED}
 
 
 def kinds_of(log: Log) -> dict[str, str]:
-    """Kind of each verifier in the manifest: `logprob`, `reflection`, `judge`, `fitted` and so on."""
+    """Returns the kind of each verifier in the manifest: `logprob`, `reflection`, `judge`, `fitted` and so on."""
     return {name: entry["kind"] for name, entry in _verifier_records(log) if isinstance(entry.get("kind"), str)}
 
 
@@ -186,7 +190,7 @@ LEAST_DOUBTED = 0.05
 
 @dataclass(frozen=True)
 class Gain:
-    """One setting of a strategy against another at as many samples in the mean: their accuracies and the difference.
+    """One setting of a strategy against a rival with as many mean samples: both accuracies and the difference.
 
     `name`: of the strategy; `below`: the score below which `n` further samples follow a probe. `pool`: of the rival,
     where that is another one.
@@ -204,9 +208,8 @@ class Gain:
 
 @dataclass(frozen=True)
 class Gains:
-    """Gains of the study's strategies; empty where the log lacks them. `oracle`: how far the best is behind it;
-    `elsewhere`: those of conditional voting against plain voting in the pool that is best for it, where there are
-    several.
+    """Gains of the study's strategies, empty where the log lacks them. `oracle`: the gap of the best strategy to the
+    oracle; `elsewhere`: conditional voting against plain voting in the other pool that is best for it.
     """
 
     weighted: tuple[Gain, ...] = ()
@@ -219,7 +222,7 @@ class Gains:
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """Correctness of two strategies on the same examples (E,) each, and the setting that they are of."""
+    """Correctness of two strategies on the same examples, (E,) each, and the gain that they belong to."""
 
     gain: Gain
     first: np.ndarray
@@ -227,7 +230,7 @@ class _Pair:
 
 
 def together(pairs: Sequence[_Pair], unit: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
-    """The gains with intervals that hold for all of them at once."""
+    """Fills in the gains' intervals, which hold for all of them at once."""
     if not pairs:
         return ()
     level = simultaneous_level([pair.first - pair.second for pair in pairs], cluster=unit, settings=settings)
@@ -248,10 +251,10 @@ def _pair(
 def _conditional_gains(
     strategies: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, others: Mapping[str, Strategies]
 ) -> tuple[tuple[Gain, ...], tuple[Gain, ...], tuple[Gain, ...]]:
-    """Gains of conditional voting on the half that chose no settings: against plain voting at as many samples,
-    against the same numbers of samples for probes that a coin doubts, and against plain voting in that of all pools
-    which is best at as many samples on the other half. Settings that doubt hardly any probe, or nearly all of them, are
-    left out, and so are those that act as another one does on every probe.
+    """Returns the gains of conditional voting on the half that chose no settings, against three rivals: plain voting
+    with as many samples, the same further samples given by a coin, and plain voting in the pool that is best at as
+    many samples on the other half. Settings that doubt fewer than 5 % or more than 95 % of the probes are left out,
+    and so are repeats.
     """
     on = strategies.for_examples(~chosen)
     pools = {strategies.source.pool: strategies, **others}
@@ -283,8 +286,8 @@ def _conditional_gains(
 
 
 def _selecting_gains(strategies: Strategies, name: str, settings: Settings) -> tuple[Gain, ...]:
-    """Gains of weighted voting or best-of-n over plain voting at every n from 2 on. Nothing is chosen, so on all
-    examples.
+    """Returns the gains of weighted voting or best-of-n over plain voting at every n from 2 on. No setting is chosen,
+    so all examples count.
     """
     strategy = next((one for one in strategies.plain if one.name == name and one.verifier is not None), None)
     if strategy is None:
@@ -297,8 +300,8 @@ def _selecting_gains(strategies: Strategies, name: str, settings: Settings) -> t
 
 
 def _oracle_gaps(strategies: Strategies, chosen: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
-    """Gaps of the best strategy to the oracle at every n from 2 on. The best is that of the half
-    for choosing; gaps are of the other one.
+    """Returns the gap of the best strategy to the oracle at every n from 2 on. The best is chosen on one half, the gap
+    is of the other.
     """
     on, of = strategies.for_examples(~chosen), strategies.for_examples(chosen)
     known = [one for one in strategies.plain if not one.sees_gold]
@@ -314,8 +317,8 @@ def gains_of(
     strategies: Strategies, front: Frontier, chosen: np.ndarray, settings: Settings, scored: Strategies | None = None,
     others: Mapping[str, Strategies] | None = None,
 ) -> Gains:  # fmt: skip
-    """All of them; `chosen` (E,): where settings were chosen; `scored`: of the samples that have scores, if not all;
-    `others`: of further pools on the same examples.
+    """Returns the gains of all strategies. `chosen` (E,) marks examples that chose settings; `scored` has strategies
+    of the samples with scores, where these are not all; `others` has those of further pools on the same examples.
     """
     selecting = strategies if scored is None else scored
     conditional, coin, elsewhere = _conditional_gains(strategies, front, chosen, settings, others or {})
@@ -326,7 +329,7 @@ def gains_of(
 
 
 class _VerdictOn(StrEnum):
-    """Questions on a data set, as tables and reports write them."""
+    """The questions on a data set, as tables and reports write them."""
 
     CHANCE = "is the verifier better than chance"
     RANDOM = "is the best of a question's traces by its scores better than a random one"
@@ -356,7 +359,8 @@ class Verdict:
 
 
 def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
-    """Yes where some setting is above, and none below; no where some is below, and none above; else both, or neither.
+    """Answers a question about gains: yes where some setting is above and none below, no where some is below and none
+    above; else both, or undecided.
 
     The intervals hold for all settings at once, so one that leaves out 0 is enough. Shown is the one that decides, or
     the largest difference.
@@ -389,7 +393,7 @@ NO_SCORES = "the verifier scored too few samples of the pool that is sampled fro
 def verdicts_of(
     pool: MeasuredPool, level: float, gains: Gains, unserved: str | None, left_out: Mapping[str, str]
 ) -> tuple[Verdict, ...]:
-    """Every question on one data set, of its main pool and of what strategies gain.
+    """Answers every question on one data set, from its main pool and the gains of its strategies.
 
     `unserved`: why there are no strategies; `left_out`: why some of them are not tried.
     """
@@ -397,7 +401,9 @@ def verdicts_of(
 
 
 def _rivals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAreas]]:
-    """Log-probabilities that a verifier has to beat, none of them chosen on these rows where that can be helped."""
+    """Returns the log-probability signals that a verifier has to beat; where possible, none was chosen on the reported
+    rows.
+    """
     logprobs = pool.logprobs
     for name, one in logprobs.items():
         if name != BEST_SUFFIX or HONEST not in logprobs:
@@ -429,7 +435,9 @@ def _of_areas(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
 
 
 def _beats_all(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdict:
-    """Yes where the verifier is above every rival, no where it is below one; the nearest or that one is shown."""
+    """Yes where the verifier's AUC is above every rival's, no where it is below one; that rival, or the nearest, is
+    shown.
+    """
     answers = [answered(difference) for _, difference in pairs]
     decision = Answer.NO if Answer.NO in answers else Answer.UNDECIDED if Answer.UNDECIDED in answers else Answer.YES
     of = [pair for pair, answer in zip(pairs, answers, strict=True) if answer is decision]

@@ -22,7 +22,9 @@ def _band_panels(
     from_zero: bool = False,
     least: float = 0.0,
 ) -> list[show.PlottedBand]:
-    """Panels of (metric, label, scale) that are known and not 0 everywhere, over the share that a gate acts on."""
+    """Returns one panel per metric (name, label, scale) over the share of examples that a gate acts on; unknown
+    metrics and metrics that are 0 everywhere are left out.
+    """
     panels = [_band_panel(band, *metric, mark, from_zero, least) for metric in metrics] if band is not None else []
     return [panel for panel in panels if panel is not None and any(panel.estimate)]
 
@@ -36,7 +38,8 @@ def _band_panel(
     from_zero: bool = False,
     least: float = 0.0,
 ) -> show.PlottedBand | None:
-    """A metric over the share of examples that a gate acts on, `mark` its own; None where the metric is not known.
+    """Returns a metric over the share of examples that a gate acts on; None where the metric is unknown. `mark` is the
+    gate's own share.
 
     `from_zero`: up to the highest band, or 100. The line begins where the gate acts on the share `least`.
     """
@@ -61,7 +64,7 @@ def _band_panel(
 
 
 def _costs(study: DatasetStudy) -> Collection[Any]:
-    """Every policy of the main table and the oracles, in tokens and accuracy."""
+    """Returns tokens and accuracy of every policy of the main table and of the oracles."""
     diagnostic = {policy.name for policy in study.result.policies if policy.diagnostic}
     rows = [*headline(study), *(StudyPolicy(study, name) for name in study.replayed(study.names.oracles))]
     cells = {row.policy: (row.cell("total_tokens"), row.cell("accuracy")) for row in rows}
@@ -69,7 +72,7 @@ def _costs(study: DatasetStudy) -> Collection[Any]:
 
 
 def _outcomes(study: DatasetStudy) -> Collection[Any]:
-    """Fixes and flips of every policy that revises."""
+    """Returns fixes and flips of every policy that revises."""
     named = study.names
     names = study.replayed([*named.always.values(), *named.selective.values(), *named.unfitted, *named.samples])
     cells = [(name, *(study.cell(name, metric) for metric in ("fix_rate", "flip_rate"))) for name in names]
@@ -83,20 +86,22 @@ JOINED = "bins of few examples are taken together"
 
 
 def _sweep(study: DatasetStudy) -> list[show.PlottedBand]:
-    """Accuracy, flips and tokens over the rate of the primary gate; no flips where there is none at any threshold."""
+    """Returns accuracy, flips and tokens over the rate of the primary gate; flips are left out where there are none."""
     metrics = (("accuracy", "accuracy, %", 100.0), ("flip_rate", "flips, %", 100.0), ("total_tokens", "tokens", 1.0))
     return _band_panels(study.band, metrics, study.rate)
 
 
 def _flips_among(study: DatasetStudy) -> list[show.PlottedBand]:
-    """Flips among the top share of examples that the primary gate would act on."""
+    """Returns the share of flips among the examples that the primary gate acts on first."""
     metrics = (("flips_among", f"flips among those acted on, % ({FEWEST} or more)", 100.0),)
     least = FEWEST / study.result.statistics.n
     return _band_panels(study.band, metrics, study.rate, from_zero=True, least=least)
 
 
 def _panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
-    """The bins of the gates that predict repairs: every action's cheap one, and the others of the primary action."""
+    """Returns reliability bins of the gates that predict repairs: the cheap gate of each action, and all gates of the
+    primary action.
+    """
     panels = []
     for gate in (one for one in study.gates if one.predicts_probability):
         if gate.action != study.roles.action and gate.policy != study.roles.cheap(gate.action):
@@ -128,7 +133,7 @@ FIGURES: Figures = {
 
 
 def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str]:
-    """Figures of a data set that are not drawn, and what others lack, with the reason."""
+    """Lists the figures of a data set that are not drawn, and what others lack, with the reason."""
     yield from undrawn(FIGURES, study, drawn)
     named = study.names
     names = {named.base, *named.budgets.values(), *named.always.values(), *named.selective.values()}
@@ -150,7 +155,7 @@ def _frontier_points(
     baseline: str,
     diagnostic: Collection[str] = (),
 ) -> dict[str, show.FrontierPoint]:
-    """Points by policy, from its cost and its quality; without those of which either is not known.
+    """Returns each policy's point from its cost and quality; policies without one of the two are left out.
 
     `diagnostic` policies are never on the Pareto front.
     """

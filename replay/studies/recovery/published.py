@@ -25,7 +25,7 @@ SCREENED = {"accept": "accept", "continue": "continue", "activeverify": "active 
 
 
 def published_policy(dataset: str | None, part: str, what: str) -> PublishedRow:
-    """Accuracy, total tokens and flips of a policy (table 2).
+    """Returns the published accuracy, total tokens and flips of a policy (table 2).
 
     `part` is base, budget, always, selective or samples; `what` the action, the token limit or the number of samples.
     """
@@ -33,7 +33,9 @@ def published_policy(dataset: str | None, part: str, what: str) -> PublishedRow:
 
 
 def published_price(dataset: str | None, part: str, what: str) -> PublishedRow:
-    """Cost of 1,000 requests at half a dollar per million tokens, and its ratio to the base (table 28)."""
+    """Returns the published cost of 1,000 requests at $0.50 per million tokens, and its ratio to the
+    base (table 28).
+    """
     row = WORK.row("28", dataset, policy=policy(part, what))
     return {key: value for key, value in row.items() if key != "total_tokens"}
 
@@ -51,29 +53,31 @@ published_budget = WORK.finder("20", "initial_budget_tokens", lambda limit: int(
 
 
 def published_rule(dataset: str | None, rule: str) -> PublishedRow:
-    """Accuracy, rate, action tokens and flips of a routing rule or a diagnostic, in the paper's words (12 and 22)."""
+    """Returns the published accuracy, rate, action tokens and flips of a routing rule or diagnostic (tables 12 and
+    22).
+    """
     return WORK.row("12", dataset, rule=rule) or WORK.row("22", dataset, policy=rule)
 
 
 def published_requests(dataset: str | None, comparison: str) -> PublishedRow:
-    """Published effect of a comparison on 1,000 requests; the name of the saved tokens has their kind (table 21)."""
+    """Returns the published effect of a comparison on 1,000 requests (table 21)."""
     row = WORK.row("21", dataset, comparison=comparison)
     kind = row.get("tokens_kind")
     return row if kind is None else {**row, f"tokens_saved, {kind}": row["tokens_saved"]}
 
 
 def column(part: str, what: str) -> str:
-    """The column of a policy's accuracy in the table of states."""
+    """Names the column with a policy's accuracy in the published table of states."""
     return "_".join(word for word in (part, verb(what), "accuracy_pct") if word)
 
 
 def verb(action: str) -> str:
-    """The paper's word for an action in the names of its policies; empty where it has none."""
+    """Returns the paper's word for an action in the names of its policies; empty where it has none."""
     return ACTIONS.get(_plain(action), "")
 
 
 def policy(part: str, what: str) -> str:
-    """The paper's name of a policy; empty where it has none."""
+    """Returns the paper's name of a policy; empty where it has none."""
     return {
         "base": "base 4096",
         "budget": f"base {what}",

@@ -29,7 +29,7 @@ from toolkit.stats import Settings, check_margin
 
 
 def _verdict_lines(study: DatasetStudy) -> Iterator[str]:
-    """Lines beside a verdict, and its sentences."""
+    """Writes a verdict and the sentences that support it, as lines."""
     yield from (f"CAVEAT: {one}." for one in study.caveats())
     if meaning := study.recommendation.meaning:
         yield meaning
@@ -37,7 +37,7 @@ def _verdict_lines(study: DatasetStudy) -> Iterator[str]:
 
 
 def _screen_lines(studies: Sequence[DatasetStudy]) -> Iterator[str]:
-    """Lines on the screen: every verdict with its sentences, warnings, and who is left out."""
+    """Writes the lines on the screen: each verdict with its sentences, warnings, and how many examples are left out."""
     for study in studies:
         yield f"{study.dataset}: {study.recommendation.verdict}"
         yield from (f"  {sentence}" for sentence in _verdict_lines(study))
@@ -69,7 +69,7 @@ def study_recovery(
     width: str | float = WIDTH,
     published: Sequence[str] | str = (),
 ) -> StudyReport:
-    """Every table and figure of SeVRA, for a log with revisions of a base attempt.
+    """Computes every table and figure of SeVRA for a log with revisions of a base attempt.
 
     `on`, `tune` and `where` are conditions on the examples that gates are fitted on, thresholds are chosen on and that
     are reported. Each data set among these has gates and a primary `action` of its own, unless `pooled`. `gates` are
@@ -98,12 +98,12 @@ def study_recovery(
 
 
 def _several(given: Any) -> tuple[Any, ...]:
-    """A value that is given once or several times, as a tuple."""
+    """Turns one value or several into a tuple."""
     return (given,) if isinstance(given, str | Path | GateFile) else tuple(given)
 
 
 def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str, width: float = WIDTH) -> StudyReport:
-    """The report on each data set of a log."""
+    """Assembles the report from the results on each data set."""
     simulated = any(study.result.simulated for study in studies)
     undone = [*notes, *(text for study in studies for text in missing_figures(study, drawable(FIGURES, study)))]
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
@@ -132,7 +132,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
 
 
 def record(study: DatasetStudy) -> dict[str, Any]:
-    """Entries that the study adds to the record of the run, among them its verdict."""
+    """Returns the entries that the study adds to run.json, among them its verdict."""
     setting, roles = study.setting, study.roles
     return {
         "dataset": study.dataset, "on": setting.on, "tune": setting.tune, "where": None, "base": roles.base,
@@ -145,7 +145,7 @@ def record(study: DatasetStudy) -> dict[str, Any]:
 
 
 def _replayed(study: DatasetStudy) -> Iterator[str]:
-    """Lines of the report on what was replayed."""
+    """Says what was replayed, in lines for the report."""
     setting, roles, provenance = study.setting, study.roles, study.result.provenance
     yield log_line(provenance, study.simulated)
     yield f"examples: {provenance.get('where')}; {study.result.statistics.n:,} are compared"

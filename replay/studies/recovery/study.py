@@ -54,7 +54,8 @@ from toolkit.stats.curves.calibration import ScoreBin, wide_bins
 
 @dataclass(frozen=True)
 class InterventionSetting:
-    """Settings of a comparison of interventions: `on`, `tune`, `where` are disjoint SQL conditions on examples.
+    """The settings of the study. `on`, `tune` and `where` are disjoint SQL conditions on examples: to fit gates, to
+    choose thresholds, to report.
 
     `gates` are given files, the first of each action acting for it; `pools` names a pool of revisions for each action
     with several. `pooled`: actions are chosen, and gates fitted, on all data sets together. `published`: the paper's
@@ -84,7 +85,7 @@ class InterventionSetting:
 
 @dataclass(frozen=True)
 class InterventionRoles:
-    """The pools, actions and gates that are compared, by the part that they play.
+    """The pools, actions and gates that are compared, by their role.
 
     `gates` act for each action, `rivals` stand beside them. `samples` maps pools of several samples to the sizes of
     votes over them, `limits` pools to the token limit of their first attempts, where it is logged. `screened_apart`:
@@ -106,7 +107,7 @@ class InterventionRoles:
 
     @property
     def every_gate(self) -> tuple[NamedGate, ...]:
-        """The gates that act, each with those beside it."""
+        """All gates, sorted by action: first the gate that acts for it, then its rivals."""
         gates = (*self.gates.values(), *self.rivals)
         return tuple(sorted(gates, key=lambda gate: self.actions.index(gate.action)))
 
@@ -120,7 +121,7 @@ class InterventionRoles:
         return sorted(self.actions, key=lambda action: action != self.action)
 
     def cheap(self, action: str) -> str:
-        """The policy of an action's own gate on cheap features; empty where there is none."""
+        """Returns the policy of an action's gate on cheap features; empty where there is none."""
         policies = (gate.policy for gate in self.every_gate if gate.action == action and gate.part == CHEAP)
         return next(policies, "")
 
@@ -129,22 +130,22 @@ class InterventionRoles:
         return first_attempt_policy(f"base: {self.base}", self.base)
 
     def act(self, name: str, action: str, base: str) -> Act:
-        """Revisions of a pool's first attempts by an action."""
+        """Returns the policy that revises a pool's first attempts by an action."""
         return Act(name=name, action=action, base=base, pool=self.pools[action, base])
 
     def always(self, action: str) -> Act:
-        """Revisions of every base attempt by an action."""
+        """Returns the policy that revises every base attempt by an action."""
         return self.act(f"always {action}", action, self.base)
 
     def when(self, name: str, gate: Gate, action: str = "") -> When:
-        """Revisions where a gate fires, by default by the primary action."""
+        """Returns the policy that revises where a gate fires, by default by the primary action."""
         return When(name=name, base=self.first, gate=gate, then=self.always(action or self.action))
 
     def gated(self, gate: NamedGate) -> When:
         return self.when(gate.policy, Threshold(file=gate.file), gate.action)
 
     def votes(self, pool: str, sizes: Iterable[int]) -> list[Sample]:
-        """Votes over the samples of a pool, by size."""
+        """Returns a majority vote over the samples of a pool for each size."""
         return [
             Sample(name=f"self-consistency@{size}: {pool}", pool=pool, max_traces=size, select="majority",
                    against=self.first.name, width=self.together, expected=True)
@@ -152,14 +153,16 @@ class InterventionRoles:
         ]  # fmt: skip
 
     def branches(self, log: Log, where: str) -> GateBranches | None:
-        """Both branches of the primary gate on the examples of a condition; None where there is no such gate."""
+        """Gathers what the base and the primary action answer on the examples of a condition; None without a primary
+        gate.
+        """
         if self.primary is None:
             return None
         at = gate_setting(log, self.action, self.base, self.pools[self.action, self.base])
         return replay_branches(plan_for_condition(at, where), at.gated_policy(self.primary).required_swept_gate)
 
     def matched(self, branches: GateBranches | None) -> tuple[Policy, ...]:
-        """The oracle and the coin at the primary gate's rate; none where there is no such gate."""
+        """Returns the oracle and the coin that act at the primary gate's rate; empty without a primary gate."""
         if branches is None or self.primary is None:
             return ()
         rate = float(branches.fires_at(self.primary.threshold).mean())
@@ -168,7 +171,8 @@ class InterventionRoles:
     def crossed(
         self, gate: Gate | None, pools: Mapping[str, str], there: Mapping[str, Sequence[str]], ruled: bool
     ) -> tuple[tuple[str, ...], list[Policy]]:
-        """Initial budget x gate x action: names of the policies, and those of them that are not there yet.
+        """Returns all names of the policies of every initial budget, gate and action, and those policies that do not
+        exist yet.
 
         `pools` are policies of first attempts by their pool, `there` those that revise the base attempt by action;
         where `ruled`, the one with `gate` and the primary action is among them.
@@ -195,7 +199,7 @@ class InterventionRoles:
 
 @dataclass(frozen=True, eq=False)
 class _ChosenRoles:
-    """The roles on a data set (None: on all of them), with the screening; `notes` say what is missing."""
+    """The roles on one data set (None: on all together), with the screening of actions; `notes` say what is missing."""
 
     dataset: str | None
     roles: InterventionRoles
@@ -205,7 +209,9 @@ class _ChosenRoles:
 
 
 def _choose_all(log: Log, setting: InterventionSetting, datasets: Sequence[str]) -> dict[str, _ChosenRoles]:
-    """The choice of every data set: its own, with the cheap gates of the others, or one for all where `pooled`."""
+    """Chooses the roles of every data set, with the cheap gates of the others beside; one choice for all where
+    `pooled`.
+    """
     if setting.pooled:
         return dict.fromkeys(datasets, choose(log, setting))
     choices = {name: choose(log, setting, name) for name in datasets}
@@ -230,7 +236,7 @@ def _with_others(
 
 
 def choose(log: Log, setting: InterventionSetting, dataset: str | None = None) -> _ChosenRoles:
-    """Choose pools and actions, screen the actions, fit the gates: on a data set's own examples, or on all."""
+    """Chooses pools and actions, screens the actions and fits the gates, on one data set's examples or on all."""
     refuse_seen(log, setting.gates, setting.where, frozen=True)
     contents = read_contents(log)
     check_gates(setting.gates, contents, setting.base, setting.action)
@@ -266,7 +272,7 @@ def choose(log: Log, setting: InterventionSetting, dataset: str | None = None) -
 def _with_equal_votes(
     log: Log, roles: InterventionRoles, rivals: Sequence[Policy], where: str, seed: int
 ) -> InterventionRoles:
-    """The roles with, for every rival, the largest vote whose mean tokens are not more than its own.
+    """Adds, for every rival, the largest vote whose mean tokens do not exceed the rival's.
 
     One sample is a vote of 1, which is always there. Beside the largest vote only those of odd sizes are candidates: in
     the mean over all orders a vote of 2 is right as often as one of 1.
@@ -278,7 +284,7 @@ def _with_equal_votes(
 
 
 def how_chosen(setting: InterventionSetting, roles: InterventionRoles) -> str:
-    """Words on how the primary action was chosen."""
+    """Says how the primary action was chosen."""
     if setting.action is not None:
         return "named"
     if setting.gates:
@@ -289,7 +295,7 @@ def how_chosen(setting: InterventionSetting, roles: InterventionRoles) -> str:
 
 
 def caveats(roles: InterventionRoles, rules: bool) -> Iterator[str]:
-    """Reasons why a verdict may be too good: what was chosen on the very examples that it is reported on.
+    """Yields the reasons why a verdict may be too good: what was chosen on the very examples that it is reported on.
 
     `rules`: whether rules without a fit are compared in place of a gate.
     """
@@ -307,7 +313,7 @@ def caveats(roles: InterventionRoles, rules: bool) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class PolicyNames:
-    """Names of the policies by the part that they play."""
+    """The names of the policies by their role."""
 
     base: str
     budgets: Mapping[str, str]  # pool -> policy
@@ -322,17 +328,17 @@ class PolicyNames:
 
     @property
     def unfitted(self) -> list[str]:
-        """Policies of rules without a fit that the recommendation compares."""
+        """The policies of rules without a fit, which the recommendation compares."""
         return [name for name, rule in self.rules.items() if rule == TRUNCATION]
 
     @property
     def interventions(self) -> tuple[str, ...]:
-        """Policies that revise, each of which could have bought votes with its tokens."""
+        """The policies that revise; each could have spent its tokens on votes instead."""
         return (*self.always.values(), *self.selective.values(), *self.unfitted, *self.rivals)
 
 
 def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple[Policy, ...], PolicyNames]:
-    """Every policy but the matched ones, which need the primary gate's rate, and their names."""
+    """Returns the policies and their names, without the matched ones, which need the primary gate's rate."""
     base = roles.first
     budgets = {pool: first_attempt_policy(f"budget: {pool}", pool, base.name) for pool in roles.budgets}
     always = {action: roles.always(action) for action in roles.actions}
@@ -375,14 +381,16 @@ UNSHOWN = ("cost", "eur_per_1000", "reduction:truncated")
 
 @dataclass(frozen=True)
 class _Lack:
-    """A column that a log may lack of traces, the metric that shows it, and the columns that are then dashes."""
+    """A column that traces of a log may lack, the metric that depends on it, and the table columns that are then
+    dashes.
+    """
 
     what: str
     metric: str
     columns: frozenset[str]
 
     def policies(self, result: Result) -> list[str]:
-        """The policies whose value it takes away."""
+        """Returns the policies for which the metric is unknown."""
         known = result.summary.filter((pl.col("metric") == self.metric) & pl.col("estimate").is_not_null())["policy"]
         return [policy.name for policy in result.policies if policy.name not in set(known)]
 
@@ -403,7 +411,7 @@ LACKING = {
 
 @dataclass(frozen=True, eq=False)
 class DatasetStudy:
-    """One run with gates on a data set, and everything that its tables and figures show.
+    """The run on one data set with its gates: the source of all of its tables and figures.
 
     `curve` and `band` are those of the primary gate, None where there is none, `reports` those of the gates by the
     policy that acts by each; `matched` names the policies that act at the primary gate's rate, the oracle first.
@@ -427,12 +435,12 @@ class DatasetStudy:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Notes of the run on what the study shows."""
+        """The notes of the run on metrics that the study shows."""
         return notes_beyond(self.result, UNSHOWN)
 
     @cached_property
     def recommendation(self) -> Recommendation:
-        """Whether to think again or longer, by what the policies are worth on the compared examples."""
+        """The recommendation whether to think again or longer, from the policies' outcomes on the compared examples."""
         named = self.names
         parts = {
             "budgets": named.budgets.values(), "selective": [*named.selective.values(), *named.unfitted],
@@ -446,7 +454,7 @@ class DatasetStudy:
         )
 
     def warnings(self, alone: bool) -> tuple[str, ...]:
-        """Warnings and which calls of the log failed, with the data set's name where it is not `alone`."""
+        """Returns warnings and notes on failed calls, each after the data set's name unless it is `alone`."""
         return warnings_of(self.result, (CALLS_FAILED,), "" if alone else f"{self.dataset}: ")
 
     def caveats(self) -> Iterator[str]:
@@ -470,11 +478,11 @@ class DatasetStudy:
 
     @cached_property
     def cluster(self) -> np.ndarray:
-        """Resampling unit of each example (N,), in the order of the outcomes."""
+        """The resampling unit of each example (N,), in the order of the outcomes."""
         return resampling_units(self.result.examples).to_numpy()
 
     def values(self, policy: str) -> dict[str, np.ndarray]:
-        """Columns of a policy's outcomes (N,), by example_id; NaN where they are not known."""
+        """Returns the columns of a policy's outcomes, (N,) each, by example_id; NaN where unknown."""
         if policy not in self._read:
             frame = self.result.outcomes.filter(pl.col("policy") == policy).select(VALUES).collect()
             self._read[policy] = {c: frame[c].fill_null(np.nan).to_numpy() for c in VALUES}
@@ -485,31 +493,31 @@ class DatasetStudy:
         return {}
 
     def mean(self, policy: str, column: str, scale: float = 1.0) -> float | None:
-        """Mean of a column; None where some value is not known."""
+        """Returns a policy's mean of a column; None where a value is unknown."""
         return mean(self.values(policy)[column], scale)
 
     def mean_on(self, policy: str, column: str, on: np.ndarray) -> IntervalCell | None:
-        """Mean of a column over some of the examples (N,) bool, with its interval."""
+        """Returns the mean of a column over the examples where the mask `on` (N,) is true, with its interval."""
         limits = interval(self.values(policy)[column][on], cluster=self.cluster[on], settings=self.settings)
         return interval_cell(limits)
 
     def paired(
         self, first: str, second: str, column: str = "correct", scale: float = 1.0
     ) -> tuple[IntervalCell | None, float | None]:
-        """Difference of the means of two policies times `scale`, with its interval, and its p-value."""
+        """Returns the difference of two policies' means times `scale` with its interval, and its p-value."""
         one, two = self.values(first)[column], self.values(second)[column]
         difference = paired_interval(one, two, cluster=self.cluster, settings=self.settings)
         return interval_cell(difference, scale), difference.p_value
 
     def reduction(self, first: str, second: str, column: str) -> IntervalCell | None:
-        """Reduction of the first policy's mean in percent; None where some value is not known."""
+        """Returns by how many percent the first policy's mean is below the second's; None where a value is unknown."""
         one, two = self.values(first)[column], self.values(second)[column]
         if np.isnan(one).any() or np.isnan(two).any():
             return None
         return interval_cell(paired_reduction(one, two, column, cluster=self.cluster, settings=self.settings), 100)
 
     def equal_votes(self, interventions: Iterable[str], votes: Iterable[str]) -> dict[str, str]:
-        """The vote for as many tokens as each intervention: the largest one that costs no more."""
+        """Maps each intervention to the largest vote that costs no more tokens."""
         paid, spent = (
             {one: float(self.values(one)["total_tokens"].mean()) for one in self.replayed(names)}
             for names in (interventions, votes)
@@ -521,12 +529,12 @@ class DatasetStudy:
 
     @property
     def gates(self) -> tuple[NamedGate, ...]:
-        """The gates that were served, those of an action one after the other."""
+        """The gates that could be replayed, sorted by action."""
         return tuple(gate for gate in self.roles.every_gate if gate.policy in self.reports)
 
     @cached_property
     def calibration(self) -> Mapping[str, tuple[ScoreBin, ...]]:
-        """Bins, by policy, of the gates that predict repairs; none where scores are no probabilities."""
+        """Reliability bins, by policy, of the gates that predict repairs; absent where scores are no probabilities."""
         reports = {gate.policy: self.reports[gate.policy] for gate in self.gates if gate.predicts_probability}
         return {name: wide_bins(one.scores, one.repairs, one.unit, self.settings) for name, one in reports.items()}
 
@@ -537,12 +545,14 @@ class DatasetStudy:
 
 
 def mean(values: np.ndarray, scale: float = 1.0) -> float | None:
-    """Mean of values times `scale`; None where one is not known."""
+    """Returns the mean of values times `scale`; None where a value is unknown."""
     return None if np.isnan(values).any() else scale * float(values.mean())
 
 
 def study_log(log: Log, setting: InterventionSetting) -> tuple[tuple[DatasetStudy, ...], tuple[str, ...]]:
-    """Every data set among the examples to report on, each with gates of its own unless pooled; what is missing."""
+    """Studies every data set of the reported examples, each with its own gates unless `pooled`; returns the results
+    and notes on what is missing.
+    """
     ids_where(log, setting.where, "where")
     chosen = _choose_all(log, setting, gate_set.dataset_names(log, setting.where))
     notes = _shared_notes({name: one.notes for name, one in chosen.items()})
@@ -552,7 +562,7 @@ def study_log(log: Log, setting: InterventionSetting) -> tuple[tuple[DatasetStud
 
 
 def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting, dataset: str) -> DatasetStudy:
-    """One run on one data set, against the base attempt, with the diagnostics at the primary gate's rate.
+    """Replays all policies on one data set against the base attempt, with the diagnostics at the primary gate's rate.
 
     Curves and reports of gates are over the examples that it compares.
     """
@@ -594,7 +604,8 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
 
 
 def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
-    """Examples that each action fixes and flips, the primary one first, where its gate fires or does not.
+    """Yields examples that each action fixes and flips, for the primary action first; says whether its gate acts on
+    them.
 
     Without a gate the action is taken everywhere.
     """
@@ -608,6 +619,6 @@ def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
 
 
 def _shared_notes(notes: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Lines by data set, each once, with the names of those that it is told of where these are not all."""
+    """Merges the notes of data sets: each line once, with the names of its data sets unless it holds for all."""
     among = {line: [one for one, group in notes.items() if line in group] for lines in notes.values() for line in lines}
     return tuple(line if len(group) == len(notes) else f"{line} ({', '.join(group)})" for line, group in among.items())

@@ -45,7 +45,7 @@ from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 
 def _heading(metric: str) -> str:
-    """Heading of a metric's column in all tables."""
+    """Returns the heading of a metric's column in all tables."""
     return metric_column(metric).heading
 
 
@@ -87,7 +87,7 @@ TO_LONGEST = {
 
 @dataclass(frozen=True)
 class StudyPolicy:
-    """A policy of a data set's run, by the part that it plays; `what` is its action, token limit or number of votes."""
+    """A policy of a data set's run with its role (`part`); `what` is its action, token limit or number of votes."""
 
     study: DatasetStudy
     policy: str
@@ -135,7 +135,7 @@ PAIRED_COLUMNS = (
 
 @dataclass(frozen=True)
 class _Comparison:
-    """A row of a paired table: two policies, what is compared, and the work's name of that."""
+    """A row of a paired table: two policies, the metric that is compared, and the paper's name of the comparison."""
 
     first: str
     second: str
@@ -143,7 +143,7 @@ class _Comparison:
     name: str = ""
 
     def row(self, run: DatasetStudy, published: PublishedRow) -> Row:
-        """The difference with its interval and its p-value, beside the published one."""
+        """Returns the difference with interval and p-value, beside the published one."""
         what, scale = COMPARED[self.metric]
         if self.metric == SAVED:
             difference, p_value = run.reduction(self.first, self.second, "action_tokens"), None
@@ -161,7 +161,7 @@ class _Comparison:
 
 
 def headline(study: DatasetStudy) -> list[StudyPolicy]:
-    """The policies of the main table, those that were served."""
+    """Returns the policies of the main table that could be replayed."""
     names = study.names
     rows = [(names.base, BASE, "")]
     for action, policy in names.always.items():
@@ -174,13 +174,14 @@ def headline(study: DatasetStudy) -> list[StudyPolicy]:
 
 
 def _headline_rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
-    """A row for each of them, beside the published one."""
+    """Yields a row for each policy of the main table, with its published numbers."""
     for one in headline(study):
         yield Row((one.policy,), one, published=find(study.published, one.part, one.what) if find is not None else {})
 
 
 def limit(study: DatasetStudy, pool: str) -> str:
-    """The token limit of a pool's first attempts; empty where it is not logged, or the base's is not the paper's.
+    """Returns the token limit of a pool's first attempts; empty where it is not logged, or the base's limit is not the
+    paper's.
 
     A budget stands beside a published one only where both limits are the paper's.
     """
@@ -189,7 +190,8 @@ def limit(study: DatasetStudy, pool: str) -> str:
 
 
 def comparisons(study: DatasetStudy) -> list[_Comparison]:
-    """The rows of the paired table: gates against always acting and the longest budget, budgets, votes.
+    """Returns the rows of the paired table: gates against always acting and against the longest budget, budgets,
+    votes.
 
     Every intervention has a row with the vote for as many tokens.
     """
@@ -198,7 +200,7 @@ def comparisons(study: DatasetStudy) -> list[_Comparison]:
 
 
 def _comparison_rows(study: DatasetStudy) -> Iterator[Row]:
-    """Each of them beside the published one."""
+    """Yields the rows of the paired table with their published numbers."""
     return (one.row(study, published.published_comparison(study.published, one.name)) for one in comparisons(study))
 
 
@@ -266,7 +268,7 @@ POINTS = NumberWithInterval(2, 100, signed=True)
 
 
 def _gates(study: DatasetStudy) -> Iterator[Row]:
-    """A row for each gate, paired with the action's own one on cheap features, beside the published one."""
+    """Yields a row for each gate with its paired difference to its action's cheap gate and its published numbers."""
     gains, costs = (minus_cheap(study, metric) for metric in ("accuracy", "action_tokens"))
     for gate in study.gates:
         gained, p_value = gains.get(gate.policy, (None, None))
@@ -337,7 +339,9 @@ def _rules(study: DatasetStudy) -> Iterator[Row]:
 
 
 def _paper_rules(study: DatasetStudy) -> dict[str, str]:
-    """Names of rules and diagnostics in the paper, by policy; nothing where it has none for the primary action."""
+    """Maps policies to the paper's names of their rules and diagnostics; empty for a primary action unknown to the
+    paper.
+    """
     named, action = study.names, study.roles.action
     if published.verb(action) != "verify":
         return {}
@@ -378,7 +382,9 @@ def _screening(study: DatasetStudy) -> Iterator[Row]:
 
 
 def _screened_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
-    """Whose examples the actions were screened on stands there where these are others than the row's data set."""
+    """Returns the columns of the screening; one names the examples that actions were screened on, where these are of
+    another data set.
+    """
     others = any(set(study.screening["dataset"]) != {study.dataset} for study in studies)
     return [
         *([words("screened on", "screened_on", drop=1)] if others else []),
@@ -444,7 +450,9 @@ CellValue = IntervalCell | float | str | None
 
 
 def _at_rates(band: pl.DataFrame, metrics: Sequence[str], shares: int = 10) -> Iterator[dict[str, CellValue]]:
-    """Rows nearest to acting on 0, 1/n, 2/n … of the examples: threshold in words, rate, metrics with their bands."""
+    """Yields the rows closest to acting on 0, 1/n, 2/n … of the examples: threshold, rate, and metrics with their
+    bands.
+    """
     cells = {
         (row["threshold"], row["metric"]): IntervalCell.of((row["estimate"], row["band_low"], row["band_high"]))
         for row in band.iter_rows(named=True)
@@ -503,7 +511,7 @@ def _relative(row: StudyPolicy) -> float | None:
 
 
 def _priced(price: float) -> Column:
-    """Cost of 1,000 requests at a price per million tokens."""
+    """Makes a column of the cost of 1,000 requests at a price per million tokens."""
 
     def cost(row: StudyPolicy) -> float | None:
         tokens = row.number("total_tokens")
@@ -542,7 +550,7 @@ GAINED = {
 
 
 def _gained(run: DatasetStudy, first: str, second: str) -> dict[str, Value]:
-    """Gains on 1,000 requests of the first policy in place of the second."""
+    """Returns what the first policy gains on 1,000 requests over the second."""
     one, two = run.values(first), run.values(second)
     saved: dict[str, Value] = {key: mean(two[column] - one[column], 1000) for key, column in GAINED.items()}
     return saved | {"more_right": mean(one["correct"] - two["correct"], 1000)}
@@ -603,7 +611,7 @@ PATH_SECONDS = Sheet[DatasetStudy](
 
 
 def _joint(study: DatasetStudy) -> Iterator[Row]:
-    """Regret of each policy to the best one that costs at most as many tokens."""
+    """Yields each policy's regret: how far it is behind the best policy that costs at most as many tokens."""
     joint = {policy: PolicyCells(study.result.statistics, policy) for policy in study.replayed(study.names.joint)}
     points = {
         policy: (estimate(one.cell("accuracy")), estimate(one.cell("total_tokens"))) for policy, one in joint.items()
@@ -655,7 +663,9 @@ SHEETS = (
 
 
 def _captions(parts: Sequence[DatasetStudy]) -> Captions[DatasetStudy]:
-    """Warnings above; below how many examples there are and how intervals are made, and what the log lacks."""
+    """Makes the captions: warnings above; below, the number of examples, how intervals are computed, and what the log
+    lacks.
+    """
     counts = "; ".join(f"{part.dataset}: {part.result.statistics.n:,} examples" for part in parts)
     run = parts[0].result.provenance
     intervals_note = f"{100 * run['level']:g} % intervals, {run['resamples']:,} paired resamples, seed {run['seed']}."
@@ -669,7 +679,7 @@ def _captions(parts: Sequence[DatasetStudy]) -> Captions[DatasetStudy]:
 
 
 def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
-    """Gaps of the runs; the data sets are named where not all of them have the gap."""
+    """Returns the reasons for dashes; data sets are named where the reason does not hold for all."""
     for lack in LACKING.values():
         short = [part.dataset for part in parts if lack.policies(part.result)]
         where = "" if len(short) == len(parts) else f"{', '.join(short)}: "
@@ -678,5 +688,5 @@ def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
 
 
 def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:
-    """Every table of these data sets."""
+    """Lays out every table of these data sets."""
     return tables_of(SHEETS, studies, _captions(studies))

@@ -18,7 +18,9 @@ _LEARNED = (TREES, CLASSIFIER, GIVEN)
 
 
 def minus_cheap(study: DatasetStudy, metric: str) -> Mapping[str, tuple[IntervalCell, float | None]]:
-    """A gate's metric less that of its action's cheap gate, and its p-value, by policy; of all gates at once."""
+    """Returns each gate's metric minus that of its action's cheap gate, and the p-value, by policy; limits hold for
+    all gates at once.
+    """
     pairs = [(gate.policy, study.roles.cheap(gate.action)) for gate in study.gates]
     pairs = [(gate, cheap) for gate, cheap in pairs if cheap != gate and cheap in study.policies]
     known = set(study.result.summary.filter(metric=metric)["metric"])
@@ -27,7 +29,9 @@ def minus_cheap(study: DatasetStudy, metric: str) -> Mapping[str, tuple[Interval
 
 
 def findings(study: DatasetStudy) -> Iterator[Finding]:
-    """Findings on every action with a cheap gate and learned ones: does one beat it by more than the margin."""
+    """Answers, for every action with a cheap gate and learned ones, whether a learned gate beats the cheap one by more
+    than the margin.
+    """
     gained, margin = minus_cheap(study, "accuracy"), study.setting.margin
     units = resampling_units(study.result.examples).n_unique()
     points = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"
