@@ -102,7 +102,7 @@ class Queue:
             self._commit()
             self.journal.sync()
         if not settled:
-            raise EngineError(f"the engine gave no answer to `{self._first()}`; {AGAIN}", code="server")
+            raise EngineError(f"the engine gave no answer to `{self._first_waiting_key()}`; {AGAIN}", code="server")
         return settled
 
     def cancel(self) -> None:
@@ -134,7 +134,9 @@ class Queue:
                 raise
             except Exception as error:  # an engine of a user's raises whatever it likes
                 what = " ".join(f"{type(error).__name__}: {error}".split())
-                raise EngineError(f"the engine stopped at `{self._first()}`: {what}; {AGAIN}", code="server") from error
+                raise EngineError(
+                    f"the engine stopped at `{self._first_waiting_key()}`: {what}; {AGAIN}", code="server"
+                ) from error
             if pair is None:
                 return
             yield pair
@@ -145,7 +147,7 @@ class Queue:
         if answered:
             self.journal.append(answered)
 
-    def _first(self) -> str:
+    def _first_waiting_key(self) -> str:
         return next(iter(self.waiting))
 
     def _resolve(self, call: Call, outcome: Outcome) -> Iterator[Settled]:
@@ -156,7 +158,7 @@ class Queue:
                 f"the engine answered `{call.key}`, which is not asked, or no longer; {AGAIN}", code="mismatch"
             )
         if isinstance(outcome, CallFailure):
-            if not self._final(one, outcome):
+            if not self._is_final_failure(one, outcome):
                 yield one, []
                 return
         elif len(outcome) != len(one.samples):
@@ -171,7 +173,7 @@ class Queue:
             self.proven.add(one.pool)
             yield from self._finalise([f.refused and held.pool == one.pool for held, f in self.failed])
 
-    def _final(self, call: JournalCall, failure: CallFailure) -> bool:
+    def _is_final_failure(self, call: JournalCall, failure: CallFailure) -> bool:
         """Whether a failure is final; else it is counted."""
         if call.pool in self.proven if failure.refused else not failure.retryable:
             return True

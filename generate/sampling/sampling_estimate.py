@@ -56,7 +56,7 @@ def estimate(plan: SamplingPlan) -> list[_PoolEstimate]:
     """One line per pool, in the order in which they run. ThinkbackError where a prompt can't be made."""
     context = Context(plan.recipe, plan.examples, plan.pool)
     examples = context.bound(plan.examples)
-    return [_pool(plan.recipe, step, examples) for step in plan.recipe.steps]
+    return [_pool_estimate(plan.recipe, step, examples) for step in plan.recipe.steps]
 
 
 def examples_bytes(plan: SamplingPlan) -> int:
@@ -75,7 +75,7 @@ def examples_bytes(plan: SamplingPlan) -> int:
     return len(file.getvalue()) + more + shards * SHARD_BYTES + manifest
 
 
-def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _PoolEstimate:
+def _pool_estimate(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _PoolEstimate:
     samples = len(examples) * step.samples
     per_call = recipe.engine.samples_at_once(step.samples)
     rule = recipe.finalizer if step.finalize else None
@@ -102,10 +102,10 @@ def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _Pool
 
 def _prompt_tokens(recipe: Recipe, step: PoolStep, example: Prepared) -> int:
     prompt = prompt_of(recipe, step, example, lambda *_: Attempt())
-    return 0 if prompt is None else _bytes(prompt) + _written(recipe, step)
+    return 0 if prompt is None else _prompt_bytes(prompt) + _repeated_tokens(recipe, step)
 
 
-def _written(recipe: Recipe, step: PoolStep) -> int:
+def _repeated_tokens(recipe: Recipe, step: PoolStep) -> int:
     """Tokens that a model wrote and a prompt repeats: the attempt, wherever the prompt or its conversation names it."""
     if step.of is None:
         return 0
@@ -114,14 +114,16 @@ def _written(recipe: Recipe, step: PoolStep) -> int:
     tokens = parent.max_tokens + (recipe.finalizer.max_tokens if recipe.finalizer is not None else 0)
     times = template.text.count("{{attempt}}") + template.text.count("{{answer}}")
     again = template.text.count("{{prompt}}") + sum(role == "conversation" for role, _ in template.parts)
-    return tokens * times + _written(recipe, parent) * again
+    return tokens * times + _repeated_tokens(recipe, parent) * again
 
 
 def _finalizer_tokens(recipe: Recipe, rule: FinalizerSettings, step: PoolStep, example: Prepared) -> int:
     prompt = finalizer_prompt(recipe, example, "")
-    return _bytes(prompt) + min(step.max_tokens, 4 * rule.tail) * recipe.prompts[rule.prompt].text.count("{{tail}}")
+    return _prompt_bytes(prompt) + min(step.max_tokens, 4 * rule.tail) * recipe.prompts[rule.prompt].text.count(
+        "{{tail}}"
+    )
 
 
-def _bytes(prompt: Prompt) -> int:
+def _prompt_bytes(prompt: Prompt) -> int:
     texts = [prompt] if isinstance(prompt, str) else [message.content for message in prompt]
     return sum(len(text.encode()) + PER_MESSAGE for text in texts)

@@ -111,7 +111,9 @@ def _table(tuned: TuningResult, goal: str) -> Table:
     )  # a setting that keeps to no limit comes last
     for family, tried, feasible, policy, _ in ordered.iter_rows():
         cells = [
-            _cell(result.summary, policy, metric) for metric in metrics for result in (tuned.development, tuned.report)
+            _summary_cell(result.summary, policy, metric)
+            for metric in metrics
+            for result in (tuned.development, tuned.report)
         ]
         rows.append((family, tried, feasible, policy, *cells))
     rows_on, others = tuned.choice.chosen, tuned.choice.reported
@@ -136,7 +138,7 @@ def _table(tuned: TuningResult, goal: str) -> Table:
     return Table(title, tuple(columns), tuple(rows), above=tuple(above), below=tuple(notes))
 
 
-def _cell(summary: pl.DataFrame, policy: str | None, metric: str) -> IntervalCell | None:
+def _summary_cell(summary: pl.DataFrame, policy: str | None, metric: str) -> IntervalCell | None:
     from toolkit.show import IntervalCell
 
     rows = summary.filter(policy=policy or "", metric=metric).select("estimate", "low", "high").rows()

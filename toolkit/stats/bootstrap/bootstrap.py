@@ -67,7 +67,7 @@ def resampled_sums(
             cut = max(0, fractions - start - part.start)
             add_products(sums[:cut], rows[:cut], counts, pool, np.float32, chunk == 0)
             add_products(sums[cut:], rows[cut:], counts, pool, first=chunk == 0)
-        list(pool.map(_round, [values[i : i + WIDTH] for i in range(fractions, len(index), WIDTH)]))
+        list(pool.map(_round_sums, [values[i : i + WIDTH] for i in range(fractions, len(index), WIDTH)]))
     return ResampledSums(values, index, row)
 
 
@@ -97,7 +97,7 @@ def add_products(
     list(pool.map(add, range(0, len(counts), COUNT_ROWS)))
 
 
-def _round(sums: Floats) -> None:
+def _round_sums(sums: Floats) -> None:
     sums[:] = significant(sums, SUM_BITS)
 
 
