@@ -16,8 +16,8 @@ import numpy as np
 from coverage_designs import DATASETS, LOG, Design
 
 from replay import Sample
-from replay.data.contents import opened
-from replay.runs.passes.passes import correctness, evaluators
+from replay.data.contents import open_with_contents
+from replay.runs.passes.passes import correctness_of_policies, evaluators_by_block
 from toolkit.log import collect
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.limits.planning import difference_variance
@@ -66,7 +66,7 @@ class Population:
 @functools.cache
 def votes(dataset: str, many: int, few: int, over_all: bool) -> Population:
     """Majorities of so many traces of the shipped log less those of few, over all orders or in one."""
-    log, contents = opened(LOG)
+    log, contents = open_with_contents(LOG)
     examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster", "dataset"]), log)
     policies = []
     for k in (many, few):
@@ -74,8 +74,8 @@ def votes(dataset: str, many: int, few: int, over_all: bool) -> Population:
         policies.append(vote.filled(name=f"{k} over all", expected=True))
         policies += [vote.filled(name=f"{k} {seed}", orders=1, seed=seed) for seed in range(ORDERS)]
     rows = examples.filter(dataset=dataset).sort("example_id")
-    parts = evaluators(log, contents, [one.resolve(contents) for one in policies], rows, "votes")
-    first, second = np.split(np.concatenate([correctness(on) for on in parts], axis=1), 2)
+    parts = evaluators_by_block(log, contents, [one.resolve(contents) for one in policies], rows, "votes")
+    first, second = np.split(np.concatenate([correctness_of_policies(on) for on in parts], axis=1), 2)
     mean, *single = first - second
     return Population(mean, mean[:, None] if over_all else np.stack(single, axis=1))
 

@@ -16,8 +16,8 @@ import polars as pl
 from coverage_designs import DATASETS, LOG, Array, Design, block
 
 from replay import Sample
-from replay.data.contents import opened
-from replay.runs.passes.passes import correctness, evaluators
+from replay.data.contents import open_with_contents
+from replay.runs.passes.passes import correctness_of_policies, evaluators_by_block
 from replay.runs.saved.promise import Limit, Promise
 from toolkit.columns import COLUMNS
 from toolkit.log import collect
@@ -34,15 +34,15 @@ Draw = Callable[[np.random.Generator, int], Array]
 @functools.cache
 def voted(dataset: str) -> Array:
     """Majorities of the shipped log over all orders (votes, questions), the smallest first."""
-    log, contents = opened(LOG)
+    log, contents = open_with_contents(LOG)
     policies = [
         Sample(name=f"{k}", pool="votes", max_traces=k, select="majority", expected=True).resolve(contents)
         for k in VOTES
     ]
     examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster", "dataset"]), log)
     rows = examples.filter(dataset=dataset).sort("example_id")
-    parts = evaluators(log, contents, policies, rows, "votes")
-    return np.concatenate([correctness(on) for on in parts], axis=1)
+    parts = evaluators_by_block(log, contents, policies, rows, "votes")
+    return np.concatenate([correctness_of_policies(on) for on in parts], axis=1)
 
 
 def worse(policies: int, margin: float) -> Draw:
@@ -73,7 +73,7 @@ def kept(correct: Array, families: Mapping[str, Sequence[str]], margin: float, s
     )  # fmt: skip
     promise = Promise((Limit("accuracy", ">=", -margin, "+"),), result)  # type: ignore[arg-type]
     cost = {name: float(number + 1) for number, name in enumerate(names)}
-    passed = promise.passing(families, cost).by_family.values()
+    passed = promise.policies_that_pass(families, cost).by_family.values()
     sure = [name for members in passed for name in members if name != names[-1]]
     return min(sure, key=lambda name: cost[name], default=None)
 

@@ -14,7 +14,7 @@ from coverage_designs import Array, Design, Generator
 from replay.data.block import TRACE_COSTS, LogBlock, LoggedPool
 from replay.kinds.sample import Sample
 from replay.policies.base import Policy
-from replay.runs.compare.same_questions import OtherSamples, SameQuestions, SampleSums, rows_of
+from replay.runs.compare.same_questions import SameQuestions, SampleSums, SampleVariation, variation_rows
 from toolkit.stats import Settings
 
 ANSWERS = 4
@@ -92,8 +92,8 @@ def _first_most(votes: Array, codes: Array) -> Array:
 @cache
 def _limits(key: int, n: int, size: int, policies: tuple[Policy, ...]) -> SameQuestions:
     codes = drawn(np.random.default_rng(key), chances(n), size)
-    sums = SampleSums.of([logged(codes)], policies, np.ones(n))
-    return SameQuestions(rows_of(policies, sums), 0.95, "", True, {})
+    sums = SampleSums.sums_over_blocks([logged(codes)], policies, np.ones(n))
+    return SameQuestions(variation_rows(policies, sums), 0.95, "", True, {})
 
 
 def samples(n: int, size: int, policies: Sequence[Policy], first: str, other: str | None = None) -> Design:
@@ -105,7 +105,9 @@ def samples(n: int, size: int, policies: Sequence[Policy], first: str, other: st
 
     def limits(rng: Generator, examples: int, settings: Settings) -> tuple[Array, Array, Array]:
         keys = rng.integers(2**62, size=LOGS).tolist()
-        found: list[OtherSamples] = [_limits(key, n, size, tuple(policies)).of(first, other) for key in keys]
+        found: list[SampleVariation] = [
+            _limits(key, n, size, tuple(policies)).variation_of(first, other) for key in keys
+        ]
         low, high = (np.array([getattr(one, end) for one in found], np.float64) for end in ("low", "high"))
         return low, high, np.array(["jackknife_few" if one.marked else "jackknife" for one in found])
 

@@ -20,7 +20,7 @@ from replay import Act, Sample, Threshold, When
 from replay.data.contents import read_contents
 from replay.policies.base import SweptGate
 from replay.runs.passes.example_set import select_examples
-from replay.runs.passes.gate_sweep import Branches, band_table, curve, gather
+from replay.runs.passes.gate_sweep import GateBranches, band_table, replay_branches, threshold_means
 from replay.runs.passes.passes import ReplayPlan
 from toolkit.log import Log, open_log
 from toolkit.stats import Settings
@@ -38,7 +38,7 @@ def plan_and_gate(log: Log) -> tuple[ReplayPlan, SweptGate]:
     return ReplayPlan(log, contents, universe, None, None, None), swept
 
 
-def check(branches: Branches, table: pl.DataFrame, thresholds: list[int]) -> None:
+def check(branches: GateBranches, table: pl.DataFrame, thresholds: list[int]) -> None:
     """The curve against a loop over examples."""
     for place in thresholds:
         threshold = float(table["threshold"][place])
@@ -60,9 +60,9 @@ def main() -> None:
         simulate_recovery(address, examples=options.examples, seed=0, model=RecoveryModel(votes=1))
         plan, gate = plan_and_gate(open_log(address))
         start, began = time.perf_counter(), time.process_time()
-        branches = gather(plan, gate)
+        branches = replay_branches(plan, gate)
         read = time.perf_counter()
-        table = curve(branches)
+        table = threshold_means(branches)
         exact = time.perf_counter()
         bands = band_table(branches, Settings(resamples=options.resamples))
         done, busy = time.perf_counter(), time.process_time() - began

@@ -13,7 +13,7 @@ from itertools import permutations
 
 import numpy as np
 
-from replay.sampling.over_orders import most_votes
+from replay.sampling.over_orders import most_votes_probability
 
 CASES = (("1,000 questions × 16 traces, k = 8", 1_000, 16, 11, 8, 0.1), ("20 × 100, k = 64", 20, 100, 50, 64, 0.3))
 """Name, questions, traces, answers of each question, traces drawn, most processor seconds of all questions."""
@@ -38,13 +38,13 @@ def main() -> int:
     rng, slow = np.random.default_rng(0), 0
     small = votes(rng, 12, 6, 3)
     for drawn in range(1, 6):
-        exact = most_votes(small, np.full(12, 6), np.full(12, drawn))
+        exact = most_votes_probability(small, np.full(12, 6), np.full(12, drawn))
         np.testing.assert_allclose(exact, [by_permutation(row, drawn) for row in small], atol=1e-12)
     for name, questions, traces, answers, drawn, most in CASES:
         drawn_votes, seconds = votes(rng, questions, traces, answers), []
         for _ in range(5):
             started = time.process_time()
-            most_votes(drawn_votes, np.full(questions, traces), np.full(questions, drawn))
+            most_votes_probability(drawn_votes, np.full(questions, traces), np.full(questions, drawn))
             seconds.append(time.process_time() - started)
         print(f"{name}: {min(seconds):.3f} s, {1000 * min(seconds) / questions:.2f} ms a question (at most {most} s)")
         slow += min(seconds) > most

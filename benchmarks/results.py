@@ -31,7 +31,7 @@ from replay import Agreement, Margin, Sample
 from replay.data.block import LogBlock
 from replay.data.contents import read_contents
 from replay.data.read import BlockRequest, read_block
-from replay.policies.base import Evaluator, needs_of
+from replay.policies.base import Evaluator, needs_of_policies
 from toolkit.log import open_log
 
 HERE = Path(__file__).resolve().parents[1]
@@ -148,7 +148,7 @@ def load(path: Path, policies: list[Sample]) -> LogBlock:
     log = open_log(path)
     contents = read_contents(log)
     rows = log.scan("examples", ["example_id", "labels", "gold", "cluster"]).sort("example_id").collect()
-    needs = needs_of([policy.resolve(contents) for policy in policies], contents)
+    needs = needs_of_policies([policy.resolve(contents) for policy in policies], contents)
     return read_block(log, rows, BlockRequest(needs, None, None))
 
 

@@ -16,9 +16,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from replay.analyses.strategies.strategies import doubling, every_number
-from replay.analyses.strategies.strategy_grids import Conditional, fit_votes, grid, grid_intervals
-from replay.sampling.over_orders import DrawnTraces, highest
+from replay.analyses.strategies.strategies import numbers_up_to, powers_of_two_up_to
+from replay.analyses.strategies.strategy_grids import (
+    ConditionalStrategy,
+    fit_votes_by_score,
+    grid_intervals,
+    threshold_grid,
+)
+from replay.sampling.over_orders import DrawnTraces, highest_value_probability
 from toolkit.stats import Settings
 
 SEED, PART, LOOPED = 1, 8, 100
@@ -74,7 +79,7 @@ def looped_votes(drawn: Drawn, n: Sequence[int], orders: int) -> np.ndarray:
 
 def voted(drawn: Drawn, n: Sequence[int]) -> np.ndarray:
     """Majorities (Q, N) over all orders, exact."""
-    return np.stack([(traces_of(drawn, one).by_answer() * drawn.right).sum(axis=1) for one in n], axis=1)
+    return np.stack([(traces_of(drawn, one).majority_probability() * drawn.right).sum(axis=1) for one in n], axis=1)
 
 
 def traces_of(drawn: Drawn, n: int) -> DrawnTraces:
@@ -82,7 +87,7 @@ def traces_of(drawn: Drawn, n: int) -> DrawnTraces:
     return DrawnTraces(drawn.code, drawn.code >= 0, drawn.score, drawn.size, np.full(len(drawn.size), n))
 
 
-def looped_grid(of: Conditional, thresholds: np.ndarray) -> np.ndarray:
+def looped_grid(of: ConditionalStrategy, thresholds: np.ndarray) -> np.ndarray:
     """Accuracies by a plain loop over thresholds, n and questions."""
     found = np.zeros((len(thresholds), len(of.n)))
     score, probe, then = of.score.tolist(), of.probe.tolist(), of.then.tolist()
@@ -108,7 +113,7 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=10_000)
     options = parser.parse_args()
     drawn = Drawn.of(options.questions, options.samples)
-    every, few = every_number(options.samples), doubling(options.samples)
+    every, few = numbers_up_to(options.samples), powers_of_two_up_to(options.samples)
 
     part = part_of(drawn, PART)
     began = time.perf_counter()
@@ -123,26 +128,26 @@ def main() -> None:
     majority = voted(drawn, every)
     mark(f"majority at {len(every)} n from 1 to {options.samples}, over all orders")
     for n in every:
-        traces_of(drawn, n).by_score()
-        highest(drawn.right, np.ones(drawn.code.shape, bool), drawn.size, np.full(len(drawn.size), n))
+        traces_of(drawn, n).highest_score_probability()
+        highest_value_probability(drawn.right, np.ones(drawn.code.shape, bool), drawn.size, np.full(len(drawn.size), n))
     mark("best-of-n and pass@n at as many, over all orders")
-    of = Conditional(drawn.probe_score, drawn.probe, majority, np.array(every))
+    of = ConditionalStrategy(drawn.probe_score, drawn.probe, majority, np.array(every))
     thresholds = of.thresholds(256)
-    exact = grid(of, thresholds)
+    exact = threshold_grid(of, thresholds)
     mark(f"exact means of {len(thresholds)} thresholds x {len(every)} n")
-    nine = Conditional(of.score, of.probe, majority[:, np.searchsorted(every, few)], np.array(few))
+    nine = ConditionalStrategy(of.score, of.probe, majority[:, np.searchsorted(every, few)], np.array(few))
     some = nine.thresholds(200)
     settings = Settings(resamples=options.resamples)
     grid_intervals(nine, some, np.arange(options.questions), settings)
     mark(f"intervals of {len(few)} n x {len(some)} thresholds, {options.resamples:,} resamples")
-    fit_votes(nine, 0.001)
+    fit_votes_by_score(nine, 0.001)
     mark("votes by score, fitted at one price")
 
     chosen = np.linspace(0, len(thresholds) - 1, PART).astype(int)
     columns = np.linspace(0, len(every) - 1, PART).astype(int)
     began = time.perf_counter()
     looped = looped_grid(
-        Conditional(of.score, of.probe, majority[:, columns], np.array(every)[columns]), thresholds[chosen]
+        ConditionalStrategy(of.score, of.probe, majority[:, columns], np.array(every)[columns]), thresholds[chosen]
     )
     grid_loop = (time.perf_counter() - began) * len(thresholds) * len(every) / PART**2
     np.testing.assert_allclose(exact.accuracy[np.ix_(chosen, columns)], looped)

@@ -16,7 +16,7 @@ import numpy as np
 from generate.simulation.claims import draw_claims, draw_noise, load_model, make_traces
 from replay.sampling.prefix import running_best
 from replay.sampling.stops import Margin, crossing_step
-from replay.sampling.surrogate import Surrogate, pick
+from replay.sampling.surrogate import SurrogateOrder, surrogate_walk_steps
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.reference.paths import lazy_path
@@ -62,7 +62,7 @@ def loop(log: PlainLog) -> list[list[int]]:
 
 def engine(code: np.ndarray, score: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Places picked (E, S) and how many of them the margin rule lets through (E,)."""
-    picks = pick(code, score, features, np.full(len(code), code.shape[1]), Surrogate(NAMES))
+    picks = surrogate_walk_steps(code, score, features, np.full(len(code), code.shape[1]), SurrogateOrder(NAMES))
     made = np.arange(picks.at.shape[1]) < picks.count[:, None]
     shown = np.where(made, np.take_along_axis(code, picks.at, axis=1), -1)
     scores = np.where(made, np.take_along_axis(score, picks.at, axis=1), np.nan)

@@ -19,7 +19,7 @@ from replay import Margin, Sample
 from replay.data.block import LogBlock
 from replay.data.contents import read_contents
 from replay.data.read import BlockRequest, read_block
-from replay.policies.base import Evaluator, needs_of
+from replay.policies.base import Evaluator, needs_of_policies
 from toolkit.log import open_log
 
 COLUMNS = (
@@ -35,7 +35,7 @@ def load(examples: int, traces: int, policies: list[Sample]) -> LogBlock:
         log = open_log(Path(folder) / "log")
         contents = read_contents(log)
         rows = log.scan("examples", ["example_id", "labels", "gold", "cluster"]).sort("example_id").collect()
-        needs = needs_of([policy.resolve(contents) for policy in policies], contents)
+        needs = needs_of_policies([policy.resolve(contents) for policy in policies], contents)
         return read_block(log, rows, BlockRequest(needs, None, None))
 
 
@@ -109,7 +109,7 @@ def main() -> None:
     loop = (time.perf_counter() - start) / options.loops * options.thresholds
     engine = []
     for _ in range(5):
-        fresh = block.slice(0, len(block.examples))
+        fresh = block.slice_examples(0, len(block.examples))
         start = time.perf_counter()
         Evaluator(fresh, policies).outcomes()
         engine.append(time.perf_counter() - start)

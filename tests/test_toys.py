@@ -279,7 +279,7 @@ def test_a_shipped_select_in_either_form_may_have_parameters(select: str) -> Non
     assert isinstance(policy, Sample)
     assert policy == Sample(name="p", max_traces=3, select=select)
     records = {"latest agreed": {"rule": "latest agreed", "lead": 2}, "latest": {"rule": "Latest"}}
-    assert policy.selector.record() == records[select]
+    assert policy.select_rule.record() == records[select]
 
 
 def test_a_user_s_file_becomes_a_shipped_rule_by_one_line(home: Path) -> None:

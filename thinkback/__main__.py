@@ -43,7 +43,7 @@ def command() -> NoReturn:
             atexit.register(_exit_at_once, codes)
         main()
     except KeyboardInterrupt:  # before `main` has a handler
-        _interrupted()
+        _exit_interrupted()
     except SystemExit as end:
         if end.code is None or isinstance(end.code, int):
             codes.append(end.code or 0)
@@ -83,7 +83,7 @@ def main() -> NoReturn:
 
         run()
     except KeyboardInterrupt:
-        _interrupted()
+        _exit_interrupted()
     except SystemExit:
         raise
     except BaseException:  # a panic of a library is no Exception
@@ -91,7 +91,7 @@ def main() -> NoReturn:
             raise
         if isinstance(_came[0], SystemExit):  # some libraries make an error of their own of it
             raise _came[0] from None
-        _interrupted()
+        _exit_interrupted()
     finally:
         import signal
 
@@ -103,7 +103,7 @@ _came: list[BaseException] = []
 """What was raised where a signal came."""
 
 
-def _interrupted() -> NoReturn:
+def _exit_interrupted() -> NoReturn:
     print("error: interrupted", file=sys.stderr)
     sys.exit(130)
 

@@ -139,13 +139,13 @@ class Commands(_GroupWithExamples):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> NoReturn:
         """Runs one command line and exits with its code."""
         options["standalone_mode"] = False
-        words = [_at_home(word) for word in (sys.argv[1:] if args is None else args)]
+        words = [_expand_home(word) for word in (sys.argv[1:] if args is None else args)]
         _write_notes()
         try:
             code = super().main(words, *rest, **options)
             sys.stdout.flush()
         except KeyboardInterrupt:
-            _fail("interrupted", INTERRUPTED)
+            _exit_with_error("interrupted", INTERRUPTED)
         except BrokenPipeError:
             # the reader has what it wanted; the interpreter must not complain when it flushes at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -157,13 +157,13 @@ class Commands(_GroupWithExamples):
             line = _one_line(error)
             if line is None:
                 raise
-            _fail(line, USER)
+            _exit_with_error(line, USER)
         if code == INTERRUPTED:
-            _fail("interrupted", INTERRUPTED)
+            _exit_with_error("interrupted", INTERRUPTED)
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _at_home(word: str) -> str:
+def _expand_home(word: str) -> str:
     """A word of the command line with a path's `~/` expanded, also where shells don't: after `=` or in quotes."""
     option, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
     return f"{option}{sign}{os.path.expanduser(value)}" if value.startswith("~/") else word  # noqa: PTH111
@@ -172,7 +172,7 @@ def _at_home(word: str) -> str:
 def _one_line(error: Exception) -> str | None:
     """The user's mistake in one line; None where the error is no mistake of the user."""
     if isinstance(error, ThinkbackError):
-        return f"{' '.join(error.line_with(_option).split())}  [{error.code}]"
+        return f"{' '.join(error.line_with(_option_of_argument).split())}  [{error.code}]"
     if isinstance(error, OSError) and error.strerror is not None:
         return f"`{error.filename}`: {error.strerror}" if error.filename is not None else error.strerror
     if hasattr(error, "format_message"):  # the parser's own errors, whichever copy of click typer carries
@@ -182,12 +182,12 @@ def _one_line(error: Exception) -> str | None:
     return None
 
 
-def _option(argument: str) -> str:
+def _option_of_argument(argument: str) -> str:
     """The command's option for an argument of the library's function."""
     return OPTIONS.get(argument, "--" + argument.replace("_", "-"))
 
 
-def _fail(line: str, code: int) -> NoReturn:
+def _exit_with_error(line: str, code: int) -> NoReturn:
     complain(f"error: {line}")
     sys.exit(code)
 
@@ -246,7 +246,7 @@ for name, function in study.STUDIES.items():
     _add_command(studying, name, study.of_study(function), "study")
 
 
-def _version(version_only: bool) -> None:
+def _print_version(version_only: bool) -> None:
     if version_only:
         from importlib.metadata import version
 
@@ -257,7 +257,7 @@ def _version(version_only: bool) -> None:
 @app.callback()
 def thinkback(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Replay test-time compute: log every trace and verifier score once, evaluate any policy on the log."""

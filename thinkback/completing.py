@@ -30,40 +30,40 @@ def completion(kind: str) -> Callable[[typer.Context, str], list[str]]:
     return complete
 
 
-def _policies(given: Mapping[str, Any]) -> Iterator[str]:
+def _policy_names(given: Mapping[str, Any]) -> Iterator[str]:
     """Policies of the result or of the policy file that stands on the line, sweeps by their name, too."""
     words = [str(given["result"])] if given.get("result") else os.environ.get("COMP_WORDS", "").split()
     places = [Path(word) / inner / "run.json" for word in words for inner in ("", "result")]  # click may not know yet
     if (place := next(filter(Path.is_file, places), None)) is not None:
-        for one in json.loads(_read(place))["policies"]:
+        for one in json.loads(_read_text(place))["policies"]:
             yield from (one["name"], one["sweep"])
     elif isinstance(file := given.get("policies"), str | Path):
-        yield from (one["name"] for one in tomllib.loads(_read(Path(file)))["policy"])
+        yield from (one["name"] for one in tomllib.loads(_read_text(Path(file)))["policy"])
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     with path.open("rb") as file:
         return file.read(MOST_BYTES).decode()
 
 
-def _metrics(_: Mapping[str, Any]) -> Iterator[str]:
+def _metric_names(_: Mapping[str, Any]) -> Iterator[str]:
     from toolkit.columns import with_columns
 
     yield from (str(one.metric) for one in with_columns() if one.metric and not one.family and not one.cost)
 
 
-def _costs(_: Mapping[str, Any]) -> Iterator[str]:
+def _cost_names(_: Mapping[str, Any]) -> Iterator[str]:
     from toolkit.columns import costs_called, with_columns
 
     yield from costs_called(with_columns())
 
 
-def _figures(_: Mapping[str, Any]) -> Iterator[str]:
+def _figure_names(_: Mapping[str, Any]) -> Iterator[str]:
     from replay.runs.figures.figures import FIGURES
 
     yield from FIGURES
 
 
 KINDS: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
-    "policies": _policies, "metrics": _metrics, "costs": _costs, "figures": _figures,
+    "policies": _policy_names, "metrics": _metric_names, "costs": _cost_names, "figures": _figure_names,
 }  # fmt: skip

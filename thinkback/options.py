@@ -106,7 +106,7 @@ class LazyCommand:
     @functools.cached_property
     def options(self) -> tuple[list[inspect.Parameter], dict[str, Callable[[Any], Any]]]:
         """The command's parameters in typer's form, and the function that converts each for the library."""
-        return _options(self.function, self.name)
+        return _command_parameters(self.function, self.name)
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -123,7 +123,7 @@ class LazyCommand:
         self.function(**{key: readers[key](value) if key in readers else value for key, value in passed.items()})
 
 
-def _options(
+def _command_parameters(
     command: Callable[..., None], name: str
 ) -> tuple[list[inspect.Parameter], dict[str, Callable[[Any], Any]]]:
     """The command's parameters: its positional ones, those of the library's functions, and its keyword-only ones."""
@@ -134,21 +134,21 @@ def _options(
     for parameter in parameters:
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
             side = first if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD else last
-            side.append(_parameter(name, parameter.name, hints[parameter.name], parameter.default))
+            side.append(_typer_parameter(name, parameter.name, hints[parameter.name], parameter.default))
     middle, readers = [], {}
     functions, without = getattr(command, LIBRARY, ((), frozenset()))
-    for argument, annotation, default in (one for function in functions for one in _arguments(function)):
+    for argument, annotation, default in (one for function in functions for one in _read_arguments(function)):
         if argument in without or argument in hints or argument in readers:
             continue
         description = described(name, argument)
-        hint, readers[argument] = _of_library(description, argument, annotation)
+        hint, readers[argument] = _converter_for(description, argument, annotation)
         value = description.value if default is None or isinstance(default, tuple) else default
         value = False if description.negative else hint(value) if description.choices else value
-        middle.append(_parameter(name, argument, hint if value is not None else hint | None, value))
+        middle.append(_typer_parameter(name, argument, hint if value is not None else hint | None, value))
     return [*first, *middle, *last], readers
 
 
-def _parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Parameter:
+def _typer_parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Parameter:
     """One argument as a parameter in typer's form."""
     description = described(command, name)
     silent = default is None or default is False or default == "" or default is inspect.Parameter.empty
@@ -157,7 +157,7 @@ def _parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Para
     if description.file:
         more |= {"exists": True, "dir_okay": False}
     if description.label:
-        more["callback"] = _label
+        more["callback"] = _latex_label
     if description.completes:
         more["autocompletion"] = completion(description.completes)
     if description.min is not None or description.max is not None:
@@ -168,7 +168,7 @@ def _parameter(command: str, name: str, hint: Any, default: Any) -> inspect.Para
 
 
 @functools.cache
-def _definition(function: str) -> tuple[ast.FunctionDef | ast.ClassDef, ast.Module]:
+def _read_definition(function: str) -> tuple[ast.FunctionDef | ast.ClassDef, ast.Module]:
     """The source of a library's function or dataclass (`module:name`), and of its module."""
     module, _, name = function.partition(":")
     tree = ast.parse(ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8"))
@@ -178,13 +178,13 @@ def _definition(function: str) -> tuple[ast.FunctionDef | ast.ClassDef, ast.Modu
 
 def _docstring_of(function: str) -> str:
     """The docstring of a library's function."""
-    return ast.get_docstring(_definition(function)[0]) or ""
+    return ast.get_docstring(_read_definition(function)[0]) or ""
 
 
 @functools.cache
-def _arguments(function: str) -> tuple[tuple[str, str, Any], ...]:
+def _read_arguments(function: str) -> tuple[tuple[str, str, Any], ...]:
     """(name, annotation, default) of each argument of a function, or field of a dataclass, read from its source."""
-    node, tree = _definition(function)
+    node, tree = _read_definition(function)
     constants = {
         target.id: statement.value
         for statement in tree.body
@@ -194,7 +194,9 @@ def _arguments(function: str) -> tuple[tuple[str, str, Any], ...]:
     }
     if isinstance(node, ast.ClassDef):
         fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
-        return tuple((ast.unparse(f.target), ast.unparse(f.annotation), _value(f.value, constants)) for f in fields)
+        return tuple(
+            (ast.unparse(f.target), ast.unparse(f.annotation), _default_value(f.value, constants)) for f in fields
+        )
     words = node.args
     first = [None] * (len(words.args) - len(words.defaults))
     pairs = [
@@ -202,23 +204,23 @@ def _arguments(function: str) -> tuple[tuple[str, str, Any], ...]:
         *zip(words.kwonlyargs, words.kw_defaults, strict=True),
     ]
     return tuple(
-        (one.arg, ast.unparse(one.annotation) if one.annotation else "str", _value(default, constants))
+        (one.arg, ast.unparse(one.annotation) if one.annotation else "str", _default_value(default, constants))
         for one, default in pairs
     )
 
 
-def _value(node: ast.expr | None, constants: Mapping[str, ast.expr]) -> Any:
+def _default_value(node: ast.expr | None, constants: Mapping[str, ast.expr]) -> Any:
     """The value of a default in a signature, which is a literal or a constant of the module."""
     if node is None:
         return inspect.Parameter.empty
     if isinstance(node, ast.Name):
-        return _value(constants[node.id], constants) if node.id in constants else None
+        return _default_value(constants[node.id], constants) if node.id in constants else None
     if isinstance(node, ast.Tuple):
-        return tuple(_value(one, constants) for one in node.elts)
+        return tuple(_default_value(one, constants) for one in node.elts)
     return ast.literal_eval(node)
 
 
-def _of_library(entry: Described, name: str, annotation: str) -> tuple[Any, Callable[[Any], Any]]:
+def _converter_for(entry: Described, name: str, annotation: str) -> tuple[Any, Callable[[Any], Any]]:
     """The command line's type for a library's argument, and the function that converts it for the library."""
     words = set(re.findall(r"\w+", annotation))
     kind = str if "str" in words else next((plain for word, plain in PLAIN.items() if word in words), str)
@@ -237,7 +239,7 @@ def _of_library(entry: Described, name: str, annotation: str) -> tuple[Any, Call
     return kind, lambda given: given
 
 
-def _label(value: str | None) -> str | None:
+def _latex_label(value: str | None) -> str | None:
     """A name for LaTeX references, without the prefix `tab:`."""
     if value is None:
         return None

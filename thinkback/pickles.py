@@ -32,7 +32,7 @@ def opened(data: bytes) -> Result:
     from thinkback.shadowing import require_unshadowed
 
     require_unshadowed()
-    from replay.runs.result.result import unpacked
+    from replay.runs.result.result import unpack_result
 
     register()
-    return unpacked(data)
+    return unpack_result(data)

@@ -54,7 +54,7 @@ def checks_arguments(**takes: str) -> Callable[[Callable[Given, Returned]], Call
                 bound = signature.bind(*args, **named)
             except TypeError:
                 return function(*args, **named)
-            hints = _hints(function)
+            hints = _argument_types(function)
             for name, value in bound.arguments.items():
                 if signature.parameters[name].kind not in SEVERAL:
                     words = takes.get(name) or WORDS.get(name, "")
@@ -72,13 +72,13 @@ def checked_argument(name: str, given: Any, hint: Any, takes: str = "") -> Any:
     if Path in kinds and isinstance(given, str | os.PathLike) and NULL in str(given):
         raise InvalidError(f"{argument(name)} is {quote(str(given))}; no file or folder has a null byte in its name")
     for kind in kinds:
-        value = _as_kind(kind, given)
+        value = _convert_to_kind(kind, given)
         if value is not UNFIT:
             return value
     raise InvalidError(f"{argument(name)} is {quote(given)}; it takes {takes or _kind_names(kinds)}")
 
 
-def _as_kind(kind: Any, given: Any) -> Any:
+def _convert_to_kind(kind: Any, given: Any) -> Any:
     """The value in one type, or UNFIT. A type that cannot be checked at run time accepts every value."""
     if kind is Any:
         return given
@@ -110,7 +110,7 @@ def _kind_names(kinds: Iterable[Any]) -> str:
 
 
 @functools.cache
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _argument_types(function: Callable[..., Any]) -> dict[str, Any]:
     """The types of a function's arguments. The return type is left out, as its module may not be imported."""
     given = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
     only = types.SimpleNamespace(__annotations__=given)

@@ -71,7 +71,7 @@ class LiteralFloat(float):
         return number
 
 
-def _unreadable(error: RecursionError | ValueError) -> str:
+def _parse_failure_text(error: RecursionError | ValueError) -> str:
     """The words for why a parser failed."""
     return "it is nested too deeply" if isinstance(error, RecursionError) else first_line(error)
 
@@ -104,7 +104,7 @@ def parse_toml(text: str, subject: str, parse_float: Callable[[str], Any] = floa
         _check_integers(tables)
         return tables
     except (RecursionError, ValueError) as error:  # Python reads no integer of thousands of digits
-        raise FormatError(f"{subject} is not valid TOML: {_unreadable(error)}") from None
+        raise FormatError(f"{subject} is not valid TOML: {_parse_failure_text(error)}") from None
 
 
 def toml_value(text: str) -> Any:
@@ -124,7 +124,7 @@ def parse_json(text: str, subject: str) -> Any:
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except (RecursionError, ValueError) as error:
-        raise FormatError(f"{subject} is not valid JSON: {_unreadable(error)}") from None
+        raise FormatError(f"{subject} is not valid JSON: {_parse_failure_text(error)}") from None
 
 
 def _check_integers(value: Any) -> None:

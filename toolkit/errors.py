@@ -134,11 +134,11 @@ class RuleError(ThinkbackError):
 
 def in_short(line: str) -> str:
     """The message in printable characters, with the middle of each long quotation in backticks left out."""
-    cut = _QUOTED.sub(lambda match: f"`{_cut(match[1], _PATH if '/' in match[1] else _VALUE)}`", printable(line))
-    return _cut(cut, _LINE)
+    cut = _QUOTED.sub(lambda match: f"`{_cut_middle(match[1], _PATH if '/' in match[1] else _VALUE)}`", printable(line))
+    return _cut_middle(cut, _LINE)
 
 
-def _cut(text: str, most: int) -> str:
+def _cut_middle(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
 
 
@@ -222,11 +222,11 @@ def user_code(subject: str, happens: str = "fails") -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         raise RuleError(
-            f"{subject} {happens}: {type(error).__name__}: {first_line(error)}{_user_place(error)}"
+            f"{subject} {happens}: {type(error).__name__}: {first_line(error)}{_place_in_user_code(error)}"
         ) from error
 
 
-def _user_place(error: BaseException) -> str:
+def _place_in_user_code(error: BaseException) -> str:
     """The place of an error in the user's code, " (FILE, line N)"; empty where no line of it is the user's."""
     ours = Path(__file__).parents[1]
     packages = tuple(str(ours / name) for name in ("toolkit", "replay", "generate", "thinkback"))

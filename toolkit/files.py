@@ -31,7 +31,7 @@ def replacing(path: str | Path, force: bool = False) -> Iterator[Path]:
     >>> with replacing("results") as directory:
     ...     (directory / "table.csv").write_text("a,b")
     """
-    with _in_the_place_of(path, force, _make_folder, 0o777) as temporary:
+    with _replace_when_done(path, force, _make_folder, 0o777) as temporary:
         yield temporary
 
 
@@ -41,7 +41,7 @@ def replacing_file(path: str | Path, force: bool = False) -> Iterator[Path]:
     check_replaceable(path, force)
     if Path(path).is_dir():
         raise WriteError(f"`{path}` is a folder: name a file")
-    with _in_the_place_of(path, force, _make_file, 0o666) as temporary:
+    with _replace_when_done(path, force, _make_file, 0o666) as temporary:
         yield temporary
 
 
@@ -54,7 +54,7 @@ def _make_file(path: Path) -> None:
 
 
 @contextmanager
-def _in_the_place_of(path: str | Path, force: bool, make: Callable[[Path], None], mode: int) -> Iterator[Path]:
+def _replace_when_done(path: str | Path, force: bool, make: Callable[[Path], None], mode: int) -> Iterator[Path]:
     """Yields the temporary file or directory that `make` creates beside `path`. It is synced and renamed to `path` when
     the block ends without an error.
     """
@@ -73,7 +73,7 @@ def _in_the_place_of(path: str | Path, force: bool, make: Callable[[Path], None]
             for item in (temporary, *temporary.rglob("*")):
                 sync(item)
             check_replaceable(target, force, str(path))  # someone may have made it meanwhile
-            _swap(temporary, target)
+            _swap_in(temporary, target)
         except BaseException as error:
             full = isinstance(error, Exception) and _is_full(target.parent)  # each library says it in its own way
             remove(temporary)
@@ -120,12 +120,12 @@ def check_replaceable(
             raise WriteError(f"cannot write `{label}`: `{parent}` is not a directory")
 
 
-def _swap(temporary: Path, target: Path) -> None:
+def _swap_in(temporary: Path, target: Path) -> None:
     """Renames `temporary` to `target`, in one step where the system can. Elsewhere the old folder is renamed first, and
     renamed back on failure.
     """
     if os.path.lexists(target) and temporary.is_dir():  # a file replaces a file in one step
-        if _exchange(temporary, target):
+        if _exchange_names(temporary, target):
             sync(target.parent)
             remove(temporary)  # what was there
             return
@@ -135,7 +135,7 @@ def _swap(temporary: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def _exchange(first: Path, second: Path) -> bool:
+def _exchange_names(first: Path, second: Path) -> bool:
     """Exchanges two names in one step. Returns False where this system or file system cannot."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2

@@ -86,13 +86,15 @@ def of_hints(schema: type[Schema]) -> Callable[[Any, str], Schema]:
 
     def read(value: Any, place: str) -> Schema:
         table = value if isinstance(value, Mapping) else {}
-        values = {key: _of_hint(kinds, table[key], f"{place}.{key}") for key, kinds in hints.items() if key in table}
+        values = {
+            key: _value_of_hint(kinds, table[key], f"{place}.{key}") for key, kinds in hints.items() if key in table
+        }
         return from_table(schema, {**table, **values} if isinstance(value, Mapping) else value, place)
 
     return read
 
 
-def _of_hint(kinds: Sequence[Any], given: Any, place: str) -> Any:
+def _value_of_hint(kinds: Sequence[Any], given: Any, place: str) -> Any:
     values = [kind for kind in kinds if kind is not type(None)]
     if given is None and len(values) < len(kinds):
         return None
@@ -150,7 +152,7 @@ class _Tree:
             raise LimitError(f"it has more than {LEVELS} levels: fit it with less depth")
 
     @property
-    def reads(self) -> int:
+    def columns_needed(self) -> int:
         """The number of feature columns that the tree needs: one more than the last that it splits by."""
         return int(self.split_indices[self.left_children != -1].max(initial=-1)) + 1
 
@@ -242,7 +244,7 @@ def check_trees(model: Any, place: str) -> tuple[dict[str, Any], int]:
     """
     boosted = of_schema(_Boosted)(model, place)
     parameters, trees = boosted.learner.learner_model_param, boosted.learner.gradient_booster.model.trees
-    columns, reads = int(parameters.num_feature), max(tree.reads for tree in trees)
+    columns, reads = int(parameters.num_feature), max(tree.columns_needed for tree in trees)
     if reads > columns:
         raise MismatchError(f"`{place}` has {columns:,} features, and a tree that splits by number {reads:,}")
     ensemble = {
@@ -314,7 +316,7 @@ class _Gated:
         return len(self.gate.weights), len(self.gate.weights)
 
 
-def _layer(value: Any, place: str) -> _Linear | _Gated:
+def _read_layer(value: Any, place: str) -> _Linear | _Gated:
     gated = isinstance(value, Mapping) and "gate" in value
     return from_table(_Gated, value, place) if gated else from_table(_Linear, value, place)
 
@@ -323,7 +325,7 @@ def _layer(value: Any, place: str) -> _Linear | _Gated:
 class _Network(_Standardised):
     """A neural network: a chain of layers from F columns to one number."""
 
-    layers: tuple[_Linear | _Gated, ...] = setting(read=several(_layer))
+    layers: tuple[_Linear | _Gated, ...] = setting(read=several(_read_layer))
 
     def __post_init__(self) -> None:
         super().__post_init__()

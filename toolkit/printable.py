@@ -27,7 +27,7 @@ def printable(text: str) -> str:
     """
     if text.isprintable() and not _SEEN.search(text):
         return text
-    return "".join(map(_escape, text))
+    return "".join(map(_escape_sign, text))
 
 
 def spreadsheet(text: str) -> str:
@@ -39,7 +39,7 @@ def spreadsheet(text: str) -> str:
     return f"'{cell}" if text.startswith(_RUN) and not _NUMBER.fullmatch(cell) else cell
 
 
-def _escape(sign: str) -> str:
+def _escape_sign(sign: str) -> str:
     if sign.isspace() and sign not in "\u2028\u2029" and sign > "\x9f":  # spaces of other widths
         return sign
     if sign.isprintable() and not _SEEN.match(sign):

@@ -47,7 +47,7 @@ def progress(title: str, total: float, unit: str = "") -> Iterator[Advance]:
 
     class Rate(parts.ProgressColumn):
         def render(self, task: parts.Task) -> Text:
-            return Text(_rates(task.speed or 0.0, unit, written / (task.elapsed or 1.0)), style="cyan")
+            return Text(_rates_text(task.speed or 0.0, unit, written / (task.elapsed or 1.0)), style="cyan")
 
     console = Console(stderr=True)
     if console.is_jupyter:  # rich draws there with widgets alone, which few environments have
@@ -94,7 +94,7 @@ def _notebook_bar(title: str, total: float, unit: str) -> Iterator[Advance]:
             if now - drawn < PAUSE:
                 return
             drawn = now
-            bar = _drawn(title, finished, total, unit, now - began, written)
+            bar = _bar_html(title, finished, total, unit, now - began, written)
             if handle is None:
                 handle = display(bar, raw=True, display_id=True)
             else:
@@ -107,15 +107,15 @@ def _notebook_bar(title: str, total: float, unit: str) -> Iterator[Advance]:
             handle.update({"text/plain": "", "text/html": ""}, raw=True)
 
 
-def _rates(speed: float, unit: str, tokens: float) -> str:
+def _rates_text(speed: float, unit: str, tokens: float) -> str:
     """Units and tokens a second; those that are 0 are not known."""
     return ", ".join(f"{rate:,.1f} {name}/s" for rate, name in ((speed, unit), (tokens, "tokens")) if rate)
 
 
-def _drawn(title: str, finished: float, total: float, unit: str, seconds: float, tokens: int = 0) -> dict[str, Any]:
+def _bar_html(title: str, finished: float, total: float, unit: str, seconds: float, tokens: int = 0) -> dict[str, Any]:
     """The HTML of a notebook's bar, with rates and time left."""
     left = f"{seconds * (total - finished) / finished:,.0f} s left" if finished else ""
-    rate = _rates(finished / seconds, unit, tokens / seconds)
+    rate = _rates_text(finished / seconds, unit, tokens / seconds)
     text = f"{title} {finished:,.0f}/{total:,.0f}, {rate}, {left}"
     bar = f'<progress max="{total:g}" value="{finished:g}"></progress>'
     return {"text/plain": text, "text/html": f"{bar} <small>{html.escape(text)}</small>"}

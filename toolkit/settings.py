@@ -92,12 +92,12 @@ def from_table(cls: type[Instance], table: Any, place: str = "") -> Instance:
     for key in table:
         if key not in fields:
             where = f" in `[{place}]`" if place else ""
-            raise UnknownError(f"unknown key {_quoted(key)}{where}; {suggest(str(key), fields)}")
+            raise UnknownError(f"unknown key {_quoted_key(key)}{where}; {suggest(str(key), fields)}")
     for key, field in fields.items():
         missing = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if missing and key not in table:
-            raise RequiredError(f"`{_dotted(place, key)}` is required")
-    read = {fields[key].name: converted(cls, fields[key].name, table[key], _dotted(place, key)) for key in table}
+            raise RequiredError(f"`{_dotted_name(place, key)}` is required")
+    read = {fields[key].name: converted(cls, fields[key].name, table[key], _dotted_name(place, key)) for key in table}
     before = _read.set((cls, read))
     try:
         return cls(**read)
@@ -135,7 +135,7 @@ def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
     `place` names it in errors; without it, it is an argument.
     """
     place, label = place or name.rstrip("_"), f"`{place}`" if place else argument(name.rstrip("_"))
-    marks, kind, optional, item = _field(cls, name)
+    marks, kind, optional, item = _field_facts(cls, name)
     if marks.get("read") is not None:
         return marks["read"](given, place)
     if "low" not in marks:  # a field that `setting` did not make, of a class that checks itself
@@ -143,13 +143,13 @@ def converted(cls: type, name: str, given: Any, place: str = "") -> Any:
     if given is None and optional:
         return None
     if item is not None:
-        return _tables(item, given, place) if _is_list(kind) else _table(item, given, place)
+        return _read_tables(item, given, place) if _is_list(kind) else _read_table(item, given, place)
     known = tuple(marks["choices"]) or (typing.get_args(kind) if typing.get_origin(kind) is Literal else ())
     value = of_kind(str if known and not _is_list(kind) else kind, given)
     if known and not _is_list(kind) and value is None:
         raise InvalidError(f"{label} is {quote(given)}; it takes one of {listed(known)}")
-    if value is None or not _within(value, marks):
-        raise InvalidError(f"{label} is {quote(given)}; it takes {_described(kind, marks)}")
+    if value is None or not _within_bounds(value, marks):
+        raise InvalidError(f"{label} is {quote(given)}; it takes {_accepted_values_text(kind, marks)}")
     counts = marks["low"] is not None and marks["high"] is None and marks["below"] is None
     for item in value if isinstance(value, tuple) else (value,):
         if counts and isinstance(item, int) and item > MOST:
@@ -197,7 +197,7 @@ def of_kind(kind: Any, value: Any) -> Any:
     if kind in (str, bool):
         return str(value) if kind is str and isinstance(value, str) else None
     if _is_list(kind):
-        return _tuple(typing.get_args(kind)[0], value)
+        return _typed_tuple(typing.get_args(kind)[0], value)
     if isinstance(value, Mapping) and (kind != Mapping[str, str] or all(isinstance(v, str) for v in value.values())):
         return dict(value)
     return None
@@ -216,11 +216,14 @@ BOUNDS: Mapping[str, tuple[str, Callable[[float, float], bool]]] = {
 """The bounds that a field may have: in words, and what holds for a number within it."""
 
 
-def _described(kind: Any, marks: Mapping[str, Any]) -> str:
+def _accepted_values_text(kind: Any, marks: Mapping[str, Any]) -> str:
     """The words for what a field accepts: its kind and its bounds."""
     if marks["what"]:
         return str(marks["what"])
-    name, bounds = NAMES.get(kind, NAMES[str]), {key: _bound(marks[key]) for key in BOUNDS if marks[key] is not None}
+    name, bounds = (
+        NAMES.get(kind, NAMES[str]),
+        {key: _bound_text(marks[key]) for key in BOUNDS if marks[key] is not None},
+    )
     match list(bounds):
         case ["low", "high"]:
             return f"{name} from {bounds['low']} to {bounds['high']}"
@@ -230,7 +233,7 @@ def _described(kind: Any, marks: Mapping[str, Any]) -> str:
     return f"{name}{', ' if text.startswith('at') else ' ' if text else ''}{text}"
 
 
-def _bound(bound: float) -> str:
+def _bound_text(bound: float) -> str:
     return f"{int(bound):,}" if float(bound).is_integer() else f"{bound:g}"
 
 
@@ -238,14 +241,14 @@ def _is_list(kind: Any) -> bool:
     return typing.get_origin(kind) is tuple
 
 
-def _table(cls: Any, value: Any, place: str) -> Any:
+def _read_table(cls: Any, value: Any, place: str) -> Any:
     return value if isinstance(value, cls) else from_table(cls, value, place)
 
 
-def _tables(cls: Any, value: Any, place: str) -> tuple[Any, ...]:
+def _read_tables(cls: Any, value: Any, place: str) -> tuple[Any, ...]:
     if not is_list(value):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a list of tables")
-    return tuple(_table(cls, one, f"{place}.{number}") for number, one in enumerate(value, start=1))
+    return tuple(_read_table(cls, one, f"{place}.{number}") for number, one in enumerate(value, start=1))
 
 
 def _number(value: Real) -> float | None:
@@ -257,7 +260,7 @@ def _number(value: Real) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _tuple(item: Any, values: Any) -> tuple[Any, ...] | None:
+def _typed_tuple(item: Any, values: Any) -> tuple[Any, ...] | None:
     """The sequence as a tuple of items of one type; None for other values, such as sets, which have no order."""
     if not is_list(values) or isinstance(values, Set):
         return None
@@ -268,7 +271,7 @@ def _tuple(item: Any, values: Any) -> tuple[Any, ...] | None:
     return None if any(one is None for one in items) else items
 
 
-def _within(value: Any, marks: Mapping[str, Any]) -> bool:
+def _within_bounds(value: Any, marks: Mapping[str, Any]) -> bool:
     bounds = [(holds, marks[key]) for key, (_, holds) in BOUNDS.items() if marks[key] is not None]
     numbers = [one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, int | float)]
     return all(abs(number) != math.inf and holds(number, bound) for number in numbers for holds, bound in bounds)
@@ -282,27 +285,27 @@ def _checked_fields(cls: type) -> tuple[str, ...]:
 
 
 @functools.cache
-def _field(cls: type, name: str) -> tuple[Mapping[str, Any], Any, bool, Any]:
+def _field_facts(cls: type, name: str) -> tuple[Mapping[str, Any], Any, bool, Any]:
     """What is declared of a field: its marks, its kind, whether it may be None, and its settings class, if any."""
     marks = next(field.metadata for field in dataclasses.fields(cls) if field.name == name)
     if "low" not in marks or marks["read"] is not None:
         return marks, None, False, None
-    kinds = kinds_of(_hints(cls)[name])
+    kinds = kinds_of(_field_types(cls)[name])
     kind = next(kind for kind in kinds if kind is not type(None))
     item = typing.get_args(kind)[0] if _is_list(kind) else kind
     return marks, kind, type(None) in kinds, item if dataclasses.is_dataclass(item) else None
 
 
 @functools.cache
-def _hints(cls: type) -> Mapping[str, Any]:
+def _field_types(cls: type) -> Mapping[str, Any]:
     """The types of a settings class's fields."""
     return typing.get_type_hints(cls)
 
 
-def _dotted(place: str, key: str) -> str:
+def _dotted_name(place: str, key: str) -> str:
     return f"{place}.{key}" if place else key
 
 
-def _quoted(key: Any) -> str:
+def _quoted_key(key: Any) -> str:
     plain = isinstance(key, str) and key.isprintable() and len(key) <= 100
     return f"`{key}`" if plain else quote(key)

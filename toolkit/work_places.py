@@ -49,7 +49,7 @@ def work_place(path: Path, make: Callable[[Path], None]) -> Iterator[None]:
     handle = None
     while handle is None:  # it may be cleared before it is locked
         make(path)
-        handle = _lock(path, wait=True)
+        handle = _lock_path(path, wait=True)
     _HELD.add(path)
     try:
         yield
@@ -63,8 +63,8 @@ def clear_parts(target: Path) -> None:
     its place, that comes back.
     """
     drawn = re.compile(rf"\.{re.escape(target.name)}-{_DRAWN}\.(part|old)")
-    for path in _named(target.parent, drawn):
-        handle = _lock(path, wait=False)
+    for path in _entries_named(target.parent, drawn):
+        handle = _lock_path(path, wait=False)
         if handle is not None:
             with suppress(OSError):
                 if path.suffix == ".old" and not os.path.lexists(target):
@@ -84,10 +84,10 @@ def remove(path: Path) -> None:
 
 def _clear_scratch() -> None:
     """Removes the temporary folders of killed processes."""
-    for folder in _named(Path(tempfile.gettempdir()), re.compile(SCRATCH + _DRAWN)):
+    for folder in _entries_named(Path(tempfile.gettempdir()), re.compile(SCRATCH + _DRAWN)):
         with suppress(OSError):
             folder.rmdir()  # an empty one: its process was killed before it had a mark, or makes one anew
-        handle = _lock(folder / MARK, wait=False)
+        handle = _lock_path(folder / MARK, wait=False)
         if handle is not None:
             remove(folder)
             os.close(handle)
@@ -95,11 +95,11 @@ def _clear_scratch() -> None:
 
 def scratch_folder() -> str:
     """Makes a new temporary folder, which is removed at the latest when the process exits."""
-    return tempfile.mkdtemp(dir=_scratch())
+    return tempfile.mkdtemp(dir=_scratch_of_process())
 
 
 @cache
-def _scratch() -> Path:
+def _scratch_of_process() -> Path:
     """The folder that holds all temporary folders of this process, under one lock."""
     _clear_scratch()
     while True:
@@ -109,11 +109,11 @@ def _scratch() -> Path:
         mark = folder / MARK
         with suppress(FileNotFoundError):  # another process found it empty
             mark.touch()
-        if _lock(mark, wait=True) is not None:  # held until the process ends
+        if _lock_path(mark, wait=True) is not None:  # held until the process ends
             return folder
 
 
-def _named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+def _entries_named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     """The entries of a folder with matching names; empty where it cannot be read."""
     try:
         return [path for path in folder.iterdir() if pattern.fullmatch(path.name)]
@@ -121,7 +121,7 @@ def _named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
         return []
 
 
-def _lock(path: Path, *, wait: bool) -> int | None:
+def _lock_path(path: Path, *, wait: bool) -> int | None:
     """Locks an existing file or folder; returns its open handle. None where it is missing, is no file or folder of this
     user, or (without `wait`) is locked or can't be.
     """

@@ -30,7 +30,7 @@ PAYMENT = 402
 UNREADABLE = "unreadable reply"
 
 
-class _Again(Exception):
+class _RetryableError(Exception):
     """An attempt failed in a way that may pass. wait_s: what `Retry-After` asks for."""
 
     def __init__(self, reason: str, cause: str, wait_s: float | None = None) -> None:
@@ -83,12 +83,12 @@ class Exchange:
     def submit(self, call: Call) -> None:
         """Send a call as soon as there is a place for it."""
         self.waiting.add(call.key)
-        self._tell(self._add, call)
+        self._run_in_loop(self._add, call)
 
     def cancel(self, call: Call) -> None:
         """Forget a call, and drop its requests."""
         self.waiting.discard(call.key)
-        self._tell(self._drop, call.key)
+        self._run_in_loop(self._drop_call, call.key)
 
     def completed(self) -> Iterator[tuple[Call, Outcome]]:
         """Wait for an answer, and give all that are there. Their places are free when the last was taken."""
@@ -104,14 +104,14 @@ class Exchange:
                     given += 1
                     yield answer
         finally:
-            self._tell(self._release, places)
+            self._run_in_loop(self._release, places)
 
     def close(self) -> None:
         """Drop what is on its way, and the connections."""
-        self._tell(self._ending.set)
+        self._run_in_loop(self._ending.set)
         self._thread.join()
 
-    def _tell(self, action: Callable[..., Any], *arguments: Any) -> None:
+    def _run_in_loop(self, action: Callable[..., Any], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended by itself
             self.loop.call_soon_threadsafe(action, *arguments)
 
@@ -139,7 +139,7 @@ class Exchange:
             trust_env=self._proxies,
         ) as session:
             self.session = session
-            self._fill()
+            self._start_calls()
             await self._ending.wait()
             tasks = list(self.tasks.values())
             for task in tasks:
@@ -148,20 +148,20 @@ class Exchange:
 
     def _add(self, call: Call) -> None:
         self.pending.append(call)
-        self._fill()
+        self._start_calls()
 
     def _release(self, places: int) -> None:
         self.free += places
-        self._fill()
+        self._start_calls()
 
-    def _drop(self, key: str) -> None:
+    def _drop_call(self, key: str) -> None:
         task = self.tasks.get(key)
         if task is not None:
             task.cancel()
         else:
             self.pending = deque(call for call in self.pending if call.key != key)
 
-    def _fill(self) -> None:
+    def _start_calls(self) -> None:
         """Begin calls while there are places; where the run has to stop, say so once what is on its way is over."""
         if self.session is None:
             return
@@ -172,10 +172,10 @@ class Exchange:
         while self.free and self.pending:
             call = self.pending.popleft()
             self.free -= 1
-            self.tasks[call.key] = task = self.loop.create_task(self._one(call))
-            task.add_done_callback(partial(self._done, call.key))
+            self.tasks[call.key] = task = self.loop.create_task(self._do_call(call))
+            task.add_done_callback(partial(self._finish_call, call.key))
 
-    def _done(self, key: str, task: asyncio.Task[bool]) -> None:
+    def _finish_call(self, key: str, task: asyncio.Task[bool]) -> None:
         """A call is over; its place stays taken where it has an answer that nobody took."""
         self.tasks.pop(key, None)
         fault = None if task.cancelled() else task.exception()
@@ -183,13 +183,13 @@ class Exchange:
             self.answers.put(fault)
         if fault is not None or task.cancelled() or not task.result():
             self.free += 1
-        self._fill()
+        self._start_calls()
 
-    async def _one(self, call: Call) -> bool:
+    async def _do_call(self, call: Call) -> bool:
         """One call with all its requests; its answer goes to the queue unless the run has to stop. Whether it did."""
         outcome: Outcome
         try:
-            outcome = await self._whole(call)
+            outcome = await self._complete_call(call)
             self.failures = 0
         except _Rejected as error:
             outcome = error.failure
@@ -206,12 +206,12 @@ class Exchange:
             )
         return True
 
-    async def _whole(self, call: Call) -> tuple[Completion, ...]:
+    async def _complete_call(self, call: Call) -> tuple[Completion, ...]:
         """All samples of a call, its requests side by side; the gravest error of them is raised once all are over."""
         groups = self.settings.requests(call.temperatures)
         if len(groups) == 1:
-            return tuple(await self._patiently(call, groups[0]))
-        requests = (self._patiently(call, samples) for samples in groups)
+            return tuple(await self._ask_with_retries(call, groups[0]))
+        requests = (self._ask_with_retries(call, samples) for samples in groups)
         answers = await asyncio.gather(*requests, return_exceptions=True)
         errors = [answer for answer in answers if isinstance(answer, BaseException)]
         for error in sorted(errors, key=lambda error: isinstance(error, _Rejected)):
@@ -221,7 +221,7 @@ class Exchange:
             completions |= zip(samples, answer, strict=True)  # type: ignore[arg-type]
         return tuple(completions[index] for index in range(len(call.seeds)))
 
-    async def _patiently(self, call: Call, samples: Sequence[int]) -> list[Completion]:
+    async def _ask_with_retries(self, call: Call, samples: Sequence[int]) -> list[Completion]:
         """Ask until there is a whole answer or the retries are spent."""
         chosen = self.settings
         jitter: random.Random | None = None
@@ -232,8 +232,8 @@ class Exchange:
                 raise self.fatal
             try:
                 async with self.sending:
-                    return await self._ask(call, samples)
-            except _Again as error:
+                    return await self._ask_once(call, samples)
+            except _RetryableError as error:
                 last = error
             if (last.wait_s or 0) > chosen.longest_wait_s:
                 break
@@ -246,7 +246,7 @@ class Exchange:
         advice = f", which asks to wait {last.wait_s:.0f} s" if last.wait_s else ""
         raise _Rejected(CallFailure(f"{tries}: {last.reason}{advice}", retryable=True, cause=last.cause))
 
-    async def _ask(self, call: Call, samples: Sequence[int]) -> list[Completion]:
+    async def _ask_once(self, call: Call, samples: Sequence[int]) -> list[Completion]:
         """One attempt. Raises _Again, _Rejected or EngineError."""
         import aiohttp
 
@@ -259,25 +259,25 @@ class Exchange:
             async with self.session.post(url, data=data, allow_redirects=False) as response:
                 content = await response.read()
         except TimeoutError:
-            raise _Again(f"no answer within {chosen.timeout_s:g} s", "no answer in time") from None
+            raise _RetryableError(f"no answer within {chosen.timeout_s:g} s", "no answer in time") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise _Again(self._clean(f"{type(error).__name__}: {error}"), "no connection") from None
+            raise _RetryableError(self._hide_secret(f"{type(error).__name__}: {error}"), "no connection") from None
         latency_s = time.perf_counter() - began
         if response.status != 200:
-            self._judge(response, content, call)
+            self._raise_for_status(response, content, call)
         try:
             payload = json.loads(content)
             completions = replies.read_reply(payload, call, len(samples), self.engine.counter, latency_s)
         except replies.UnknownPart as error:
-            failure = CallFailure(self._clean(str(error)), retryable=True, cause=UNREADABLE)
+            failure = CallFailure(self._hide_secret(str(error)), retryable=True, cause=UNREADABLE)
             raise _Rejected(failure) from None
         except replies.HalfAnswer as error:
             if isinstance(payload, Mapping) and payload.get("error"):
                 self._check_quota(payload, quotes=False)
-            raise _Again(self._clean(str(error)), UNREADABLE) from None
+            raise _RetryableError(self._hide_secret(str(error)), UNREADABLE) from None
         except (ValueError, TypeError, AttributeError, KeyError):
-            begins = self._clean(content[:200].decode("utf-8", "replace"))[:80]
-            raise _Again(f"the answer is broken JSON, which begins `{begins}`", UNREADABLE) from None
+            begins = self._hide_secret(content[:200].decode("utf-8", "replace"))[:80]
+            raise _RetryableError(f"the answer is broken JSON, which begins `{begins}`", UNREADABLE) from None
         self.engine.note(payload)
         reply = f"{samples[0]}" if len(samples) > 1 else None
         return [
@@ -285,7 +285,7 @@ class Exchange:
             for place, one in enumerate(completions)
         ]
 
-    def _judge(self, response: aiohttp.ClientResponse, content: bytes, call: Call) -> None:
+    def _raise_for_status(self, response: aiohttp.ClientResponse, content: bytes, call: Call) -> None:
         """Raise the error for a status other than 200."""
         status = response.status
         try:
@@ -293,13 +293,13 @@ class Exchange:
         except ValueError:
             payload = content.decode("utf-8", "replace")
         reason = replies.error_text(payload)
-        reason = self._clean(f"{status} {response.reason}" + (f": {reason}" if reason else ""))
+        reason = self._hide_secret(f"{status} {response.reason}" + (f": {reason}" if reason else ""))
         if status == PAYMENT:
-            raise self._spent(reason)
+            raise self._quota_error(reason)
         self._check_quota(payload, quotes=status in REFUSED)
         if status in AGAIN or status >= 500:
             wait = replies.retry_after(response.headers.get("retry-after"))
-            raise _Again(f"the server answers {reason}", str(status), wait)
+            raise _RetryableError(f"the server answers {reason}", str(status), wait)
         if status in STOPPING and not call.proven:
             where = f"the server at {self.settings.base_url} {STOPPING[status]}"
             raise EngineError(f"{where}, asked for `{call.key}`: {reason}", code="server")
@@ -317,14 +317,14 @@ class Exchange:
     def _check_quota(self, payload: Any, quotes: bool) -> None:
         """EngineError where an error says that the account's quota is spent: no call can be answered now."""
         if replies.quota_spent(payload, quotes):
-            raise self._spent(replies.error_text(payload))
+            raise self._quota_error(replies.error_text(payload))
 
-    def _spent(self, reason: str) -> EngineError:
+    def _quota_error(self, reason: str) -> EngineError:
         return EngineError(
-            f"the account's quota at {self.settings.base_url} is spent: {self._clean(reason)}", code="quota"
+            f"the account's quota at {self.settings.base_url} is spent: {self._hide_secret(reason)}", code="quota"
         )
 
-    def _clean(self, text: str) -> str:
+    def _hide_secret(self, text: str) -> str:
         text = " ".join(text.split())
         return text if self._secret is None else text.replace(self._secret, "[key]")
 

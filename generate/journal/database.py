@@ -67,7 +67,7 @@ class Journal:
         except OSError as error:
             raise WriteError(f"`{out}` can't be written: {error.strerror}") from None
         except sqlite3.Error as error:
-            raise self._trouble(error) from None
+            raise self._write_error(error) from None
         try:
             self._begin()
         except BaseException:
@@ -76,7 +76,7 @@ class Journal:
 
     def _begin(self) -> None:
         """Take hold of the file and make its tables."""
-        with self._named():
+        with self._named_errors():
             for setting in SETTINGS:
                 self._db.execute(f"PRAGMA {setting}")
             self._db.execute("BEGIN IMMEDIATE")
@@ -105,7 +105,7 @@ class Journal:
     def append(self, events: Iterable[Event], keep: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         """Store events, and replace named mappings: all of them or, after a kill, none."""
         rows = [(type(event), row_of(event)) for event in events]
-        with self._named():
+        with self._named_errors():
             self._db.execute("BEGIN")
             for kind, listed in groupby(rows, key=itemgetter(0)):
                 marks = ", ".join("?" * len(columns_of(kind)))
@@ -119,28 +119,28 @@ class Journal:
 
     def events(self, kind: type[Kind]) -> Iterator[Kind]:
         """All events of one kind, in the order in which they came."""
-        with self._named():
+        with self._named_errors():
             for row in self._db.execute(f"SELECT * FROM {kind.__name__} ORDER BY rowid"):
                 yield event_of(kind, row)  # type: ignore[arg-type, misc]
 
     def answered(self, about: Sequence[str]) -> Iterator[Answered]:
         """The answers of some examples: by example, those of one in the order in which they came."""
         sql = f"SELECT * FROM Answered WHERE about IN ({', '.join('?' * len(about))}) ORDER BY about, rowid"
-        with self._named():
+        with self._named_errors():
             for row in self._db.execute(sql, about):
                 yield event_of(Answered, row)  # type: ignore[misc]
 
     def requested(self, about: Sequence[str]) -> Iterator[Requested]:
         """The requests of some examples' loops, in the order in which they were asked."""
         marks = ", ".join("?" * len(about))
-        with self._named():
+        with self._named_errors():
             for row in self._db.execute(f"SELECT * FROM Requested WHERE about IN ({marks}) ORDER BY rowid", about):
                 yield Requested(*row)
 
     def outcomes(self) -> Iterator[Answered]:
         """All answers without their completions: of an answered call `completion` is one of empty text."""
         names = ", ".join(OUTCOME)
-        with self._named():
+        with self._named_errors():
             for *row, answered in self._db.execute(f"SELECT {names}, text IS NOT NULL FROM Answered ORDER BY rowid"):
                 yield Answered(**dict(zip(OUTCOME, row, strict=True)), completion=SILENT if answered else None)
 
@@ -154,7 +154,7 @@ class Journal:
 
     def saved(self, name: str) -> dict[str, Any]:
         """The mapping stored under a name; empty without one."""
-        with self._named():
+        with self._named_errors():
             row = self._db.execute("SELECT value FROM Kept WHERE name = ?", (name,)).fetchone()
         return {} if row is None else dict(json.loads(row[0]))
 
@@ -174,16 +174,16 @@ class Journal:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _named_errors(self) -> Iterator[None]:
         """Turn errors of SQLite into ThinkbackErrors that say what to do, and roll back."""
         try:
             yield
         except sqlite3.Error as error:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
-            raise self._trouble(error) from None
+            raise self._write_error(error) from None
 
-    def _trouble(self, error: sqlite3.Error) -> ThinkbackError:
+    def _write_error(self, error: sqlite3.Error) -> ThinkbackError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_BUSY:
             return ExistsError(f"`{self.out}` is being written by another run: wait for it, or write elsewhere")

@@ -112,7 +112,7 @@ class Queue:
             self._commit()
             self.journal.sync()
         if not settled:
-            raise EngineError(f"the engine gave no answer to `{self._first()}`; {AGAIN}", code="server")
+            raise EngineError(f"the engine gave no answer to `{self._first_waiting_key()}`; {AGAIN}", code="server")
         return settled
 
     def cancel(self) -> None:
@@ -145,7 +145,9 @@ class Queue:
                 raise
             except Exception as error:  # an engine of a user's raises whatever it likes
                 what = " ".join(f"{type(error).__name__}: {error}".split())
-                raise EngineError(f"the engine stopped at `{self._first()}`: {what}; {AGAIN}", code="server") from error
+                raise EngineError(
+                    f"the engine stopped at `{self._first_waiting_key()}`: {what}; {AGAIN}", code="server"
+                ) from error
             if pair is None:
                 return
             yield pair
@@ -161,7 +163,7 @@ class Queue:
                 samples[0] = replace(samples[0], elapsed_s=spent)
             self.journal.append(chain.from_iterable(answered))
 
-    def _first(self) -> str:
+    def _first_waiting_key(self) -> str:
         return next(iter(self.waiting))
 
     def _resolve(self, call: Call, outcome: Outcome) -> Iterator[Settled]:
@@ -172,7 +174,7 @@ class Queue:
                 f"the engine answered `{call.key}`, which is not asked, or no longer; {AGAIN}", code="mismatch"
             )
         if isinstance(outcome, CallFailure):
-            if not self._final(one, outcome):
+            if not self._is_final_failure(one, outcome):
                 yield one, []
                 return
         elif len(outcome) != len(one.samples):
@@ -186,7 +188,7 @@ class Queue:
             self.proven.add(one.kind)
             yield from self._finalise([f.refused and held.kind == one.kind for held, f in self.failed])
 
-    def _final(self, call: JournalCall, failure: CallFailure) -> bool:
+    def _is_final_failure(self, call: JournalCall, failure: CallFailure) -> bool:
         """Whether a failure is final; else it is counted."""
         if call.kind in self.proven if failure.refused else not failure.retryable:
             return True

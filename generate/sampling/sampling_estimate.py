@@ -59,7 +59,7 @@ def estimate(plan: SamplingPlan) -> list[_PoolEstimate]:
     context = Context(plan.recipe, plan.examples, plan.pool)
     examples = context.bound(plan.examples)
     Services(plan.recipe)  # what is wrong with a table of its is said here, too
-    steps = [_pool(plan.recipe, step, examples) for step in plan.recipe.steps]
+    steps = [_pool_estimate(plan.recipe, step, examples) for step in plan.recipe.steps]
     return steps + [_loop(plan.recipe, step, examples) for step in plan.recipe.loop]
 
 
@@ -79,7 +79,7 @@ def examples_bytes(plan: SamplingPlan) -> int:
     return len(file.getvalue()) + more + shards * SHARD_BYTES + manifest
 
 
-def _pool(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _PoolEstimate:
+def _pool_estimate(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared]) -> _PoolEstimate:
     samples = len(examples) * step.samples
     engine = recipe.engine_of(step.engine)
     per_call = engine.samples_at_once(step.samples)
@@ -110,7 +110,9 @@ def _loop(recipe: Recipe, step: LoopStep, examples: Sequence[Prepared]) -> _Pool
     count, most = len(examples), step.most_requests
     limit = int(getattr(step.loop, "max_tokens", 0)) * max(1, int(getattr(step.loop, "expand", 1)))
     prompts = [recipe.prompts[file] for file in prompts_of(step.loop).values()]
-    longest = sum(max((_bytes(one.render(example.fields)) for one in prompts), default=0) for example in examples)
+    longest = sum(
+        max((_prompt_bytes(one.render(example.fields)) for one in prompts), default=0) for example in examples
+    )
     traces = count * int(getattr(step.loop, "most_traces", 1))
     written = WRITTEN * count * most * int(getattr(step.loop, "max_tokens", 0))
     return _PoolEstimate(
@@ -134,10 +136,10 @@ def _requests(recipe: Recipe, step: PoolStep, example_id: str, per_call: int) ->
 
 def _prompt_tokens(recipe: Recipe, step: PoolStep, example: Prepared) -> int:
     prompt = prompt_of(recipe, step, example, lambda *_: Attempt())
-    return 0 if prompt is None else _bytes(prompt) + _written(recipe, step)
+    return 0 if prompt is None else _prompt_bytes(prompt) + _repeated_tokens(recipe, step)
 
 
-def _written(recipe: Recipe, step: PoolStep) -> int:
+def _repeated_tokens(recipe: Recipe, step: PoolStep) -> int:
     """Tokens that a model wrote and a prompt repeats: the attempt, wherever the prompt or its conversation names it."""
     if step.of is None:
         return 0
@@ -146,14 +148,16 @@ def _written(recipe: Recipe, step: PoolStep) -> int:
     tokens = parent.max_tokens + (recipe.finalizer.max_tokens if recipe.finalizer is not None else 0)
     times = template.text.count("{{attempt}}") + template.text.count("{{answer}}")
     again = template.text.count("{{prompt}}") + sum(role == "conversation" for role, _ in template.parts)
-    return tokens * times + _written(recipe, parent) * again
+    return tokens * times + _repeated_tokens(recipe, parent) * again
 
 
 def _finalizer_tokens(recipe: Recipe, rule: FinalizerSettings, step: PoolStep, example: Prepared) -> int:
     prompt = finalizer_prompt(recipe, example, "")
-    return _bytes(prompt) + min(step.max_tokens, 4 * rule.tail) * recipe.prompts[rule.prompt].text.count("{{tail}}")
+    return _prompt_bytes(prompt) + min(step.max_tokens, 4 * rule.tail) * recipe.prompts[rule.prompt].text.count(
+        "{{tail}}"
+    )
 
 
-def _bytes(prompt: Prompt) -> int:
+def _prompt_bytes(prompt: Prompt) -> int:
     texts = [prompt] if isinstance(prompt, str) else [message.content for message in prompt]
     return sum(len(text.encode()) + PER_MESSAGE for text in texts)

@@ -211,10 +211,10 @@ def _ends_term(after: str) -> bool:
 def _sides_agree(first: _Side, second: _Side) -> bool:
     if math.isclose(first.value, second.value, rel_tol=_SAME_VALUE, abs_tol=_SAME_VALUE):
         return True
-    return _shortened(first, second.value) or _shortened(second, first.value)
+    return _is_rounded(first, second.value) or _is_rounded(second, first.value)
 
 
-def _shortened(side: _Side, value: float) -> bool:
+def _is_rounded(side: _Side, value: float) -> bool:
     """Whether a decimal number may be `value` after rounding, or cutting off, at its last digit."""
     apart = abs(side.value - value)
     if apart <= 0.5 * side.unit * (1 + _SAME_VALUE):

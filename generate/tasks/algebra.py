@@ -113,7 +113,7 @@ def canonical(question: str) -> str:
 
 def _canonical_of(left: Sum, right: Sum) -> str:
     """The canonical form of an equation, given its sides as sums."""
-    return "=".join(sorted((_sorted(left), _sorted(right))))
+    return "=".join(sorted((_sorted_text(left), _sorted_text(right))))
 
 
 def _equation(text: str) -> tuple[Sum, Sum]:
@@ -168,10 +168,10 @@ def _read_term(tokens: list[str], at: int, sign: int, text: str) -> tuple[_Term,
     raise InvalidError(f"`{text}` is not a linear expression")
 
 
-def _sorted(terms: Sum) -> str:
+def _sorted_text(terms: Sum) -> str:
     return "+".join(
         sorted(
-            f"{term.factor}({_sorted(term.inner) if isinstance(term.inner, tuple) else term.inner or ''})"
+            f"{term.factor}({_sorted_text(term.inner) if isinstance(term.inner, tuple) else term.inner or ''})"
             for term in terms
         )
     )
@@ -219,10 +219,10 @@ class Algebra(Difficulty):
     def draw(self, rng: random.Random) -> Item | None:
         """Draws an equation with its steps; null where a number came out too large or there is no single solution."""
         answer = rng.randint(-self.answer, self.answer)
-        left, right = self._side(rng), self._side(rng)
+        left, right = self._draw_side(rng), self._draw_side(rng)
         if rng.random() < 0.3:  # a constant alone on one side, as often in Saxton et al.
             right = ()
-        gap = _at(left, answer) - _at(right, answer)
+        gap = _value_at(left, answer) - _value_at(right, answer)
         if gap or not right:
             place = rng.randint(0, len(right))
             right = (*right[:place], _Term(gap), *right[place:])
@@ -233,7 +233,7 @@ class Algebra(Difficulty):
         letter = rng.choice(LETTERS)
         lines = steps(left, right, letter, _draw_way(rng))
         question = f"Solve {_write(left, letter)}={_write(right, letter)} for {letter}."
-        if _largest(question) > self.largest or any(_largest(line) > self.largest for line in lines):
+        if _largest_number(question) > self.largest or any(_largest_number(line) > self.largest for line in lines):
             return None
         solution = "\n".join([*lines, f"{ANSWER}{answer}"])
         return Item(question, str(answer), solution, _canonical_of(left, right), {})
@@ -276,9 +276,9 @@ class Algebra(Difficulty):
 
     def sound(self, item: Item, attempt: str) -> float:
         """The share of an attempt's lines that the true answer solves. Lines that are no equation count as unsolved."""
-        return share_of_lines(attempt, lambda line: self._holds(line, item.answer))
+        return share_of_lines(attempt, lambda line: self._is_solution_line(line, item.answer))
 
-    def _holds(self, line: str, answer: str) -> bool:
+    def _is_solution_line(self, line: str, answer: str) -> bool:
         if line.startswith(ANSWER):
             return answer_of(line) == answer
         try:
@@ -286,25 +286,25 @@ class Algebra(Difficulty):
         except ThinkbackError:
             return False
 
-    def _side(self, rng: random.Random) -> Sum:
-        return tuple(self._term(rng, 0) for _ in range(rng.randint(1, self.terms)))
+    def _draw_side(self, rng: random.Random) -> Sum:
+        return tuple(self._draw_term(rng, 0) for _ in range(rng.randint(1, self.terms)))
 
-    def _term(self, rng: random.Random, inside: int) -> _Term:
+    def _draw_term(self, rng: random.Random, inside: int) -> _Term:
         probability = self.nested if inside else self.bracket
         if inside < 2 and rng.random() < probability:
-            inner = (_Term(self._factor(rng), VARIABLE), _Term(_draw_signed(rng, self.constant // 2 or 1)))
+            inner = (_Term(self._draw_factor(rng), VARIABLE), _Term(_draw_signed(rng, self.constant // 2 or 1)))
             if inside == 0 and rng.random() < self.nested:
                 inner = (self._term_in_bracket(rng), inner[1])
-            return _Term(self._factor(rng, 2), inner if rng.random() < 0.7 else inner[::-1])
+            return _Term(self._draw_factor(rng, 2), inner if rng.random() < 0.7 else inner[::-1])
         if rng.random() < 0.5:
-            return _Term(self._factor(rng), VARIABLE)
+            return _Term(self._draw_factor(rng), VARIABLE)
         return _Term(_draw_signed(rng, self.constant))
 
     def _term_in_bracket(self, rng: random.Random) -> _Term:
-        inner = (_Term(self._factor(rng), VARIABLE), _Term(_draw_signed(rng, self.constant // 3 or 1)))
-        return _Term(self._factor(rng, 2), inner)
+        inner = (_Term(self._draw_factor(rng), VARIABLE), _Term(_draw_signed(rng, self.constant // 3 or 1)))
+        return _Term(self._draw_factor(rng, 2), inner)
 
-    def _factor(self, rng: random.Random, least: int = 1) -> int:
+    def _draw_factor(self, rng: random.Random, least: int = 1) -> int:
         size = rng.randint(least, self.factor)
         return size if rng.random() < 0.7 else -size
 
@@ -333,8 +333,8 @@ def _final_lines(left: Sum, right: Sum, letter: str, root: int, way: _Way) -> li
     if not way.direct:
         left, right = _linear_sum(a, b), _linear_sum(c, d)
     here, there = (right, left) if way.right else (left, right)
-    variable = _terms_of_kind(here, VARIABLE) + _turned(_terms_of_kind(there, VARIABLE))
-    constant = _terms_of_kind(there, None) + _turned(_terms_of_kind(here, None)) or (_Term(0),)
+    variable = _terms_of_kind(here, VARIABLE) + _negate_terms(_terms_of_kind(there, VARIABLE))
+    constant = _terms_of_kind(there, None) + _negate_terms(_terms_of_kind(here, None)) or (_Term(0),)
     factor, value = (c - a, b - d) if way.right else (a - c, d - b)
     sides = [] if way.direct else [(left, right)]
     for one, other in ((variable, constant), (_linear_sum(factor, 0), _linear_sum(0, value))):
@@ -349,7 +349,7 @@ def _terms_of_kind(terms: Sum, inner: str | None) -> Sum:
     return tuple(term for term in terms if term.inner == inner and term.factor)
 
 
-def _turned(terms: Sum) -> Sum:
+def _negate_terms(terms: Sum) -> Sum:
     return tuple(_Term(-term.factor, term.inner) for term in terms)
 
 
@@ -362,7 +362,7 @@ def _without_repeats(lines: list[str]) -> list[str]:
     return [line for number, line in enumerate(lines) if not number or line != lines[number - 1]]
 
 
-def _at(terms: Sum, value: int) -> int:
+def _value_at(terms: Sum, value: int) -> int:
     a, b = linear(terms)
     return a * value + b
 
@@ -372,5 +372,5 @@ def _draw_signed(rng: random.Random, size: int) -> int:
     return value if rng.random() < 0.5 else -value
 
 
-def _largest(text: str) -> int:
+def _largest_number(text: str) -> int:
     return max(map(int, re.findall(r"\d+", text)), default=0)

@@ -12,7 +12,7 @@ from replay.data.block import SCORE_COSTS, LoggedPool, Scores
 SECONDS = ("latency_s", "device_s")
 
 
-def cut_name(pool: str, tokens: int) -> str:
+def abandoned_slice_name(pool: str, tokens: int) -> str:
     """Slice name of the traces of a pool that are abandoned after `tokens` tokens."""
     return f"{pool}, abandoned after {tokens} tokens"
 
@@ -22,13 +22,13 @@ def seconds_column(cost: str, tokens: int) -> str:
     return f"{cost}@{tokens}"
 
 
-def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedPool:
+def cut_off_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedPool:
     """The pool with every trace abandoned after `tokens` tokens; `price` (E, T): what these cost, if priced.
 
     No trace has an answer, and nothing is known of what it would have become: no score, feature or signal.
     """
     unseen, nothing = np.full(pool.code.shape, np.nan), np.zeros(pool.code.shape)
-    known = pool.there
+    known = pool.has_trace
     costs = {
         "finalizers": np.where(known, 0.0, np.nan),
         "truncated": np.where(known, 0.0, np.nan),
@@ -40,7 +40,7 @@ def cut_pool(pool: LoggedPool, tokens: int, price: np.ndarray | None) -> LoggedP
     nowhere = np.full_like(pool.code, -1)
     return replace(
         pool,
-        name=cut_name(pool.name, tokens),
+        name=abandoned_slice_name(pool.name, tokens),
         code=nowhere,
         word=nowhere,
         costs=costs,

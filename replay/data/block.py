@@ -18,7 +18,7 @@ import polars as pl
 from replay.data.needs import Action
 from replay.data.replies import SharedCosts
 from replay.sampling.orders import example_hashes
-from replay.sampling.unscored import Unscored
+from replay.sampling.unscored import UnscoredTreatment
 
 TRACE_COSTS = ("finalizers", "truncated", "prompt_tokens", "completion_tokens", "latency_s", "device_s")
 SCORE_COSTS = ("verification_tokens", "latency_s", "device_s")
@@ -34,11 +34,11 @@ class Scores:
     lacking: Mapping[str, np.ndarray] = field(default_factory=dict)  # SCORE_COSTS that some call lacks: bool (E, T)
 
     @cached_property
-    def listwise(self) -> np.ndarray:
+    def is_listwise(self) -> np.ndarray:
         """Examples whose traces were ranked against each other in one call: bool (E,)."""
         return np.any(self.candidates > 0, axis=1)
 
-    def saw_exactly(self, generated: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    def ranks_exactly(self, generated: np.ndarray, valid: np.ndarray) -> np.ndarray:
         """Whether (E,) the listwise call saw exactly the traces `generated` (E, T), or the `valid` of these."""
         scored = ~np.isnan(self.score)
         exact = (scored == generated).all(axis=1) | (scored == (generated & valid)).all(axis=1)
@@ -67,17 +67,17 @@ class LoggedPool:
     opaque: np.ndarray | None = None  # (E, T) traces with a verdict and no answer; None: there is none
     contested: np.ndarray | None = None  # (E, T) traces whose equal answers are judged differently; None: there is none
     code_as: Mapping[str, np.ndarray] = field(default_factory=dict)  # `code` of columns in place of answers: (E, T)
-    word_as: Mapping[str, np.ndarray] = field(default_factory=dict)  # `word` of the same: (E, T)
+    word_as: Mapping[str, np.ndarray] = field(default_factory=dict)  # vocabulary numbers of the same: (E, T)
     shared: SharedCosts | None = None  # what traces of one reply pay once; None: every trace came alone
     struck: int | None = None  # sample index of the trace that is left out; those behind it have one less
 
     @cached_property
-    def there(self) -> np.ndarray:
+    def has_trace(self) -> np.ndarray:
         """Mask (E, T) of the places that hold a trace."""
         return np.arange(self.code.shape[1]) < self.size[:, None]
 
     @cached_property
-    def judgement(self) -> np.ndarray:
+    def credit_or_correct(self) -> np.ndarray:
         """How right each trace's answer is (E, T)."""
         return judged_unless_null(self.judged, self.code >= 0)
 
@@ -89,7 +89,7 @@ class LoggedPool:
             mask |= False if marked is None else marked.any(axis=1)
         return mask
 
-    def voting(self, column: str | None) -> LoggedPool:
+    def with_answers_from(self, column: str | None) -> LoggedPool:
         """The pool whose answers are the texts of a column of traces; None: the pool unchanged."""
         if column is None:
             return self
@@ -97,35 +97,35 @@ class LoggedPool:
         code, word = (np.where(valid, of[column], -1) for of in (self.code_as, self.word_as))
         return replace(self, code=code, word=word)
 
-    def of_trace(self, name: str) -> np.ndarray:
+    def trace_column(self, name: str) -> np.ndarray:
         """A cost, or a column of traces that the run reads, for each trace: (E, T)."""
         return self.costs[name] if name in self.costs else self.signals[name]
 
-    def first(self, count: int) -> LoggedPool:
+    def first_traces(self, count: int) -> LoggedPool:
         """The pool with the first `count` traces of each example alone."""
         return _map_arrays(
             replace(self, size=np.minimum(self.size, count)),
             lambda array: array[:, :count] if array.ndim > 1 else array,
         )
 
-    def without(self, index: int) -> LoggedPool:
+    def without_sample_index(self, index: int) -> LoggedPool:
         """The pool without the traces of one sample index; an example may have no such trace."""
         left = replace(self, size=self.size - (index < self.size), struck=index)
         return _map_arrays(left, lambda array: np.delete(array, index, axis=1) if array.ndim > 1 else array)
 
-    def scored(self, verifier: str) -> np.ndarray:
+    def scored_by(self, verifier: str) -> np.ndarray:
         """Mask (E, T) of the valid traces that a verifier scored."""
         return (self.code >= 0) & ~np.isnan(self.scores[verifier].score)
 
-    def filled_scores(self, verifier: str, unscored: Unscored) -> np.ndarray:
+    def filled_scores(self, verifier: str, unscored: UnscoredTreatment) -> np.ndarray:
         """Scores of a verifier (E, T), with the score that `unscored` gives to each valid trace that has none."""
         scores = self.scores[verifier]
-        return np.where(self.code >= 0, unscored.filled(scores.score, ~scores.listwise), scores.score)
+        return np.where(self.code >= 0, unscored.fill_scores(scores.score, ~scores.is_listwise), scores.score)
 
-    def lacking(self, verifier: str) -> np.ndarray:
+    def unscored_by(self, verifier: str) -> np.ndarray:
         """Mask (E, T) of the valid traces that a verifier, if it scores one trace a call, did not score."""
         scores = self.scores[verifier]
-        return (self.code >= 0) & np.isnan(scores.score) & ~scores.listwise[:, None]
+        return (self.code >= 0) & np.isnan(scores.score) & ~scores.is_listwise[:, None]
 
     @cached_property
     def words(self) -> np.ndarray:
@@ -164,36 +164,36 @@ class TableRows:
         return np.arange(len(self.frame)) - self.offsets[self.example]
 
     @cached_property
-    def _numbers(self) -> dict[str, np.ndarray]:
+    def _number_columns(self) -> dict[str, np.ndarray]:
         return {}
 
     @cached_property
-    def _sums(self) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+    def _summed_columns(self) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
         return {}
 
     @cached_property
-    def _spread(self) -> dict[str, np.ndarray]:
+    def _columns_by_place(self) -> dict[str, np.ndarray]:
         return {}
 
     def numbers(self, column: str) -> np.ndarray:
         """A column as float64 (R,), NaN for null."""
-        if column not in self._numbers:
-            self._numbers[column] = as_numbers(self.frame[column])
-        return self._numbers[column]
+        if column not in self._number_columns:
+            self._number_columns[column] = as_numbers(self.frame[column])
+        return self._number_columns[column]
 
-    def logged(self, column: str) -> np.ndarray:
+    def logged_by_place(self, column: str) -> np.ndarray:
         """A column of numbers by example and place (E, W), NaN for null and where there is no row."""
-        if column not in self._spread:
-            self._spread[column] = self.spread(self.numbers(column), np.nan)
-        return self._spread[column]
+        if column not in self._columns_by_place:
+            self._columns_by_place[column] = self.spread(self.numbers(column), np.nan)
+        return self._columns_by_place[column]
 
     def paid_sum(self, column: str, paid: np.ndarray) -> np.ndarray:
         """The sum (E,) of a column over the rows that are `paid` (E, W) bool or 0 to 1; NaN where one is not known."""
-        if column not in self._sums:
-            values, there = self.logged(column), np.arange(paid.shape[1]) < self.size[:, None]
+        if column not in self._summed_columns:
+            values, there = self.logged_by_place(column), np.arange(paid.shape[1]) < self.size[:, None]
             unknown = np.isnan(values) & there
-            self._sums[column] = np.where(np.isnan(values), 0.0, values), unknown if unknown.any() else None
-        values, gaps = self._sums[column]
+            self._summed_columns[column] = np.where(np.isnan(values), 0.0, values), unknown if unknown.any() else None
+        values, gaps = self._summed_columns[column]
         total = np.einsum("ew,ew->e", paid, values)
         return total if gaps is None else np.where(((paid > 0) & gaps).any(axis=1), np.nan, total)
 
@@ -203,12 +203,12 @@ class TableRows:
         out[self.example, self.place] = values
         return out
 
-    def slice(self, start: int, stop: int) -> TableRows:
+    def slice_examples(self, start: int, stop: int) -> TableRows:
         """The rows of the examples from number `start` up to `stop`."""
         first, last = int(self.offsets[start]), int(self.offsets[stop])
         return TableRows(self.frame[first:last], self.offsets[start : stop + 1] - first)
 
-    def at(self, examples: np.ndarray) -> TableRows:
+    def at_examples(self, examples: np.ndarray) -> TableRows:
         """The rows of the examples with these numbers, in this order; an example may come several times."""
         size = self.size[examples]
         offsets = np.concatenate([[0], np.cumsum(size)])
@@ -231,26 +231,26 @@ class LogBlock:
     """A block of a log: examples in order of their ids, their pools, and rows of further tables by table and pool."""
 
     examples: pl.DataFrame
-    vocabulary: pl.Series  # (V,) the answers that `word` and `outside` number
+    vocabulary: pl.Series  # (V,) the answers that `vocabulary_number` and `outside` number
     pools: Mapping[str, LoggedPool]
     actions: Mapping[str, Action]  # what the slices of revisions among the pools hold
     outside: np.ndarray  # (N, 3) of each trace whose label is outside the space: example, answer's number, its slices'
     slices: tuple[tuple[str, ...], ...] = ()  # what the last number of `outside` stands for
     tables: Mapping[tuple[str, str], TableRows] = field(default_factory=dict)
 
-    def slice(self, start: int, stop: int) -> LogBlock:
+    def slice_examples(self, start: int, stop: int) -> LogBlock:
         """The block's examples from number `start` up to `stop`, as views."""
         pools = _map_arrays(self.pools, lambda array: array[start:stop])
         inside = self.outside[(self.outside[:, 0] >= start) & (self.outside[:, 0] < stop)]
-        tables = {name: rows.slice(start, stop) for name, rows in self.tables.items()}
+        tables = {name: rows.slice_examples(start, stop) for name, rows in self.tables.items()}
         inside = inside - (start, 0, 0)
         return replace(self, examples=self.examples[start:stop], pools=pools, outside=inside, tables=tables)
 
-    def at(self, examples: np.ndarray) -> LogBlock:
+    def at_examples(self, examples: np.ndarray) -> LogBlock:
         """The block's examples with these numbers, in this order, of which some may come several times, with their
         rows of further tables alone.
         """
-        tables = {name: rows.at(examples) for name, rows in self.tables.items()}
+        tables = {name: rows.at_examples(examples) for name, rows in self.tables.items()}
         return replace(self, examples=self.examples[examples], pools={}, outside=self.outside[:0], tables=tables)
 
     @cached_property
@@ -265,16 +265,16 @@ class LogBlock:
             self._numbers[column] = as_numbers(self.examples[column]) if there else nothing
         return self._numbers[column]
 
-    def word(self, answer: str) -> int:
+    def vocabulary_number(self, answer: str) -> int:
         """The number of an answer in the vocabulary; -1 where it is not in it."""
-        return self._words.get(answer, -1)
+        return self._vocabulary_numbers.get(answer, -1)
 
     @cached_property
-    def _words(self) -> dict[str, int]:
+    def _vocabulary_numbers(self) -> dict[str, int]:
         return {answer: number for number, answer in enumerate(self.vocabulary)}
 
     @cached_property
-    def hashes(self) -> np.ndarray:
+    def example_hashes(self) -> np.ndarray:
         """Hashes (E,) of the example ids, by which random orders are drawn: uint64."""
         return example_hashes(self.examples["example_id"].to_list())
 

@@ -54,11 +54,11 @@ class Choice:
         return {"fitted_on": fitted.record(), "tuned_on": self.chosen.record() | {"folds": self.folds}}
 
     @property
-    def on(self) -> str | None:
+    def fitted_on_condition(self) -> str | None:
         """The SQL condition of the examples that a model was fitted on; None where no model was."""
         return None if self.fitted is None else self.fitted.where
 
     @property
-    def seen(self) -> frozenset[str]:
+    def seen_questions(self) -> frozenset[str]:
         """Hashes of the questions of all examples that something was fitted or chosen on."""
         return frozenset(question for rows in (self.fitted, self.chosen) if rows for question in rows.questions)

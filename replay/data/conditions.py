@@ -18,7 +18,7 @@ def has_test(split: pl.Series | None) -> bool:
     return split is not None and bool(split.eq("test").any()) and split.drop_nulls().n_unique() > 1
 
 
-def matching(log: Log, condition: str, key: str) -> pl.Series:
+def ids_where(log: Log, condition: str, key: str) -> pl.Series:
     """Ids of the examples on which an SQL condition holds, sorted; `key` is the setting that errors name."""
     if not condition.strip():
         raise InvalidError(f"{_key_name(key)} is empty: write a condition such as `split = 'test'`, or leave it out")
@@ -27,35 +27,37 @@ def matching(log: Log, condition: str, key: str) -> pl.Series:
     except ThinkbackError as error:
         raise InvalidError(f"{_key_name(key)} ({condition}) cannot be evaluated on examples: {error}") from None
     if ids.is_empty():
-        raise EmptyError(f"{_key_name(key)} matches no example of the log: {condition}; its splits are {_splits(log)}")
+        raise EmptyError(
+            f"{_key_name(key)} matches no example of the log: {condition}; its splits are {_split_names(log)}"
+        )
     return ids.sort()
 
 
-def matching_or_none(log: Log, condition: str) -> pl.Series:
+def ids_where_or_none(log: Log, condition: str) -> pl.Series:
     """Ids of the examples on which an SQL condition holds; empty, not an error, where it holds on none."""
     try:
-        return matching(log, condition, "on")
+        return ids_where(log, condition, "on")
     except ThinkbackError:
         return pl.Series(dtype=pl.String)
 
 
-def of_dataset(where: str | None, dataset: str) -> str:
+def in_dataset(where: str | None, dataset: str) -> str:
     """The SQL condition that narrows another one to the examples of one data set."""
     quoted = dataset.replace("'", "''")
     return f"({where}) AND dataset = '{quoted}'" if where is not None else f"dataset = '{quoted}'"
 
 
-def reported(log: Log, dev: str | None = None) -> str | None:
+def report_condition(log: Log, dev: str | None = None) -> str | None:
     """The SQL condition of the examples to report by default: the test split's, if there is one; None: all.
 
     Examples of `dev`, which are learnt from, are never among them.
     """
     split = collect(log.scan("examples", ["split"]).select("split"), log)["split"]
     conditions = [TEST] if has_test(split) else []
-    return " AND ".join(conditions if dev is None else [*conditions, without(None, dev)]) or None
+    return " AND ".join(conditions if dev is None else [*conditions, excluding(None, dev)]) or None
 
 
-def without(where: str | None, other: str) -> str:
+def excluding(where: str | None, other: str) -> str:
     """The SQL condition of the examples of `where` (None: of all) on which the condition `other` does not hold."""
     left = f"NOT coalesce(({other}), false)"
     return left if where is None else f"({where}) AND {left}"
@@ -66,14 +68,14 @@ def _key_name(key: str) -> str:
     return argument(key) if key.isidentifier() else f"`{key}`"
 
 
-def _splits(log: Log) -> str:
+def _split_names(log: Log) -> str:
     """The names of a log's splits, as a list in a message."""
     splits = collect(log.scan("examples", ["split"]).select(pl.col("split").unique().sort()), log)["split"]
     listed = ", ".join(f"`{name}`" for name in splits.drop_nulls()[:MAX_NAMED])
     return (listed + (", …" if len(splits) > MAX_NAMED else "")) or "not named"
 
 
-def examples_of(log: Log, ids: pl.Series, columns: Sequence[str] = ("labels", "gold")) -> pl.DataFrame:
+def read_examples(log: Log, ids: pl.Series, columns: Sequence[str] = ("labels", "gold")) -> pl.DataFrame:
     """The examples with these ids, in order of their ids, with some columns: by default those that a replay reads."""
     scan = log.scan("examples", ["example_id", *columns])
     return collect(scan.filter(pl.col("example_id").is_in(ids.implode())), log).sort("example_id")
@@ -86,7 +88,7 @@ def examples_where(log: Log, where: str | None, *columns: str) -> pl.DataFrame:
     """
     scan = log.scan("examples", ["example_id", *columns])
     if where is not None:
-        scan = scan.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+        scan = scan.filter(pl.col("example_id").is_in(ids_where(log, where, "where").implode()))
     return collect(scan.select("example_id", *columns), log).sort("example_id")
 
 
@@ -108,8 +110,8 @@ def refuse_overlap(
             f"{_key_name(key)} ({condition}) holds on {len(both):,} of {whom}, such as `{both[0]}`: "
             f"no result may be reported on rows that it was fitted or chosen on; {advice}"
         )
-    clusters = _clusters(log, development)
-    shared = clusters.filter(clusters.is_in(_clusters(log, reported).implode()))
+    clusters = _clusters_of_examples(log, development)
+    shared = clusters.filter(clusters.is_in(_clusters_of_examples(log, reported).implode()))
     if not shared.is_empty():
         raise LeakageError(
             f"{_key_name(key)} ({condition}) shares {len(shared):,} clusters with {whom}, such as `{shared[0]}`: "
@@ -125,8 +127,8 @@ def refuse_reuse(log: Log, learnt: tuple[str, str], calibrated: tuple[str, str])
     score was fitted on are not.
     """
     (key, condition), (calibrated_key, other) = learnt, calibrated
-    fitted = matching(log, condition, key)
-    both = fitted.filter(fitted.is_in(matching(log, other, calibrated_key).implode()))
+    fitted = ids_where(log, condition, key)
+    both = fitted.filter(fitted.is_in(ids_where(log, other, calibrated_key).implode()))
     if not both.is_empty():
         raise LeakageError(
             f"`{calibrated_key}` ({other}) and `{key}` ({condition}) share {len(both):,} examples, such as "
@@ -134,7 +136,7 @@ def refuse_reuse(log: Log, learnt: tuple[str, str], calibrated: tuple[str, str])
         )
 
 
-def _clusters(log: Log, ids: pl.Series) -> pl.Series:
+def _clusters_of_examples(log: Log, ids: pl.Series) -> pl.Series:
     """The clusters of some examples, each once, sorted; an example without a cluster is one by itself."""
     scan = log.scan("examples", ["example_id", "cluster"]).filter(pl.col("example_id").is_in(ids.implode()))
     return collect(scan.select(pl.col("cluster").drop_nulls().unique()), log)["cluster"].sort()

@@ -68,13 +68,13 @@ class Contents:
     """(pool, key) -> the value in the manifest; None where it has none."""
 
     @property
-    def in_order(self) -> frozenset[str]:
+    def ordered_pools(self) -> frozenset[str]:
         """Pools whose traces must keep their order, and may not be permuted."""
         return self.whole | self.positioned | self.ordered
 
     def require_other_orders(self, pool: str, then: str) -> None:
         """Raise where the traces of a pool may not be permuted; `then` says in words what that rules out."""
-        if pool in self.in_order:
+        if pool in self.ordered_pools:
             raise UnsuitableError(f"pool `{pool}` {self.why_in_order(pool)}, so {then}")
 
     def why_in_order(self, pool: str) -> str:
@@ -144,7 +144,7 @@ class Contents:
                 f"column `{measure}` of traces holds {dtype}; a measure is bool, or a float from 0 to 1"
             )
 
-    def require_answers_as(self, name: str) -> None:
+    def require_answer_column(self, name: str) -> None:
         """Raise unless `traces` has this column and it holds texts that can stand in place of answers."""
         require_known(name, self.trace_columns, f"traces have no column `{name}` for `answers_as`")
         if self.trace_columns[name] != pl.String:
@@ -157,7 +157,7 @@ class Contents:
         if isinstance(self.example_columns[by], pl.List | pl.Array | pl.Struct):
             raise UnsuitableError(f"{argument(name)} takes columns of single values; `{by}` of examples holds lists")
 
-    def bases(self, action: str) -> list[str]:
+    def base_pools(self, action: str) -> list[str]:
         """The pools whose first traces an action revises."""
         return sorted({base for act, base, _ in self.revisions if act == action})
 
@@ -173,7 +173,7 @@ class Contents:
         pools = self.revision_pools(action, base)
         if not pools:
             raise UnknownError(
-                f"`{action}` does not revise sample 0 of pool `{base}`; {suggest(base, self.bases(action))}"
+                f"`{action}` does not revise sample 0 of pool `{base}`; {suggest(base, self.base_pools(action))}"
             )
         if pool is None and len(pools) > 1:
             raise AmbiguousError(
@@ -185,7 +185,7 @@ class Contents:
         return None if len(pools) == 1 else pool
 
 
-def opened(log: AnyLog) -> tuple[Log, Contents]:
+def open_with_contents(log: AnyLog) -> tuple[Log, Contents]:
     """A log and its contents, from an open log, an address or frames; the log is checked first."""
     opened_log = open_log(log)
     if not isinstance(log, Mapping):  # frames are checked as they are opened
@@ -214,7 +214,7 @@ def read_contents(log: Log) -> Contents:
         whole=log.pools_without_prefix(),
         features={n: t for n, t in columns.items() if n not in ("trace_id", "example_id")},
         sizes={pool: largest + 1 for pool, largest in solves.select("pool", "sample_index").iter_rows()},
-        revisions=_revisions(log) if len(solves) < len(frame) else frozenset(),
+        revisions=_logged_revisions(log) if len(solves) < len(frame) else frozenset(),
         lowest=cache(partial(_lowest_score, log, len(frame) == 1)),
         stopped=_marked(log, lambda pool: pool.get(STOPPED) is not None),
         ordered=_marked(log, lambda pool: pool.get(ORDERED) is True),
@@ -223,7 +223,7 @@ def read_contents(log: Log) -> Contents:
         rows=cache(partial(_most_rows, log)),
         least=cache(partial(_least_number, log)),
         nulls=cache(partial(_has_nulls, log)),
-        unlike_gold=cache(partial(_unlike_gold, log)),
+        unlike_gold=cache(partial(_traces_with_differing_gold, log)),
         pool_setting=lambda pool, key: None if log.manifest is None else log.manifest.pool_setting(pool, key),
     )
 
@@ -245,7 +245,7 @@ def _has_nulls(log: Log, table: str, pool: str, column: str, condition: str) -> 
     return bool(collect(rows.select(pl.col(column).is_null().any()), log).item())
 
 
-def _unlike_gold(log: Log) -> list[tuple[Any, ...]]:
+def _traces_with_differing_gold(log: Log) -> list[tuple[Any, ...]]:
     gold = pl.when("gold_error").then(pl.lit("refuted")).otherwise(pl.lit("supported"))
     unlike = log.scan("examples", ["example_id", "labels", "gold", "gold_error"]).filter(
         pl.col("labels").list.sort() == sorted(TEXT_LABELS), pl.col("gold_error").is_not_null(), pl.col("gold") != gold
@@ -280,7 +280,7 @@ def _pools_with_answers(log: Log, pools: frozenset[str]) -> frozenset[str]:
     return frozenset(collect(pool_names, log)["pool"])
 
 
-def _revisions(log: Log) -> frozenset[tuple[str, str, str]]:
+def _logged_revisions(log: Log) -> frozenset[tuple[str, str, str]]:
     """The revisions that a log has of pools' first traces, as (action, pool of the parent, pool of the revision)."""
     traces = log.scan("traces", ["trace_id", "pool", "action", "parent_id", "sample_index"])
     parents = traces.filter((pl.col("action") == "solve") & (pl.col("sample_index") == 0))

@@ -24,7 +24,7 @@ class _Inputs(Checked):
     inputs: tuple[str, ...] = setting()
 
 
-def _settings(given: Any, place: str) -> dict[str, Any]:
+def _fit_settings(given: Any, place: str) -> dict[str, Any]:
     checked = vars(of_schema(_Inputs)(given, place))
     return {**given, **checked}
 
@@ -51,7 +51,7 @@ class FitRecord(Checked):
     a layer and a token.
     """
 
-    settings: dict[str, Any] = setting(read=_settings)
+    settings: dict[str, Any] = setting(read=_fit_settings)
     trained_on: TrainedOn | None = setting(None, read=of_schema(TrainedOn))
     places: tuple[tuple[int, int], ...] = setting((), read=pairs)
 
@@ -61,23 +61,23 @@ def fitted_verifiers(log: Log) -> dict[str, FitRecord]:
 
     ThinkbackError where it is no such record.
     """
-    return _records(log.manifest.source) if log.manifest is not None else {}
+    return _fit_records(log.manifest.source) if log.manifest is not None else {}
 
 
-def _records(source: Any) -> dict[str, FitRecord]:
+def _fit_records(source: Any) -> dict[str, FitRecord]:
     if not isinstance(source, Mapping):
         return {}
     merged, listed = source.get("merged"), source.get("verifiers")
     records: dict[str, FitRecord] = {}
     for one in merged if isinstance(merged, list | tuple) else ():
-        records |= _records(one.get("source") if isinstance(one, Mapping) else None)
+        records |= _fit_records(one.get("source") if isinstance(one, Mapping) else None)
     entries = listed.items() if isinstance(listed, Mapping) else ()
     fitted = {name: one for name, one in entries if isinstance(one, Mapping) and one.get("kind") == FITTED}
     with errors_begin("the manifest: "):
         return records | {name: of_schema(FitRecord)(one, f"source.verifiers.{name}") for name, one in fitted.items()}
 
 
-def folds_of(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:
+def fold_of_each_example(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:
     """A table of verifier, example_id and fold: which fold's model scored an example, sorted; empty without folds."""
     names = sorted(set(verifiers))
     schema = {"verifier": pl.String, "example_id": pl.String, "fold": pl.Int32}
@@ -88,9 +88,9 @@ def folds_of(log: Log, verifiers: Iterable[str]) -> pl.DataFrame:
     return collect(folds.unique(), log).sort(list(schema))
 
 
-def one_fold(log: Log, verifiers: Iterable[str]) -> dict[str, int]:
+def fold_counts(log: Log, verifiers: Iterable[str]) -> dict[str, int]:
     """Example -> the fold whose models, of all these verifiers, have not seen it. ThinkbackError where folds differ."""
-    folds = folds_of(log, verifiers)
+    folds = fold_of_each_example(log, verifiers)
     clashes = folds.group_by("example_id").agg(pl.col("fold").n_unique(), pl.col("verifier")).filter(pl.col("fold") > 1)
     if clashes.height:
         names = sorted(set(clashes["verifier"][0]))
@@ -105,7 +105,7 @@ BEFORE = ("prompt_tokens", "temperature", "max_tokens", "sample_index", "positio
 """Columns of traces whose values are known before the trace is written."""
 
 
-def read_later(fitted: Mapping[str, FitRecord], verifier: str, tokens: int) -> str | None:
+def score_timing_problem(fitted: Mapping[str, FitRecord], verifier: str, tokens: int) -> str | None:
     """What a fitted verifier reads that does not exist after `tokens` tokens, in words; None: nothing."""
     record = fitted.get(verifier)
     if record is None:
@@ -119,7 +119,7 @@ def read_later(fitted: Mapping[str, FitRecord], verifier: str, tokens: int) -> s
     for given in settings["inputs"]:
         source, _, rest = given.partition(":")
         if source == "verifier" and not _is_scored_early(rest, tokens):
-            return read_later(fitted, rest, tokens) if rest in fitted else f"`{given}`"
+            return score_timing_problem(fitted, rest, tokens) if rest in fitted else f"`{given}`"
         if source == "tokens" or (source == "trace" and rest not in BEFORE):
             return f"`{given}`"
     return None

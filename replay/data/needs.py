@@ -52,12 +52,12 @@ class Needs:
         return sorted(verifier for name, verifier in self.scores if name == slice_)
 
 
-def together(needs: Iterable[Needs]) -> Needs:
+def needs_of_all(needs: Iterable[Needs]) -> Needs:
     """The union of what several policies read."""
     return reduce(or_, needs, Needs())
 
 
-def revisions(action: str, base: str, pool: str | None) -> Needs:
+def revision_needs(action: str, base: str, pool: str | None) -> Needs:
     """What an action on a pool's first trace reads: that pool, and its revisions."""
     return Needs(pools=frozenset([base]), actions=frozenset([(action, base, pool)]))
 

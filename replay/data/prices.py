@@ -46,7 +46,7 @@ class Prices:
     logged: bool = False
     """Whether money is what the log says that was billed."""
 
-    def expr(self, name: str) -> pl.Expr:
+    def price_expression(self, name: str) -> pl.Expr:
         """Price of a call, from its tokens and the model or verifier in column `name` (unpriced: null); as billed where
         that is logged, which it is of traces alone."""
         if self.logged:

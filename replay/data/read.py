@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.data.abandoned import cut_pool
+from replay.data.abandoned import cut_off_pool
 from replay.data.block import SCORE_COSTS, TRACE_COSTS, LogBlock, LoggedPool, Scores, TableRows
 from replay.data.needs import Needs
 from replay.data.prices import Prices
@@ -45,29 +45,31 @@ def read_block(log: Log, examples: pl.DataFrame, request: BlockRequest) -> LogBl
     traces = _read_traces(log, examples, rows, within, request)
     others = pl.Series("answer", sorted(request.needs.answers), dtype=pl.String)
     named = sorted(request.needs.answers_as)
-    texts = (traces[_votes_as(name)].alias("answer") for name in named)
+    texts = (traces[_answer_text_column(name)].alias("answer") for name in named)
     vocabulary = pl.concat([traces["answer"], traces[OUTSIDE], others, *texts]).unique().drop_nulls().sort()
     words = pl.DataFrame({"answer": vocabulary, "word": np.arange(len(vocabulary), dtype=np.int32)})
     traces = _with_numbers(traces, words, "answer", "word", "code")
     for name in named:
-        traces = _with_numbers(traces, words, _votes_as(name), f"word as {name}", f"code as {name}")
+        traces = _with_numbers(traces, words, _answer_text_column(name), f"word as {name}", f"code as {name}")
     scores = _read_scores(log, traces, within, request)
     whole = log.pools_without_prefix()
     billed = billed_by_request(log)
     pools = {
-        name: _pool(name, len(examples), traces.filter(pl.col("slice") == name), scores, request, name in whole, billed)
+        name: _read_pool_arrays(
+            name, len(examples), traces.filter(pl.col("slice") == name), scores, request, name in whole, billed
+        )
         for name in sorted(request.needs.pools | set(request.needs.slices.values()))
     }
     if request.measure is not None:
-        _measured_alike(examples, pools.values(), request.measure)
+        _require_one_measure(examples, pools.values(), request.measure)
     for pool, tokens in sorted(request.needs.cuts):
-        cut = cut_pool(
-            pools[pool], tokens, _price_of(traces.filter(pl.col("slice") == pool), tokens, pools[pool], request)
+        cut = cut_off_pool(
+            pools[pool], tokens, _trace_prices(traces.filter(pl.col("slice") == pool), tokens, pools[pool], request)
         )
         pools[cut.name] = cut
     actions = {name: action for action, name in request.needs.slices.items()}
     tables = _read_tables(log, rows, len(examples), within, request.needs)
-    return LogBlock(examples, vocabulary, pools, actions, *_labels_outside(traces, words), tables)
+    return LogBlock(examples, vocabulary, pools, actions, *_answers_outside_labels(traces, words), tables)
 
 
 def _read_tables(
@@ -81,7 +83,7 @@ def _read_tables(
         keys = [key for key in keys_of(table) if key in columns]
         scan = log.scan(table, ["example_id", "pool", *columns]).filter(within & pl.col("pool").is_in(pools))
         frame = collect(scan.join(rows, on="example_id", how="inner", maintain_order="left"), log)
-        frame = frame if _in_order(frame, ["e", *keys]) else frame.sort("e", *keys)
+        frame = frame if _is_strictly_ascending(frame, ["e", *keys]) else frame.sort("e", *keys)
         for pool in pools:
             of_pool = frame if len(pools) == 1 else frame.filter(pl.col("pool") == pool)
             counts = np.bincount(of_pool["e"].to_numpy(), minlength=examples)
@@ -90,7 +92,7 @@ def _read_tables(
     return tables
 
 
-def _in_order(frame: pl.DataFrame, keys: Sequence[str]) -> bool:
+def _is_strictly_ascending(frame: pl.DataFrame, keys: Sequence[str]) -> bool:
     """Whether rows are in ascending order of keys that no two rows share."""
     before, after = np.zeros(max(len(frame) - 1, 0), bool), np.ones(max(len(frame) - 1, 0), bool)
     for key in keys:
@@ -111,12 +113,14 @@ def _with_numbers(traces: pl.DataFrame, words: pl.DataFrame, column: str, word: 
     return first.with_columns((pl.col(code).rank("dense").over(*owner).cast(pl.Int32) - 1).alias(code))
 
 
-def _votes_as(name: str) -> str:
+def _answer_text_column(name: str) -> str:
     """The name of a temporary column, of texts that stand in place of valid answers."""
     return f"votes as {name}"
 
 
-def _labels_outside(traces: pl.DataFrame, words: pl.DataFrame) -> tuple[np.ndarray, tuple[tuple[str, ...], ...]]:
+def _answers_outside_labels(
+    traces: pl.DataFrame, words: pl.DataFrame
+) -> tuple[np.ndarray, tuple[tuple[str, ...], ...]]:
     """The traces whose label is outside the label space, (N, 3): row of the example, number of the answer, number of a
     set of slices; then these sets by number. A trace counts once, however many slices it is in.
     """
@@ -128,12 +132,12 @@ def _labels_outside(traces: pl.DataFrame, words: pl.DataFrame) -> tuple[np.ndarr
     return numbers.to_numpy().reshape(-1, 3), tuple(map(tuple, slices["slice"].to_list()))
 
 
-def _measured_alike(examples: pl.DataFrame, pools: Iterable[LoggedPool], measure: str) -> None:
+def _require_one_measure(examples: pl.DataFrame, pools: Iterable[LoggedPool], measure: str) -> None:
     """Raise where a measure is null on some traces of an example but not on all."""
     known, missing = np.zeros(len(examples), dtype=bool), np.zeros(len(examples), dtype=bool)
     for pool in pools:
-        known |= (pool.there & ~np.isnan(pool.judged)).any(axis=1)
-        missing |= (pool.there & np.isnan(pool.judged)).any(axis=1)
+        known |= (pool.has_trace & ~np.isnan(pool.judged)).any(axis=1)
+        missing |= (pool.has_trace & np.isnan(pool.judged)).any(axis=1)
     if (known & missing).any():
         name = examples["example_id"][int((known & missing).argmax())]
         raise MismatchError(
@@ -163,15 +167,15 @@ def _read_traces(
     solves = (pl.col("action") == "solve") & pl.col("pool").is_in(sorted(request.needs.pools))
     revisions = pl.col("action").is_in(sorted({action for action, _, _ in request.needs.actions}))
     scan = log.scan("traces", list(dict.fromkeys(columns))).filter(within & (solves | revisions))
-    frame = _up_to_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
+    frame = _drop_after_gaps(collect(scan.join(rows, on="example_id", how="inner"), log))
     if request.needs.features:
         inputs = sorted(request.needs.features)
         features = log.scan("features", ["trace_id", "example_id", *inputs]).filter(within)
         numbers = features.select("trace_id", *(pl.col(n).cast(pl.Float64).alias(f"feature {n}") for n in inputs))
         frame = frame.join(collect(numbers, log), on="trace_id", how="left", maintain_order="left")
-    frame = _with_slices(frame, request.needs)
+    frame = _add_slice_names(frame, request.needs)
     logprobs = pl.col("token_logprobs").cast(pl.List(pl.Float64))  # not logged: null; the sum of none: 0
-    as_answers = [pl.col(name).alias(_votes_as(name)) for name in sorted(request.needs.answers_as)]
+    as_answers = [pl.col(name).alias(_answer_text_column(name)) for name in sorted(request.needs.answers_as)]
     return _valid_answers(frame.with_columns(as_answers), examples).with_columns(
         pl.col("sample_index").alias("s"),
         (pl.col("finish_reason") == "length").cast(pl.Float64).alias("truncated"),
@@ -187,11 +191,11 @@ def read_texts(log: Log, example: str, needs: Needs) -> pl.DataFrame:
     """The logged texts of one example's traces: slice, sample, trace_id, text; numbered as its block numbers them."""
     columns = ["trace_id", "example_id", "pool", "action", "parent_id", "sample_index", "text"]
     scan = log.scan("traces", columns).filter(pl.col("example_id") == example).with_columns(e=pl.lit(0))
-    rows = _with_slices(_up_to_gaps(collect(scan, log)), needs)
+    rows = _add_slice_names(_drop_after_gaps(collect(scan, log)), needs)
     return rows.select("slice", pl.col("sample_index").cast(pl.Int64).alias("sample"), "trace_id", "text")
 
 
-def _with_slices(frame: pl.DataFrame, needs: Needs) -> pl.DataFrame:
+def _add_slice_names(frame: pl.DataFrame, needs: Needs) -> pl.DataFrame:
     """First attempts (slice: their pool) and revisions (their action's slice), numbered in it; sorted."""
     first = frame.filter((pl.col("action") == "solve") & pl.col("pool").is_in(sorted(needs.pools)))
     first = first.with_columns(slice=pl.col("pool"))
@@ -219,7 +223,7 @@ def suffix_name(tokens: int) -> str:
     return f"last {tokens}"
 
 
-def _up_to_gaps(frame: pl.DataFrame) -> pl.DataFrame:
+def _drop_after_gaps(frame: pl.DataFrame) -> pl.DataFrame:
     """The traces before the first gap in the sample indices of their run, with how many come after it."""
     run = ("e", "pool", "action", "parent_id")
     frame = frame.sort(*run, "sample_index")
@@ -255,45 +259,42 @@ def _read_scores(log: Log, traces: pl.DataFrame, within: pl.Expr, request: Block
         .join(place, on="trace_id", how="inner")
         .with_columns(
             pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens").is_null()).alias(
-                _lacks_column(SCORE_COSTS[0])
+                _missing_cost_message(SCORE_COSTS[0])
             ),
-            *(pl.col(name).is_null().alias(_lacks_column(name)) for name in SCORE_COSTS[1:]),
+            *(pl.col(name).is_null().alias(_missing_cost_message(name)) for name in SCORE_COSTS[1:]),
             pl.col("candidates").fill_null(0),
             pl.col("latency_s", "device_s").cast(pl.Float64).fill_null(0.0),
-            *([request.prices.expr("verifier").alias("price")] if request.prices else []),
+            *([request.prices.price_expression("verifier").alias("price")] if request.prices else []),
             verification_tokens=pl.col("prompt_tokens").fill_null(0) + pl.col("completion_tokens").fill_null(0),
         )
     )
     frame = collect(scan, log)
     if request.prices:
         tokens = pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens") > 0)
-        _all_priced(frame.filter(tokens), "verifier", request.prices)  # one without tokens costs nothing at any price
+        _require_all_prices(
+            frame.filter(tokens), "verifier", request.prices
+        )  # one without tokens costs nothing at any price
         frame = frame.with_columns(pl.col("price").fill_null(0.0))
     return frame
 
 
-def _lacks_column(cost: str) -> str:
+def _missing_cost_message(cost: str) -> str:
     return f"lacks {cost}"
 
 
-def _pool(
-    name: str,
-    examples: int,
-    traces: pl.DataFrame,
-    scores: pl.DataFrame,
-    request: BlockRequest,
-    whole: bool,
+def _read_pool_arrays(
+    name: str, examples: int, traces: pl.DataFrame, scores: pl.DataFrame, request: BlockRequest, whole: bool,
     billed: frozenset[str],
-) -> LoggedPool:
+) -> LoggedPool:  # fmt: skip
     """One slice of traces as arrays by example and sample index (E, T)."""
     if request.prices:
-        _all_priced(traces, "model", request.prices)
-        traces = traces.with_columns(request.prices.expr("model").alias("price"))
+        _require_all_prices(traces, "model", request.prices)
+        traces = traces.with_columns(request.prices.price_expression("model").alias("price"))
     row, column = traces["e"].to_numpy(), traces["s"].to_numpy()
     shape = (examples, int(column.max(initial=0)) + 1)
     costs = TRACE_COSTS + (("price",) if request.prices else ())
     signals = [*sorted(request.needs.trace_columns), *(suffix_name(k) for k in sorted(request.needs.suffixes))]
-    judged = _spread(traces, "judged", shape)
+    judged = _column_by_example_and_sample(traces, "judged", shape)
     if request.measure is not None and ((judged < 0) | (judged > 1)).any():
         raise InvalidError(f"measure `{request.measure}` of traces has values outside 0 to 1")
     behind_gap = np.zeros(examples, dtype=np.int32)
@@ -302,25 +303,36 @@ def _pool(
         name=name,
         size=np.bincount(row, minlength=examples).astype(np.int32),
         behind_gap=behind_gap,
-        code=_spread(traces, "code", shape, -1, np.int32),
-        word=_spread(traces, "word", shape, -1, np.int32),
-        costs={cost: _spread(traces, cost, shape) for cost in costs},
+        code=_column_by_example_and_sample(traces, "code", shape, -1, np.int32),
+        word=_column_by_example_and_sample(traces, "word", shape, -1, np.int32),
+        costs={cost: _column_by_example_and_sample(traces, cost, shape) for cost in costs},
         judged=judged,
-        credit=_spread(traces, "credit", shape),
-        reads=_spread(traces, "reads", shape, 0, np.int32),
+        credit=_column_by_example_and_sample(traces, "credit", shape),
+        reads=_column_by_example_and_sample(traces, "reads", shape, 0, np.int32),
         scores={
-            one: _scores(scores.filter((pl.col("slice") == name) & (pl.col("verifier") == one)), shape, request)
+            one: _score_arrays(scores.filter((pl.col("slice") == name) & (pl.col("verifier") == one)), shape, request)
             for one in request.needs.verifiers(name)
         },
-        signals={signal: _spread(traces, signal, shape) for signal in signals},
-        features={one: _spread(traces, f"feature {one}", shape) for one in sorted(request.needs.features)},
+        signals={signal: _column_by_example_and_sample(traces, signal, shape) for signal in signals},
+        features={
+            one: _column_by_example_and_sample(traces, f"feature {one}", shape)
+            for one in sorted(request.needs.features)
+        },
         whole=whole,
-        trace_ids=_spread(traces, "trace_id", shape, None, object) if request.identified else None,
+        trace_ids=_column_by_example_and_sample(traces, "trace_id", shape, None, object)
+        if request.identified
+        else None,
         opaque=_true_mask(traces, "opaque", shape),
         contested=_true_mask(traces, "contested", shape),
-        shared=_shared(traces, shape, request, billed),
-        code_as={one: _spread(traces, f"code as {one}", shape, -1, np.int32) for one in request.needs.answers_as},
-        word_as={one: _spread(traces, f"word as {one}", shape, -1, np.int32) for one in request.needs.answers_as},
+        shared=_shared_reply_costs(traces, shape, request, billed),
+        code_as={
+            one: _column_by_example_and_sample(traces, f"code as {one}", shape, -1, np.int32)
+            for one in request.needs.answers_as
+        },
+        word_as={
+            one: _column_by_example_and_sample(traces, f"word as {one}", shape, -1, np.int32)
+            for one in request.needs.answers_as
+        },
     )
 
 
@@ -332,7 +344,7 @@ def billed_by_request(log: Log) -> frozenset[str]:
     return frozenset(name for name in manifest.pools if manifest.pool_setting(name, PROMPT_BILLED) == PER_REQUEST)
 
 
-def _shared(
+def _shared_reply_costs(
     traces: pl.DataFrame, shape: tuple[int, int], request: BlockRequest, billed: frozenset[str]
 ) -> SharedCosts | None:
     """What traces of one reply share; None where each came alone. `billed`: pools whose prompts were billed once."""
@@ -342,41 +354,49 @@ def _shared(
     alone = pl.col("request").is_null()
     prompt = pl.when(pl.col("pool").is_in(list(billed))).then("prompt_tokens").otherwise(0.0)
     rows = traces.with_columns(reply=pl.when(alone).then("s").otherwise(first), shared_prompt=prompt)
-    costs = {"latency_s": _spread(rows, "latency_s", shape), "prompt_tokens": _spread(rows, "shared_prompt", shape)}
+    costs = {
+        "latency_s": _column_by_example_and_sample(rows, "latency_s", shape),
+        "prompt_tokens": _column_by_example_and_sample(rows, "shared_prompt", shape),
+    }
     if request.prices and not request.prices.logged:
         of_prompt = rows.with_columns(prompt_tokens="shared_prompt", completion_tokens=pl.lit(0.0))
-        rows = of_prompt.with_columns(request.prices.expr("model").alias("shared_price"))
-        costs["price"] = _spread(rows, "shared_price", shape)
+        rows = of_prompt.with_columns(request.prices.price_expression("model").alias("shared_price"))
+        costs["price"] = _column_by_example_and_sample(rows, "shared_price", shape)
     reply = np.broadcast_to(np.arange(shape[1]), shape).copy()
     reply[rows["e"].to_numpy(), rows["s"].to_numpy()] = rows["reply"].to_numpy()
     return SharedCosts(reply, costs)
 
 
-def _price_of(traces: pl.DataFrame, tokens: int, pool: LoggedPool, request: BlockRequest) -> np.ndarray | None:
+def _trace_prices(traces: pl.DataFrame, tokens: int, pool: LoggedPool, request: BlockRequest) -> np.ndarray | None:
     """Price (E, T) of the prompts and so many tokens of the traces of a pool; None without prices."""
     if request.prices is None or request.prices.logged:
         return None
     cut = traces.with_columns(completion_tokens=pl.lit(float(tokens)))
-    return _spread(cut.with_columns(request.prices.expr("model").alias("price")), "price", pool.code.shape)
+    return _column_by_example_and_sample(
+        cut.with_columns(request.prices.price_expression("model").alias("price")), "price", pool.code.shape
+    )
 
 
 def _true_mask(traces: pl.DataFrame, column: str, shape: tuple[int, int]) -> np.ndarray | None:
     """Mask (E, T) of the traces on which a column is true; None where it is true on none."""
-    return _spread(traces, column, shape, False, bool) if traces[column].any() else None
+    return _column_by_example_and_sample(traces, column, shape, False, bool) if traces[column].any() else None
 
 
-def _scores(frame: pl.DataFrame, shape: tuple[int, int], request: BlockRequest) -> Scores:
+def _score_arrays(frame: pl.DataFrame, shape: tuple[int, int], request: BlockRequest) -> Scores:
     names = SCORE_COSTS + (("price",) if request.prices else ())
-    lacking = [cost for cost in SCORE_COSTS if frame[_lacks_column(cost)].any()]
+    lacking = [cost for cost in SCORE_COSTS if frame[_missing_cost_message(cost)].any()]
     return Scores(
-        score=_spread(frame, "score", shape),
-        candidates=_spread(frame, "candidates", shape, 0),
-        costs={cost: _spread(frame, cost, shape, 0.0) for cost in names},
-        lacking={cost: _spread(frame, _lacks_column(cost), shape, False, bool) for cost in lacking},
+        score=_column_by_example_and_sample(frame, "score", shape),
+        candidates=_column_by_example_and_sample(frame, "candidates", shape, 0),
+        costs={cost: _column_by_example_and_sample(frame, cost, shape, 0.0) for cost in names},
+        lacking={
+            cost: _column_by_example_and_sample(frame, _missing_cost_message(cost), shape, False, bool)
+            for cost in lacking
+        },
     )
 
 
-def _spread(
+def _column_by_example_and_sample(
     frame: pl.DataFrame, column: str, shape: tuple[int, int], fill: float | None = np.nan, dtype: type = np.float64
 ) -> np.ndarray:
     """A column of rows as an array (E, T), by their example `e` and sample `s`; `fill` where there is no value."""
@@ -387,7 +407,7 @@ def _spread(
     return out
 
 
-def _all_priced(frame: pl.DataFrame, column: str, prices: Prices) -> None:
+def _require_all_prices(frame: pl.DataFrame, column: str, prices: Prices) -> None:
     if prices.logged:
         return
     unpriced: Sequence[str] = sorted(set(frame[column].unique().to_list()) - set(prices.per_million))

@@ -19,7 +19,7 @@ class SharedCosts:
     reply: np.ndarray
     costs: Mapping[str, np.ndarray]
 
-    def again(self, place: np.ndarray) -> np.ndarray:
+    def shares_earlier_reply(self, place: np.ndarray) -> np.ndarray:
         """Steps (E, S) of a walk whose trace, the sample index `place` (E, S), came in the reply of an earlier one."""
         replies = np.take_along_axis(self.reply, place, axis=1)
         order = np.argsort(replies, axis=1, kind="stable")
@@ -35,7 +35,7 @@ class SharedCosts:
         traces = self.reply.shape[1]
         return replace(self, reply=np.where(apart, traces + np.arange(traces), self.reply))
 
-    def repeats(self, paid: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    def probability_of_repeat(self, paid: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
         """Probability (E, T) that a trace is paid, and another of its reply before it; of traces that are paid with a
         probability (E, T), where others are `known` to be paid already with another.
         """
@@ -50,13 +50,13 @@ class SharedCosts:
             none[example, self.reply[:, t]] = before * (1 - paid[:, t])
         return out
 
-    def surplus(self, there: np.ndarray, drawn: np.ndarray) -> dict[str, np.ndarray]:
+    def surplus_costs(self, there: np.ndarray, drawn: np.ndarray) -> dict[str, np.ndarray]:
         """The surplus (E,) by cost: what the first `drawn` (E,) traces of those `there` (E, T) cost, in the mean over
         all orders, more than their share of the whole pool, each reply paid once. Of a reply with g of N traces some
         are among the first k with probability 1 - C(N - g, k) / C(N, k).
         """
         size = there.sum(axis=1)
-        first = there & (self.repeats(there.astype(float)) == 0)
+        first = there & (self.probability_of_repeat(there.astype(float)) == 0)
         members = (there[:, None, :] & (self.reply[:, None, :] == self.reply[:, :, None])).sum(axis=2)  # (E, T)
         left, k = size[:, None] - members, drawn[:, None]
         with np.errstate(invalid="ignore"):

@@ -1,7 +1,7 @@
 """What a policy paid on a block, call by call in the order in which it made them, so that policies can be combined.
 
 A `Realization` is one rollout or random order with its weight; its `CallSegment`s follow each other. The same call is
-the same entry wherever it is paid, so that a combination pays it once. `compare` holds one policy against another:
+the same entry wherever it is paid, so that a combination pays it once. `compare_with_base` holds one against another:
 fixes, flips, and the calls that only the first one made.
 """
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from replay.data.block import LogBlock, LoggedPool
-from replay.engine.costs import AT, COSTS, GENERATED, CallKey, RowCalls, elapsed, weighed
-from replay.engine.outcome import Against, Outcome
+from replay.engine.costs import AT, COSTS, GENERATED, CallKey, RowCalls, elapsed_seconds, weigh_by_probability
+from replay.engine.outcome import BaseComparison, Outcome
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
+class RandomDraw:
     """A random `count` (E,) of the traces `among` (E, T), drawn with all their calls."""
 
     among: np.ndarray
@@ -35,14 +35,14 @@ class CallMask:
 
     among: np.ndarray
     count: np.ndarray
-    draw: Draw | None = None
+    draw: RandomDraw | None = None
 
     @property
     def probability(self) -> np.ndarray:
         """Probability (E, T) that each call was paid."""
         return self.among * (self.count / np.maximum(self.among.sum(axis=1), 1))[:, None]
 
-    def where(self, on: np.ndarray) -> CallMask:
+    def restrict_to(self, on: np.ndarray) -> CallMask:
         """The calls on the examples in `on` (E,), none on the others."""
         return CallMask(self.among * on[:, None], self.count * on, self.draw)
 
@@ -56,7 +56,7 @@ GENERATION = "generation"
 
 
 @dataclass(frozen=True)
-class Cutting:
+class AbandonedTraces:
     """The slice `slice` of traces that a policy abandoned, `abandoned` (E, T), and the verifier that decided on them
     and on those that went on, `checked` (E, T).
     """
@@ -68,7 +68,7 @@ class Cutting:
 
 
 @dataclass(frozen=True)
-class Verifying:
+class VerifierOfOrder:
     """The verifier whose calls an order of traces makes.
 
     `order`: a key that tells this order of verifications from others. `together` (E,): whether one call of a listwise
@@ -83,7 +83,7 @@ class Verifying:
 
 
 @dataclass(frozen=True)
-class Reveals:
+class RevealedSteps:
     """The revealed part of an order: the first `steps` (E,) of `samples` (E, S), sample indices of a slice.
 
     `order`: what tells it from others, whatever ends it; `generation`: the same of the order in which the traces were
@@ -99,8 +99,8 @@ class Reveals:
     steps: np.ndarray
     empty: np.ndarray
     generated: np.ndarray | None = None
-    verifying: Verifying | None = None
-    cut: Cutting | None = None
+    verifying: VerifierOfOrder | None = None
+    cut: AbandonedTraces | None = None
 
 
 @dataclass(frozen=True)
@@ -113,16 +113,16 @@ class CallSegment:
     ends: np.ndarray | None = None
     place: np.ndarray | None = None
     count: np.ndarray | None = None
-    reveals: Reveals | None = None
+    reveals: RevealedSteps | None = None
 
     @property
     def side_by_side(self) -> bool:
         """Whether several traces are generated at a time."""
         return self.ends is not None and self.place is not None and self.count is not None
 
-    def where(self, on: np.ndarray) -> CallSegment:
+    def restrict_to(self, on: np.ndarray) -> CallSegment:
         """The segment on the examples in `on` (E,) alone."""
-        calls = {key: paid.where(on) for key, paid in self.calls.items()}
+        calls = {key: paid.restrict_to(on) for key, paid in self.calls.items()}
         count = None if self.count is None else self.count * on
         reveals = None if self.reveals is None else replace(self.reveals, steps=self.reveals.steps * on)
         return CallSegment(calls, self.ends, self.place, count, reveals)
@@ -136,13 +136,13 @@ class Realization:
     segments: tuple[CallSegment, ...]
 
     @property
-    def calls(self) -> list[Calls]:
+    def calls_by_segment(self) -> list[Calls]:
         """Calls of each segment, on the examples where this realization has weight."""
-        return [segment.where(self.weight > 0).calls for segment in self.segments]
+        return [segment.restrict_to(self.weight > 0).calls for segment in self.segments]
 
-    def where(self, on: np.ndarray) -> Realization:
+    def restrict_to(self, on: np.ndarray) -> Realization:
         """The realization on the examples in `on` (E,), with no weight on the others."""
-        return Realization(self.weight * on, tuple(s.where((self.weight > 0) & on) for s in self.segments))
+        return Realization(self.weight * on, tuple(s.restrict_to((self.weight > 0) & on) for s in self.segments))
 
 
 @dataclass(frozen=True)
@@ -175,17 +175,17 @@ class PolicyPath:
     orders: int | None = None  # realizations are this many random orders, which pair one to one with another's
 
 
-def certain(among: np.ndarray) -> CallMask:
+def certain_calls(among: np.ndarray) -> CallMask:
     """The mask of calls `among` (E, T) that are all made."""
     return CallMask(among, among.sum(axis=1))
 
 
-def one_trace(pool: LoggedPool, number: int) -> CallMask:
+def single_trace_calls(pool: LoggedPool, number: int) -> CallMask:
     """The mask of one call an example: the one that writes trace `number`, on the examples that have such a trace."""
-    return certain(((np.arange(pool.code.shape[1]) == number) & pool.there).astype(float))
+    return certain_calls(((np.arange(pool.code.shape[1]) == number) & pool.has_trace).astype(float))
 
 
-def with_draw(among: np.ndarray, draw: Draw) -> CallMask:
+def random_calls(among: np.ndarray, draw: RandomDraw) -> CallMask:
     """The mask of those calls `among` (E, T) that belong to randomly drawn traces."""
     share = draw.count / np.maximum(draw.among.sum(axis=1), 1)
     return CallMask(among.astype(float), among.sum(axis=1) * share, draw)
@@ -203,7 +203,7 @@ def path_of_rows(
     they are right; None where the policy has none.
     """
     rows, examples = block.tables[calls.table, calls.pool], len(reason)
-    mask = certain(rows.spread(is_paid.astype(float)) * (reason == 0)[:, None])
+    mask = certain_calls(rows.spread(is_paid.astype(float)) * (reason == 0)[:, None])
     path = Realization(np.ones(examples), (CallSegment({calls: mask}),))
     logged = [name for name in ("calls", "queries") if name in rows.frame.columns]
     counts = {name: rows.paid_sum(name, mask.among) for name in logged}
@@ -211,7 +211,7 @@ def path_of_rows(
     outcome = Outcome(
         reason=reason,
         reasons=reasons,
-        costs=extra_cost(block, path.segments, []),
+        costs=cost_beyond(block, path.segments, []),
         correct=unknown if correct is None else correct,
         credit=unknown,
         words=np.full((1, examples), -1, np.int32) if words is None else words[None, :].astype(np.int32),
@@ -223,7 +223,7 @@ def path_of_rows(
     return PolicyPath(outcome, (path,), None, {})
 
 
-def union(calls: Iterable[Calls]) -> Calls:
+def union_of_calls(calls: Iterable[Calls]) -> Calls:
     """The union of several policies' calls; a call in several of them is paid once."""
     masks: dict[CallKey, CallMask] = {}
     for some in calls:
@@ -237,17 +237,19 @@ def union(calls: Iterable[Calls]) -> Calls:
     return masks
 
 
-def beyond(calls: Calls, known: Calls) -> Calls:
+def calls_beyond(calls: Calls, known: Calls) -> Calls:
     """The `calls` that are not among the `known` ones. Both hold only calls that are certainly made."""
-    return {key: certain(paid.among * (1 - known[key].among)) if key in known else paid for key, paid in calls.items()}
+    return {
+        key: certain_calls(paid.among * (1 - known[key].among)) if key in known else paid for key, paid in calls.items()
+    }
 
 
-def extra_cost(block: LogBlock, segments: Sequence[CallSegment], known: Sequence[Calls]) -> np.ndarray:
+def cost_beyond(block: LogBlock, segments: Sequence[CallSegment], known: Sequence[Calls]) -> np.ndarray:
     """Costs (E, C) of a path's segments beyond the calls that are `known` already, each paid once."""
     total = np.zeros((len(block.examples), len(COSTS)))
     before = list(known)
     for segment in segments:
-        total += _segment_cost(block, segment, union(before))
+        total += _segment_cost(block, segment, union_of_calls(before))
         before.append(segment.calls)
     return total
 
@@ -256,11 +258,11 @@ def _extra_tokens(block: LogBlock, calls: Calls, known: Calls) -> np.ndarray:
     """Expected tokens (E,) of the `calls` that are not `known`."""
     tokens = np.zeros(len(block.examples))
     for key, paid in calls.items():
-        new, shared = _probability_new(key, paid, known), key.shared(block)
-        tokens += weighed(new, key.tokens(block)).sum(axis=1)
+        new, shared = _probability_not_paid_before(key, paid, known), key.shared_reply_costs(block)
+        tokens += weigh_by_probability(new, key.call_tokens(block)).sum(axis=1)
         if shared is not None:
-            repeats = shared.repeats(new, known[key].probability if key in known else None)
-            tokens -= weighed(repeats, shared.costs["prompt_tokens"]).sum(axis=1)
+            repeats = shared.probability_of_repeat(new, known[key].probability if key in known else None)
+            tokens -= weigh_by_probability(repeats, shared.costs["prompt_tokens"]).sum(axis=1)
     return tokens
 
 
@@ -268,12 +270,12 @@ def expected_tokens(block: LogBlock, realizations: Iterable[Realization], known:
     """Expected tokens (E,) of the calls that realizations make and that are not `known`, by their weights."""
     tokens = np.zeros(len(block.examples))
     for realization in realizations:
-        extra = _extra_tokens(block, union(segment.calls for segment in realization.segments), known)
+        extra = _extra_tokens(block, union_of_calls(segment.calls for segment in realization.segments), known)
         tokens += np.where(realization.weight > 0, realization.weight * extra, 0.0)
     return tokens
 
 
-def _probability_new(key: CallKey, paid: CallMask, known: Calls) -> np.ndarray:
+def _probability_not_paid_before(key: CallKey, paid: CallMask, known: Calls) -> np.ndarray:
     """Probability (E, T) that a call is paid and was not known."""
     other = known.get(key)
     return paid.probability if other is None else paid.probability * (1 - other.probability)
@@ -284,38 +286,38 @@ def _segment_cost(block: LogBlock, segment: CallSegment, known: Calls) -> np.nda
     costs = np.zeros((len(block.examples), len(COSTS)))
     waited: np.ndarray | float = 0.0  # seconds of traces that were generated side by side, whatever slice they are in
     for key, paid in segment.calls.items():
-        new = _probability_new(key, paid, known)
+        new = _probability_not_paid_before(key, paid, known)
         if not new.any():
             continue
-        for column, values in key.costs(block, new):
+        for column, values in key.expected_costs(block, new):
             costs[:, column] += values
-        shared, apart = key.shared(block), new
+        shared, apart = key.shared_reply_costs(block), new
         if shared is not None:
-            repeats = shared.repeats(new, known[key].probability if key in known else None)
+            repeats = shared.probability_of_repeat(new, known[key].probability if key in known else None)
             apart = new - repeats
             for cost, part in shared.costs.items():
-                costs[:, AT[GENERATED.get(cost, cost)]] -= weighed(repeats, part).sum(axis=1)
-        if (waits := key.waits(block)) is not None:
-            seconds = weighed(apart, waits)
+                costs[:, AT[GENERATED.get(cost, cost)]] -= weigh_by_probability(repeats, part).sum(axis=1)
+        if (waits := key.side_by_side_seconds(block)) is not None:
+            seconds = weigh_by_probability(apart, waits)
             if segment.side_by_side:
                 waited = waited + seconds
             else:
                 costs[:, AT["latency_s"]] += seconds.sum(axis=1)
     if isinstance(waited, np.ndarray):
-        costs[:, AT["latency_s"]] += _seconds(segment, waited)
+        costs[:, AT["latency_s"]] += _segment_seconds(segment, waited)
     return costs
 
 
-def _seconds(segment: CallSegment, seconds: np.ndarray) -> np.ndarray:
+def _segment_seconds(segment: CallSegment, seconds: np.ndarray) -> np.ndarray:
     """Wall-clock seconds (E,) of traces that take `seconds` (E, T); a block takes as long as its slowest trace."""
     if segment.place is None or segment.count is None:
         raise ValueError("traces side by side have their places")
     there = np.arange(segment.place.shape[1]) < segment.count[:, None]
     placed = np.where(there, np.take_along_axis(seconds, segment.place, axis=1), 0.0)
-    return elapsed(placed, segment.ends)[:, -1] if placed.shape[1] else np.zeros(len(placed))
+    return elapsed_seconds(placed, segment.ends)[:, -1] if placed.shape[1] else np.zeros(len(placed))
 
 
-def compare(block: LogBlock, path: PolicyPath, base: PolicyPath) -> Against:
+def compare_with_base(block: LogBlock, path: PolicyPath, base: PolicyPath) -> BaseComparison:
     """Compare a policy with its base on each example: fix, flip, action tokens, and whether the policy made any call of
     its own.
 
@@ -332,7 +334,7 @@ def compare(block: LogBlock, path: PolicyPath, base: PolicyPath) -> Against:
         tokens, any_call = _extra_calls(block, a, b, path.gate)
         action += np.where(weight > 0, weight * tokens, 0.0)
         acts += weight * any_call
-    return Against(base.outcome.correct, path.outcome.correct, acts, action)
+    return BaseComparison(base.outcome.correct, path.outcome.correct, acts, action)
 
 
 def _extra_calls(
@@ -340,23 +342,23 @@ def _extra_calls(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Expected tokens (E,) of the calls that `base` and gates did not make, and the probability (E,) of any."""
     calls, known = (
-        union(segment.calls for segment in realization.segments),
-        union([*(one.calls for one in base.segments), gate]),
+        union_of_calls(segment.calls for segment in realization.segments),
+        union_of_calls([*(one.calls for one in base.segments), gate]),
     )
     none = np.ones(len(block.examples))
-    by_draw: dict[tuple[Draw | None, Draw | None], list[tuple[CallMask, CallMask]]] = {}
+    by_draw: dict[tuple[RandomDraw | None, RandomDraw | None], list[tuple[CallMask, CallMask]]] = {}
     for call, paid in calls.items():
-        other = known.get(call, certain(np.zeros_like(paid.among)))
+        other = known.get(call, certain_calls(np.zeros_like(paid.among)))
         if paid.draw is None and other.draw is None:
-            none *= _probability_within(paid, other)
+            none *= _probability_paid_too(paid, other)
         else:
             by_draw.setdefault((paid.draw, None if paid.draw else other.draw), []).append((paid, other))
     for pairs in by_draw.values():
-        none *= _probability_all_within(pairs)
+        none *= _probability_all_paid(pairs)
     return _extra_tokens(block, calls, known), 1 - none
 
 
-def _probability_all_within(pairs: Sequence[tuple[CallMask, CallMask]]) -> np.ndarray:
+def _probability_all_paid(pairs: Sequence[tuple[CallMask, CallMask]]) -> np.ndarray:
     """Probability (E,) that every call of a random draw is known. A pair holds, for a kind of calls, the draw's and the
     known.
 
@@ -370,12 +372,14 @@ def _probability_all_within(pairs: Sequence[tuple[CallMask, CallMask]]) -> np.nd
     among = any_call if draw is None else draw.among
     count = any_call.sum(axis=1) if draw is None else np.where(any_call.any(axis=1), draw.count, 0)
     inside = (
-        certain((among & ~new).astype(float)) if other is None else CallMask(other.among & ~new, other.count, other)
+        certain_calls((among & ~new).astype(float))
+        if other is None
+        else CallMask(other.among & ~new, other.count, other)
     )
-    return _probability_within(CallMask(among.astype(float), count), inside)
+    return _probability_paid_too(CallMask(among.astype(float), count), inside)
 
 
-def _probability_within(mask: CallMask, other: CallMask) -> np.ndarray:
+def _probability_paid_too(mask: CallMask, other: CallMask) -> np.ndarray:
     """Probability (E,) that the random subset `mask` lies within the independent random subset `other`.
 
     With k of n drawn here, K of N there and m of the n also among the N: each next draw must be one of the m, and be

@@ -28,12 +28,12 @@ GENERATED = {"latency_s": "generation_s"}
 """Cost of a trace -> the logged column that holds it, where that has another name."""
 
 
-def charged(costs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
+def verification_costs(costs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
     """Costs of verifications (E, T), each with the number of a cost column that it is added to."""
     yield from ((AT[column], costs[name]) for name, columns in CHARGED.items() if name in costs for column in columns)
 
 
-def by_name(costs: np.ndarray) -> dict[str, np.ndarray]:
+def costs_by_name(costs: np.ndarray) -> dict[str, np.ndarray]:
     """Costs (..., C) by name, with the totals `operations`, `calls` and `total_tokens`."""
     values = {name: costs[..., at] for name, at in AT.items()}
     return values | {
@@ -43,7 +43,7 @@ def by_name(costs: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def elapsed(seconds: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
+def elapsed_seconds(seconds: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
     """Seconds (E, S) from the start until each trace is done, from the seconds (E, S) that each trace takes; NaN: not
     known.
 
@@ -61,20 +61,20 @@ def elapsed(seconds: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
     return done
 
 
-def surplus_over_orders(pool: LoggedPool, drawn: np.ndarray) -> np.ndarray | float:
+def mean_surplus_over_orders(pool: LoggedPool, drawn: np.ndarray) -> np.ndarray | float:
     """Costs (E, C) of drawing so many (E,) traces of a pool in any order, beyond their share of the whole pool's; 0
     where no two traces share a reply.
     """
     if pool.shared is None:
         return 0.0
     costs = np.zeros((len(pool.size), len(COSTS)))
-    for name, more in pool.shared.surplus(pool.there, drawn).items():
+    for name, more in pool.shared.surplus_costs(pool.has_trace, drawn).items():
         for column in {GENERATED.get(name, name), name}:
             costs[:, AT[column]] += more
     return costs
 
 
-def weighed(probability: np.ndarray, values: np.ndarray) -> np.ndarray:
+def weigh_by_probability(probability: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values times the probability that they are paid; one that is not logged counts only if it can be paid."""
     return np.where(probability > 0, probability * values, 0.0)
 
@@ -91,24 +91,24 @@ class CallKey(ABC):
     verifier: str | None = None
 
     @property
-    def of_traces(self) -> bool:
+    def writes_traces(self) -> bool:
         """Whether these calls write traces."""
         return bool(self.slice) and self.verifier is None
 
     @abstractmethod
-    def costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    def expected_costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """The costs (E,) of calls that are paid with probability `paid` (E, T), each with its number in COSTS."""
 
     @abstractmethod
-    def tokens(self, block: LogBlock) -> np.ndarray:
+    def call_tokens(self, block: LogBlock) -> np.ndarray:
         """Tokens of each call (E, T), NaN where they are not logged."""
 
-    def shared(self, block: LogBlock) -> SharedCosts | None:
+    def shared_reply_costs(self, block: LogBlock) -> SharedCosts | None:
         """What calls of one reply pay once; None where each pays for itself."""
         return None
 
-    def waits(self, block: LogBlock) -> np.ndarray | None:
-        """Seconds of each call (E, T), where calls may run side by side; None where `costs` counts the seconds."""
+    def side_by_side_seconds(self, block: LogBlock) -> np.ndarray | None:
+        """Seconds of each call (E, T), where calls may run side by side; None where `expected_costs` counts them."""
         return None
 
 
@@ -116,21 +116,21 @@ class CallKey(ABC):
 class TraceCalls(CallKey):
     """The calls that write the traces of a slice."""
 
-    def costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    def expected_costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         pool = block.pools[self.slice]
         yield AT["traces"], paid.sum(axis=1)
         yield AT["valid_traces"], (paid * (pool.code >= 0)).sum(axis=1)
         for cost, values in pool.costs.items():
-            yield AT[GENERATED.get(cost, cost)], weighed(paid, values).sum(axis=1)
+            yield AT[GENERATED.get(cost, cost)], weigh_by_probability(paid, values).sum(axis=1)
 
-    def tokens(self, block: LogBlock) -> np.ndarray:
+    def call_tokens(self, block: LogBlock) -> np.ndarray:
         costs = block.pools[self.slice].costs
         return costs["prompt_tokens"] + costs["completion_tokens"]
 
-    def shared(self, block: LogBlock) -> SharedCosts | None:
+    def shared_reply_costs(self, block: LogBlock) -> SharedCosts | None:
         return block.pools[self.slice].shared
 
-    def waits(self, block: LogBlock) -> np.ndarray:
+    def side_by_side_seconds(self, block: LogBlock) -> np.ndarray:
         return block.pools[self.slice].costs["latency_s"]
 
 
@@ -138,13 +138,13 @@ class TraceCalls(CallKey):
 class ScoreCalls(CallKey):
     """The verifications of a slice by a verifier. A listwise call counts on all its rows."""
 
-    def costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    def expected_costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         scores = block.pools[self.slice].scores[str(self.verifier)]
-        yield AT["verifications"], np.where(scores.listwise, (paid > 0).any(axis=1), paid.sum(axis=1))
-        for column, values in charged(scores.costs):
-            yield column, weighed(paid, values).sum(axis=1)
+        yield AT["verifications"], np.where(scores.is_listwise, (paid > 0).any(axis=1), paid.sum(axis=1))
+        for column, values in verification_costs(scores.costs):
+            yield column, weigh_by_probability(paid, values).sum(axis=1)
 
-    def tokens(self, block: LogBlock) -> np.ndarray:
+    def call_tokens(self, block: LogBlock) -> np.ndarray:
         return block.pools[self.slice].scores[str(self.verifier)].costs["verification_tokens"]
 
 
@@ -162,15 +162,15 @@ class RowCalls(CallKey):
     table: str = ""
     pool: str = ""
 
-    def logged(self, block: LogBlock, column: str) -> np.ndarray:
+    def logged_column(self, block: LogBlock, column: str) -> np.ndarray:
         """A column of the rows (E, T); NaN where it is not logged."""
-        return block.tables[self.table, self.pool].logged(column)
+        return block.tables[self.table, self.pool].logged_by_place(column)
 
-    def costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    def expected_costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         for cost, columns in ROW_COSTS.items():
             total = block.tables[self.table, self.pool].paid_sum(cost, paid)
             yield from ((AT[column], total) for column in columns)
         yield AT["price"], np.where(paid.any(axis=1), np.nan, 0.0)
 
-    def tokens(self, block: LogBlock) -> np.ndarray:
-        return self.logged(block, "prompt_tokens") + self.logged(block, "completion_tokens")
+    def call_tokens(self, block: LogBlock) -> np.ndarray:
+        return self.logged_column(block, "prompt_tokens") + self.logged_column(block, "completion_tokens")

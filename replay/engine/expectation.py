@@ -8,36 +8,38 @@ import numpy as np
 
 from replay.data.block import LoggedPool, judged_unless_null
 from replay.engine import outcome as ends
-from replay.engine.calls import CallSegment, Draw, with_draw
-from replay.engine.costs import AT, CallKey, ScoreCalls, TraceCalls, surplus_over_orders
-from replay.engine.cuts import Cut, abandoned_traces, listwise_called, why_partial
+from replay.engine.calls import CallSegment, RandomDraw, random_calls
+from replay.engine.costs import AT, CallKey, ScoreCalls, TraceCalls, mean_surplus_over_orders
+from replay.engine.cuts import StopConditions, abandoned_traces, makes_listwise_call, partial_reason_numbers
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory, listwise_costs
 from replay.sampling.orders import by_falling_score
-from replay.sampling.over_orders import ROUNDING, DrawnTraces, highest
+from replay.sampling.over_orders import ROUNDING, DrawnTraces, highest_value_probability
 from replay.sampling.selects import Select
 
 
-def expected_outcome(trajectory: Trajectory, verifications: int, how: Cut, reasons: tuple[str, ...]) -> Outcome:
+def expected_outcome(
+    trajectory: Trajectory, verifications: int, how: StopConditions, reasons: tuple[str, ...]
+) -> Outcome:
     """The exact mean over all choices of `verifications` traces to verify, when the whole walk is generated."""
     never_called = np.zeros(len(trajectory.steps.limit), dtype=bool)
     pool, example = trajectory.pool, np.arange(len(trajectory.steps.limit))
     sample, probability = winner_probabilities(trajectory, verifications)
-    valid = _valid_counts(trajectory)
+    valid = _count_valid_traces(trajectory)
     verified = np.minimum(verifications, valid)
     return Outcome(
-        reason=why_partial(trajectory, how, trajectory.steps.limit, never_called),
+        reason=partial_reason_numbers(trajectory, how, trajectory.steps.limit, never_called),
         reasons=reasons,
         costs=_expected_costs(trajectory, verified, valid),
-        correct=judged_unless_null(_mean_of_winners(probability, pool.judged, sample, example), valid > 0),
-        credit=_mean_of_winners(probability, pool.credit, sample, example),
+        correct=judged_unless_null(_mean_over_winners(probability, pool.judged, sample, example), valid > 0),
+        credit=_mean_over_winners(probability, pool.credit, sample, example),
         words=np.where(probability > 0, pool.word[example[:, None], sample], -1).T,
         shares=probability.T,
         rows=np.maximum((probability > 0).sum(axis=1), 1),
         ending=np.where(
             valid >= verifications,
             ends.RULE,
-            np.where(trajectory.generated < trajectory.walk.cap, ends.EXHAUSTED, ends.CAP),
+            np.where(trajectory.n_generated < trajectory.walk.cap, ends.EXHAUSTED, ends.CAP),
         ).astype(np.int8),
         runs=((trajectory.walk, trajectory.steps.limit),),
         random_subset=True,
@@ -47,30 +49,30 @@ def expected_outcome(trajectory: Trajectory, verifications: int, how: Cut, reaso
 def drawn_traces(trajectory: Trajectory, cap: int) -> DrawnTraces:
     """The traces of a whole pool, generated in order, of which at most `cap` are drawn."""
     revealed, size = trajectory.revealed, trajectory.pool.size
-    verified = trajectory.walk.unscored.verified(revealed.code, revealed.score) >= 0
+    verified = trajectory.walk.unscored.verified_codes(revealed.code, revealed.score) >= 0
     return DrawnTraces(
         revealed.code, verified, revealed.score, size, np.minimum(size, cap), revealed.nulls, revealed.ranks
     )
 
 
-def mean_over_orders(trajectory: Trajectory, select: Select, how: Cut, reasons: tuple[str, ...]) -> Outcome:
+def mean_over_orders(trajectory: Trajectory, select: Select, how: StopConditions, reasons: tuple[str, ...]) -> Outcome:
     """The exact mean outcome over all orders of a pool of what a policy's first traces give and cost."""
     if select.over_orders is None:
         raise ValueError(f"select `{select.name}` has no exact mean over all orders")
     pool, traces = trajectory.pool, drawn_traces(trajectory, how.cap)
     chance = select.over_orders(traces)
-    nothing = traces.in_place_of_none(chance)
+    nothing = traces.spread_null_probability(chance)
     example, size = np.arange(len(pool.size)), np.maximum(pool.size, 1)
-    called = listwise_called(trajectory, how)
+    called = makes_listwise_call(trajectory, how)
     costs = trajectory.costs[example, trajectory.steps.limit] * traces.drawn[:, None] / size[:, None]
-    costs += listwise_costs(trajectory) * called[:, None] + surplus_over_orders(pool, traces.drawn)
-    reason = why_partial(trajectory, how, trajectory.steps.limit, called)
-    outcome = outcome_of_chances(pool, chance, nothing, costs, reason, reasons)
+    costs += listwise_costs(trajectory) * called[:, None] + mean_surplus_over_orders(pool, traces.drawn)
+    reason = partial_reason_numbers(trajectory, how, trajectory.steps.limit, called)
+    outcome = outcome_from_chances(pool, chance, nothing, costs, reason, reasons)
     ending = np.where(pool.size < how.cap, ends.EXHAUSTED, ends.CAP).astype(np.int8)
     return replace(outcome, ending=ending, runs=((trajectory.walk, trajectory.steps.limit),))
 
 
-def outcome_of_chances(
+def outcome_from_chances(
     pool: LoggedPool, chance: np.ndarray, nothing: np.ndarray, costs: np.ndarray, reason: np.ndarray,
     reasons: tuple[str, ...],
 ) -> Outcome:  # fmt: skip
@@ -87,8 +89,8 @@ def outcome_of_chances(
         reason=reason,
         reasons=reasons,
         costs=costs,
-        correct=_weighted_mean(np.concatenate([chance, nothing], axis=1), values),
-        credit=_weighted_mean(chance + nothing, pool.credit),
+        correct=_mean_by_chance(np.concatenate([chance, nothing], axis=1), values),
+        credit=_mean_by_chance(chance + nothing, pool.credit),
         words=np.concatenate([pool.words, np.full((len(example), 1), -1, dtype=np.int32)], axis=1).T,
         shares=shares,
         rows=np.maximum((shares > 0).sum(axis=0), 1),
@@ -96,23 +98,25 @@ def outcome_of_chances(
     )
 
 
-def _weighted_mean(chance: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _mean_by_chance(chance: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Mean (E,) of values (E, T) by the chance of each; a mean that is 0 or 1 but for rounding becomes exactly that."""
     mean = np.where(chance > 0, chance * values, 0.0).sum(axis=1)
     return np.where(np.abs(mean - np.rint(mean)) < ROUNDING, np.rint(mean), mean)
 
 
-def paid_over_orders(trajectory: Trajectory, how: Cut) -> CallSegment:
+def paid_calls_over_orders(trajectory: Trajectory, how: StopConditions) -> CallSegment:
     """The calls of the traces that are drawn at random from the pool, each trace as likely as the others."""
     walk, traces = trajectory.walk, drawn_traces(trajectory, how.cap)
-    draw = Draw(traces.there, traces.drawn)
-    masks: dict[CallKey, np.ndarray] = {TraceCalls(walk.pool): traces.there}
-    if walk.abandon is not None and walk.cut is not None and trajectory.abandonment is not None:
-        masks = abandoned_traces(walk.pool, walk.cut, walk.abandon.verifier, trajectory.abandonment, traces.there)
+    draw = RandomDraw(traces.has_trace, traces.drawn)
+    masks: dict[CallKey, np.ndarray] = {TraceCalls(walk.pool): traces.has_trace}
+    if walk.abandon is not None and walk.abandoned_slice is not None and trajectory.abandonment is not None:
+        masks = abandoned_traces(
+            walk.pool, walk.abandoned_slice, walk.abandon.verifier, trajectory.abandonment, traces.has_trace
+        )
     if walk.verifier is not None and trajectory.scores is not None:
-        together = ~np.isnan(trajectory.scores.score) & listwise_called(trajectory, how)[:, None]
+        together = ~np.isnan(trajectory.scores.score) & makes_listwise_call(trajectory, how)[:, None]
         masks[ScoreCalls(walk.pool, walk.verifier)] = np.where(trajectory.listwise[:, None], together, traces.verified)
-    return CallSegment({key: with_draw(among, draw) for key, among in masks.items()})
+    return CallSegment({key: random_calls(among, draw) for key, among in masks.items()})
 
 
 def winner_probabilities(trajectory: Trajectory, verifications: int) -> tuple[np.ndarray, np.ndarray]:
@@ -123,11 +127,11 @@ def winner_probabilities(trajectory: Trajectory, verifications: int) -> tuple[np
     """
     ranked, valid = by_falling_score(trajectory.revealed.verified_code, trajectory.revealed.score)
     place = np.broadcast_to(np.arange(ranked.shape[1]), ranked.shape)
-    chance = highest(-place, place < valid[:, None], valid, np.minimum(verifications, valid))
+    chance = highest_value_probability(-place, place < valid[:, None], valid, np.minimum(verifications, valid))
     return np.take_along_axis(trajectory.place, ranked, axis=1), chance
 
 
-def _valid_counts(trajectory: Trajectory) -> np.ndarray:
+def _count_valid_traces(trajectory: Trajectory) -> np.ndarray:
     """How many traces (E,) may be verified."""
     return np.asarray((trajectory.revealed.verified_code >= 0).sum(axis=1))
 
@@ -145,7 +149,7 @@ def _expected_costs(trajectory: Trajectory, verified: np.ndarray, valid: np.ndar
     return expected
 
 
-def _mean_of_winners(
+def _mean_over_winners(
     probability: np.ndarray, values: np.ndarray, sample: np.ndarray, example: np.ndarray
 ) -> np.ndarray:
     """Mean (E,) of `values` over the traces that may win; where none may, the value of the first trace."""

@@ -37,25 +37,25 @@ def fit_prior(pool: LoggedPool, verifier: str, features: tuple[str, ...], prior:
 def _development_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Features (n, F) and scores (n,) of the scored, valid traces without a null feature, example by example."""
     columns = np.stack([pool.features[name] for name in features], axis=-1)  # (E, T, F)
-    known = pool.scored(verifier) & ~np.isnan(columns).any(axis=-1)
+    known = pool.scored_by(verifier) & ~np.isnan(columns).any(axis=-1)
     return columns[known], pool.scores[verifier].score[known]
 
 
 def _null_rows(pool: LoggedPool, verifier: str, features: tuple[str, ...]) -> NullRows:
     """How many traces `_development_rows` leaves out because a feature is null."""
-    null = {name: pool.scored(verifier) & np.isnan(pool.features[name]) for name in features}
+    null = {name: pool.scored_by(verifier) & np.isnan(pool.features[name]) for name in features}
     lost = np.any(list(null.values()), axis=0)  # (E, T)
     names = tuple(name for name, where in null.items() if where.any())
     return NullRows(int(lost.sum()), int(lost.any(axis=1).sum()), len(lost), names)
 
 
-def _linear(features: np.ndarray, scores: np.ndarray) -> Predictor:
+def _fit_linear(features: np.ndarray, scores: np.ndarray) -> Predictor:
     design = np.concatenate([features, np.ones((len(features), 1))], axis=1)
     weights = np.linalg.lstsq(design, scores, rcond=None)[0]
-    return _rounded(lambda rows: rows @ weights[:-1] + weights[-1])
+    return _round_predictions(lambda rows: rows @ weights[:-1] + weights[-1])
 
 
-def _trees(features: np.ndarray, scores: np.ndarray) -> Predictor:
+def _fit_trees(features: np.ndarray, scores: np.ndarray) -> Predictor:
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -69,10 +69,10 @@ def _trees(features: np.ndarray, scores: np.ndarray) -> Predictor:
         with threadpool_limits(1):
             return model.predict(rows)
 
-    return _rounded(predict)
+    return _round_predictions(predict)
 
 
-def _gaussian_process(features: np.ndarray, scores: np.ndarray) -> Predictor:
+def _fit_gaussian_process(features: np.ndarray, scores: np.ndarray) -> Predictor:
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -100,23 +100,23 @@ def _gaussian_process(features: np.ndarray, scores: np.ndarray) -> Predictor:
             parts = [model.predict(rows[i : i + 4096]) for i in range(0, len(rows), 4096)]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    return _rounded(predict)
+    return _round_predictions(predict)
 
 
-def _rounded(predict: Callable[[np.ndarray], np.ndarray]) -> Predictor:
+def _round_predictions(predict: Callable[[np.ndarray], np.ndarray]) -> Predictor:
     return lambda rows: np.round(predict(rows), DECIMALS)
 
 
 MODELS: dict[str, Callable[[np.ndarray, np.ndarray], Predictor]] = {
-    "linear": _linear,
-    "trees": _trees,
-    "gp": _gaussian_process,
+    "linear": _fit_linear,
+    "trees": _fit_trees,
+    "gp": _fit_gaussian_process,
 }
 
 
 def fit_calibration(pool: LoggedPool, verifier: str, calibration: Calibration) -> Calibration:
     """The calibration with its map fitted, on every judged, valid, scored trace of a development pool."""
-    known = pool.scored(verifier) & ~np.isnan(pool.judged)
+    known = pool.scored_by(verifier) & ~np.isnan(pool.judged)
     scores, right = pool.scores[verifier].score[known], pool.judged[known]
     if not ((right > 0).any() and (right < 1).any()):
         raise EmptyError(
@@ -126,14 +126,14 @@ def fit_calibration(pool: LoggedPool, verifier: str, calibration: Calibration) -
     return replace(calibration, fit=METHODS[calibration.method](scores, right))
 
 
-def _isotonic(scores: np.ndarray, right: np.ndarray) -> Predictor:
+def _fit_isotonic(scores: np.ndarray, right: np.ndarray) -> Predictor:
     from sklearn.isotonic import IsotonicRegression
 
     model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(scores, right)
     return lambda rows: np.asarray(model.predict(rows[:, 0]), np.float64)
 
 
-def _platt(scores: np.ndarray, right: np.ndarray) -> Predictor:
+def _fit_platt(scores: np.ndarray, right: np.ndarray) -> Predictor:
     """Platt scaling: a logistic curve in the score, fitted to the targets (n1 + 1)/(n1 + 2) and 1/(n0 + 2)."""
     from sklearn.linear_model import LogisticRegression
 
@@ -147,4 +147,4 @@ def _platt(scores: np.ndarray, right: np.ndarray) -> Predictor:
     return lambda rows: 1 / (1 + np.exp(-(slope * rows[:, 0] + offset)))
 
 
-METHODS: dict[str, Callable[[np.ndarray, np.ndarray], Predictor]] = {"isotonic": _isotonic, "platt": _platt}
+METHODS: dict[str, Callable[[np.ndarray, np.ndarray], Predictor]] = {"isotonic": _fit_isotonic, "platt": _fit_platt}

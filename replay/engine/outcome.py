@@ -17,7 +17,7 @@ COVERED = 0
 
 
 @dataclass(frozen=True)
-class Against:
+class BaseComparison:
     """A policy beside the base that it is compared with, on each example: float (E,) each."""
 
     base_correct: np.ndarray
@@ -60,7 +60,7 @@ class Outcome:
     ending: np.ndarray
     runs: tuple[tuple[Walk, np.ndarray], ...] = ()
     random_subset: bool = False
-    against: Against | None = None
+    against: BaseComparison | None = None
     measured: Mapping[str, np.ndarray] = field(default_factory=dict)
     order_s: float | None = None
 
@@ -68,7 +68,7 @@ class Outcome:
         """One column of the costs (E,)."""
         return self.costs[:, COSTS.index(name)]
 
-    def at(self, examples: np.ndarray) -> Outcome:
+    def at_examples(self, examples: np.ndarray) -> Outcome:
         """The outcome on the examples with these numbers, in this order, with no walk and no comparison."""
         return replace(
             self,
@@ -106,7 +106,7 @@ def joined(parts: Sequence[Outcome]) -> Outcome:
 
 
 @dataclass(frozen=True)
-class Stopped:
+class Stops:
     """Where a policy stopped: the step (E,), its ending (E,), and why the example is partial (E,), 0 where it is
     covered.
 
@@ -120,7 +120,7 @@ class Stopped:
 
 
 @dataclass
-class RunSums:
+class OutcomeSums:
     """The running sums of a policy's outcomes over its random orders, so that memory does not grow with their number.
 
     Only `runs` grows with it; it is kept where later work has to know which calls were paid.
@@ -138,13 +138,13 @@ class RunSums:
     runs: list[tuple[Walk, np.ndarray]] = field(default_factory=list)
     order_s: float | None = None
 
-    def add(self, trajectory: Trajectory, select: Select, stopped: Stopped, extra: np.ndarray | None) -> None:
+    def add(self, trajectory: Trajectory, select: Select, stopped: Stops, extra: np.ndarray | None) -> None:
         """Add the outcome of one random order, whose walk ended as `stopped` says; costs `extra` (E, C) come on top."""
         step, ending, reason = stopped.step, stopped.ending, stopped.reason
         self.reason = reason if self.reason is None else np.maximum(self.reason, reason)
         steps = trajectory.costs.shape[1]
         at = np.arange(len(step)) * steps + step
-        results = trajectory.results(select)
+        results = trajectory.answers_by_step(select)
         costs = trajectory.costs.reshape(-1, len(COSTS)).take(at, axis=0)
         parts = (costs if extra is None else costs + extra, results.judged.take(at), results.credit.take(at))
         self.sums = tuple(a + b for a, b in zip(self.sums, parts, strict=True)) if self.sums else parts

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.engine.cuts import Cut, why_partial
+from replay.engine.cuts import StopConditions, partial_reason_numbers
 from replay.engine.outcome import COVERED, Outcome
 from replay.engine.trajectory import Trajectory
 from replay.sampling.selects import Select
@@ -34,7 +34,7 @@ def last_positions(trajectory: Trajectory, step: np.ndarray) -> np.ndarray:
     return np.where(drawn > 0, trajectory.pool.signals[POSITION][np.arange(len(step)), sample], np.nan)
 
 
-def with_positions(block: LogBlock, outcome: Outcome, position: np.ndarray | None) -> Outcome:
+def add_positions(block: LogBlock, outcome: Outcome, position: np.ndarray | None) -> Outcome:
     """The outcome with the columns of positions, for a last trace at `position` (E,); None: unchanged."""
     if position is None:
         return outcome
@@ -51,14 +51,14 @@ def expected_wins(examples: pl.DataFrame, position: np.ndarray, correct: np.ndar
 
     An answer beats those who had not answered rightly before it; who answers at the same word had not.
     """
-    row, place, right = _people(examples)
+    row, place, right = _human_buzzes(examples)
     people = np.bincount(row, minlength=len(position))
     before = np.bincount(row, weights=right & (place < position[row]), minlength=len(position))
     share = np.divide(people - before, people, out=np.full(len(position), np.nan), where=people > 0)
     return np.where(np.isnan(position), np.nan, share * correct)
 
 
-def _people(examples: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _human_buzzes(examples: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The recorded people, (N,) each: the row of the example, the words that they had seen, and whether they were
     right.
     """
@@ -91,16 +91,18 @@ class ThresholdSteps:
     changes: Mapping[str, tuple[np.ndarray, np.ndarray]]
 
     @classmethod
-    def of(cls, block: LogBlock, trajectory: Trajectory, how: Cut, select: Select) -> ThresholdSteps:
+    def steps_of_walk(
+        cls, block: LogBlock, trajectory: Trajectory, how: StopConditions, select: Select
+    ) -> ThresholdSteps:
         """The changes of a walk that generates trace by trace and stops once the statistic of its stop reaches a
         threshold.
 
         On examples that are partial at some threshold nothing is counted.
         """
-        strength = how.stop.strength(trajectory.prefix)
-        limit = np.minimum(trajectory.generated, how.cap)
+        strength = how.stop.strength(trajectory.stop_prefix)
+        limit = np.minimum(trajectory.n_generated, how.cap)
         within = np.arange(strength.shape[1]) < limit[:, None]
-        covered = why_partial(trajectory, how, limit, None) == COVERED
+        covered = partial_reason_numbers(trajectory, how, limit, None) == COVERED
         highest = np.maximum.accumulate(np.where(within, strength, -np.inf), axis=1)
         before = np.concatenate([np.full((len(limit), 1), -np.inf), highest[:, :-1]], axis=1)
         row, step = np.nonzero((highest > before) & covered[:, None])
@@ -119,7 +121,7 @@ class ThresholdSteps:
 
 def _columns_by_step(block: LogBlock, trajectory: Trajectory, select: Select) -> dict[str, np.ndarray]:
     """Correctness and the columns of positions for each step 0 to S at which the walk might end: (E, S + 1) each."""
-    correct = trajectory.results(select).judged
+    correct = trajectory.answers_by_step(select).judged
     plain = np.full_like(correct, np.nan)
     plain[:, 1:] = np.take_along_axis(trajectory.pool.signals[POSITION], trajectory.place, axis=1)
     length = block.numbers("length")[:, None]

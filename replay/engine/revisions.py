@@ -8,28 +8,25 @@ import numpy as np
 
 from replay.data.block import LogBlock
 from replay.engine import outcome as ends
-from replay.engine.calls import CallSegment, Realization, certain, extra_cost, one_trace
+from replay.engine.calls import CallSegment, Realization, certain_calls, cost_beyond, single_trace_calls
 from replay.engine.costs import COSTS, TraceCalls
 from replay.engine.outcome import Outcome
 
 
-def revision(block: LogBlock, base: str, name: str, number: int) -> CallSegment:
+def revision_calls(block: LogBlock, base: str, name: str, number: int) -> CallSegment:
     """The calls of revision `number` of slice `name`: the base traces that it read, and itself."""
     pool, revised = block.pools[base], block.pools[name]
     inside = number < revised.code.shape[1]
     there = number < revised.size
     read = np.where(there, np.maximum(revised.reads[:, number], 1), 0) if inside else np.zeros(len(there), dtype=int)
     before = (np.arange(pool.code.shape[1]) < read[:, None]).astype(float)
-    return CallSegment({TraceCalls(base): certain(before), TraceCalls(name): one_trace(revised, number)})
+    return CallSegment({TraceCalls(base): certain_calls(before), TraceCalls(name): single_trace_calls(revised, number)})
 
 
-def mean_of(
-    block: LogBlock,
-    traces: Sequence[tuple[str, int]],
-    realizations: Sequence[Realization],
-    reason: np.ndarray,
+def mean_outcome(
+    block: LogBlock, traces: Sequence[tuple[str, int]], realizations: Sequence[Realization], reason: np.ndarray,
     reasons: tuple[str, ...],
-) -> Outcome:
+) -> Outcome:  # fmt: skip
     """The mean outcome over realizations, each of which answers with one of `traces` (slice, sample index)."""
     examples = len(block.examples)
     costs, correct, credit = np.zeros((examples, len(COSTS))), np.zeros(examples), np.zeros(examples)
@@ -37,9 +34,9 @@ def mean_of(
     for (name, sample), one in zip(traces, realizations, strict=True):
         pool, on = block.pools[name], one.weight > 0
         at = min(sample, pool.code.shape[1] - 1)
-        correct += np.where(on, pool.judgement[:, at], 0.0)
+        correct += np.where(on, pool.credit_or_correct[:, at], 0.0)
         credit += np.where(on, pool.credit[:, at], 0.0)
-        costs += np.where(on[:, None], extra_cost(block, one.segments, []), 0.0)
+        costs += np.where(on[:, None], cost_beyond(block, one.segments, []), 0.0)
         words.append(np.where(on, pool.word[:, at], -1))
     return Outcome(
         reason=reason,

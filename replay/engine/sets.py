@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from replay.data.block import LogBlock
-from replay.engine.cuts import Cut, cut
+from replay.engine.cuts import StopConditions, find_stops
 from replay.engine.outcome import Outcome
 from replay.engine.trajectory import Trajectory, Walk, walk_block
 from replay.sampling.learned import Conformal
@@ -23,17 +23,17 @@ SET_COLUMNS = ("set_size", "covered", "answered", "answered_correct")
 """Further columns of outcomes of a policy with prediction sets."""
 
 
-def fit_conformal(block: LogBlock, walk: Walk, how: Cut, conformal: Conformal) -> Conformal:
+def fit_conformal(block: LogBlock, walk: Walk, how: StopConditions, conformal: Conformal) -> Conformal:
     """`conformal` with a threshold for each class, fitted on the examples of a block that the policy covers."""
     labels = _shared_labels(block)
     trajectory = walk_block(block, walk)
-    stopped = cut(trajectory, how)
-    scores = by_label(block, trajectory, stopped.step, labels)
+    stopped = find_stops(trajectory, how)
+    scores = best_scores_by_label(block, trajectory, stopped.step, labels)
     gold = block.examples["gold"].to_list()
-    return replace(conformal, fit=_class_thresholds(conformal, labels, scores, gold, stopped.reason == 0))
+    return replace(conformal, fit=_thresholds_by_class(conformal, labels, scores, gold, stopped.reason == 0))
 
 
-def _class_thresholds(
+def _thresholds_by_class(
     conformal: Conformal, labels: Sequence[str], scores: np.ndarray, gold: Sequence[str | None], complete: np.ndarray
 ) -> Mapping[str, float]:
     """Threshold by label: the k-th lowest score that the label got on its class's n examples, k = ⌊alpha · (n + 1)⌋.
@@ -62,7 +62,7 @@ def _label_scores(trajectory: Trajectory, step: np.ndarray, answers: int) -> np.
     return best
 
 
-def by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
+def best_scores_by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: list[str]) -> np.ndarray:
     """Best score (E, L) of each label among the traces verified by `step` (E,); -inf for a label without one."""
     best = _label_scores(trajectory, step, trajectory.pool.answers)
     place = {word: i for i, word in enumerate(block.vocabulary.to_list())}
@@ -74,14 +74,14 @@ def by_label(block: LogBlock, trajectory: Trajectory, step: np.ndarray, labels: 
     return out
 
 
-def measure_sets(
+def add_set_columns(
     block: LogBlock, trajectory: Trajectory, step: np.ndarray, conformal: Conformal, outcome: Outcome
 ) -> Outcome:
     """The outcome of stopping at `step` (E,), with the columns of prediction sets, after any abstention."""
     if conformal.fit is None:
         raise UnsuitableError("`conformal` is not fitted: replay it with `replay.run`")
     correct, words, labels = outcome.correct, outcome.words[0], list(conformal.fit)
-    scores = by_label(block, trajectory, step, labels)
+    scores = best_scores_by_label(block, trajectory, step, labels)
     within = scores >= np.array(list(conformal.fit.values()))
     gold = block.examples["gold"].to_list()
     number = {label: i for i, label in enumerate(labels)}

@@ -18,9 +18,9 @@ from replay.data.block import LogBlock, LoggedPool
 from replay.data.contents import Contents
 from replay.data.needs import Needs, scores_on
 from replay.data.read import suffix_name
-from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certain, union
+from replay.engine.calls import CallMask, Calls, ChosenTraces, PolicyPath, certain_calls, union_of_calls
 from replay.engine.costs import CallKey, ScoreCalls, TraceCalls
-from replay.engine.mixing import predicted
+from replay.engine.mixing import most_probable_answer
 from replay.engine.trajectory import walk_block
 from replay.sampling.declared import ClassFacts
 from toolkit.errors import UnsuitableError, quote, require_known
@@ -29,7 +29,7 @@ Parameter = float | int | None
 
 
 @dataclass(frozen=True)
-class Signal:
+class SignalValues:
     """The values (E,) of a signal, NaN where it is not logged, and the calls that a policy pays to read it."""
 
     value: np.ndarray
@@ -50,7 +50,7 @@ class GateInput(ClassFacts, ABC):
         return f"{self.source}:{self.name}"
 
     @property
-    def compares(self) -> bool:
+    def compares_answers(self) -> bool:
         """Whether the input compares answers with each other."""
         return False
 
@@ -62,30 +62,30 @@ class GateInput(ClassFacts, ABC):
         """The parts of a log that the input reads, for traces in some slices."""
 
     @abstractmethod
-    def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
+    def require_in_log(self, contents: Contents, slices: Collection[str], reader: str) -> None:
         """Raise ThinkbackError where the log lacks the input, or where it has no meaning on one of the slices."""
 
     def require_answers(self, contents: Contents, slices: Collection[str]) -> None:
         """Raise ThinkbackError where the input depends on the answer's text and a slice has verdicts but no answers."""
 
     @abstractmethod
-    def read(self, block: LogBlock, path: PolicyPath) -> Signal:
+    def read(self, block: LogBlock, path: PolicyPath) -> SignalValues:
         """The input's values on the chosen traces of a path."""
 
 
-class _Verifier(GateInput, source="verifier"):
+class _VerifierInput(GateInput, source="verifier"):
     def needs(self, slices: Collection[str]) -> Needs:
         return scores_on(slices, self.name)
 
-    def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
+    def require_in_log(self, contents: Contents, slices: Collection[str], reader: str) -> None:
         contents.require_verifier(self.name, f" for {reader}")
 
-    def read(self, block: LogBlock, path: PolicyPath) -> Signal:
+    def read(self, block: LogBlock, path: PolicyPath) -> SignalValues:
         """The score of the chosen trace. A listwise one counts only where its call saw exactly the traces paid."""
         chosen = _chosen_traces(path)
         value = np.full(len(block.examples), np.nan)
         calls: dict[CallKey, CallMask] = {}
-        paid = union(segment.calls for realization in path.realizations for segment in realization.segments)
+        paid = union_of_calls(segment.calls for realization in path.realizations for segment in realization.segments)
         for number, name in enumerate(chosen.slices):
             pool = block.pools[name]
             scores = pool.scores[self.name]
@@ -93,39 +93,39 @@ class _Verifier(GateInput, source="verifier"):
             here = np.flatnonzero((chosen.slice == number) & (chosen.sample < pool.size))
             mask[here, chosen.sample[here]] = 1.0
             score = np.where(mask > 0, scores.score, np.nan)
-            if scores.listwise.any():
+            if scores.is_listwise.any():
                 traces = paid.get(TraceCalls(name))
                 generated = np.zeros(score.shape, dtype=bool) if traces is None else traces.among > 0
-                fits = scores.saw_exactly(generated, pool.code >= 0)
-                score[scores.listwise & ~fits] = np.nan
-                ranked = (scores.listwise & fits)[:, None] & mask.any(axis=1, keepdims=True)
+                fits = scores.ranks_exactly(generated, pool.code >= 0)
+                score[scores.is_listwise & ~fits] = np.nan
+                ranked = (scores.is_listwise & fits)[:, None] & mask.any(axis=1, keepdims=True)
                 mask = np.where(ranked, ~np.isnan(scores.score), mask)
             known = ~np.isnan(score)
             row, column = np.nonzero(known)
             value[row] = score[row, column]
-            calls[ScoreCalls(name, self.name)] = certain(
+            calls[ScoreCalls(name, self.name)] = certain_calls(
                 mask * (~np.isnan(scores.score)) * known.any(axis=1, keepdims=True)
             )
-        return Signal(value, calls)
+        return SignalValues(value, calls)
 
 
-class _Feature(GateInput, source="feature"):
+class _FeatureInput(GateInput, source="feature"):
     def needs(self, slices: Collection[str]) -> Needs:
         return Needs(features=frozenset([self.name]))
 
-    def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
+    def require_in_log(self, contents: Contents, slices: Collection[str], reader: str) -> None:
         contents.require_feature(self.name, reader)
 
-    def read(self, block: LogBlock, path: PolicyPath) -> Signal:
-        return Signal(_column_of_chosen(block, path, lambda pool: pool.features[self.name]), {})
+    def read(self, block: LogBlock, path: PolicyPath) -> SignalValues:
+        return SignalValues(_values_of_chosen_trace(block, path, lambda pool: pool.features[self.name]), {})
 
 
-class _OfBase(GateInput, source="signal"):
+class _BaseSignalInput(GateInput, source="signal"):
     def __str__(self) -> str:
         return self.name
 
     @property
-    def compares(self) -> bool:
+    def compares_answers(self) -> bool:
         return SIGNALS[self.name].of_votes
 
     def require_in_file(self) -> None:
@@ -134,7 +134,7 @@ class _OfBase(GateInput, source="signal"):
     def needs(self, slices: Collection[str]) -> Needs:
         return SIGNALS[self.name].needs(self.parameter)
 
-    def require(self, contents: Contents, slices: Collection[str], reader: str) -> None:
+    def require_in_log(self, contents: Contents, slices: Collection[str], reader: str) -> None:
         self._refuse_opaque(SIGNALS[self.name].of_votes, contents, slices)
 
     def require_answers(self, contents: Contents, slices: Collection[str]) -> None:
@@ -146,11 +146,13 @@ class _OfBase(GateInput, source="signal"):
                 f"pool `{pool}` has verdicts but no answers (opaque), so the signal `{self.name}` means nothing there"
             )
 
-    def read(self, block: LogBlock, path: PolicyPath) -> Signal:
-        return Signal(SIGNALS[self.name].read(block, path, self.parameter), {})
+    def read(self, block: LogBlock, path: PolicyPath) -> SignalValues:
+        return SignalValues(SIGNALS[self.name].read(block, path, self.parameter), {})
 
 
-SOURCES: Mapping[str, type[GateInput]] = {kind.source: kind for kind in (_OfBase, _Feature, _Verifier)}
+SOURCES: Mapping[str, type[GateInput]] = {
+    kind.source: kind for kind in (_BaseSignalInput, _FeatureInput, _VerifierInput)
+}
 
 
 def gate_input(source: str, name: str, parameter: Parameter = None) -> GateInput:
@@ -198,32 +200,39 @@ def _chosen_traces(path: PolicyPath) -> ChosenTraces:
     return path.chosen
 
 
-def _column_of_chosen(block: LogBlock, path: PolicyPath, of: Callable[[LoggedPool], np.ndarray | None]) -> np.ndarray:
+def _values_of_chosen_trace(
+    block: LogBlock, path: PolicyPath, of: Callable[[LoggedPool], np.ndarray | None]
+) -> np.ndarray:
     return _chosen_traces(path).read(block, of)
 
 
-def _cost(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
-    return _column_of_chosen(block, path, lambda pool: pool.costs[name])
+def _chosen_trace_cost(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
+    return _values_of_chosen_trace(block, path, lambda pool: pool.costs[name])
 
 
-def _column(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
-    return _column_of_chosen(block, path, lambda pool: pool.signals.get(name))
+def _chosen_trace_signal(block: LogBlock, path: PolicyPath, name: str) -> np.ndarray:
+    return _values_of_chosen_trace(block, path, lambda pool: pool.signals.get(name))
 
 
-def _near_limit(block: LogBlock, path: PolicyPath, fraction: Parameter) -> np.ndarray:
-    tokens, limit = _cost(block, path, "completion_tokens"), _column(block, path, "max_tokens")
-    finalizer = _cost(block, path, "finalizers")
+def _is_near_limit(block: LogBlock, path: PolicyPath, fraction: Parameter) -> np.ndarray:
+    tokens, limit = (
+        _chosen_trace_cost(block, path, "completion_tokens"),
+        _chosen_trace_signal(block, path, "max_tokens"),
+    )
+    finalizer = _chosen_trace_cost(block, path, "finalizers")
     near = (tokens >= float(fraction or 0) * limit) | (finalizer > 0)
     return np.where(np.isnan(tokens) | np.isnan(limit) | np.isnan(finalizer), np.nan, near)
 
 
-def _invalid(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
-    return _column_of_chosen(block, path, lambda pool: (pool.code < 0).astype(float))
+def _has_no_answer(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
+    return _values_of_chosen_trace(block, path, lambda pool: (pool.code < 0).astype(float))
 
 
 def _answer_length(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     lengths = np.append(block.vocabulary.str.len_chars().to_numpy().astype(float), 0.0)
-    word = _column_of_chosen(block, path, lambda pool: np.where(_verdicts_without_answers(pool), np.nan, pool.word))
+    word = _values_of_chosen_trace(
+        block, path, lambda pool: np.where(_verdicts_without_answers(pool), np.nan, pool.word)
+    )
     return np.where(np.isnan(word), np.nan, lengths[np.nan_to_num(word, nan=-1.0).astype(int)])
 
 
@@ -241,9 +250,9 @@ def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     ((walk, step),) = path.outcome.runs
     trajectory = walk_block(block, walk)
     pool = trajectory.pool
-    seen = trajectory.among_first(trajectory.place, trajectory.paid_traces(step))
-    nulls, word = seen & trajectory.nulls, predicted(path.outcome)
-    voting, voted = (seen & (pool.code >= 0)) | nulls, pool.voting(walk.answers_as).word
+    seen = trajectory.is_among_first(trajectory.place, trajectory.paid_traces(step))
+    nulls, word = seen & trajectory.counts_as_null_vote, most_probable_answer(path.outcome)
+    voting, voted = (seen & (pool.code >= 0)) | nulls, pool.with_answers_from(walk.answers_as).word
     if walk.answers_as is not None:
         sample = _chosen_traces(path).sample
         chosen = np.where(word >= 0, voted[np.arange(len(word)), sample], -1)
@@ -255,42 +264,42 @@ def _vote_share(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     return np.where(known, votes / np.maximum(total, 1), np.nan)
 
 
-def _margin(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
+def _score_margin(block: LogBlock, path: PolicyPath, _: Parameter) -> np.ndarray:
     """Lead in verifier score after a sample policy's last step (E,); 1 with one answer."""
     ((walk, step),) = path.outcome.runs
     trajectory = walk_block(block, walk)
-    seen, rows, at = trajectory.prefix, np.arange(len(step)), np.maximum(step, 1) - 1
+    seen, rows, at = trajectory.stop_prefix, np.arange(len(step)), np.maximum(step, 1) - 1
     lead = np.where(seen.verified_answers[rows, at] == 1, 1.0, seen.lead[rows, at])
     known = (step > 0) & (seen.verified[rows, at] > 0) & ~trajectory.pool.incomparable
     return np.where(known, lead, np.nan)
 
 
 def _suffix_logprob(block: LogBlock, path: PolicyPath, tokens: Parameter) -> np.ndarray:
-    return _column(block, path, suffix_name(int(tokens or 0)))
+    return _chosen_trace_signal(block, path, suffix_name(int(tokens or 0)))
 
 
-def _of_cost(name: str) -> Callable[[LogBlock, PolicyPath, Parameter], np.ndarray]:
-    return lambda block, path, _: _cost(block, path, name)
+def _cost_signal(name: str) -> Callable[[LogBlock, PolicyPath, Parameter], np.ndarray]:
+    return lambda block, path, _: _chosen_trace_cost(block, path, name)
 
 
 SIGNALS: Mapping[str, _BaseSignal] = {
-    "truncated": _BaseSignal(_of_cost("truncated"), servable=True, logged_as="finish_reason"),
-    "finalizer_used": _BaseSignal(_of_cost("finalizers"), servable=True, logged_as="finalizer_used"),
-    "near_limit": _BaseSignal(_near_limit, column="max_tokens", parameter="fraction"),
-    "completion_tokens": _BaseSignal(_of_cost("completion_tokens"), servable=True, logged_as="completion_tokens"),
-    "prompt_tokens": _BaseSignal(_of_cost("prompt_tokens"), servable=True, gated=False, logged_as="prompt_tokens"),
+    "truncated": _BaseSignal(_cost_signal("truncated"), servable=True, logged_as="finish_reason"),
+    "finalizer_used": _BaseSignal(_cost_signal("finalizers"), servable=True, logged_as="finalizer_used"),
+    "near_limit": _BaseSignal(_is_near_limit, column="max_tokens", parameter="fraction"),
+    "completion_tokens": _BaseSignal(_cost_signal("completion_tokens"), servable=True, logged_as="completion_tokens"),
+    "prompt_tokens": _BaseSignal(_cost_signal("prompt_tokens"), servable=True, gated=False, logged_as="prompt_tokens"),
     "suffix_logprob": _BaseSignal(_suffix_logprob, parameter="tokens"),
     "sum_logprob": _BaseSignal(
-        lambda block, path, _: _column(block, path, "sum_logprob"),
+        lambda block, path, _: _chosen_trace_signal(block, path, "sum_logprob"),
         column="sum_logprob",
         servable=True,
         logged_as="sum_logprob",
     ),
-    "invalid": _BaseSignal(_invalid, of_answers=True, servable=True),
+    "invalid": _BaseSignal(_has_no_answer, of_answers=True, servable=True),
     "answer_length": _BaseSignal(_answer_length, of_answers=True, servable=True, gated=False),
     "question_length": _BaseSignal(_question_length, example_column="question", servable=True, gated=False),
     "vote_share": _BaseSignal(_vote_share, of_votes=True, last_step=True),
-    "margin": _BaseSignal(_margin, of_votes=True, last_step=True, verified=True),
+    "margin": _BaseSignal(_score_margin, of_votes=True, last_step=True, verified=True),
 }
 """Lengths are in characters."""
 

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from replay.data.choice import Choice, Rows
-from replay.data.conditions import examples_of, matching, matching_or_none
-from replay.data.contents import Contents, opened, read_contents
+from replay.data.conditions import ids_where, ids_where_or_none, read_examples
+from replay.data.contents import Contents, open_with_contents, read_contents
 from replay.data.prices import Prices
 from replay.engine.signals import SERVABLE, SIGNALS, GateInput, gate_input
 from replay.kinds.act import Act
@@ -23,8 +23,8 @@ from replay.policies.base import Evaluator
 from replay.policies.gate_file import GateFile
 from replay.policies.gates import Threshold
 from replay.runs.passes.example_set import select_examples
-from replay.runs.passes.passes import ReplayPlan, blocks
-from replay.runs.passes.reuse import first_ids, question_hashes, seen_by
+from replay.runs.passes.passes import ReplayPlan, read_blocks
+from replay.runs.passes.reuse import first_ids_text, gates_fitted_on, question_hashes
 from toolkit.errors import (
     AmbiguousError,
     ConflictError,
@@ -54,7 +54,7 @@ class GateSetting:
     def pool(self) -> str:
         return self.act.pool or self.contents.revision_pools(self.act.action, self.act.base)[0]
 
-    def when(self, gate: GateFile, below: bool = False) -> When:
+    def gated_policy(self, gate: GateFile, below: bool = False) -> When:
         """The policy of kind `when` that revises where a gate fires."""
         threshold = Threshold(file=gate, below=0.0) if below else Threshold(file=gate, at_least=0.0)
         return When(name=f"{self.act.action} when the gate fires", base=self.base, gate=threshold, then=self.act)
@@ -75,11 +75,11 @@ class GateData:
     lacking: Mapping[str, int]  # input -> examples that lack it, of those with a revision
 
 
-def setting(log: AnyLog, action: str, base: str | None, pool: str | None) -> GateSetting:
+def gate_setting(log: AnyLog, action: str, base: str | None, pool: str | None) -> GateSetting:
     """What to fit a gate between in a log. Raises ThinkbackError where the action revises no base, or several."""
-    log, contents = opened(log)
+    log, contents = open_with_contents(log)
     contents.require_action(action)
-    bases = contents.bases(action)
+    bases = contents.base_pools(action)
     if base is None and len(bases) != 1:
         revised = listed(bases) or "no pool's first trace"
         raise AmbiguousError(
@@ -92,7 +92,7 @@ def setting(log: AnyLog, action: str, base: str | None, pool: str | None) -> Gat
     return GateSetting(log, contents, first.resolve(contents), act.resolve(contents))
 
 
-def setting_of(log: AnyLog, gate: GateFile, base: str | None = None, pool: str | None = None) -> GateSetting:
+def setting_of_gate(log: AnyLog, gate: GateFile, base: str | None = None, pool: str | None = None) -> GateSetting:
     """What a fitted gate decides between in a log; of several pools of revisions, that which it was fitted on.
 
     `base` and `pool` are the names that the gate's pools have in this log, where they are others. Raises
@@ -102,25 +102,25 @@ def setting_of(log: AnyLog, gate: GateFile, base: str | None = None, pool: str |
     contents = read_contents(log)
     lacking = f"gate file `{gate.path}` predicts repairs by action `{gate.action}`, which is not in the log"
     require_known(gate.action, contents.actions, lacking)
-    bases = contents.bases(gate.action)
+    bases = contents.base_pools(gate.action)
     base_pool = base or gate.base
     if base is None and base_pool not in bases:
         raise MismatchError(
             f"gate file `{gate.path}` was fitted on base attempts of pool `{base_pool}`; here `{gate.action}` revises "
             f"{listed(bases) or 'no first attempt'}: if one of these is the same pool, name it with {argument('base')}"
         )
-    gate.require(contents, base_pool)
+    gate.require_inputs(contents, base_pool)
     several = len(contents.revision_pools(gate.action, base_pool)) > 1
-    return setting(log, gate.action, base_pool, pool or (gate.pool if several else None))
+    return gate_setting(log, gate.action, base_pool, pool or (gate.pool if several else None))
 
 
-def _available_features(at: GateSetting) -> GateInputs:
+def _available_inputs(at: GateSetting) -> GateInputs:
     """The inputs that a gate may have: every signal that a server sees, and every column of `features`."""
-    signals = [gate_input("signal", name) for name in SERVABLE if _logged(name, at)]
+    signals = [gate_input("signal", name) for name in SERVABLE if _is_logged(name, at)]
     return (*signals, *(gate_input("feature", name) for name in sorted(at.contents.features)))
 
 
-def _logged(name: str, at: GateSetting) -> bool:
+def _is_logged(name: str, at: GateSetting) -> bool:
     signal = SIGNALS[name]
     if signal.of_answers and at.base.pool in at.contents.opaque | at.contents.partly_opaque:
         return False  # where some traces lack it, it is read for those who name it, at the price of these rows
@@ -134,7 +134,7 @@ def parse_features(names: Sequence[str], at: GateSetting) -> GateInputs:
     Without names, all that are available.
     """
     if not names:
-        return _available_features(at)
+        return _available_inputs(at)
     inputs = []
     for name in names:
         source, mark, rest = name.partition(":")
@@ -153,13 +153,13 @@ def parse_features(names: Sequence[str], at: GateSetting) -> GateInputs:
     return tuple(dict.fromkeys(inputs))
 
 
-def probe(features: GateInputs, at: GateSetting) -> GateFile:
+def unfitted_gate(features: GateInputs, at: GateSetting) -> GateFile:
     """A gate that reads some inputs and has no model yet."""
     act, base = at.act.action, str(at.base.pool)
     return GateFile("the gate", repr(features), "score", features, 0.0, {}, {}, Choice(Rows()), act, base)
 
 
-def plan_of(at: GateSetting, where: str | None, prices: Prices | None = None) -> ReplayPlan:
+def plan_for_condition(at: GateSetting, where: str | None, prices: Prices | None = None) -> ReplayPlan:
     """A plan over the examples of a condition, with their questions."""
     examples = select_examples(at.log, at.contents, frozenset([str(at.base.pool)]), where, ["question"])
     return ReplayPlan(at.log, at.contents, examples, None, prices, None)
@@ -172,11 +172,11 @@ def read_data(
 
     Examples that lack an input are left out; with `whole` false they stay, with NaN.
     """
-    plan = plan_of(at, where) if ids is None else plan_of(at, where).among(ids)
-    policy = at.when(probe(features, at))
+    plan = plan_for_condition(at, where) if ids is None else plan_for_condition(at, where).with_ids(ids)
+    policy = at.gated_policy(unfitted_gate(features, at))
     values, repair, names, lost, unread = [], [], [], 0, 0
     empty = np.zeros(len(features), np.int64)
-    for block in blocks(plan, [policy]):
+    for block in read_blocks(plan, [policy]):
         evaluator = Evaluator(block, [policy])
         act, base = evaluator.path(policy.then).outcome, evaluator.path(policy.base)
         label = act.against.fix if act.against is not None else np.zeros(len(act.correct))
@@ -194,23 +194,23 @@ def read_data(
         which = f"where {where}" if where else "of the log"
         raise EmptyError(
             f"no example {which} has a base attempt in `{at.base.pool}`, a judged `{at.act.action}` and all inputs of "
-            f"the gate{lacking_text(lacking)}"
+            f"the gate{missing_inputs_text(lacking)}"
         )
-    only = plan.among(examples)
+    only = plan.with_ids(examples)
     hashes = tuple(question_hashes(only.examples.frame, at.log.digest()))
     return GateData(
         only, features, examples, hashes, np.concatenate(values), np.concatenate(repair), lost, unread, lacking
     )
 
 
-def lacking_text(lacking: Mapping[str, int]) -> str:
+def missing_inputs_text(lacking: Mapping[str, int]) -> str:
     """A list, for messages, of inputs with how many examples lack each."""
     return f" ({', '.join(f'`{name}`: {count:,}' for name, count in lacking.items())})" if lacking else ""
 
 
-def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[GateInputs, tuple[str, ...]]:
+def inputs_on_conditions(at: GateSetting, conditions: Sequence[str | None]) -> tuple[GateInputs, tuple[str, ...]]:
     """The inputs that no example of some conditions lacks, and notes on the inputs left out."""
-    inputs = _available_features(at)
+    inputs = _available_inputs(at)
     lacking: dict[str, int] = {}
     for where in dict.fromkeys(conditions):
         for name, count in read_data(at, where, inputs, whole=False).lacking.items():
@@ -218,9 +218,9 @@ def known_features(at: GateSetting, conditions: Sequence[str | None]) -> tuple[G
     features = tuple(feature for feature in inputs if str(feature) not in lacking)
     if not features:
         raise EmptyError(
-            f"every input is null for some example{lacking_text(lacking)}: name some with {argument('features')}"
+            f"every input is null for some example{missing_inputs_text(lacking)}: name some with {argument('features')}"
         )
-    note = f"inputs left out, because they are missing for some examples{lacking_text(lacking)}"
+    note = f"inputs left out, because they are missing for some examples{missing_inputs_text(lacking)}"
     return features, (note,) if lacking else ()
 
 
@@ -236,16 +236,16 @@ def check_rows(log: Log, on: str | None, tune: str | None, where: str) -> None:
     """
     conditions = {"on": on or f"{ON}, the default", "tune": tune or f"{TUNE}, the default", "where": where}
     ids = {
-        "on": set(matching(log, on, "on") if on else matching_or_none(log, ON)),
-        "tune": set(matching(log, tune, "tune") if tune else matching_or_none(log, TUNE)),
-        "where": set(matching(log, where, "where")),
+        "on": set(ids_where(log, on, "on") if on else ids_where_or_none(log, ON)),
+        "tune": set(ids_where(log, tune, "tune") if tune else ids_where_or_none(log, TUNE)),
+        "where": set(ids_where(log, where, "where")),
     }
     for first, second in (("on", "tune"), ("on", "where"), ("tune", "where")):
         both = sorted(ids[first] & ids[second])
         if both:
             raise LeakageError(
                 f"{argument(first)} ({conditions[first]}) and {argument(second)} ({conditions[second]}) share "
-                f"{len(both):,} examples ({first_ids(both)}): fit, tune and report on disjoint ones"
+                f"{len(both):,} examples ({first_ids_text(both)}): fit, tune and report on disjoint ones"
             )
 
 
@@ -288,15 +288,16 @@ def refuse_seen(log: Log, gates: Iterable[GateFile], where: str, *, frozen: bool
     gates = tuple(gates)
     if not gates:
         return
-    examples = examples_of(log, matching(log, where, "where"), ["question"])
-    for gate, seen in seen_by(gates, examples, log.digest()):
+    examples = read_examples(log, ids_where(log, where, "where"), ["question"])
+    for gate, seen in gates_fitted_on(gates, examples, log.digest()):
         overlap = f"{len(seen):,} of the {len(examples):,} examples of {argument('where')} ({where})"
         if frozen:
             raise LeakageError(
-                f"gate file `{gate.path}` was fitted or tuned on {overlap}, such as {first_ids(seen)}: report on "
+                f"gate file `{gate.path}` was fitted or tuned on {overlap}, such as {first_ids_text(seen)}: report on "
                 f"others with {argument('where')}"
             )
         raise LeakageError(
-            f"{overlap} have questions that gates are fitted or tuned on here ({first_ids(seen)}): report on others "
-            f"with {argument('where')}, or fit and tune on others with {argument('on')} and {argument('tune')}"
+            f"{overlap} have questions that gates are fitted or tuned on here ({first_ids_text(seen)}): report "
+            f"on others with {argument('where')}, or fit and tune on others "
+            f"with {argument('on')} and {argument('tune')}"
         )

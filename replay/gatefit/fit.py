@@ -11,14 +11,22 @@ import numpy as np
 import polars as pl
 
 from replay.data.choice import Choice, Rows
-from replay.data.conditions import matching
-from replay.data.fitted_scores import folds_of, one_fold
+from replay.data.conditions import ids_where
+from replay.data.fitted_scores import fold_counts, fold_of_each_example
 from replay.engine.signals import GateInput
-from replay.gatefit.data import GateData, GateSetting, known_features, lacking_text, parse_features, read_data, setting
+from replay.gatefit.data import (
+    GateData,
+    GateSetting,
+    gate_setting,
+    inputs_on_conditions,
+    missing_inputs_text,
+    parse_features,
+    read_data,
+)  # fmt: skip
 from replay.policies import gate_file
 from replay.policies.gate_models import MODELS, fit_model
-from replay.runs.passes.gate_sweep import best_threshold, chosen_points, curve, gather
-from replay.runs.passes.reuse import first_ids
+from replay.runs.passes.gate_sweep import best_threshold, chosen_points, replay_branches, threshold_means
+from replay.runs.passes.reuse import first_ids_text
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
     ConflictError,
@@ -86,19 +94,19 @@ def fit_gate(
     """
     require_known(kind, MODELS, f"unknown kind `{kind}` of gate")
     features = (features,) if isinstance(features, str) else features
-    at = setting(log, action, base, pool)
+    at = gate_setting(log, action, base, pool)
     inputs = parse_features(features, at)
     _check_settings(kind, inputs, on, tune, n_folds, below)
     for key, condition in (("on", on), ("tune", tune)):
         if condition is not None:
-            matching(at.log, condition, key)
+            ids_where(at.log, condition, key)
     left_out: tuple[str, ...] = ()
     if not features:
-        inputs, left_out = known_features(at, [on, tune] if n_folds is None else [on])
+        inputs, left_out = inputs_on_conditions(at, [on, tune] if n_folds is None else [on])
     fitted = read_data(at, on, inputs) if MODELS[kind].fit is not None else None
     tuned = fitted if fitted is not None and n_folds is not None else read_data(at, tune, inputs)
     if fitted is not None and n_folds is None:
-        _check_apart(fitted, tuned)
+        _check_disjoint(fitted, tuned)
     if fitted is not None:
         _check_classes(fitted.repair, f"{argument('on')} ({on})", 1)
     chosen_on = f"{argument('tune')} ({tune})" if n_folds is None else f"{argument('on')} ({on})"
@@ -106,28 +114,28 @@ def fit_gate(
     model = fit_model(kind, fitted.values, fitted.repair, seed) if fitted is not None else {}
     scores = MODELS[kind].scores(model, tuned.values)
     if n_folds is not None:
-        place = _folds(at, tuned, n_folds)
+        place = _folds_of_examples(at, tuned, n_folds)
         scores = _out_of_fold(tuned, kind, place, seed)
-    rows = None if fitted is None else _rows(at, fitted, on)
-    choice = Choice(_rows(at, tuned, tune if n_folds is None else on), fitted=rows, folds=n_folds)
-    draft = _document(at, kind, inputs, model, below, choice)
-    untuned = gate_file.gate_of({**draft, "sha256": gate_file.content_hash(draft)}, "the gate")
-    branches = gather(tuned.plan, at.when(untuned, below).one_gate)
+    rows = None if fitted is None else _choice_rows(at, fitted, on)
+    choice = Choice(_choice_rows(at, tuned, tune if n_folds is None else on), fitted=rows, folds=n_folds)
+    draft = _draft_document(at, kind, inputs, model, below, choice)
+    untuned = gate_file.gate_from_document({**draft, "sha256": gate_file.content_hash(draft)}, "the gate")
+    branches = replay_branches(tuned.plan, at.gated_policy(untuned, below).required_swept_gate)
     if branches.ids.to_list() != tuned.ids.to_list():
         raise UnsuitableError(
             f"some examples of {argument('tune')} are partial in one of the two branches; leave them out"
         )
-    table = curve(replace(branches, signal=scores))
+    table = threshold_means(replace(branches, signal=scores))
     calibrated = calibration(scores, tuned.repair)
     best = best_threshold(table, below)
     if below and best == table["threshold"].min():  # no score was seen below it, whatever scores come elsewhere
         best = -np.inf
-    document = _finished(draft, table, best, calibrated, below)
-    gate = gate_file.gate_of(document, "the gate")
+    document = _finished_document(draft, table, best, calibrated, below)
+    gate = gate_file.gate_from_document(document, "the gate")
     fold_rows = pl.DataFrame({"example_id": tuned.ids, "score": scores, "repair": tuned.repair})
     return _FittedGate(
         gate, document, choice, table, calibrated, fold_rows if n_folds is not None else None,
-        (*left_out, *_notes(fitted, tuned), *_fold_notes(at, tuned, n_folds)),
+        (*left_out, *_fit_notes(fitted, tuned), *_fold_notes(at, tuned, n_folds)),
     )  # fmt: skip
 
 
@@ -156,20 +164,20 @@ def _check_settings(
         raise InvalidError(f"{argument('n_folds')} is {n_folds}; give at least 2")
 
 
-def _check_apart(fitted: GateData, tuned: GateData) -> None:
+def _check_disjoint(fitted: GateData, tuned: GateData) -> None:
     """Raise where an example, or a copy of a question, is in both sets."""
     shared = sorted(set(fitted.ids) & set(tuned.ids))
     if shared:
         raise LeakageError(
-            f"{argument('on')} and {argument('tune')} share {counted(len(shared), 'example')} ({first_ids(shared)}): "
-            "fit and tune on disjoint ones"
+            f"{argument('on')} and {argument('tune')} share {counted(len(shared), 'example')} "
+            f"({first_ids_text(shared)}): fit and tune on disjoint ones"
         )
     known = set(fitted.questions)
     copies = [name for name, digest in zip(tuned.ids, tuned.questions, strict=True) if digest in known]
     if copies:
         raise LeakageError(
             f"{len(copies):,} examples of {argument('tune')} ask questions that {argument('on')} asks too "
-            f"({first_ids(copies)}): leave them out of one of the two"
+            f"({first_ids_text(copies)}): leave them out of one of the two"
         )
 
 
@@ -189,11 +197,11 @@ def _repairs_text(repair: np.ndarray) -> str:
     return f"{int((repair > 0).sum()):,} of which some rollout repairs ({text}, averaged over rollouts)"
 
 
-def _folds(at: GateSetting, data: GateData, count: int) -> np.ndarray:
+def _folds_of_examples(at: GateSetting, data: GateData, count: int) -> np.ndarray:
     """The fold (N,) of each example: that of the verifiers that are read, if they were fitted in folds; else by
     question.
     """
-    known = one_fold(at.log, (feature.name for feature in data.features if feature.source == "verifier"))
+    known = fold_counts(at.log, (feature.name for feature in data.features if feature.source == "verifier"))
     count = max(known.values()) + 1 if known else count
     places = zip(data.ids, data.questions, strict=True)
     return np.array([known.get(name, int(digest, 16) % count) for name, digest in places])
@@ -211,7 +219,7 @@ def _out_of_fold(data: GateData, kind: str, place: np.ndarray, seed: int) -> np.
     return scores
 
 
-def _document(
+def _draft_document(
     at: GateSetting, kind: str, inputs: tuple[GateInput, ...], model: Mapping[str, Any], below: bool, choice: Choice
 ) -> dict[str, Any]:  # fmt: skip
     return {
@@ -230,13 +238,13 @@ def _document(
     }
 
 
-def _rows(at: GateSetting, data: GateData, where: str | None) -> Rows:
-    ids, questions = sorted(gate_file.hashed(data.ids.to_list())), sorted(data.questions)
+def _choice_rows(at: GateSetting, data: GateData, where: str | None) -> Rows:
+    ids, questions = sorted(gate_file.text_hashes(data.ids.to_list())), sorted(data.questions)
     repairs = float(data.repair.sum())
     return Rows(where, len(data.ids), repairs, at.log.name, at.log.digest(), tuple(ids), tuple(questions))
 
 
-def _finished(
+def _finished_document(
     draft: dict[str, Any], table: pl.DataFrame, threshold: float, scores: CalibrationScores, below: bool
 ) -> dict[str, Any]:
     points = [
@@ -257,7 +265,7 @@ def _fold_notes(at: GateSetting, data: GateData, n_folds: int | None) -> list[st
     verifiers = (
         [feature.name for feature in data.features if feature.source == "verifier"] if n_folds is not None else []
     )
-    folded = folds_of(at.log, verifiers)["verifier"].unique().sort().to_list()
+    folded = fold_of_each_example(at.log, verifiers)["verifier"].unique().sort().to_list()
     if not folded:
         return []
     return [
@@ -266,7 +274,7 @@ def _fold_notes(at: GateSetting, data: GateData, n_folds: int | None) -> list[st
     ]
 
 
-def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
+def _fit_notes(fitted: GateData | None, tuned: GateData) -> list[str]:
     notes = []
     for name, data in (("fitted on", fitted), ("tuned on", tuned)):
         if data is None:
@@ -277,6 +285,6 @@ def _notes(fitted: GateData | None, tuned: GateData) -> list[str]:
         if data.without_input:
             notes.append(
                 f"left out of these: {counted(data.without_input, 'example')} with a missing input of the gate"
-                f"{lacking_text(data.lacking)}"
+                f"{missing_inputs_text(data.lacking)}"
             )
     return notes

@@ -11,13 +11,13 @@ from typing import Any
 import polars as pl
 
 from replay.data.choice import Choice, Rows
-from replay.data.conditions import matching_or_none, of_dataset
+from replay.data.conditions import ids_where_or_none, in_dataset
 from replay.data.contents import Contents
 from replay.gatefit.fit import fit_gate
 from replay.policies.gate_file import GateFile, write_text
 from replay.policies.gate_models import MODELS
 from replay.policies.gates import AllOf, Gate, Threshold
-from replay.runs.saved.provenance import finite
+from replay.runs.saved.provenance import json_safe
 from toolkit.errors import ThinkbackError, listed
 from toolkit.log import Log, collect
 from toolkit.show import remark
@@ -50,14 +50,14 @@ class NamedGate:
         return self.file.action
 
     @property
-    def predicts(self) -> bool:
+    def predicts_probability(self) -> bool:
         """Whether the gate's scores are meant as probabilities of a repair, which may be calibrated."""
         return self.part != RULE
 
     def record(self) -> dict[str, Any]:
         return {
             "policy": self.policy, "action": self.action, "gate": self.label, "kind": self.part,
-            "fitted_on": self.fitted_on, "threshold": finite(self.file.threshold), "sha256": self.file.sha256,
+            "fitted_on": self.fitted_on, "threshold": json_safe(self.file.threshold), "sha256": self.file.sha256,
         }  # fmt: skip
 
 
@@ -75,12 +75,14 @@ class GateFitting:
     scopes: Sequence[Scope]
     notes: list[str] = field(default_factory=list)
 
-    def fit(self, action: str, kind: str, features: Sequence[str] = (), label: str = "") -> tuple[GateFile, str] | None:
+    def fit_named_gate(
+        self, action: str, kind: str, features: Sequence[str] = (), label: str = ""
+    ) -> tuple[GateFile, str] | None:
         """A gate for an action and the data sets that it was fitted on; None, and a note, without one."""
         text = f"{kind} gate for `{action}`{f' ({label})' if label else ''}"
         refused = ""
         for names, rows in self.scopes:
-            on = rows.on if MODELS[kind].fit is not None else None
+            on = rows.fitted_on_condition if MODELS[kind].fit is not None else None
             try:
                 fitted = fit_gate(
                     self.log, action=action, on=on, tune=rows.chosen.where, base=self.base,
@@ -100,7 +102,7 @@ class GateFitting:
         self, action: str, kind: str, part: str, policy: str, features: Sequence[str] = (), label: str = ""
     ) -> list[NamedGate]:
         """The fitted gate with its name, as a list; empty where it cannot be fitted."""
-        result = self.fit(action, kind, features, label)
+        result = self.fit_named_gate(action, kind, features, label)
         return [NamedGate(policy, label or part, part, *result)] if result is not None else []
 
 
@@ -140,7 +142,7 @@ def rival_gates(
     return gates
 
 
-def given_gates(
+def load_given_gates(
     files: Sequence[GateFile], cheap: Mapping[str, NamedGate]
 ) -> tuple[dict[str, NamedGate], list[NamedGate]]:
     """Action -> the gate that acts: the first of given files, else the cheap one; and a list of the other gates."""
@@ -160,7 +162,9 @@ def given_gates(
     return gates, others
 
 
-def transferred(fitting: GateFitting, here: Collection[NamedGate], there: Collection[NamedGate]) -> list[NamedGate]:
+def transferred_gates(
+    fitting: GateFitting, here: Collection[NamedGate], there: Collection[NamedGate]
+) -> list[NamedGate]:
     """The cheap gates of another data set for this one's actions, on the features that both data sets have.
 
     `fitting` is that of the other data set.
@@ -181,20 +185,20 @@ def transferred(fitting: GateFitting, here: Collection[NamedGate], there: Collec
     return gates
 
 
-def scopes_of(log: Log, rows: Choice, dataset: str | None) -> list[Scope]:
+def fitting_scopes(log: Log, rows: Choice, dataset: str | None) -> list[Scope]:
     """A data set's own examples, if it has any to fit and to tune on; then those of all data sets."""
-    on, tune = str(rows.on), str(rows.chosen.where)
-    fitted, tuned = datasets_of(log, on), datasets_of(log, tune)
+    on, tune = str(rows.fitted_on_condition), str(rows.chosen.where)
+    fitted, tuned = dataset_names(log, on), dataset_names(log, tune)
     names = ", ".join(fitted or tuned)
     if dataset is None or dataset not in fitted or dataset not in tuned or names == dataset:
         return [(names, rows)]
-    dataset_rows = replace(rows, chosen=Rows(of_dataset(tune, dataset)), fitted=Rows(of_dataset(on, dataset)))
+    dataset_rows = replace(rows, chosen=Rows(in_dataset(tune, dataset)), fitted=Rows(in_dataset(on, dataset)))
     return [(dataset, dataset_rows), (names, rows)]
 
 
-def datasets_of(log: Log, condition: str) -> list[str]:
+def dataset_names(log: Log, condition: str) -> list[str]:
     """The data sets of the examples of a condition; empty where it holds on none."""
-    ids = matching_or_none(log, condition)
+    ids = ids_where_or_none(log, condition)
     scan = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("example_id").is_in(ids.implode()))
     return collect(scan.select(pl.col("dataset").unique().sort()), log)["dataset"].to_list()
 
@@ -230,7 +234,7 @@ READS = {
 """Rule -> the columns of traces that it reads."""
 
 
-def cut_off(below: bool = False) -> Threshold:
+def zero_one_threshold(below: bool = False) -> Threshold:
     """A gate that fires where an attempt was truncated or, with `below`, where it was not."""
     return Threshold(signal="truncated", below=1.0) if below else Threshold(signal="truncated", at_least=1.0)
 
@@ -243,9 +247,9 @@ def rule_label(rule: str) -> str:
 def rule_gates(contents: Contents, fitted: GateFile | None) -> dict[str, Gate]:
     """The rules for which a log has the columns, beside the fitted gate, if there is one."""
     near = Threshold(signal="near_limit", fraction=NEAR, at_least=1.0)
-    gates: dict[str, Gate] = {TRUNCATION: cut_off(), NEAR_LIMIT: near}
+    gates: dict[str, Gate] = {TRUNCATION: zero_one_threshold(), NEAR_LIMIT: near}
     if fitted is not None:
-        gates[COMPLETED] = AllOf((Threshold(file=fitted), cut_off(below=True)))
+        gates[COMPLETED] = AllOf((Threshold(file=fitted), zero_one_threshold(below=True)))
     return {rule: gate for rule, gate in gates.items() if set(READS[rule]) <= set(contents.trace_columns)}
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.gatefit.data import lacking_text, read_data, setting_of
-from replay.policies.gate_file import GATE, GateFile, gate_given
-from replay.runs.passes.gate_sweep import COMPARED, Branches, best_threshold, curve, gather
-from replay.runs.passes.reuse import first_ids, overlap
+from replay.gatefit.data import missing_inputs_text, read_data, setting_of_gate
+from replay.policies.gate_file import GATE, GateFile, load_or_pass_gate
+from replay.runs.passes.gate_sweep import COMPARED, GateBranches, best_threshold, replay_branches, threshold_means
+from replay.runs.passes.reuse import first_ids_text, ids_fitted_on
 from toolkit.arguments import checks_arguments
 from toolkit.columns import find
 from toolkit.errors import LeakageError, argument, counted
@@ -86,12 +86,12 @@ class GateReport:
             ),
         )  # fmt: skip
 
-    def rule(self, name: str) -> dict[str, Any]:
+    def row_of_rule(self, name: str) -> dict[str, Any]:
         return self.rows.row(by_predicate=pl.col("rule") == name, named=True)
 
     def numbers(self) -> dict[str, float | None]:
         """The frozen gate's numbers, its calibration, and the diagnostic threshold with its accuracy."""
-        frozen, here = self.rule(FROZEN), self.rule(HERE)
+        frozen, here = self.row_of_rule(FROZEN), self.row_of_rule(HERE)
         scores = {name: float(getattr(self.calibration, name)) for name in ("auroc", "auprc", "brier", "ece")}
         return {
             **{key: frozen.get(key) for key in ("threshold", "accuracy", "intervention_rate", "fix_rate", "flip_rate")},
@@ -120,16 +120,16 @@ def transfer_report(
     `reuse` does not allow that.
     """
     settings = settings or Settings()
-    gate = gate_given(gate)
-    at = setting_of(log, gate, base, pool)
+    gate = load_or_pass_gate(gate)
+    at = setting_of_gate(log, gate, base, pool)
     data = read_data(at, where, gate.features, ids)
-    seen = overlap(data.plan.examples.frame, gate, at.log.digest())
-    text = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({first_ids(seen)})"
+    seen = ids_fitted_on(data.plan.examples.frame, gate, at.log.digest())
+    text = f"gate file `{gate.path}` has seen {len(seen):,} of {len(data.ids):,} questions ({first_ids_text(seen)})"
     if seen and not reuse:
         raise LeakageError(f"{text}: report on others with {argument('where')}, or allow it with {argument('reuse')}")
     below = gate.direction == "below"
-    branches = gather(data.plan, at.when(gate, below).one_gate)
-    table = curve(branches)
+    branches = replay_branches(data.plan, at.gated_policy(gate, below).required_swept_gate)
+    table = threshold_means(branches)
     here = best_threshold(table, below)
     never, always = (-np.inf, np.inf) if below else (np.inf, -np.inf)
     rules = ((NEVER, never), (FROZEN, gate.threshold), (ALWAYS, always), (HERE, here))
@@ -137,10 +137,10 @@ def transfer_report(
     if data.without_revision or data.without_input:
         text = (
             f"left out: {counted(data.without_revision, 'example')} without a judged revision, "
-            f"{data.without_input:,} with a missing input of the gate{lacking_text(data.lacking)}"
+            f"{data.without_input:,} with a missing input of the gate{missing_inputs_text(data.lacking)}"
         )
         notes.append(note("left_out", text))
-    rows = [_row(branches, name, threshold, settings) for name, threshold in rules]
+    rows = [_rule_row(branches, name, threshold, settings) for name, threshold in rules]
     return GateReport(
         rows=pl.DataFrame(rows),
         calibration=calibration(branches.signal, data.repair),
@@ -156,8 +156,8 @@ def transfer_report(
     )
 
 
-def _row(branches: Branches, name: str, threshold: float, settings: Settings) -> dict[str, object]:
-    on = branches.fires(threshold)
+def _rule_row(branches: GateBranches, name: str, threshold: float, settings: Settings) -> dict[str, object]:
+    on = branches.fires_at(threshold)
     values = {c: np.where(on, branches.fired[c], branches.unfired[c]) for c in REPORTED if c in branches.unfired}
     gained = paired_interval(values["correct"], branches.unfired["correct"], cluster=branches.unit, settings=settings)
     numbers = {str(find(c).metric): None if np.isnan(v).any() else float(v.mean()) for c, v in values.items()}
@@ -179,17 +179,17 @@ def predictions(
     `seen_by_gate` marks those whose question it was fitted or tuned on. `base` and `pool` name the pools of this log
     that take the place of those that it was fitted on.
     """
-    gate = gate_given(gate)
-    at = setting_of(log, gate, base, pool)
+    gate = load_or_pass_gate(gate)
+    at = setting_of_gate(log, gate, base, pool)
     data = read_data(at, where, gate.features)
-    branches = gather(data.plan, at.when(gate).one_gate)
+    branches = replay_branches(data.plan, at.gated_policy(gate).required_swept_gate)
     score = branches.signal
     fires = score < gate.threshold if gate.direction == "below" else score >= gate.threshold
     columns = ["example_id", "pool", "action", "sample_index", "finish_reason", "finalizer_used", "prompt_tokens"]
     traces = at.log.scan("traces", [*columns, "completion_tokens"])
     predicate = (pl.col("pool") == at.base.pool) & (pl.col("action") == "solve") & (pl.col("sample_index") == 0)
     attempts = {row["example_id"]: row for row in collect(traces.filter(predicate), at.log).iter_rows(named=True)}
-    seen = set(overlap(data.plan.examples.frame, gate, at.log.digest()))
+    seen = set(ids_fitted_on(data.plan.examples.frame, gate, at.log.digest()))
     marks = {"simulated": True} if at.log.simulated else {}
     rows = []
     for e, name in enumerate(branches.ids.to_list()):

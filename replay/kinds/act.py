@@ -11,13 +11,13 @@ import polars as pl
 
 from replay.data.block import LoggedPool
 from replay.data.contents import Contents
-from replay.data.needs import Needs, revisions, slice_name
-from replay.engine.calls import ChosenTraces, PolicyPath, Realization, expected_tokens, one_trace
+from replay.data.needs import Needs, revision_needs, slice_name
+from replay.engine.calls import ChosenTraces, PolicyPath, Realization, expected_tokens, single_trace_calls
 from replay.engine.costs import TraceCalls
-from replay.engine.outcome import Against
-from replay.engine.revisions import mean_of, revision
-from replay.kinds.stages import TRACE_SCHEMA, trace_rows
-from replay.policies.base import Evaluator, Policy, Stage, errors_of
+from replay.engine.outcome import BaseComparison
+from replay.engine.revisions import mean_outcome, revision_calls
+from replay.kinds.stages import TRACE_SCHEMA, trace_stage_rows
+from replay.policies.base import Evaluator, ExplanationStage, Policy, errors_of
 from toolkit.errors import quote
 from toolkit.settings import of_kind, setting
 
@@ -40,19 +40,19 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.action == "solve":
-            raise self.refuse("`action` is `solve`, which is the first attempt; name the action of a revision")
+            raise self.refusal("`action` is `solve`, which is the first attempt; name the action of a revision")
         number = of_kind(int, self.rollouts)
         mean = isinstance(self.rollouts, str) and self.rollouts == MEAN
         if not mean and (number is None or number < 0):
-            raise self.refuse(f'`rollouts` is {quote(self.rollouts)}; it takes "mean" or an integer of at least 0')
+            raise self.refusal(f'`rollouts` is {quote(self.rollouts)}; it takes "mean" or an integer of at least 0')
         object.__setattr__(self, "rollouts", MEAN if number is None else number)
 
     @property
-    def single(self) -> bool:
+    def answers_with_one_trace(self) -> bool:
         return self.rollouts != MEAN
 
     @property
-    def revises(self) -> tuple[str, str | None]:
+    def revision_action_and_pool(self) -> tuple[str, str | None]:
         return self.action, self.pool
 
     @property
@@ -70,7 +70,7 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
             return self.filled(pool=contents.revision_pool(self.action, self.base, self.pool))
 
     def needs(self, contents: Contents) -> Needs:
-        return revisions(self.action, self.base, self.pool)
+        return revision_needs(self.action, self.base, self.pool)
 
     def slices(self, contents: Contents) -> frozenset[str]:
         return frozenset([self.slice])
@@ -79,34 +79,34 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
         """The path with a realization for each logged rollout, or for the one that is named."""
         block, name = on.block, self.slice
         base, revised, examples = block.pools[self.base], block.pools[name], len(block.examples)
-        numbers = self._rollouts(revised)
-        share = 1.0 if self.single else 1 / np.maximum(revised.size, 1)
+        numbers = self._rollout_numbers(revised)
+        share = 1.0 if self.answers_with_one_trace else 1 / np.maximum(revised.size, 1)
         realizations = [
-            Realization((n < revised.size) * share, (revision(block, self.base, name, n),)) for n in numbers
+            Realization((n < revised.size) * share, (revision_calls(block, self.base, name, n),)) for n in numbers
         ]
-        which = f" with rollout {self.rollouts}" if self.single else ""
+        which = f" with rollout {self.rollouts}" if self.answers_with_one_trace else ""
         reasons = (
             "served",
             f"no trace in pool `{self.base}`",
             f"no revision by `{self.action}` of pool `{self.base}`{which}",
             f"pool `{self.base}` has fewer traces than `{self.action}` read, or is replayed whole",
         )
-        reason = self._reason(base, revised)
-        outcome = mean_of(block, [(name, n) for n in numbers], realizations, reason, reasons)
-        tokens = expected_tokens(block, realizations, {TraceCalls(self.base): one_trace(base, 0)})
-        compared = Against(base.judgement[:, 0], outcome.correct, np.ones(examples), tokens)
+        reason = self._partial_reasons(base, revised)
+        outcome = mean_outcome(block, [(name, n) for n in numbers], realizations, reason, reasons)
+        tokens = expected_tokens(block, realizations, {TraceCalls(self.base): single_trace_calls(base, 0)})
+        compared = BaseComparison(base.credit_or_correct[:, 0], outcome.correct, np.ones(examples), tokens)
         outcome = replace(outcome, against=compared)
         none = np.zeros(examples, dtype=np.int64)
-        chosen = ChosenTraces((name,), none, np.full(examples, numbers[0])) if self.single else None
+        chosen = ChosenTraces((name,), none, np.full(examples, numbers[0])) if self.answers_with_one_trace else None
         return PolicyPath(outcome, tuple(realizations), chosen, {})
 
-    def _rollouts(self, revised: LoggedPool) -> list[int]:
+    def _rollout_numbers(self, revised: LoggedPool) -> list[int]:
         if self.rollouts != MEAN:
             return [int(self.rollouts)]
         return list(range(max(int(revised.size.max(initial=1)), 1)))
 
-    def _reason(self, base: LoggedPool, revised: LoggedPool) -> np.ndarray:
-        used = revised.there
+    def _partial_reasons(self, base: LoggedPool, revised: LoggedPool) -> np.ndarray:
+        used = revised.has_trace
         if self.rollouts != MEAN:
             used = used & (np.arange(revised.code.shape[1]) == self.rollouts)
         reads = np.where(used, np.maximum(revised.reads, 1), 0).max(axis=1, initial=0)
@@ -117,16 +117,19 @@ class Act(Policy, kind="act", single_by="give the act `rollouts = 0`"):
         reason[base.size == 0] = 1
         return reason
 
-    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
         revised = on.block.pools[self.slice]
-        rollouts = [n for n in self._rollouts(revised) if n < revised.size[0]]
+        rollouts = [n for n in self._rollout_numbers(revised) if n < revised.size[0]]
         most_read = max([1, *(int(revised.reads[0, n]) for n in rollouts)])
-        rows = [*trace_rows(on.block, self.base, range(most_read)), *trace_rows(on.block, self.slice, rollouts)]
+        rows = [
+            *trace_stage_rows(on.block, self.base, range(most_read)),
+            *trace_stage_rows(on.block, self.slice, rollouts),
+        ]
         traces = tuple((row["of"], row["sample"]) for row in rows)
-        yield Stage(f"`{self.name}`", pl.DataFrame(rows, schema=TRACE_SCHEMA), traces=traces)
+        yield ExplanationStage(f"`{self.name}`", pl.DataFrame(rows, schema=TRACE_SCHEMA), traces=traces)
 
-    def ending(self, ending: str) -> str:
+    def ending_text(self, ending: str) -> str:
         return "the revision is the answer"
 
-    def rows_of(self, on: Evaluator, rows: int) -> str:
+    def averaged_rows_text(self, on: Evaluator, rows: int) -> str:
         return f"{rows} rollouts"

@@ -17,8 +17,18 @@ from replay.engine import outcome as ends
 from replay.engine.calls import PolicyPath, path_of_rows
 from replay.engine.costs import AT, RowCalls
 from replay.engine.outcome import joined
-from replay.kinds.checks import NOT_ENOUGH, REFUTED, REVISION, STREAM, SUPPORTED, VERDICTS, Checks, Followed, follow
-from replay.policies.base import Evaluator, Policy, Stage, errors_of
+from replay.kinds.checks import (
+    NOT_ENOUGH,
+    REFUTED,
+    REVISION,
+    STREAM,
+    SUPPORTED,
+    VERDICTS,
+    Checks,
+    Followed,
+    follow_claims,
+)
+from replay.policies.base import Evaluator, ExplanationStage, Policy, errors_of
 from replay.policies.remarks import Counts, Remark, RemarkKind
 from toolkit.columns import CLAIM_COUNTS, OutcomeColumn, find
 from toolkit.errors import ConflictError, InvalidError, MismatchError, UnsuitableError, counted, listed, quote
@@ -40,7 +50,7 @@ UNIT_COLUMNS = {"per_unit": (), "words_per": ("unit_words",), "per_entity": ("un
 
 
 @cache
-def _columns() -> tuple[OutcomeColumn, ...]:
+def _buzz_columns() -> tuple[OutcomeColumn, ...]:
     return tuple(find(name) for name in ADDED)
 
 
@@ -53,10 +63,10 @@ class ClaimCap(Checked):
     per_entity: int | None = setting(None, low=0)
 
     @property
-    def key(self) -> str:
+    def unit_key(self) -> str:
         return next(key for key in UNIT_COLUMNS if getattr(self, key) is not None)
 
-    def of(self, checks: Checks) -> np.ndarray:
+    def cap_of_each_claim(self, checks: Checks) -> np.ndarray:
         """The cap (G,) in the unit of each claim."""
         if self.words_per is not None:
             return np.ceil(checks.per_claim("unit_words") / self.words_per)
@@ -75,7 +85,7 @@ class RevisionCap(Checked):
     words_per: int | None = setting(None, low=1)
     discount: float = setting(0.0, low=0)
 
-    def of(self, followed: np.ndarray, length: np.ndarray) -> np.ndarray:
+    def cap_of_each_text(self, followed: np.ndarray, length: np.ndarray) -> np.ndarray:
         """The cap (E,), NaN where a text's length is not logged."""
         if self.slack is not None:
             return np.maximum(self.slack - followed, 0).astype(float)
@@ -83,21 +93,23 @@ class RevisionCap(Checked):
         return np.maximum(np.floor(claims + CLOSE), 0.0)
 
 
-def _claim_cap(given: object, place: str) -> int | ClaimCap | None:
-    cap = _cap(given, place or "max_claims", ClaimCap, "{ per_unit = 3 }, { words_per = 4 } or { per_entity = 3 }")
+def _parse_claim_cap(given: object, place: str) -> int | ClaimCap | None:
+    cap = _parse_cap(
+        given, place or "max_claims", ClaimCap, "{ per_unit = 3 }, { words_per = 4 } or { per_entity = 3 }"
+    )
     if isinstance(cap, ClaimCap) and sum(getattr(cap, key) is not None for key in UNIT_COLUMNS) != 1:
         raise InvalidError("`max_claims` takes one of `per_unit`, `words_per` and `per_entity`")
     return cap
 
 
-def _revision_cap(given: object, place: str) -> int | RevisionCap | None:
-    cap = _cap(given, place or "revisions", RevisionCap, "{ slack = 15 } or { words_per = 4, discount = 1 }")
+def _parse_revision_cap(given: object, place: str) -> int | RevisionCap | None:
+    cap = _parse_cap(given, place or "revisions", RevisionCap, "{ slack = 15 } or { words_per = 4, discount = 1 }")
     if isinstance(cap, RevisionCap) and (cap.slack is None) == (cap.words_per is None):
         raise InvalidError("`revisions` takes one of `slack` and `words_per`")
     return cap
 
 
-def _cap(given: Any, place: str, kind: type, form: str) -> Any:
+def _parse_cap(given: Any, place: str, kind: type, form: str) -> Any:
     if given is None or isinstance(given, kind):
         return given
     if isinstance(given, Mapping):
@@ -117,10 +129,10 @@ class Buzz(Policy, kind="buzz", table=TABLE):
     """
 
     pool: str | None = setting(None, what="a name")
-    max_claims: int | ClaimCap | None = setting(None, read=_claim_cap)
+    max_claims: int | ClaimCap | None = setting(None, read=_parse_claim_cap)
     max_rounds: int | None = setting(None, low=1)
     confidence: float = setting(0.0, low=0, high=1)
-    revisions: int | RevisionCap | None = setting(None, read=_revision_cap)
+    revisions: int | RevisionCap | None = setting(None, read=_parse_revision_cap)
     patience: int = setting(1, low=1)
     words_per_second: float | None = setting(None, above=0)
     to_end: bool = False
@@ -130,15 +142,15 @@ class Buzz(Policy, kind="buzz", table=TABLE):
     def __post_init__(self) -> None:
         super().__post_init__()
         with errors_of(self.name):
-            object.__setattr__(self, "max_claims", _claim_cap(self.max_claims, ""))
-            object.__setattr__(self, "revisions", _revision_cap(self.revisions, ""))
+            object.__setattr__(self, "max_claims", _parse_claim_cap(self.max_claims, ""))
+            object.__setattr__(self, "revisions", _parse_revision_cap(self.revisions, ""))
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
-        return _columns()
+        return _buzz_columns()
 
     @property
-    def of_samples(self) -> bool:
+    def answers_from_samples(self) -> bool:
         return False
 
     @property
@@ -151,7 +163,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         with errors_of(self.name):
             pool = contents.table_pool(TABLE, self.pool)
             if isinstance(self.max_claims, ClaimCap):
-                for column in ("unit", *UNIT_COLUMNS[self.max_claims.key]):
+                for column in ("unit", *UNIT_COLUMNS[self.max_claims.unit_key]):
                     if contents.nulls(TABLE, pool, column, "stage = 'stream'"):
                         raise UnsuitableError(
                             f"pool `{pool}` of `{TABLE}` has rows of the stream without `{column}`, which `max_claims` "
@@ -161,12 +173,12 @@ class Buzz(Policy, kind="buzz", table=TABLE):
 
     def needs(self, contents: Contents) -> Needs:
         columns = ["stage", "position", "verdict", "confidence", "matches_error", "gold_verdict"]
-        columns += ["unit", *UNIT_COLUMNS[self.max_claims.key]] if isinstance(self.max_claims, ClaimCap) else []
+        columns += ["unit", *UNIT_COLUMNS[self.max_claims.unit_key]] if isinstance(self.max_claims, ClaimCap) else []
         examples = ["gold_error", "gold_position", "length"]
         answers = Needs(example_columns=frozenset(examples), answers=frozenset(TEXT_LABELS))
         return rows_of(TABLE, str(self.pool), *columns) | answers
 
-    def explained(self, contents: Contents) -> Needs:
+    def explanation_needs(self, contents: Contents) -> Needs:
         return rows_of(TABLE, str(self.pool), "claim_text") | Needs(example_columns=frozenset(["question"]))
 
     def check_log(self, log: Log, contents: Contents) -> None:
@@ -178,40 +190,40 @@ class Buzz(Policy, kind="buzz", table=TABLE):
 
     # ---- a block ----
 
-    def _checks(self, on: Evaluator) -> Checks:
+    def _read_checks(self, on: Evaluator) -> Checks:
         rows = on.block.tables[TABLE, str(self.pool)]
-        return on.once((TABLE, self.pool), lambda: Checks(rows))
+        return on.compute_once((TABLE, self.pool), lambda: Checks(rows))
 
-    def _followed(self, checks: Checks, length: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _claims_and_caps(self, checks: Checks, length: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The claims that are followed (G,) bool, the cap of each in the stream (G,), and that of revisions (E,);
         infinite where there is none.
         """
         claims, stream = checks.claims, checks.claims.stage == STREAM
-        cap, place = np.full(len(claims.row), np.inf), checks.in_text
+        cap, place = np.full(len(claims.row), np.inf), checks.place_in_text
         if isinstance(self.max_claims, ClaimCap):
-            cap, place = self.max_claims.of(checks), checks.in_unit
+            cap, place = self.max_claims.cap_of_each_claim(checks), checks.place_in_unit
         elif self.max_claims is not None:
             cap = np.full(len(claims.row), float(self.max_claims))
         followed = claims.named & stream & (place < cap)
         last = np.full(checks.examples, np.inf)
         if isinstance(self.revisions, RevisionCap):
-            last = self.revisions.of(checks.count(followed), length)
+            last = self.revisions.cap_of_each_text(checks.count_by_example(followed), length)
         elif self.revisions is not None:
             last = np.full(checks.examples, float(self.revisions))
-        followed |= claims.named & ~stream & (checks.in_text < np.nan_to_num(last, nan=np.inf)[claims.example])
+        followed |= claims.named & ~stream & (checks.place_in_text < np.nan_to_num(last, nan=np.inf)[claims.example])
         return followed, cap, last
 
-    def _way(self, on: Evaluator) -> tuple[Followed, np.ndarray, np.ndarray]:
+    def _path_with_caps(self, on: Evaluator) -> tuple[Followed, np.ndarray, np.ndarray]:
         """What it follows and pays, the cap of each claim in the stream (G,), and that of revisions (E,)."""
 
         confidence = np.full(len(on.block.examples), self.confidence)
-        return on.once(("way", self.cache_key), lambda: self._walk(on, confidence))
+        return on.compute_once(("way", self.cache_key), lambda: self._path_from_confidence(on, confidence))
 
-    def _walk(self, on: Evaluator, confidence: np.ndarray) -> tuple[Followed, np.ndarray, np.ndarray]:
-        """What `_way` is where refutations count from `confidence` (E,) on."""
-        checks = self._checks(on)
-        followed, cap, last = self._followed(checks, on.block.numbers("length"))
-        done = follow(checks, followed, self.max_rounds, confidence, self.patience, last != 0, self.to_end)
+    def _path_from_confidence(self, on: Evaluator, confidence: np.ndarray) -> tuple[Followed, np.ndarray, np.ndarray]:
+        """What `_path_with_caps` is where refutations count from `confidence` (E,) on."""
+        checks = self._read_checks(on)
+        followed, cap, last = self._claims_and_caps(checks, on.block.numbers("length"))
+        done = follow_claims(checks, followed, self.max_rounds, confidence, self.patience, last != 0, self.to_end)
         return done, cap, last
 
     @classmethod
@@ -224,75 +236,76 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         sweeps: dict[Hashable, list[Self]] = {}
         for policy in policies:
             if policy.cache_key not in on.traced:
-                sweeps.setdefault(policy._any_confidence, []).append(policy)
+                sweeps.setdefault(policy._key_without_confidence, []).append(policy)
         for sweep in (sorted(some, key=lambda one: one.confidence) for some in sweeps.values() if len(some) > 1):
             first, confidence = sweep[0], np.array([policy.confidence for policy in sweep])
-            walk = first._way(on)
-            counted = first._counted(walk[0], confidence)
+            walk = first._path_with_caps(on)
+            counted = first._count_refutations(walk[0], confidence)
             differs = counted[1:] != counted[:-1]
             example, number = np.nonzero(differs.T)
-            ways = Evaluator(on.block.at(example), [])
-            other = first._walk(ways, confidence[1:][number])
-            outcomes = first._path(on, *walk).outcome, first._path(ways, *other).outcome
+            ways = Evaluator(on.block.at_examples(example), [])
+            other = first._path_from_confidence(ways, confidence[1:][number])
+            outcomes = first._policy_path(on, *walk).outcome, first._policy_path(ways, *other).outcome
             further = np.zeros(differs.shape, np.int64)
             further[number, example] = np.arange(len(example)) + counted.shape[1]
             place = np.concatenate([np.arange(counted.shape[1])[None], further])
             on.share(sweep, joined(outcomes), np.maximum.accumulate(place))
 
     @cached_property
-    def _any_confidence(self) -> Hashable:
+    def _key_without_confidence(self) -> Hashable:
         """A key shared by policies that differ in name and `confidence` alone."""
         return replace(self, confidence=0.0).cache_key
 
     @staticmethod
-    def _counted(way: Followed, confidence: np.ndarray) -> np.ndarray:
+    def _count_refutations(way: Followed, confidence: np.ndarray) -> np.ndarray:
         """How many of a walk's refutations count on each text from each confidence (C,) on, (C, E)."""
         checks = way.checks
-        example, sure = checks.claims.example[way.refuted], checks.confidence[way.last[way.refuted]]
+        example, sure = checks.claims.example[way.refuted], checks.confidence[way.last_row_of_claim[way.refuted]]
         number = np.searchsorted(confidence, sure, "right") - 1  # it counts up to this confidence
         counts = np.bincount(example * len(confidence) + number, minlength=checks.examples * len(confidence))
         return counts.reshape(checks.examples, -1)[:, ::-1].cumsum(axis=1)[:, ::-1].T
 
     def path(self, on: Evaluator) -> PolicyPath:
-        return self._path(on, *self._way(on))
+        return self._policy_path(on, *self._path_with_caps(on))
 
-    def _path(self, on: Evaluator, way: Followed, cap: np.ndarray, last: np.ndarray) -> PolicyPath:
-        """The path that follows from what `_way` tells."""
+    def _policy_path(self, on: Evaluator, way: Followed, cap: np.ndarray, last: np.ndarray) -> PolicyPath:
+        """The path that follows from what `_path_with_caps` tells."""
         block, checks, buzzed = on.block, way.checks, way.buzz >= 0
-        ends_short = self._short(way, cap, last)
+        ends_short = self._is_log_too_short(way, cap, last)
         reason = np.where(checks.rows.size == 0, 1, 0)
-        position = self._position(block, way)
+        position = self._buzz_position(block, way)
         if self.words_per_second is not None:
             reason = np.where(buzzed & np.isnan(position) & (reason == 0), 2, reason)
-        reason = np.where(np.isnan(last) & ~way.in_stream & (reason == 0), 3, reason)
+        reason = np.where(np.isnan(last) & ~way.buzzes_in_stream & (reason == 0), 3, reason)
         if self.on_missing == "partial":
             for number, short in enumerate(ends_short, 4):
                 reason = np.where(short & (reason == 0), number, reason)
         exhausted = np.where(ends_short[0] | ends_short[1], ends.EXHAUSTED, ends.CAP)
         gold = block.numbers("gold_error")
         path = path_of_rows(
-            block, RowCalls(table=TABLE, pool=str(self.pool)), way.paid, reason.astype(np.int16), self._reasons(),
-            np.where(buzzed, ends.RULE, exhausted), self._measured(block, way, position, gold),
-            np.where(buzzed, block.word("refuted"), block.word("supported")),
+            block, RowCalls(table=TABLE, pool=str(self.pool)), way.paid, reason.astype(np.int16),
+            self._partial_reasons(), np.where(buzzed, ends.RULE, exhausted),
+            self._outcome_columns(block, way, position, gold),
+            np.where(buzzed, block.vocabulary_number("refuted"), block.vocabulary_number("supported")),
             np.where(np.isnan(gold), np.nan, buzzed == (gold == 1)),
         )  # fmt: skip
-        seconds = checks.along(checks.seconds, way.paid)
+        seconds = checks.seconds_along_path(checks.seconds, way.paid)
         path.outcome.costs[:, AT["latency_s"]] = np.where(reason == 0, seconds, path.outcome.costs[:, AT["latency_s"]])
         return path
 
-    def _position(self, block: LogBlock, way: Followed) -> np.ndarray:
+    def _buzz_position(self, block: LogBlock, way: Followed) -> np.ndarray:
         """The words (E,) at which it acts, NaN where it does not: those of the round, and those heard meanwhile."""
         checks = way.checks
-        position = _at(checks.rows.numbers("position"), way.buzz)
+        position = _values_at_rows(checks.rows.numbers("position"), way.buzz)
         if self.words_per_second is None:
             return position
-        ran = checks.claim == _at(checks.claim, way.buzz, -1)[checks.rows.example]
-        ran &= checks.time <= way.at[checks.rows.example]
+        ran = checks.claim_of_row == _values_at_rows(checks.claim_of_row, way.buzz, -1)[checks.rows.example]
+        ran &= checks.time_order <= way.buzz_time[checks.rows.example]
         weights = np.where(ran, checks.seconds, 0.0)
         waited = np.bincount(checks.rows.example, weights=weights, minlength=checks.examples)
         return np.minimum(np.ceil(position + self.words_per_second * waited), block.numbers("length"))
 
-    def _reasons(self) -> tuple[str, ...]:
+    def _partial_reasons(self) -> tuple[str, ...]:
         pool = f"pool `{self.pool}` of `{TABLE}`"
         return (
             "served", f"{pool} has no row", "seconds of a claim or the text's `length` are not logged",
@@ -302,30 +315,32 @@ class Buzz(Policy, kind="buzz", table=TABLE):
             f"{pool} has revisions that followed other verdicts than those of the policy",
         )  # fmt: skip
 
-    def _short(self, way: Followed, cap: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _is_log_too_short(
+        self, way: Followed, cap: np.ndarray, last: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Where (E,) the log ends before the policy does: in a claim, in a stage or unit, or before revisions that
         followed other verdicts.
         """
         checks, claims = way.checks, way.checks.claims
-        at, reached = way.at, ~way.in_stream & (last != 0)
+        at, reached = way.buzz_time, ~way.buzzes_in_stream & (last != 0)
         any_revision = np.bincount(claims.example[claims.stage == REVISION], minlength=checks.examples) > 0
         reached &= any_revision | (np.isfinite(last) & (last > 0))
         met = (way.run > 0) & claims.named & ((claims.stage == STREAM) | reached[claims.example])
-        open_claim = met & self._ends_open(way) & (way.logged_end <= at[claims.example])
-        few = self._few_of_stream(way, cap) | self._few_of_revisions(way, last, reached)
+        open_claim = met & self._has_open_end(way) & (way.logged_end_of_claims <= at[claims.example])
+        few = self._lacks_stream_claims(way, cap) | self._lacks_revision_claims(way, last, reached)
         stream = claims.named & (claims.stage == STREAM)
-        final, logged = way.last, claims.row + claims.rounds - 1
+        final, logged = way.last_row_of_claim, claims.row + claims.rounds - 1
         weak = (checks.verdict[final] == REFUTED) & ~way.refuted
         other = (way.run == 0) | (checks.verdict[final] != checks.verdict[logged]) | weak
-        unlike = checks.count(stream & other) > 0
-        return checks.count(open_claim) > 0, few, unlike & reached & self.sees_verdicts
+        unlike = checks.count_by_example(stream & other) > 0
+        return checks.count_by_example(open_claim) > 0, few, unlike & reached & self.sees_verdicts
 
-    def _ends_open(self, way: Followed) -> np.ndarray:
+    def _has_open_end(self, way: Followed) -> np.ndarray:
         """The claims (G,) that would have further rounds, but for the log."""
         claims = way.checks.claims
         return (claims.decided >= claims.rounds) & (claims.rounds < (self.max_rounds or 0))
 
-    def _few_of_stream(self, way: Followed, cap: np.ndarray) -> np.ndarray:
+    def _lacks_stream_claims(self, way: Followed, cap: np.ndarray) -> np.ndarray:
         """Where (E,) the stream, or a unit of it, ends below its cap without saying that there is no more."""
         checks, claims = way.checks, way.checks.claims
         if self.max_claims is None:
@@ -333,32 +348,37 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         stream = claims.stage == STREAM
         by_unit = isinstance(self.max_claims, ClaimCap)
         group, size = (
-            (checks.unit, int(checks.unit.max(initial=-1)) + 1) if by_unit else (claims.example, checks.examples)
+            (checks.claim_unit, int(checks.claim_unit.max(initial=-1)) + 1)
+            if by_unit
+            else (claims.example, checks.examples)
         )
         named = np.bincount(group[stream & claims.named], minlength=size)
         says = np.bincount(group[stream & ~claims.named], minlength=size) > 0
         if not by_unit:
-            return (named < float(self.max_claims)) & ~says & ~way.in_stream  # type: ignore[arg-type]
+            return (named < float(self.max_claims)) & ~says & ~way.buzzes_in_stream  # type: ignore[arg-type]
         end = np.zeros(size, np.int64)
-        np.maximum.at(end, group, way.logged_end)
-        few = stream & (named[group] < cap) & ~says[group] & (end[group] < way.at[claims.example])
-        return checks.count(few) > 0
+        np.maximum.at(end, group, way.logged_end_of_claims)
+        few = stream & (named[group] < cap) & ~says[group] & (end[group] < way.buzz_time[claims.example])
+        return checks.count_by_example(few) > 0
 
-    def _few_of_revisions(self, way: Followed, last: np.ndarray, reached: np.ndarray) -> np.ndarray:
+    def _lacks_revision_claims(self, way: Followed, last: np.ndarray, reached: np.ndarray) -> np.ndarray:
         checks, claims = way.checks, way.checks.claims
         if self.revisions is None:
             return np.zeros(checks.examples, bool)
         revision = claims.stage == REVISION
-        named, says = checks.count(revision & claims.named), checks.count(revision & ~claims.named) > 0
+        named, says = (
+            checks.count_by_example(revision & claims.named),
+            checks.count_by_example(revision & ~claims.named) > 0,
+        )
         return reached & (named < last) & ~says & (way.buzz < 0)
 
-    def _measured(
+    def _outcome_columns(
         self, block: LogBlock, way: Followed, position: np.ndarray, gold: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Its own columns of outcomes (E,), NaN where there is no value."""
         checks, buzzed = way.checks, way.buzz >= 0
         matches = checks.per_claim("matches_error")
-        named = _at(matches, _at(checks.claim, way.buzz, -1))
+        named = _values_at_rows(matches, _values_at_rows(checks.claim_of_row, way.buzz, -1))
         right = buzzed & (gold == 1) & np.where(np.isnan(named), True, named == 1)
         length, first = block.numbers("length"), block.numbers("gold_position")
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -372,29 +392,29 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         return {
             "found": np.where(gold == 1, right, np.nan),
             "false_alarm": np.where(gold == 0, buzzed, np.nan),
-            "error_extracted": self._extracted(way, matches, gold),
+            "error_extracted": self._claim_names_error(way, matches, gold),
             "position": np.where(buzzed, position, np.nan),
             "deviation": deviation,
             "premature": np.where(known, deviation < 0, np.nan),
             **shares,
             **_claims_judged(way),
-            "serial_calls": checks.along(calls, way.paid),
+            "serial_calls": checks.seconds_along_path(calls, way.paid),
             "busy_s": np.bincount(
                 checks.rows.example, weights=np.where(way.paid, checks.seconds, 0.0), minlength=checks.examples
             ),
         }
 
-    def _extracted(self, way: Followed, matches: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    def _claim_names_error(self, way: Followed, matches: np.ndarray, gold: np.ndarray) -> np.ndarray:
         """Whether a claim of which a round was run names the error (E,)."""
         checks = way.checks
         ran = np.zeros(len(checks.claims.row), bool)
-        ran[checks.claim[way.paid]] = True
-        looked = checks.count(~np.isnan(matches)) > 0
-        return np.where((gold == 1) & looked, checks.count(ran & (matches == 1)) > 0, np.nan)
+        ran[checks.claim_of_row[way.paid]] = True
+        looked = checks.count_by_example(~np.isnan(matches)) > 0
+        return np.where((gold == 1) & looked, checks.count_by_example(ran & (matches == 1)) > 0, np.nan)
 
     # ---- words ----
 
-    def ending(self, ending: str) -> str:
+    def ending_text(self, ending: str) -> str:
         claims = "a claim was" if self.patience == 1 else f"{self.patience} claims were"
         return {
             "rule": f"{claims} refuted",
@@ -404,37 +424,44 @@ class Buzz(Policy, kind="buzz", table=TABLE):
 
     def paid_rows(self, on: Evaluator) -> pl.DataFrame:
         """The rounds that it paid, and whether it acts on each: `buzz`."""
-        way, _, _ = self._way(on)
+        way, _, _ = self._path_with_caps(on)
         rows = np.flatnonzero(way.paid)
         return pl.DataFrame({"row": rows, "buzz": np.isin(rows, way.buzz[way.buzz >= 0])})
 
-    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
         """The rounds that it paid, in their order, and the text on one line with them, its buzz and the error."""
-        way, _, _ = self._way(on)
+        way, _, _ = self._path_with_caps(on)
         checks = way.checks
         rows = np.flatnonzero(way.paid)
-        rows = rows[np.argsort(checks.time[rows])]
+        rows = rows[np.argsort(checks.time_order[rows])]
         frame = checks.rows.frame[rows].select(
             "stage", "position", "claim", "round", "claim_text", "verdict", "confidence", "matches_error"
         )
         frame = frame.with_columns(pl.Series("buzz", np.isin(rows, way.buzz[way.buzz >= 0])))
         gold, length = on.block.numbers("gold_position")[0], on.block.numbers("length")[0]
         where = "" if np.isnan(gold) else f"; the error can be seen from word {gold:.0f} on"
-        acts = self._position(on.block, way)[0]
+        acts = self._buzz_position(on.block, way)[0]
         if self.words_per_second is not None and not np.isnan(acts):
             where += f"; while the text goes on it acts at word {acts:.0f}"
         question = on.block.examples["question"][0] if "question" in on.block.examples.columns else ""
-        yield Stage(f"`{self.name}`, the checks that it paid{where}", frame, line_of(question, length, gold, frame))
+        yield ExplanationStage(
+            f"`{self.name}`, the checks that it paid{where}", frame, text_line(question, length, gold, frame)
+        )
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """What its numbers rest on."""
         if self.max_claims is not None:
             yield Remark(LATER_CLAIMS, str(self.pool))
         if self.to_end:
-            way, _, _ = self._way(Evaluator(block, [self]))
+            way, _, _ = self._path_with_caps(Evaluator(block, [self]))
             claims = way.checks.claims
             behind = (way.run > 0) & claims.named & (claims.stage == STREAM) & (way.buzz >= 0)[claims.example]
-            short = way.checks.count(behind & self._ends_open(way) & (way.logged_end > way.at[claims.example])) > 0
+            short = (
+                way.checks.count_by_example(
+                    behind & self._has_open_end(way) & (way.logged_end_of_claims > way.buzz_time[claims.example])
+                )
+                > 0
+            )
             if short.any():
                 yield Remark(SHORT_AFTER, self.name, int(short.sum()))
 
@@ -451,21 +478,21 @@ class BestBuzz(Buzz, kind="best buzz"):
         plain = Buzz(name=self.name)
         for key in ("max_claims", "max_rounds", "confidence", "revisions", "patience", "words_per_second", "to_end"):
             if getattr(self, key) != getattr(plain, key):
-                raise self.refuse(f"`{key}` is no key of kind `{self.kind}`, which sees what comes", ConflictError)
+                raise self.refusal(f"`{key}` is no key of kind `{self.kind}`, which sees what comes", ConflictError)
 
     @property
     def diagnostic(self) -> str:
         return "sees gold"
 
-    def _way(self, on: Evaluator) -> tuple[Followed, np.ndarray, np.ndarray]:
-        checks, block = self._checks(on), on.block
-        claims, every = checks.claims, np.ones(len(checks.time), bool)
-        matches = checks.per_claim("matches_error")[checks.claim] if len(every) else every
+    def _path_with_caps(self, on: Evaluator) -> tuple[Followed, np.ndarray, np.ndarray]:
+        checks, block = self._read_checks(on), on.block
+        claims, every = checks.claims, np.ones(len(checks.time_order), bool)
+        matches = checks.per_claim("matches_error")[checks.claim_of_row] if len(every) else every
         gold, first = block.numbers("gold_error")[checks.rows.example], block.numbers("gold_position")
         distance = np.abs(checks.rows.numbers("position") - first[checks.rows.example])
-        may = claims.named[checks.claim] & (gold == 1) if len(every) else every
+        may = claims.named[checks.claim_of_row] & (gold == 1) if len(every) else every
         names = np.where(np.isnan(matches), True, matches == 1)
-        order = np.lexsort((checks.time, np.nan_to_num(distance, nan=np.inf), ~names, ~may, checks.rows.example))
+        order = np.lexsort((checks.time_order, np.nan_to_num(distance, nan=np.inf), ~names, ~may, checks.rows.example))
         buzz = np.full(checks.examples, -1, np.int64)
         _, begin = np.unique(checks.rows.example[order], return_index=True)
         best = order[begin]
@@ -475,7 +502,9 @@ class BestBuzz(Buzz, kind="best buzz"):
         none = np.full(len(claims.row), np.inf)
         return Followed(checks, run, np.zeros(len(run), bool), buzz, every), none, np.full(checks.examples, np.inf)
 
-    def _short(self, way: Followed, cap: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _is_log_too_short(
+        self, way: Followed, cap: np.ndarray, last: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         none = np.zeros(way.checks.examples, bool)
         return none, none, none
 
@@ -484,7 +513,7 @@ MARKS = {"supported": "+", "refuted": "-", "not_enough": "?"}
 """The verdicts of rounds on a line of text; rows that name no claim are left out."""
 
 
-def line_of(question: str | None, length: float, gold: float, paid: pl.DataFrame) -> str:
+def text_line(question: str | None, length: float, gold: float, paid: pl.DataFrame) -> str:
     """A text as one line: each round as [claim.round verdict] behind the words that it had, the buzz, the error.
 
     The words are those of the question where it has as many as the text, else their numbers. Rounds behind a double
@@ -514,7 +543,7 @@ def line_of(question: str | None, length: float, gold: float, paid: pl.DataFrame
     return " ".join([*parts, *(["||", *revisions] if revisions else [])])
 
 
-def _at(values: np.ndarray, rows: np.ndarray, fill: float = np.nan) -> np.ndarray:
+def _values_at_rows(values: np.ndarray, rows: np.ndarray, fill: float = np.nan) -> np.ndarray:
     """Values (R,) at some rows (E,), `fill` where the row is -1."""
     if not len(values):
         return np.full(len(rows), fill)
@@ -528,7 +557,7 @@ def _claims_judged(way: Followed) -> dict[str, np.ndarray]:
     checks = way.checks
     label, last = checks.gold_verdict, np.full(len(checks.claims.row), -1, np.int64)
     rows = np.flatnonzero(way.paid)
-    last[checks.claim[rows]] = rows  # of several rows of a claim the last one stays
+    last[checks.claim_of_row[rows]] = rows  # of several rows of a claim_of_row the last one stays
     judged = np.flatnonzero((last >= 0) & (label >= 0))
     kinds = len(VERDICTS)
     cell = (checks.claims.example[judged] * kinds + checks.verdict[last[judged]]) * kinds + label[judged]
@@ -539,18 +568,18 @@ def _claims_judged(way: Followed) -> dict[str, np.ndarray]:
         counts[name] = right[:, verdict]
         counts[name.replace("right", "given")] = table[:, verdict].sum(axis=1)
         counts[name.replace("right", "gold")] = table[:, :, verdict].sum(axis=1)
-    annotated = checks.count(label >= 0) > 0
-    return {name: np.where(annotated, count, np.nan) for name, count in counts.items()}
+    annotated = checks.count_by_example(label >= 0) > 0
+    return {name: np.where(annotated, count_by_example, np.nan) for name, count_by_example in counts.items()}
 
 
-def _later_claims(pools: Counts) -> list[str]:
+def _later_claims_remarks(pools: Counts) -> list[str]:
     return [
         f"later claims of {listed(sorted(pools))} were extracted knowing the logged ones: a cap that cuts claims is "
         "exact at the end of a stage alone"
     ]
 
 
-def _short_after(policies: Counts) -> list[str]:
+def _short_log_remarks(policies: Counts) -> list[str]:
     texts = listed([f"`{name}` on {counted(count, 'text')}" for name, count in policies.items()])
     return [
         f"a claim after the buzz has fewer rounds in the log than `max_rounds` and no verdict ({texts}): listening to "
@@ -558,5 +587,5 @@ def _short_after(policies: Counts) -> list[str]:
     ]
 
 
-LATER_CLAIMS = RemarkKind("later_claims", _later_claims)
-SHORT_AFTER = RemarkKind("short_after_buzz", _short_after, about_policies=True)
+LATER_CLAIMS = RemarkKind("later_claims", _later_claims_remarks)
+SHORT_AFTER = RemarkKind("short_after_buzz", _short_log_remarks, about_policies=True)

@@ -24,7 +24,7 @@ NEVER = np.iinfo(np.int64).max
 """The time of what does not happen."""
 
 
-def _order(*keys: np.ndarray) -> np.ndarray:
+def _sort_rows(*keys: np.ndarray) -> np.ndarray:
     """The rows (N,) by `keys` (N,) each, the first above the others; equal rows stay in their order."""
     below, equal = np.zeros(max(len(keys[0]) - 1, 0), bool), np.ones(max(len(keys[0]) - 1, 0), bool)
     for key in keys:
@@ -33,9 +33,9 @@ def _order(*keys: np.ndarray) -> np.ndarray:
     return np.arange(len(keys[0])) if (below | equal).all() else np.lexsort(keys[::-1])
 
 
-def _numbers(*keys: np.ndarray) -> np.ndarray:
+def _number_equal_rows(*keys: np.ndarray) -> np.ndarray:
     """The number (N,) of each row among the distinct ones by `keys` (N,) each, in the order of these."""
-    order, number = _order(*keys), np.zeros(len(keys[0]), np.int64)
+    order, number = _sort_rows(*keys), np.zeros(len(keys[0]), np.int64)
     differs = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
     number[order[1:]] = np.cumsum(differs)
     return number
@@ -67,7 +67,7 @@ class Checks:
     def examples(self) -> int:
         return len(self.rows.size)
 
-    def _codes(self, column: str, names: tuple[str, ...]) -> np.ndarray:
+    def _codes_of_texts(self, column: str, names: tuple[str, ...]) -> np.ndarray:
         """The number (R,) of each text of a column among `names`, -1 for others and null."""
         codes = self.rows.frame[column].cast(pl.Enum(names), strict=False).to_physical().cast(pl.Int64)
         return (codes.fill_null(-1) if codes.null_count() else codes).to_numpy()
@@ -75,19 +75,19 @@ class Checks:
     @cached_property
     def verdict(self) -> np.ndarray:
         """Verdicts (R,) in the table's order."""
-        return self._codes("verdict", VERDICTS)
+        return self._codes_of_texts("verdict", VERDICTS)
 
     @cached_property
     def gold_verdict(self) -> np.ndarray:
         """The label of each claim (G,) itself, -1 where it was not annotated."""
-        return self._codes("gold_verdict", VERDICTS)[self.claims.row]
+        return self._codes_of_texts("gold_verdict", VERDICTS)[self.claims.row]
 
     @cached_property
-    def stage(self) -> np.ndarray:
-        return self._codes("stage", STAGES)
+    def stage_codes(self) -> np.ndarray:
+        return self._codes_of_texts("stage", STAGES)
 
     @cached_property
-    def round(self) -> np.ndarray:
+    def round_numbers(self) -> np.ndarray:
         return self.rows.numbers("round").astype(np.int64)
 
     @cached_property
@@ -97,31 +97,31 @@ class Checks:
         return np.where(np.isnan(confidence), 1.0, confidence)
 
     @cached_property
-    def claim(self) -> np.ndarray:
+    def claim_of_row(self) -> np.ndarray:
         """The claim of each row (R,), by number of `claims`."""
-        return np.cumsum(self.round == 0) - 1
+        return np.cumsum(self.round_numbers == 0) - 1
 
     @cached_property
-    def time(self) -> np.ndarray:
+    def time_order(self) -> np.ndarray:
         """The place of each row (R,) among all in the order in which they happened."""
         frame, example = self.rows.frame, self.rows.example
-        keys = (example, self.stage, frame["position"].to_numpy(), frame["claim"].to_numpy(), self.round)
+        keys = (example, self.stage_codes, frame["position"].to_numpy(), frame["claim"].to_numpy(), self.round_numbers)
         time = np.empty(len(example), np.int64)
-        time[_order(*keys)] = np.arange(len(example))
+        time[_sort_rows(*keys)] = np.arange(len(example))
         return time
 
     @cached_property
     def claims(self) -> Claims:
-        first = np.flatnonzero(self.round == 0)
-        rounds = np.diff(np.append(first, len(self.round)))
-        ends = np.where(np.isin(self.verdict, (SUPPORTED, REFUTED)), self.round, NEVER)
+        first = np.flatnonzero(self.round_numbers == 0)
+        rounds = np.diff(np.append(first, len(self.round_numbers)))
+        ends = np.where(np.isin(self.verdict, (SUPPORTED, REFUTED)), self.round_numbers, NEVER)
         decided = np.minimum.reduceat(ends, first) if len(first) else first
         named = self.verdict[first] != NO_CLAIM
         return Claims(
-            self.rows.example[first], self.stage[first], named, first, rounds, np.minimum(decided, rounds)
+            self.rows.example[first], self.stage_codes[first], named, first, rounds, np.minimum(decided, rounds)
         )  # fmt: skip
 
-    def ranks(self, group: np.ndarray, among: np.ndarray) -> np.ndarray:
+    def rank_in_group(self, group: np.ndarray, among: np.ndarray) -> np.ndarray:
         """The place of each claim (G,) among those of its `group` (G,) that are `among` (G,) bool, by claim number."""
         order = np.argsort(group, kind="stable")
         counts = np.cumsum(among[order])
@@ -136,22 +136,22 @@ class Checks:
         return self.rows.numbers(column)[self.claims.row]
 
     @cached_property
-    def in_text(self) -> np.ndarray:
+    def place_in_text(self) -> np.ndarray:
         """The place of each claim (G,) among those of its stage and text that name one."""
-        return self.ranks(2 * self.claims.example + self.claims.stage, self.claims.named)
+        return self.rank_in_group(2 * self.claims.example + self.claims.stage, self.claims.named)
 
     @cached_property
-    def unit(self) -> np.ndarray:
+    def claim_unit(self) -> np.ndarray:
         """The unit of each claim (G,) as a number over all texts, those of revisions aside."""
         unit = self.per_claim("unit")
-        return _numbers(self.claims.example, self.claims.stage, np.nan_to_num(unit, nan=-1))
+        return _number_equal_rows(self.claims.example, self.claims.stage, np.nan_to_num(unit, nan=-1))
 
     @cached_property
-    def in_unit(self) -> np.ndarray:
+    def place_in_unit(self) -> np.ndarray:
         """The place of each claim (G,) among those of its unit that name one."""
-        return self.ranks(self.unit, self.claims.named)
+        return self.rank_in_group(self.claim_unit, self.claims.named)
 
-    def count(self, claims: np.ndarray) -> np.ndarray:
+    def count_by_example(self, claims: np.ndarray) -> np.ndarray:
         """Claims (G,) bool by example (E,)."""
         return np.bincount(self.claims.example[claims], minlength=self.examples)
 
@@ -160,14 +160,14 @@ class Checks:
         return self.rows.numbers("latency_s")
 
     @cached_property
-    def group(self) -> np.ndarray:
+    def parallel_group(self) -> np.ndarray:
         """What each claim (G,) runs side by side with: claims of a stream that begin at the same word of a text."""
         claims = self.claims
         position = self.rows.frame["position"].to_numpy()[claims.row]
         alone = np.where(claims.stage == REVISION, np.arange(len(claims.row)), -1)
-        return _numbers(claims.example, claims.stage, position, alone)
+        return _number_equal_rows(claims.example, claims.stage, position, alone)
 
-    def along(self, values: np.ndarray, paid: np.ndarray) -> np.ndarray:
+    def seconds_along_path(self, values: np.ndarray, paid: np.ndarray) -> np.ndarray:
         """Values of rows (R,) along the path (E,): the rounds of a claim follow each other, claims of a group run side
         by side, and each group takes as long as its slowest. NaN where a paid value is.
         """
@@ -175,11 +175,11 @@ class Checks:
         if not len(claims.row):
             return np.zeros(self.examples)
         total = np.add.reduceat(np.where(paid, values, 0.0), claims.row)
-        slowest = np.zeros(int(self.group.max()) + 1)
+        slowest = np.zeros(int(self.parallel_group.max()) + 1)
         unknown = np.isnan(total)
-        np.maximum.at(slowest, self.group, np.where(unknown, 0.0, total))
+        np.maximum.at(slowest, self.parallel_group, np.where(unknown, 0.0, total))
         example = np.zeros(len(slowest), np.int64)
-        example[self.group] = claims.example
+        example[self.parallel_group] = claims.example
         out = np.bincount(example, weights=slowest, minlength=self.examples)
         out[claims.example[unknown]] = np.nan
         return out
@@ -198,29 +198,33 @@ class Followed:
     paid: np.ndarray
 
     @property
-    def at(self) -> np.ndarray:
+    def buzz_time(self) -> np.ndarray:
         """The time of the buzz (E,), NEVER where there is none."""
-        return np.where(self.buzz >= 0, self.checks.time[self.buzz], NEVER) if len(self.checks.time) else self.buzz * 0
+        return (
+            np.where(self.buzz >= 0, self.checks.time_order[self.buzz], NEVER)
+            if len(self.checks.time_order)
+            else self.buzz * 0
+        )
 
     @cached_property
-    def in_stream(self) -> np.ndarray:
+    def buzzes_in_stream(self) -> np.ndarray:
         """The texts (E,) on which it buzzes while words arrive."""
-        stage = self.checks.stage
+        stage = self.checks.stage_codes
         return (self.buzz >= 0) & (stage[self.buzz] == STREAM) if len(stage) else np.zeros(len(self.buzz), bool)
 
     @property
-    def logged_end(self) -> np.ndarray:
+    def logged_end_of_claims(self) -> np.ndarray:
         """The time of the last logged row of each claim (G,)."""
         claims = self.checks.claims
-        return self.checks.time[claims.row + claims.rounds - 1]
+        return self.checks.time_order[claims.row + claims.rounds - 1]
 
     @property
-    def last(self) -> np.ndarray:
+    def last_row_of_claim(self) -> np.ndarray:
         """The last row that each claim (G,) would run, its first where none."""
         return self.checks.claims.row + np.maximum(self.run - 1, 0)
 
 
-def follow(
+def follow_claims(
     checks: Checks, followed: np.ndarray, max_rounds: int | None, confidence: np.ndarray, patience: int,
     reach: np.ndarray, to_end: bool,
 ) -> Followed:  # fmt: skip
@@ -228,7 +232,7 @@ def follow(
     refuted with at least the `confidence` (E,). `reach` (E,): where revisions may be reached. `to_end`: the whole
     stream is paid.
     """
-    claims, time = checks.claims, checks.time
+    claims, time = checks.claims, checks.time_order
     most = NEVER if max_rounds is None else max_rounds
     run = np.where(followed | ~claims.named, np.minimum(np.minimum(claims.decided + 1, claims.rounds), most), 0)
     run = np.where(claims.named, run, 1)
@@ -242,9 +246,9 @@ def follow(
     number = np.arange(len(rows)) - np.searchsorted(example, example)
     buzz = np.full(checks.examples, -1, np.int64)
     buzz[example[number == patience - 1]] = rows[number == patience - 1]
-    active = checks.round < run[checks.claim]
+    active = checks.round_numbers < run[checks.claim_of_row]
     before = Followed(checks, run, refuted, buzz, active)
-    paid = active & (time <= before.at[checks.rows.example])
+    paid = active & (time <= before.buzz_time[checks.rows.example])
     if to_end:
-        paid |= active & (checks.stage == STREAM)
+        paid |= active & (checks.stage_codes == STREAM)
     return Followed(checks, run, refuted, buzz, paid)

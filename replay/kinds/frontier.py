@@ -26,43 +26,43 @@ MIXER = np.uint64(0x9E3779B97F4A7C15)
 """An odd number that spreads small ones over all bits."""
 
 
-def runs(values: np.ndarray) -> np.ndarray:
+def starts_of_equal_runs(values: np.ndarray) -> np.ndarray:
     """Where each run of equal values (N,) or rows (N, C) begins."""
     change = values[1:] != values[:-1]
     change = change.any(axis=1) if change.ndim > 1 else change
     return np.flatnonzero(np.concatenate([[True], change]) if len(values) else [])
 
 
-def lists_of(frame: pl.DataFrame, column: str) -> tuple[np.ndarray, pl.Series]:
+def list_items(frame: pl.DataFrame, column: str) -> tuple[np.ndarray, pl.Series]:
     """The row of each item of a column of lists, and the items; a null list has none."""
     size = frame[column].list.len().fill_null(0).to_numpy()
     lists = frame[column] if size.all() else frame[column].filter(pl.Series(size > 0))
     return np.repeat(np.arange(len(frame)), size), lists.explode()
 
 
-def codes_of(texts: pl.Series) -> np.ndarray:
+def text_codes(texts: pl.Series) -> np.ndarray:
     """A number for each text, the same for equal ones."""
     return np.asarray(texts.to_arrow(compat_level=pl.CompatLevel.oldest()).dictionary_encode().indices, dtype=np.int64)
 
 
-def alike(texts: pl.Series, owner: np.ndarray) -> np.ndarray:
+def same_text_numbers(texts: pl.Series, owner: np.ndarray) -> np.ndarray:
     """A number (N,) that two texts share when they are equal and have one `owner` (N,).
 
     By hashes: texts of one hash are compared, and where two differ all are numbered by a table of them.
     """
     mixed = texts.hash().to_numpy() ^ (owner.astype(np.uint64) * MIXER)
     keys = (mixed >> np.uint64(1)).astype(np.int64)
-    number = repeated(keys)
+    number = repeated_key_numbers(keys)
     again = np.flatnonzero(number >= 0)
     again = again[np.argsort(number[again], kind="stable")]
-    first = np.repeat(again[starts := runs(number[again])], np.diff(np.append(starts, len(again))))
+    first = np.repeat(again[starts := starts_of_equal_runs(number[again])], np.diff(np.append(starts, len(again))))
     if (owner[first] == owner[again]).all() and (texts.gather(first) == texts.gather(again)).all():
         return keys
-    codes = codes_of(texts)
+    codes = text_codes(texts)
     return codes + owner * (int(codes.max(initial=0)) + 1)
 
 
-def places_in(keys: np.ndarray, among: np.ndarray) -> np.ndarray:
+def places_in_sorted(keys: np.ndarray, among: np.ndarray) -> np.ndarray:
     """The place (N,) of each of `keys` in the sorted `among`, -1 where it is not there."""
     out = np.full(len(keys), -1)
     if not len(among):
@@ -75,16 +75,16 @@ def places_in(keys: np.ndarray, among: np.ndarray) -> np.ndarray:
     return out
 
 
-def distinct(keys: np.ndarray) -> np.ndarray:
+def distinct_sorted(keys: np.ndarray) -> np.ndarray:
     """The different ones of some numbers, ascending: numpy's `unique` hashes, which takes longer."""
     in_order = np.sort(keys)
-    return in_order[runs(in_order)]
+    return in_order[starts_of_equal_runs(in_order)]
 
 
-def repeated(keys: np.ndarray) -> np.ndarray:
+def repeated_key_numbers(keys: np.ndarray) -> np.ndarray:
     """A number (N,) for each key that comes more than once, the same for equal ones; -1 for others."""
     in_order = np.sort(keys)
-    return places_in(keys, distinct(in_order[1:][in_order[1:] == in_order[:-1]]))
+    return places_in_sorted(keys, distinct_sorted(in_order[1:][in_order[1:] == in_order[:-1]]))
 
 
 def sort_within(keys: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -105,7 +105,7 @@ def sort_within(keys: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Answers:
+class AnswerClusters:
     """The clusters of each round with their counts, P in all, by row and cluster; `first` (N,) of each of `rows` (N,),
     the rounds that have answers.
     """
@@ -123,7 +123,7 @@ class Answers:
         """
         clusters, counts = np.full((rounds, most), NONE), np.full((rounds, most), -np.inf)
         left = self.count.astype(float)
-        numbers, owner = np.arange(len(left)), np.repeat(np.arange(len(self.rows)), self._size)
+        numbers, owner = np.arange(len(left)), np.repeat(np.arange(len(self.rows)), self._clusters_per_round)
         for place in range(most if len(left) else 0):
             highest = np.maximum.reduceat(left, self.first)
             best = np.where((left >= highest[owner] - EQUAL) & (left > -np.inf), numbers, len(left))
@@ -135,14 +135,14 @@ class Answers:
         return clusters, counts
 
     @property
-    def _size(self) -> np.ndarray:
+    def _clusters_per_round(self) -> np.ndarray:
         return np.diff(np.append(self.first, len(self.row)))
 
-    def entropy(self, rounds: int) -> np.ndarray:
+    def cluster_entropy(self, rounds: int) -> np.ndarray:
         """Entropy in nats of the shares of each round's clusters (R,), infinite without answers."""
         out = np.full(rounds, np.inf)
         if len(self.row):
-            share = self.count / np.repeat(np.add.reduceat(self.count, self.first), self._size)
+            share = self.count / np.repeat(np.add.reduceat(self.count, self.first), self._clusters_per_round)
             out[self.rows] = np.add.reduceat(-share * np.log(share), self.first)
         return out
 
@@ -155,47 +155,47 @@ class Rounds:
     gold: pl.Series
 
     @cached_property
-    def first(self) -> np.ndarray:
+    def first_row_of_hop(self) -> np.ndarray:
         """The first row of each hop (G,)."""
-        return runs(np.stack([self.rows.example, self.rows.frame["hop"].to_numpy()], axis=1))
+        return starts_of_equal_runs(np.stack([self.rows.example, self.rows.frame["hop"].to_numpy()], axis=1))
 
     @cached_property
-    def size(self) -> np.ndarray:
+    def rounds_of_hop(self) -> np.ndarray:
         """Logged rounds of each hop (G,)."""
-        return np.diff(np.append(self.first, len(self.rows.frame)))
+        return np.diff(np.append(self.first_row_of_hop, len(self.rows.frame)))
 
     @cached_property
-    def hop(self) -> np.ndarray:
+    def hop_of_row(self) -> np.ndarray:
         """The hop of each row (R,), numbered through the block."""
-        return np.repeat(np.arange(len(self.first)), self.size)
+        return np.repeat(np.arange(len(self.first_row_of_hop)), self.rounds_of_hop)
 
     @cached_property
-    def step(self) -> np.ndarray:
+    def step_in_hop(self) -> np.ndarray:
         """The step of each row in its hop (R,)."""
-        return np.arange(len(self.hop)) - self.first[self.hop]
+        return np.arange(len(self.hop_of_row)) - self.first_row_of_hop[self.hop_of_row]
 
     @cached_property
-    def example(self) -> np.ndarray:
+    def example_of_hop(self) -> np.ndarray:
         """The example of each hop (G,)."""
-        return self.rows.example[self.first]
+        return self.rows.example[self.first_row_of_hop]
 
     # ---- answers ----
 
     @cached_property
-    def _clusters(self) -> tuple[np.ndarray, np.ndarray]:
-        row, clusters = lists_of(self.rows.frame, "clusters")
+    def _cluster_numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        row, clusters = list_items(self.rows.frame, "clusters")
         return row, clusters.cast(pl.Int64).to_numpy()
 
     @cached_property
-    def answered(self) -> np.ndarray:
+    def has_answers(self) -> np.ndarray:
         """Rounds that have answers: bool (R,)."""
-        return np.bincount(self._clusters[0], minlength=len(self.hop)) > 0
+        return np.bincount(self._cluster_numbers[0], minlength=len(self.hop_of_row)) > 0
 
     @cached_property
-    def unscored(self) -> np.ndarray:
+    def has_unscored_answer(self) -> np.ndarray:
         """Rounds with an answer that has no score: bool (R,)."""
-        lacks = np.zeros(len(self.hop), dtype=bool)
-        lacks[self._clusters[0][np.isnan(self._scores)]] = True
+        lacks = np.zeros(len(self.hop_of_row), dtype=bool)
+        lacks[self._cluster_numbers[0][np.isnan(self._scores)]] = True
         return lacks
 
     @cached_property
@@ -207,78 +207,80 @@ class Rounds:
             .otherwise(pl.col("answer_scores"))
             .alias("answer_scores")
         )
-        return lists_of(filled, "answer_scores")[1].cast(pl.Float64).fill_null(np.nan).to_numpy()
+        return list_items(filled, "answer_scores")[1].cast(pl.Float64).fill_null(np.nan).to_numpy()
 
     @cached_property
-    def plain(self) -> Answers:
+    def answer_counts(self) -> AnswerClusters:
         """Counts of answers."""
-        return self._counts(np.ones(len(self._clusters[0])))
+        return self._counts(np.ones(len(self._cluster_numbers[0])))
 
     @cached_property
-    def weighted(self) -> Answers:
+    def answer_score_sums(self) -> AnswerClusters:
         """Sums of the scores of answers, 0 where there is none."""
         return self._counts(np.nan_to_num(self._scores))
 
     @cached_property
-    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _round_cluster_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The row and the cluster of each (row, cluster) that has answers (P,), and which of these an answer is of."""
-        row, cluster = self._clusters
+        row, cluster = self._cluster_numbers
         low = int(cluster.min(initial=0))
         span = int(cluster.max(initial=0)) - low + 1
         key = row * span + (cluster - low)
-        different = distinct(key)
+        different = distinct_sorted(key)
         return different // span, different % span + low, np.searchsorted(different, key)
 
-    def _counts(self, weight: np.ndarray) -> Answers:
-        rows, cluster, pair = self._pairs
+    def _counts(self, weight: np.ndarray) -> AnswerClusters:
+        rows, cluster, pair = self._round_cluster_pairs
         count = np.bincount(pair, weights=weight, minlength=len(rows))  # added in the order of the answers
-        first = runs(rows)
-        return Answers(rows, cluster, count, rows[first], first)
+        first = starts_of_equal_runs(rows)
+        return AnswerClusters(rows, cluster, count, rows[first], first)
 
     @cached_property
-    def disagreeing(self) -> np.ndarray:
+    def contradicting_pairs(self) -> np.ndarray:
         """Pairs of contradicting answers of each round (R,): as logged, else those in different clusters, equal answers
         of one cluster being one.
         """
-        row, cluster = self._clusters
-        answer = codes_of(lists_of(self.rows.frame, "answers")[1])
-        names = distinct(cluster)
+        row, cluster = self._cluster_numbers
+        answer = text_codes(list_items(self.rows.frame, "answers")[1])
+        names = distinct_sorted(cluster)
         clusters, answers = max(len(names), 1), int(answer.max(initial=0)) + 1
         group = row * clusters + np.searchsorted(names, cluster)
-        different = distinct(group * answers + answer) // answers  # the row and cluster of each distinct answer
-        pairs = _two_of(np.bincount(different // clusters, minlength=len(self.hop)))
-        first = runs(different)
+        different = distinct_sorted(group * answers + answer) // answers  # the row and cluster of each distinct answer
+        pairs = _number_of_pairs(np.bincount(different // clusters, minlength=len(self.hop_of_row)))
+        first = starts_of_equal_runs(different)
         number = np.diff(np.append(first, len(different)))
-        pairs -= np.bincount(different[first] // clusters, weights=_two_of(number), minlength=len(self.hop))
+        pairs -= np.bincount(
+            different[first] // clusters, weights=_number_of_pairs(number), minlength=len(self.hop_of_row)
+        )
         logged = self.rows.numbers("contradictions")
         return np.where(np.isnan(logged), pairs, logged)
 
     # ---- documents ----
 
-    def of_documents(self, values: np.ndarray) -> np.ndarray:
+    def values_by_document(self, values: np.ndarray) -> np.ndarray:
         """Values of rounds (R,) for each of their documents (D,)."""
         return np.repeat(values, self._hop_documents[2])
 
     @cached_property
-    def _documents(self) -> tuple[np.ndarray, pl.Series]:
-        return lists_of(self.rows.frame, "documents")
+    def _document_lists(self) -> tuple[np.ndarray, pl.Series]:
+        return list_items(self.rows.frame, "documents")
 
     @property
     def document_row(self) -> np.ndarray:
         """The row of each document (D,)."""
-        return self._documents[0]
+        return self._document_lists[0]
 
     @property
     def documents(self) -> pl.Series:
-        return self._documents[1]
+        return self._document_lists[1]
 
     @cached_property
     def relevance(self) -> np.ndarray:
         """The logged relevance of each document (D,)."""
-        return lists_of(self.rows.frame, "relevance")[1].cast(pl.Float64).to_numpy()
+        return list_items(self.rows.frame, "relevance")[1].cast(pl.Float64).to_numpy()
 
     @cached_property
-    def logistic(self) -> np.ndarray:
+    def logistic_relevance(self) -> np.ndarray:
         """The relevance through the logistic function (D,)."""
         low = self.relevance < LEAST_EXPONENT
         return np.where(low, 0.0, 1 / (1 + np.exp(-np.where(low, 0.0, self.relevance))))
@@ -288,86 +290,89 @@ class Rounds:
         """The first-stage rank of each document (D,), infinite where it has none."""
         lacks = self.rows.frame["retrieval_rank"].is_null().to_numpy()[self.document_row]
         rank = np.full(len(self.document_row), np.inf)
-        rank[~lacks] = lists_of(self.rows.frame, "retrieval_rank")[1].cast(pl.Float64).fill_null(np.inf).to_numpy()
+        rank[~lacks] = list_items(self.rows.frame, "retrieval_rank")[1].cast(pl.Float64).fill_null(np.inf).to_numpy()
         return rank
 
     @cached_property
-    def _codes(self) -> tuple[np.ndarray, np.ndarray]:
+    def _document_codes(self) -> tuple[np.ndarray, np.ndarray]:
         """A number for each document (D,) and each gold document that the same document of an example shares."""
-        example, gold = lists_of(self.gold.to_frame("gold"), "gold")
+        example, gold = list_items(self.gold.to_frame("gold"), "gold")
         texts = pl.concat([self.documents.cast(pl.String), gold.cast(pl.String)])
-        every = alike(texts, np.concatenate([self.rows.example[self.document_row], example]))
-        return every[: len(self.documents)], distinct(every[len(self.documents) :])
+        every = same_text_numbers(texts, np.concatenate([self.rows.example[self.document_row], example]))
+        return every[: len(self.documents)], distinct_sorted(every[len(self.documents) :])
 
     @property
-    def code(self) -> np.ndarray:
+    def document_code(self) -> np.ndarray:
         """A number (D,) that two documents of an example share when they are the same one."""
-        return self._codes[0]
+        return self._document_codes[0]
 
     @cached_property
     def is_gold(self) -> np.ndarray:
         """Whether each document is a gold one of its example: bool (D,)."""
-        return places_in(*self._codes) >= 0
+        return places_in_sorted(*self._document_codes) >= 0
 
     @cached_property
-    def golds(self) -> np.ndarray:
+    def gold_document_count(self) -> np.ndarray:
         """Gold documents of each example (E,), NaN where it has none."""
         count = self.gold.list.n_unique().fill_null(0).to_numpy().astype(float)
         return np.where(count > 0, count, np.nan)
 
     @cached_property
-    def _in_hops(self) -> np.ndarray:
+    def _repeated_in_example(self) -> np.ndarray:
         """A number (D,) for each document that comes again in its example, -1 for others."""
-        return repeated(self.code)
+        return repeated_key_numbers(self.document_code)
 
     @cached_property
-    def _repeats(self) -> tuple[np.ndarray, np.ndarray]:
+    def _repeated_in_hop(self) -> tuple[np.ndarray, np.ndarray]:
         """The documents that come again in their hop, and a number for each such (hop, document)."""
-        again = np.flatnonzero(self._in_hops >= 0)
-        pair = self.hop[self.document_row[again]] * (int(self._in_hops.max(initial=0)) + 1) + self._in_hops[again]
-        number = repeated(pair)
+        again = np.flatnonzero(self._repeated_in_example >= 0)
+        pair = (
+            self.hop_of_row[self.document_row[again]] * (int(self._repeated_in_example.max(initial=0)) + 1)
+            + self._repeated_in_example[again]
+        )
+        number = repeated_key_numbers(pair)
         return again[number >= 0], number[number >= 0]
 
-    def ranked(self, keys: np.ndarray, paid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def rank_documents(self, keys: np.ndarray, paid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The documents of rounds `paid` (R,), hop after hop by ascending key (D,), and each one's place in its hop.
 
         Equal keys: as they were read. A document that comes again keeps its best place.
         """
         there = paid[self.document_row]
-        again, number = self._repeats
+        again, number = self._repeated_in_hop
         again, number = again[there[again]], number[there[again]]
         best = np.lexsort((again, keys[again], number))
         worse = np.ones(len(best), dtype=bool)
-        worse[runs(number[best])] = False
+        worse[starts_of_equal_runs(number[best])] = False
         there[again[best[worse]]] = False
         documents = np.flatnonzero(there)
-        size = np.bincount(self.hop[self.document_row[documents]], minlength=len(self.first))
+        size = np.bincount(self.hop_of_row[self.document_row[documents]], minlength=len(self.first_row_of_hop))
         order = documents[sort_within(keys[documents], size)]
         return order, np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
 
     @cached_property
     def _hop_documents(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The first document of each hop (G,), how many it has (G,) and each row has (R,), and which ones are gold."""
-        of_row = np.bincount(self.document_row, minlength=len(self.hop))
-        size = np.add.reduceat(of_row, self.first) if len(self.first) else of_row
+        of_row = np.bincount(self.document_row, minlength=len(self.hop_of_row))
+        size = np.add.reduceat(of_row, self.first_row_of_hop) if len(self.first_row_of_hop) else of_row
         return np.cumsum(size) - size, size, of_row, np.flatnonzero(self.is_gold)
 
     @cached_property
-    def _come_again(self) -> np.ndarray:
+    def _comes_again(self) -> np.ndarray:
         """Examples (E,) in which a document comes in two rounds."""
         again = np.zeros(len(self.gold), bool)
-        again[self.rows.example[self.document_row[self._in_hops >= 0]]] = True
+        again[self.rows.example[self.document_row[self._repeated_in_example >= 0]]] = True
         return again
 
     def gold_places(self, keys: np.ndarray, paid: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
         """The gold documents among the first `most` of each example, of rounds `paid` (R,) and by ascending key (D,):
-        their examples and their places. As `merged` of what is `ranked`, which sorts: here places are counted.
+        their examples and their places. As `merge_hops` of `rank_documents`, which sort: here places are counted.
         """
-        again, example = self._come_again, self.rows.example
+        again, example = self._comes_again, self.rows.example
         of_again = again[example]
         place = [self._counted_places(keys, paid & ~of_again)]
         if (some := paid & of_again).any():
-            documents, places = self.merged(*self.ranked(keys, some), most)
+            documents, places = self.merge_hops(*self.rank_documents(keys, some), most)
             gold = self.is_gold[documents]
             place.append((example[self.document_row[documents[gold]]], places[gold]))
         return tuple(np.concatenate(both) for both in zip(*place, strict=True))  # type: ignore[return-value]
@@ -378,9 +383,9 @@ class Rounds:
         if not len(golds):
             return golds, golds
         gold = golds[paid[self.document_row[golds]]]
-        hop = self.hop[self.document_row[gold]]
+        hop = self.hop_of_row[self.document_row[gold]]
         place = np.zeros(len(gold), np.int64)
-        there = np.add.reduceat(np.where(paid, of_row, 0), self.first)
+        there = np.add.reduceat(np.where(paid, of_row, 0), self.first_row_of_hop)
         ran = np.ones(len(keys), bool) if paid.all() else np.repeat(paid, of_row)
         keys = keys if paid.all() else np.where(ran, keys, np.inf)
         bits = np.ceil(np.log2(np.maximum(size, 1))).astype(int)
@@ -403,35 +408,35 @@ class Rounds:
             place[rows] = count
             place[rows[tied]] += np.count_nonzero(before & ran[documents], axis=1)
         merged = place.copy()
-        for step in range(1, int(np.bincount(self.example).max(initial=0))):
+        for step in range(1, int(np.bincount(self.example_of_hop).max(initial=0))):
             for other, same in ((hop - step, 1), (hop + step, 0)):
                 known = (other >= 0) & (other < len(first))
-                known &= self.example[np.clip(other, 0, len(first) - 1)] == self.example[hop]
+                known &= self.example_of_hop[np.clip(other, 0, len(first) - 1)] == self.example_of_hop[hop]
                 # of an earlier hop those of the same place come before, too
                 merged += np.where(known, np.minimum(there[np.clip(other, 0, len(first) - 1)], place + same), 0)
-        return self.example[hop], merged
+        return self.example_of_hop[hop], merged
 
-    def merged(self, order: np.ndarray, place: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    def merge_hops(self, order: np.ndarray, place: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
         """The first `most` documents of each example, and their places: its hops' lists merged by place, then hop;
         repeats dropped.
         """
         near = place < most
         order, place = order[near], place[near]
-        hop = self.hop[self.document_row[order]]
-        example = self.example[hop]
-        if len(runs(self.example)) < len(self.example):
+        hop = self.hop_of_row[self.document_row[order]]
+        example = self.example_of_hop[hop]
+        if len(starts_of_equal_runs(self.example_of_hop)) < len(self.example_of_hop):
             by = np.lexsort((hop, place, example))
-            order, again = order[by], self._in_hops[order[by]]
+            order, again = order[by], self._repeated_in_example[order[by]]
             later = np.flatnonzero(again >= 0)
             later = np.delete(later, np.unique(again[later], return_index=True)[1])
             order = np.delete(order, later)
             example = self.rows.example[self.document_row[order]]
-        starts = runs(example)
+        starts = starts_of_equal_runs(example)
         size = np.diff(np.append(starts, len(example)))
         return order, np.arange(len(order)) - np.repeat(starts, size)
 
 
-def _two_of(number: np.ndarray) -> np.ndarray:
+def _number_of_pairs(number: np.ndarray) -> np.ndarray:
     return number * (number - 1) / 2
 
 
@@ -450,37 +455,42 @@ class Frontiers:
     lasting: np.ndarray
 
     @property
-    def single(self) -> np.ndarray:
+    def has_one_cluster(self) -> np.ndarray:
         """Whether it holds one cluster (R,)."""
         return (self.clusters != NONE).sum(axis=1) == 1
 
     @property
-    def aligned(self) -> np.ndarray:
+    def leads_with_round(self) -> np.ndarray:
         """Whether the round's own most frequent cluster leads it (R,)."""
         return (self.top[:, 0] == self.leader) & (self.leader != NONE)
 
 
-def frontiers(rounds: Rounds, answers: Answers, most: int, of_round: bool, added: bool) -> Frontiers:
+def frontier_of_each_round(
+    rounds: Rounds, answers: AnswerClusters, most: int, of_round: bool, added: bool
+) -> Frontiers:
     """The frontier of `most` clusters after each round. `of_round`: it holds those of the round alone. `added`: counts
     add up; else a cluster's support is that of the round in which it came last.
     """
-    number = len(rounds.hop)
+    number = len(rounds.hop_of_row)
     top, counts = answers.most_frequent(number, most)
-    clusters, support = np.full((len(rounds.first), most), NONE), np.full((len(rounds.first), most), -np.inf)
-    leader, lasting = np.full(len(rounds.first), NONE), np.zeros(len(rounds.first), np.int64)
+    clusters, support = (
+        np.full((len(rounds.first_row_of_hop), most), NONE),
+        np.full((len(rounds.first_row_of_hop), most), -np.inf),
+    )
+    leader, lasting = np.full(len(rounds.first_row_of_hop), NONE), np.zeros(len(rounds.first_row_of_hop), np.int64)
     out = Frontiers(
         top, np.empty_like(top), np.empty_like(counts), np.empty(number, np.int64), np.empty(number, np.int64)
     )
-    for step in range(int(rounds.size.max(initial=0))):
-        hops = np.flatnonzero(rounds.size > step)
-        rows = rounds.first[hops] + step
+    for step in range(int(rounds.rounds_of_hop.max(initial=0))):
+        hops = np.flatnonzero(rounds.rounds_of_hop > step)
+        rows = rounds.first_row_of_hop[hops] + step
         if of_round:
-            on = rounds.answered[rows]
+            on = rounds.has_answers[rows]
             clusters[hops[on]], support[hops[on]] = top[rows[on]], counts[rows[on]]
         else:
             for place in range(most):
                 on = top[rows, place] != NONE
-                _enter(clusters, support, hops[on], top[rows[on], place], counts[rows[on], place], added)
+                _enter_cluster(clusters, support, hops[on], top[rows[on], place], counts[rows[on], place], added)
         highest = support[hops].max(axis=1, keepdims=True)
         tied = (clusters[hops] != NONE) & (support[hops] >= highest - EQUAL)
         lowest = np.where(tied, clusters[hops], np.iinfo(np.int64).max).min(axis=1)
@@ -492,7 +502,7 @@ def frontiers(rounds: Rounds, answers: Answers, most: int, of_round: bool, added
     return out
 
 
-def _enter(
+def _enter_cluster(
     clusters: np.ndarray, support: np.ndarray, hops: np.ndarray, cluster: np.ndarray, count: np.ndarray, added: bool
 ) -> None:
     """Let one cluster with its count come into the frontiers (G, K) of some hops, in place."""
@@ -513,16 +523,16 @@ def _enter(
 Reward = Callable[[Rounds, Frontiers], np.ndarray]
 """Which rounds (R,) are rewarded, of those that have answers."""
 REWARDS: dict[str, Reward] = {
-    "single": lambda rounds, frontier: frontier.single,
-    "aligned": lambda rounds, frontier: frontier.aligned,
+    "single": lambda rounds, frontier: frontier.has_one_cluster,
+    "aligned": lambda rounds, frontier: frontier.leads_with_round,
 }
 
 
 @cache
-def low_entropy(most: float) -> Reward:
+def low_entropy_reward(most: float) -> Reward:
     """Rewards the rounds whose clusters have at most an entropy, in nats."""
     return partial(_of_low_entropy, most)
 
 
 def _of_low_entropy(most: float, rounds: Rounds, frontier: Frontiers) -> np.ndarray:
-    return rounds.plain.entropy(len(rounds.hop)) <= most + 1e-9
+    return rounds.answer_counts.cluster_entropy(len(rounds.hop_of_row)) <= most + 1e-9

@@ -11,10 +11,10 @@ import numpy as np
 
 from replay.data.contents import Contents
 from replay.engine.calls import PolicyPath
-from replay.engine.mixing import choose
-from replay.engine.outcome import Against
+from replay.engine.mixing import choose_path
+from replay.engine.outcome import BaseComparison
 from replay.kinds.when import When
-from replay.policies.base import Evaluator, Policy, Stage
+from replay.policies.base import Evaluator, ExplanationStage, Policy
 from replay.policies.gates import Threshold
 from toolkit.settings import setting
 
@@ -40,19 +40,19 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
         super().__post_init__()
         self.require_parts()
         if not self.thresholds or len(self.thresholds) != len(self.votes):
-            raise self.refuse(
+            raise self.refusal(
                 f"`votes` has {len(self.votes)} numbers and `thresholds` {len(self.thresholds)}; give one for each"
             )
         if any(first >= second for first, second in zip(self.thresholds, self.thresholds[1:], strict=False)):
-            raise self.refuse(f"`thresholds` are {list(self.thresholds)}; they ascend")
+            raise self.refusal(f"`thresholds` are {list(self.thresholds)}; they ascend")
         if any(first <= second for first, second in zip(self.votes, self.votes[1:], strict=False)):
-            raise self.refuse(f"`votes` are {list(self.votes)}; they fall as the thresholds ascend")
+            raise self.refusal(f"`votes` are {list(self.votes)}; they fall as the thresholds ascend")
         if getattr(self.then, CAP, None) != self.votes[0]:
-            raise self.refuse(f"`then` takes `{CAP} = {self.votes[0]}`, the first of `votes`")
-        _ = self.gated
+            raise self.refusal(f"`then` takes `{CAP} = {self.votes[0]}`, the first of `votes`")
+        _ = self.gated_policies
 
     @cached_property
-    def gated(self) -> tuple[When, ...]:
+    def gated_policies(self) -> tuple[When, ...]:
         caps: list[dict[str, Any]] = [{CAP: votes} for votes in self.votes]
         return tuple(
             When(
@@ -65,12 +65,12 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
         )
 
     @property
-    def parts(self) -> tuple[Policy, ...]:
-        return self.gated
+    def policy_parts(self) -> tuple[Policy, ...]:
+        return self.gated_policies
 
     @property
     def flips_against(self) -> str:
-        return self.against or self.gated[0].flips_against
+        return self.against or self.gated_policies[0].flips_against
 
     def with_parts(self, make: Any) -> Self:
         """The policy with `make` applied to its base and to `then`."""
@@ -78,7 +78,7 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
 
     def resolve(self, contents: Contents) -> Self:
         policy = super().resolve(contents)
-        for one in policy.gated:
+        for one in policy.gated_policies:
             one.resolve(contents)
         return policy
 
@@ -86,30 +86,32 @@ class Graded(Policy, kind="graded", inner=("base", "then"), lists=Policy.lists |
 
     def path(self, on: Evaluator) -> PolicyPath:
         """The path of the first gate that fires, or of the last where none fires."""
-        *lower, last = self.gated
+        *lower, last = self.gated_policies
         path = on.path(last)
         for one in reversed(lower):
-            fires, gate_path = one.fires(on), on.path(one)
-            against = _against_where(fires, gate_path.outcome.against, path.outcome.against)
-            path = choose(fires, gate_path, path, self.columns)
+            fires, gate_path = one.gate_fires(on), on.path(one)
+            against = base_comparison_where(fires, gate_path.outcome.against, path.outcome.against)
+            path = choose_path(fires, gate_path, path, self.columns)
             path = replace(path, outcome=replace(path.outcome, against=against))
         return path
 
-    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
         yield from self._deciding_gate(on).explain(on, repetition)
 
-    def why(self, on: Evaluator, ending: str) -> str:
-        return self._deciding_gate(on).why(on, ending)
+    def ending_text_on_example(self, on: Evaluator, ending: str) -> str:
+        return self._deciding_gate(on).ending_text_on_example(on, ending)
 
-    def rows_of(self, on: Evaluator, rows: int) -> str:
-        return self._deciding_gate(on).rows_of(on, rows)
+    def averaged_rows_text(self, on: Evaluator, rows: int) -> str:
+        return self._deciding_gate(on).averaged_rows_text(on, rows)
 
     def _deciding_gate(self, on: Evaluator) -> When:
         """The first gate that fires on the one example of a block, else the last."""
-        return next((one for one in self.gated if one.fires(on)[0]), self.gated[-1])
+        return next((one for one in self.gated_policies if one.gate_fires(on)[0]), self.gated_policies[-1])
 
 
-def _against_where(on: np.ndarray, first: Against | None, second: Against | None) -> Against:
+def base_comparison_where(
+    on: np.ndarray, first: BaseComparison | None, second: BaseComparison | None
+) -> BaseComparison:
     """Fixes and flips of one gate where `on` (E,), of another elsewhere."""
-    names = [field.name for field in fields(Against)]  # gates always have a base
-    return Against(*(np.where(on, getattr(first, name), getattr(second, name)) for name in names))
+    names = [field.name for field in fields(BaseComparison)]  # gates always have a base
+    return BaseComparison(*(np.where(on, getattr(first, name), getattr(second, name)) for name in names))

@@ -11,29 +11,29 @@ import polars as pl
 
 from replay.data.block import LogBlock, LoggedPool
 from replay.data.contents import Contents
-from replay.data.needs import Needs, revisions, slice_name
+from replay.data.needs import Needs, revision_needs, slice_name
 from replay.engine import outcome as ends
 from replay.engine.calls import (
     CallSegment,
     ChosenTraces,
-    Draw,
     PolicyPath,
+    RandomDraw,
     Realization,
-    certain,
-    extra_cost,
-    one_trace,
-    with_draw,
+    certain_calls,
+    cost_beyond,
+    random_calls,
+    single_trace_calls,
 )
-from replay.engine.costs import COSTS, TraceCalls, surplus_over_orders
-from replay.engine.expectation import outcome_of_chances
-from replay.engine.mixing import Columns, choose, gain, mixture, needs_both
+from replay.engine.costs import COSTS, TraceCalls, mean_surplus_over_orders
+from replay.engine.expectation import outcome_from_chances
+from replay.engine.mixing import Columns, choose_path, complete_on_both, correctness_gain, mix_paths
 from replay.engine.outcome import Outcome
-from replay.engine.revisions import mean_of, revision
-from replay.kinds.sample import Sample, over_orders
-from replay.kinds.stages import COST_COLUMNS, TRACE_SCHEMA, cost_row, known, trace_rows, traces_there
-from replay.policies.base import Evaluator, Policy, Ranking, Stage, errors_of
+from replay.engine.revisions import mean_outcome, revision_calls
+from replay.kinds.sample import Sample, order_mean_text
+from replay.kinds.stages import COST_COLUMNS, TRACE_SCHEMA, cost_row, none_for_nan, sample_indices, trace_stage_rows
+from replay.policies.base import Evaluator, ExampleRanking, ExplanationStage, Policy, errors_of
 from replay.sampling.declared import ClassFacts
-from replay.sampling.over_orders import highest
+from replay.sampling.over_orders import highest_value_probability
 from toolkit.errors import AmbiguousError, RequiredError, UnsuitableError, counted, quote, require_known, suggest
 from toolkit.settings import setting
 
@@ -56,22 +56,26 @@ class _OracleRule(ClassFacts):
     rows_are: ClassVar[str] = "rows"
     """What its outcome is a mean over, if it is one."""
 
-    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
+    def match_rate(
+        self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns
+    ) -> PolicyPath:
         """The path of the mixture; `on` (E,): where it intervenes; `columns`: further columns of the two policies."""
         raise NotImplementedError
 
-    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
+    def choose_path(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         """The path of the trace that the rule chooses among the pools and actions in `of`."""
         raise NotImplementedError
 
-    def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
+    def explanation_stages(
+        self, name: str, block: LogBlock, base: str | None, of: Sequence[str]
+    ) -> Iterator[ExplanationStage]:
         """Every trace that the oracle looks at on the one example of a block, and which one it chooses."""
-        chosen = self.choose(block, base, of).chosen
+        chosen = self.choose_path(block, base, of).chosen
         names = [*([str(base)] if self.needs_base else []), *_slice_names(block, base, of)]
-        traces_seen = [trace for each in dict.fromkeys(names) for trace in traces_there(block, each)]
-        unseen = [trace for trace in self.beside(block, base, of) if trace not in traces_seen]
+        traces_seen = [trace for each in dict.fromkeys(names) for trace in sample_indices(block, each)]
+        unseen = [trace for trace in self.traces_paid_unseen(block, base, of) if trace not in traces_seen]
         traces = (*traces_seen, *unseen)
-        rows = [row for each, sample in traces for row in trace_rows(block, each, [sample], True)]
+        rows = [row for each, sample in traces for row in trace_stage_rows(block, each, [sample], True)]
         columns = {"of": pl.String, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64}
         schema = {**columns, **TRACE_SCHEMA}
         frame = pl.DataFrame(rows, schema=schema)
@@ -81,9 +85,9 @@ class _OracleRule(ClassFacts):
                 pl.Series("chosen", [trace == chosen_trace for trace in traces], dtype=pl.Boolean)
             )
         unread = ", ".join(f"`{each}` {sample}" for each, sample in unseen)
-        yield Stage(f"`{name}`", frame, f"paid for, not read: {unread}" if unseen else "", traces=traces)
+        yield ExplanationStage(f"`{name}`", frame, f"paid for, not read: {unread}" if unseen else "", traces=traces)
 
-    def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    def traces_paid_unseen(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """The traces that the oracle pays for without looking at them, on the one example of a block."""
         return ()
 
@@ -102,7 +106,7 @@ class _AnyRight(_OracleRule, single=True):
 
     says = "the first right trace of `of` is the answer, or the first of all; every one is paid"
 
-    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
+    def choose_path(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         examples, names = len(block.examples), _slice_names(block, base, of)
         reason, costs = np.zeros(examples, dtype=np.int16), np.zeros((examples, len(COSTS)))
         paid = {}
@@ -113,13 +117,13 @@ class _AnyRight(_OracleRule, single=True):
             reason = np.where(lacks & (reason == 0), number + 1, reason).astype(np.int16)
             count = np.where(name in names, pool.size, needed)
             paid[name] = np.arange(pool.code.shape[1]) < count[:, None]
-            costs += _paid(pool, paid[name], count)
+            costs += _costs_of_first_traces(pool, paid[name], count)
         pools = [block.pools[name] for name in names]
         slice_number = np.repeat(np.arange(len(pools)), [pool.code.shape[1] for pool in pools])
         sample = np.concatenate([np.arange(pool.code.shape[1]) for pool in pools])
         judged, credit, word, there = (
             np.concatenate([getattr(pool, name) for pool in pools], axis=1)
-            for name in ("judgement", "credit", "word", "there")
+            for name in ("credit_or_correct", "credit", "word", "has_trace")
         )
         best = np.where(there & ~np.isnan(judged), judged, -1.0).argmax(axis=1)
         at = np.arange(examples), best
@@ -134,11 +138,11 @@ class _AnyRight(_OracleRule, single=True):
             rows=np.ones(examples, dtype=np.int64),
             ending=np.full(examples, ends.CAP, dtype=np.int8),
         )
-        calls = CallSegment({TraceCalls(name): certain(on.astype(float)) for name, on in paid.items()})
+        calls = CallSegment({TraceCalls(name): certain_calls(on.astype(float)) for name, on in paid.items()})
         realization = Realization(np.ones(examples), (calls,))
         return PolicyPath(outcome, (realization,), ChosenTraces(names, slice_number[best], sample[best]), {})
 
-    def beside(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    def traces_paid_unseen(self, block: LogBlock, base: str | None, of: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """What the revisions read of the base, and its first trace in any case."""
         if base is None:
             return ()
@@ -147,7 +151,7 @@ class _AnyRight(_OracleRule, single=True):
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class _TraceCandidate:
     """Traces that an oracle may choose together, each with equal weight, and their mean correctness and cost."""
 
     name: str  # of its pool or action
@@ -167,7 +171,7 @@ class _BestAction(_OracleRule, single=True, needs_base=True, rows_are="traces"):
     """Whether a pool or action is one candidate, by its mean, instead of each of its traces."""
     says = "the best outcome of the base and of `of` is the answer, and it alone is paid"
 
-    def choose(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
+    def choose_path(self, block: LogBlock, base: str | None, of: Sequence[str]) -> PolicyPath:
         first = str(base)
         names = dict(zip(of, _slice_names(block, base, of), strict=True))
         reason, reasons = np.zeros(len(block.examples), dtype=np.int16), ["served"]
@@ -178,14 +182,14 @@ class _BestAction(_OracleRule, single=True, needs_base=True, rows_are="traces"):
             lacks = (pool.size == 0) | short | (pool.whole & (pool.behind_gap > 0))
             reasons.append(f"`{name}` {LACKS}")
             reason = np.where(lacks & (reason == 0), len(reasons) - 1, reason).astype(np.int16)
-        candidates = self.candidates(block, first, names)
+        candidates = self.trace_candidates(block, first, names)
         best = _best_candidate(candidates)
         traces: list[tuple[str, int]] = []
         realizations: list[Realization] = []
         for number in np.unique(best):
             traces += candidates[number].traces
-            realizations += [one.where(best == number) for one in candidates[number].realizations]
-        outcome = mean_of(block, traces, realizations, reason, tuple(reasons))
+            realizations += [one.restrict_to(best == number) for one in candidates[number].realizations]
+        outcome = mean_outcome(block, traces, realizations, reason, tuple(reasons))
         chosen = None
         if self.single:
             slices = tuple(dict.fromkeys(name for name, _ in traces))
@@ -195,13 +199,13 @@ class _BestAction(_OracleRule, single=True, needs_base=True, rows_are="traces"):
             chosen = ChosenTraces(slices, where, which)
         return PolicyPath(outcome, tuple(realizations), chosen, {})
 
-    def candidates(self, block: LogBlock, base: str, names: Mapping[str, str]) -> list[_Candidate]:
+    def trace_candidates(self, block: LogBlock, base: str, names: Mapping[str, str]) -> list[_TraceCandidate]:
         """The base attempt, then the candidates of each entry of `of`; `names` maps entries to slices."""
-        options = [_candidate(block, base, base, [0], True)]
+        options = [_trace_candidate(block, base, base, [0], True)]
         for entry in sorted(names):
             samples = list(range(block.pools[names[entry]].code.shape[1]))
             for group in [samples] if self.together else [[sample] for sample in samples]:
-                options.append(_candidate(block, base, names[entry], group, names[entry] == entry))
+                options.append(_trace_candidate(block, base, names[entry], group, names[entry] == entry))
         return options
 
 
@@ -210,9 +214,11 @@ class _BestExpectedAction(_BestAction, single=False, together=True):
 
     says = "what is right most often, the base or an entry of `of`, answers, and it alone is paid"
 
-    def stages(self, name: str, block: LogBlock, base: str | None, of: Sequence[str]) -> Iterator[Stage]:
-        yield from super().stages(name, block, base, of)
-        candidates = self.candidates(block, str(base), dict(zip(of, _slice_names(block, base, of), strict=True)))
+    def explanation_stages(
+        self, name: str, block: LogBlock, base: str | None, of: Sequence[str]
+    ) -> Iterator[ExplanationStage]:
+        yield from super().explanation_stages(name, block, base, of)
+        candidates = self.trace_candidates(block, str(base), dict(zip(of, _slice_names(block, base, of), strict=True)))
         best = int(_best_candidate(candidates)[0])
         rows = [
             {
@@ -224,7 +230,7 @@ class _BestExpectedAction(_BestAction, single=False, together=True):
             for number, one in enumerate(candidates)
         ]
         schema = {"of": pl.String, "correct": pl.Float64, "tokens": pl.Float64, "chosen": pl.Boolean}
-        yield Stage("means", pl.DataFrame(rows, schema=schema))
+        yield ExplanationStage("means", pl.DataFrame(rows, schema=schema))
 
 
 class _MatchedRate(
@@ -232,9 +238,11 @@ class _MatchedRate(
 ):
     """`then` on the examples that gain most from it; every example must be covered by both policies."""
 
-    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
-        path = choose(on, then, base, columns)
-        reason, reasons = needs_both(base.outcome, then.outcome)
+    def match_rate(
+        self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns
+    ) -> PolicyPath:
+        path = choose_path(on, then, base, columns)
+        reason, reasons = complete_on_both(base.outcome, then.outcome)
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
 
 
@@ -243,8 +251,10 @@ class _MatchedRandom(_OracleRule, matched=True, sees_gold=False, rows_are="outco
 
     says = "the mean of both policies, weighed by the rate"
 
-    def match(self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns) -> PolicyPath:
-        return mixture(rate, base, then, columns)
+    def match_rate(
+        self, rate: float, base: PolicyPath, then: PolicyPath, on: np.ndarray, columns: Columns
+    ) -> PolicyPath:
+        return mix_paths(rate, base, then, columns)
 
 
 RULES: Mapping[str, _OracleRule] = {
@@ -256,7 +266,9 @@ RULES: Mapping[str, _OracleRule] = {
 }
 
 
-def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_attempts: bool) -> _Candidate:
+def _trace_candidate(
+    block: LogBlock, base: str, name: str, samples: list[int], first_attempts: bool
+) -> _TraceCandidate:
     """The traces `samples` of a slice as one candidate."""
     pool, realizations = block.pools[name], []
     value, tokens = np.zeros(len(block.examples)), np.zeros(len(block.examples))
@@ -264,21 +276,23 @@ def _candidate(block: LogBlock, base: str, name: str, samples: list[int], first_
     for sample in samples:
         on = pool.size > sample
         if first_attempts:
-            segment = CallSegment({TraceCalls(name): one_trace(pool, sample)})
+            segment = CallSegment({TraceCalls(name): single_trace_calls(pool, sample)})
         else:
-            segment = revision(block, base, name, sample)
+            segment = revision_calls(block, base, name, sample)
         realizations.append(Realization(on / np.maximum(count, 1), (segment,)))
-        costs = extra_cost(block, [segment], [])
+        costs = cost_beyond(block, [segment], [])
         paid = costs[:, COSTS.index("prompt_tokens")] + costs[:, COSTS.index("completion_tokens")]
         tokens += np.where(on, paid, 0.0)
-        value += np.where(on, np.nan_to_num(pool.judgement[:, sample], nan=-1.0), 0.0)
+        value += np.where(on, np.nan_to_num(pool.credit_or_correct[:, sample], nan=-1.0), 0.0)
     known = count > 0
     mean = np.where(known, value / np.maximum(count, 1), -1.0)
     cost = np.where(known, tokens / np.maximum(count, 1), np.inf)
-    return _Candidate(name, [(name, sample) for sample in samples], realizations, mean, np.nan_to_num(cost, nan=np.inf))
+    return _TraceCandidate(
+        name, [(name, sample) for sample in samples], realizations, mean, np.nan_to_num(cost, nan=np.inf)
+    )
 
 
-def _best_candidate(candidates: Sequence[_Candidate]) -> np.ndarray:
+def _best_candidate(candidates: Sequence[_TraceCandidate]) -> np.ndarray:
     """The number (E,) of the best candidate; of equals the first, so that the base wins ties."""
     tokens = np.stack([np.full(len(candidates[0].value), -np.inf), *(candidate.tokens for candidate in candidates[1:])])
     return np.asarray(np.lexsort((tokens, -np.stack([candidate.value for candidate in candidates])), axis=0)[0])
@@ -295,11 +309,11 @@ def _traces_needed(
     return needed
 
 
-def _paid(pool: LoggedPool, on: np.ndarray, count: np.ndarray) -> np.ndarray:
+def _costs_of_first_traces(pool: LoggedPool, on: np.ndarray, count: np.ndarray) -> np.ndarray:
     """Costs (E, C) of each example's first `count` traces of a pool, which are `on` (E, T), one after the other."""
     total = {name: np.where(on, column, 0.0).sum(axis=1) for name, column in pool.costs.items()}
     if pool.shared is not None:
-        repeats = pool.shared.repeats(on.astype(float)) > 0
+        repeats = pool.shared.probability_of_repeat(on.astype(float)) > 0
         for name, part in pool.shared.costs.items():
             total[name] = total[name] - np.where(repeats, part, 0.0).sum(axis=1)
     total |= {"traces": count, "valid_traces": (on & (pool.code >= 0)).sum(axis=1)}
@@ -332,72 +346,74 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         given: Any = self.of
         object.__setattr__(self, "of", (given,) if isinstance(given, str) else given)
         super().__post_init__()
-        if self.choosing.matched:
+        if self.oracle_rule.matched:
             self._check_matched()
         else:
             self._check_choice()
 
     def _check_choice(self) -> None:
         if not self.of:
-            raise self.refuse("`of` takes a list of names of pools and actions")
+            raise self.refusal("`of` takes a list of names of pools and actions")
         if self.expected != (self.max_traces is not None):
             missing = "expected = true" if self.max_traces is not None else "max_traces"
-            raise self.refuse(f"`max_traces` and `expected` go together: add `{missing}`")
+            raise self.refusal(f"`max_traces` and `expected` go together: add `{missing}`")
         if self.expected and not (self.rule == "any" and len(self.of) == 1 and self.base is None):
-            raise self.refuse("`expected` takes rule `any`, one pool in `of`, and no `base`")
+            raise self.refusal("`expected` takes rule `any`, one pool in `of`, and no `base`")
         if len(set(self.of)) != len(self.of):
-            raise self.refuse("`of` names the same pool or action twice")
+            raise self.refusal("`of` names the same pool or action twice")
         for key in (key for key in ("then", "rate") if getattr(self, key) is not None):
-            raise self.refuse(f"`{key}` belongs to the rules `matched_rate` and `matched_random`, not to `{self.rule}`")
-        if self.base is None and self.choosing.needs_base:
-            raise self.refuse(f"rule `{self.rule}` needs `base`, the pool whose sample 0 is the base attempt")
+            raise self.refusal(
+                f"`{key}` belongs to the rules `matched_rate` and `matched_random`, not to `{self.rule}`"
+            )
+        if self.base is None and self.oracle_rule.needs_base:
+            raise self.refusal(f"rule `{self.rule}` needs `base`, the pool whose sample 0 is the base attempt")
         if self.base is not None and not isinstance(self.base, str):
-            raise self.refuse(f"`base` is {quote(self.base)}; for rule `{self.rule}` it takes the name of a pool")
+            raise self.refusal(f"`base` is {quote(self.base)}; for rule `{self.rule}` it takes the name of a pool")
 
     def _check_matched(self) -> None:
         for key in (key for key in ("of", "max_traces", "expected") if getattr(self, key)):
-            raise self.refuse(f"`{key}` does not go with rule `{self.rule}`; it takes `base`, `then` and `rate`")
+            raise self.refusal(f"`{key}` does not go with rule `{self.rule}`; it takes `base`, `then` and `rate`")
         if isinstance(self.base, str):
             base = Sample(name=f"{self.name}: base", pool=self.base, max_traces=1, select="first")
             object.__setattr__(self, "base", base)
         self.require_parts()
         if self.rate is None:
-            raise self.refuse("`rate` is missing; it takes a share from 0 to 1")
+            raise self.refusal("`rate` is missing; it takes a share from 0 to 1")
 
     @property
-    def choosing(self) -> _OracleRule:
+    def oracle_rule(self) -> _OracleRule:
         return RULES[self.rule]
 
     @property
     def diagnostic(self) -> str:
-        return "sees gold" if self.choosing.sees_gold else ""
+        return "sees gold" if self.oracle_rule.sees_gold else ""
 
     @property
-    def single(self) -> bool:
-        return self.choosing.single and not self.expected
+    def answers_with_one_trace(self) -> bool:
+        return self.oracle_rule.single and not self.expected
 
     @property
     def mean_over(self) -> str:
         return "all orders" if self.expected else super().mean_over
 
     @property
-    def drawn_from(self) -> str:
+    def pool_drawn_from(self) -> str:
         return self.of[0] if self.expected else ""
 
     @property
-    def ranking(self) -> Ranking | None:
-        return Ranking(float(self.rate or 0.0), self._gain) if self.choosing.sees_all else None
+    def example_ranking(self) -> ExampleRanking | None:
+        return ExampleRanking(float(self.rate or 0.0), self._gain_over_base) if self.oracle_rule.sees_all else None
 
     @property
     def top_level_only(self) -> str:
         ranks = f"an oracle of rule `{self.rule}`, which chooses among all examples of a run"
-        return super().top_level_only or (ranks if self.choosing.sees_all else "")
+        return super().top_level_only or (ranks if self.oracle_rule.sees_all else "")
 
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
         """Copy with resolved parts; the log must have what `of` and `base` name."""
-        if self.parts:
+        if self.policy_parts:
             return super().resolve(contents)
         with errors_of(self.name):
             for name in self.of:
@@ -419,16 +435,16 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
         return self
 
     def needs(self, contents: Contents) -> Needs:
-        if self.parts:
+        if self.policy_parts:
             return Needs()
         requirements = Needs(pools=frozenset(name for name in (*self.of, self.base) if name in contents.pools))
         for name in self.of:
             if name not in contents.pools and self.base is not None:
-                requirements |= revisions(name, str(self.base), None)
+                requirements |= revision_needs(name, str(self.base), None)
         return requirements
 
     def slices(self, contents: Contents) -> frozenset[str]:
-        if self.parts:
+        if self.policy_parts:
             return super().slices(contents)
         pools = frozenset([self.base] if isinstance(self.base, str) else [])
         return pools | {n if n in contents.pools else slice_name(n, str(self.base)) for n in self.of}
@@ -436,73 +452,79 @@ class Oracle(Policy, kind="oracle", inner=("base", "then"), lists=Policy.lists |
     # ---- a block ----
 
     def path(self, on: Evaluator) -> PolicyPath:
-        if self.parts:
-            base, then = (on.path(part) for part in self.parts)
-            return self.choosing.match(float(self.rate or 0.0), base, then, on.chosen_by(self), self.columns)
+        if self.policy_parts:
+            base, then = (on.path(part) for part in self.policy_parts)
+            return self.oracle_rule.match_rate(
+                float(self.rate or 0.0), base, then, on.ranking_acts_on(self), self.columns
+            )
         if self.max_traces is not None:
             return _any_over_orders(on.block.pools[self.of[0]], self.max_traces)
-        return self.choosing.choose(on.block, None if self.base is None else str(self.base), self.of)
+        return self.oracle_rule.choose_path(on.block, None if self.base is None else str(self.base), self.of)
 
-    def _gain(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
-        base, then = (on.path(part) for part in self.parts)
-        return gain(on.block, base, then)
+    def _gain_over_base(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
+        base, then = (on.path(part) for part in self.policy_parts)
+        return correctness_gain(on.block, base, then)
 
-    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
         """Every trace that it looks at; or both policies that it mixes, and what the second gains."""
         if self.max_traces is not None:
-            yield _drawn_stage(on.block, self.name, on.block.pools[self.of[0]], self.max_traces)
+            yield _stage_of_drawn_traces(on.block, self.name, on.block.pools[self.of[0]], self.max_traces)
             return
-        if not self.parts:
+        if not self.policy_parts:
             base = None if self.base is None else str(self.base)
-            yield from self.choosing.stages(self.name, on.block, base, self.of)
+            yield from self.oracle_rule.explanation_stages(self.name, on.block, base, self.of)
             return
         yield from super().explain(on, repetition)
-        value, tokens = (float(one[0]) for one in self._gain(on))
+        value, tokens = (float(one[0]) for one in self._gain_over_base(on))
         rows = [
-            {"correct": known(outcome.correct[0]), **cost_row(part, outcome.costs[0])}
-            for part, outcome in zip(("base", "then"), (on.outcome(part) for part in self.parts), strict=True)
+            {"correct": none_for_nan(outcome.correct[0]), **cost_row(part, outcome.costs[0])}
+            for part, outcome in zip(("base", "then"), (on.outcome(part) for part in self.policy_parts), strict=True)
         ]
         frame = pl.DataFrame(rows, schema_overrides={"correct": pl.Float64}).select("part", "correct", *COST_COLUMNS)
         gained = "not known: the example is unjudged" if np.isnan(value) else f"{value:+g}"
         tokens_text = "not logged" if np.isnan(tokens) else f"{tokens:,.0f}"
         rate = f"rate {self.rate:g}; " if self.rate is not None else ""
-        yield Stage("both policies", frame, f"{rate}gain of `then` over `base`: {gained}, action tokens: {tokens_text}")
+        yield ExplanationStage(
+            "both policies", frame, f"{rate}gain of `then` over `base`: {gained}, action tokens: {tokens_text}"
+        )
 
-    def ending(self, ending: str) -> str:
+    def ending_text(self, ending: str) -> str:
         if self.expected:
             return f"some right trace among {self.max_traces} of the pool, over all orders; these are paid"
-        return self.choosing.says
+        return self.oracle_rule.says
 
-    def rows_of(self, on: Evaluator, rows: int) -> str:
-        return over_orders(rows) if self.expected else f"{rows} {self.choosing.rows_are}"
+    def averaged_rows_text(self, on: Evaluator, rows: int) -> str:
+        return order_mean_text(rows) if self.expected else f"{rows} {self.oracle_rule.rows_are}"
 
 
 def _chances_to_be_best(pool: LoggedPool, drawn: int) -> np.ndarray:
     """Probability (E, T) that each trace is the best of `drawn` traces drawn at random; equals share evenly."""
-    value = np.where(np.isnan(pool.judgement), -1.0, pool.judgement)
-    return highest(value, pool.there, pool.size, np.minimum(pool.size, drawn))
+    value = np.where(np.isnan(pool.credit_or_correct), -1.0, pool.credit_or_correct)
+    return highest_value_probability(value, pool.has_trace, pool.size, np.minimum(pool.size, drawn))
 
 
 def _any_over_orders(pool: LoggedPool, drawn: int) -> PolicyPath:
     """The best of `drawn` traces of a pool, over all orders: 1 - C(N - r, k) / C(N, k) where r are right."""
     chosen, count, size = _chances_to_be_best(pool, drawn), np.minimum(pool.size, drawn), np.maximum(pool.size, 1)
-    costs = _paid(pool, pool.there, pool.size) * count[:, None] / size[:, None]
-    costs += surplus_over_orders(pool, count)
+    costs = _costs_of_first_traces(pool, pool.has_trace, pool.size) * count[:, None] / size[:, None]
+    costs += mean_surplus_over_orders(pool, count)
     whole = pool.whole & ((pool.behind_gap > 0) | (pool.size > drawn))
     reason = np.where(whole, 2, np.where(pool.size < drawn, 1, 0)).astype(np.int16)
     reasons = ("served", f"`{pool.name}` has fewer than {counted(drawn, 'trace')}", f"`{pool.name}` is replayed whole")
-    outcome = outcome_of_chances(
+    outcome = outcome_from_chances(
         pool, np.where(pool.code >= 0, chosen, 0.0), np.where(pool.code >= 0, 0.0, chosen), costs, reason, reasons
     )
-    segment = CallSegment({TraceCalls(pool.name): with_draw(pool.there, Draw(pool.there, count))})
+    segment = CallSegment({TraceCalls(pool.name): random_calls(pool.has_trace, RandomDraw(pool.has_trace, count))})
     return PolicyPath(outcome, (Realization(np.ones(len(count)), (segment,)),), None, {})
 
 
-def _drawn_stage(block: LogBlock, name: str, pool: LoggedPool, drawn: int) -> Stage:
+def _stage_of_drawn_traces(block: LogBlock, name: str, pool: LoggedPool, drawn: int) -> ExplanationStage:
     """A stage with every trace of the pool, whether it is right, and how often it is chosen."""
-    traces = traces_there(block, pool.name)
-    rows = [row for _, sample in traces for row in trace_rows(block, pool.name, [sample], True)]
+    traces = sample_indices(block, pool.name)
+    rows = [row for _, sample in traces for row in trace_stage_rows(block, pool.name, [sample], True)]
     schema = {"of": pl.String, "sample": pl.Int64, "answer": pl.String, "correct": pl.Float64, **TRACE_SCHEMA}
     chance = pl.Series("probability", _chances_to_be_best(pool, drawn)[0, : len(traces)])
     frame = pl.DataFrame(rows, schema=schema).with_columns(chance)
-    return Stage(f"`{name}`, {drawn} of {counted(len(traces), 'trace')} over all orders", frame, traces=traces)
+    return ExplanationStage(
+        f"`{name}`, {drawn} of {counted(len(traces), 'trace')} over all orders", frame, traces=traces
+    )

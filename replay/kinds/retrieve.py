@@ -16,8 +16,17 @@ from replay.engine import outcome as ends
 from replay.engine.calls import PolicyPath, path_of_rows
 from replay.engine.costs import RowCalls
 from replay.engine.outcome import ENDINGS
-from replay.kinds.frontier import NONE, REWARDS, Answers, Frontiers, Reward, Rounds, frontiers, low_entropy
-from replay.policies.base import Evaluator, Policy, Stage, errors_of
+from replay.kinds.frontier import (
+    NONE,
+    REWARDS,
+    AnswerClusters,
+    Frontiers,
+    Reward,
+    Rounds,
+    frontier_of_each_round,
+    low_entropy_reward,
+)  # fmt: skip
+from replay.policies.base import Evaluator, ExplanationStage, Policy, errors_of
 from replay.policies.remarks import Counts, Remark, RemarkKind
 from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import ConflictError, InvalidError, UnsuitableError, counted, listed, quote
@@ -41,7 +50,7 @@ class Entropy(Checked):
     entropy: float = setting(low=0)
 
 
-def _reward(given: object, place: str) -> str | Entropy | None:
+def _parse_reward(given: object, place: str) -> str | Entropy | None:
     if given is None or isinstance(given, Entropy) or (isinstance(given, str) and given in REWARDS):
         return given
     if isinstance(given, Mapping):
@@ -68,7 +77,7 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
     multiplier: float | None = setting(None, above=0)
     frontier_of: str = setting("hop", choices=("hop", "round"))
     support: str = setting("sum", choices=("sum", "last"))
-    reward: str | Entropy | None = setting(None, read=_reward)
+    reward: str | Entropy | None = setting(None, read=_parse_reward)
     weights: str | None = setting(None, choices=("answer_scores",))
     penalty: str | None = setting(None, choices=("sunar",))
     relevance: str = setting("auto", choices=("auto", "raw", "logistic"))
@@ -81,15 +90,15 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
     def __post_init__(self) -> None:
         super().__post_init__()
         with errors_of(self.name):
-            object.__setattr__(self, "reward", _reward(self.reward, ""))
+            object.__setattr__(self, "reward", _parse_reward(self.reward, ""))
         if not self.at or len(set(self.at)) < len(self.at):
             why = f"`at` is {quote(self.at)}; it takes a list of different integers, at least 1"
-            raise self.refuse(why, InvalidError)
+            raise self.refusal(why, InvalidError)
         if self.penalty is None:
             object.__setattr__(self, "multiplier", 2.0 if self.multiplier is None else self.multiplier)
             object.__setattr__(self, "reward", "single" if self.reward is None else self.reward)
         elif (given := next((k for k in ("multiplier", "reward") if getattr(self, k) is not None), None)) is not None:
-            raise self.refuse(
+            raise self.refusal(
                 f"`penalty` takes the place of the reward, so it does not go with `{given}`", ConflictError
             )
 
@@ -102,7 +111,7 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
         return (*measures, find("rounds"), *rewarded, *saved)
 
     @property
-    def plain(self) -> bool:
+    def rewards_every_round(self) -> bool:
         """Whether every round that has answers is rewarded, whatever they are."""
         return (self.frontier == 1 and self.reward == "single") or (
             self.frontier_of == "round" and self.reward == "aligned"
@@ -113,7 +122,7 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
     def resolve(self, contents: Contents) -> Self:
         with errors_of(self.name):
             pool = contents.table_pool(TABLE, self.pool)
-            for key, column in (("weights", self.weights), ("order", self._by_rank)):
+            for key, column in (("weights", self.weights), ("order", self._rank_column)):
                 if column is not None and contents.least(TABLE, pool, column) is None:
                     raise UnsuitableError(f"pool `{pool}` of `{TABLE}` has no `{column}`, which `{key}` reads")
         explore = contents.pool_setting(pool, "explore")
@@ -123,7 +132,7 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
         return self.filled(pool=pool, negative=least is not None and least < 0, explored=explore is not None)
 
     @property
-    def _by_rank(self) -> str | None:
+    def _rank_column(self) -> str | None:
         """The column that orders documents in place of relevance."""
         return "retrieval_rank" if self.order == "retriever" else None
 
@@ -133,84 +142,89 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
         other = next((key for key in (*EXPLORING, "order") if getattr(self, key) != getattr(given, key)), None)
         if other is not None:
             value = getattr(given, other)
-            raise self.refuse(
+            raise self.refusal(
                 f"pool `{pool}` explored by rewarded scores, so no other ranking has its documents: `{other}` is "
                 f"{quote(getattr(self, other))}, and was {quote(value)}; only `at`, `rounds` and `stable` are free"
             )
 
     def needs(self, contents: Contents) -> Needs:
         columns = ["documents", "relevance", "clusters"]
-        columns += [column for column in (self.weights, self._by_rank) if column is not None]
+        columns += [column for column in (self.weights, self._rank_column) if column is not None]
         columns += ["answers", "contradictions"] if self.penalty is not None else []
         return rows_of(TABLE, str(self.pool), *columns) | Needs(example_columns=frozenset(["gold_documents"]))
 
-    def explained(self, contents: Contents) -> Needs:
+    def explanation_needs(self, contents: Contents) -> Needs:
         return rows_of(TABLE, str(self.pool), "answers", "sub_question")
 
     # ---- a block ----
 
-    def _rounds(self, on: Evaluator) -> Rounds:
+    def _read_rounds(self, on: Evaluator) -> Rounds:
         """The rounds of its pool on a block, which policies share."""
         rows = on.block.tables[TABLE, str(self.pool)]
-        return on.once((TABLE, self.pool), lambda: Rounds(rows, on.block.examples["gold_documents"]))
+        return on.compute_once((TABLE, self.pool), lambda: Rounds(rows, on.block.examples["gold_documents"]))
 
-    def _frontiers(self, on: Evaluator) -> Frontiers:
-        rounds, settings = self._rounds(on), (self.frontier, self.frontier_of == "round", self.support == "sum")
+    def _read_frontiers(self, on: Evaluator) -> Frontiers:
+        rounds, settings = self._read_rounds(on), (self.frontier, self.frontier_of == "round", self.support == "sum")
         key = ("frontiers", self.pool, self.weights, *settings)
-        return on.once(key, lambda: frontiers(rounds, rounds.weighted if self.weights else rounds.plain, *settings))
-
-    def _factor(self, on: Evaluator) -> np.ndarray:
-        """What the relevance of a round's documents is multiplied with (R,)."""
-        rounds = self._rounds(on)
-        if self.penalty is not None:
-            return np.where(rounds.answered, 2 / np.maximum(rounds.disagreeing, 1), 1.0)
-        return np.where(self._rewarded(on), float(self.multiplier or 1), 1.0)
-
-    def _rewarded(self, on: Evaluator) -> np.ndarray:
-        """Which rounds are rewarded: bool (R,)."""
-        rounds = self._rounds(on)
-        reward: Reward = (
-            low_entropy(self.reward.entropy) if isinstance(self.reward, Entropy) else REWARDS[str(self.reward)]
+        return on.compute_once(
+            key,
+            lambda: frontier_of_each_round(
+                rounds, rounds.answer_score_sums if self.weights else rounds.answer_counts, *settings
+            ),
         )
-        return rounds.answered & reward(rounds, self._frontiers(on))
 
-    def _keys(self, on: Evaluator, factor: np.ndarray) -> np.ndarray:
+    def _relevance_factor(self, on: Evaluator) -> np.ndarray:
+        """What the relevance of a round's documents is multiplied with (R,)."""
+        rounds = self._read_rounds(on)
+        if self.penalty is not None:
+            return np.where(rounds.has_answers, 2 / np.maximum(rounds.contradicting_pairs, 1), 1.0)
+        return np.where(self._is_rewarded(on), float(self.multiplier or 1), 1.0)
+
+    def _is_rewarded(self, on: Evaluator) -> np.ndarray:
+        """Which rounds are rewarded: bool (R,)."""
+        rounds = self._read_rounds(on)
+        reward: Reward = (
+            low_entropy_reward(self.reward.entropy) if isinstance(self.reward, Entropy) else REWARDS[str(self.reward)]
+        )
+        return rounds.has_answers & reward(rounds, self._read_frontiers(on))
+
+    def _document_sort_keys(self, on: Evaluator, factor: np.ndarray) -> np.ndarray:
         """What puts documents in order (D,), ascending."""
-        rounds = self._rounds(on)
-        if self._by_rank is not None:
+        rounds = self._read_rounds(on)
+        if self._rank_column is not None:
             return rounds.retrieval_rank
         logistic = self.relevance == "logistic" or (self.relevance == "auto" and self.negative)
-        relevance = rounds.logistic if logistic else rounds.relevance
-        return -(relevance * rounds.of_documents(factor))
+        relevance = rounds.logistic_relevance if logistic else rounds.relevance
+        return -(relevance * rounds.values_by_document(factor))
 
-    def _stops(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
+    def _paid_rounds_and_endings(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
         """The rounds paid (R,) bool, and the ending of each hop (G,)."""
-        rounds = self._rounds(on)
-        limit = np.minimum(rounds.size, self.rounds)
-        ending = np.where(rounds.size < self.rounds, ends.EXHAUSTED, ends.CAP)
+        rounds = self._read_rounds(on)
+        limit = np.minimum(rounds.rounds_of_hop, self.rounds)
+        ending = np.where(rounds.rounds_of_hop < self.rounds, ends.EXHAUSTED, ends.CAP)
         if self.stable is not None:
-            held = np.where(self._frontiers(on).lasting >= self.stable, rounds.step, self.rounds)
-            stop = np.minimum.reduceat(held, rounds.first) if len(held) else np.zeros(0, np.int64)
+            held = np.where(self._read_frontiers(on).lasting >= self.stable, rounds.step_in_hop, self.rounds)
+            stop = np.minimum.reduceat(held, rounds.first_row_of_hop) if len(held) else np.zeros(0, np.int64)
             ending = np.where(stop < limit, ends.RULE, ending)
             limit = np.minimum(limit, stop + 1)
-        return rounds.step < limit[rounds.hop], ending
+        return rounds.step_in_hop < limit[rounds.hop_of_row], ending
 
     def path(self, on: Evaluator) -> PolicyPath:
-        rounds = self._rounds(on)
-        paid, ending = self._stops(on)
-        factor = self._factor(on)
+        rounds = self._read_rounds(on)
+        paid, ending = self._paid_rounds_and_endings(on)
+        factor = self._relevance_factor(on)
         examples = len(on.block.examples)
         reason = np.where(rounds.rows.size == 0, 1, 0)
         if self.weights is not None:
-            lacks = np.bincount(rounds.rows.example, weights=paid & rounds.unscored, minlength=examples) > 0
+            lacks = np.bincount(rounds.rows.example, weights=paid & rounds.has_unscored_answer, minlength=examples) > 0
             reason = np.where(lacks & (reason == 0), 2, reason)
         last = np.full(examples, ends.RULE)
-        np.maximum.at(last, rounds.example, ending)
-        measured = dict(self._recall(rounds, self._keys(on, factor), paid))
+        np.maximum.at(last, rounds.example_of_hop, ending)
+        measured = dict(self._recall_columns(rounds, self._document_sort_keys(on, factor), paid))
         if self.penalty is None:
-            measured["rewarded"] = _sums(rounds, self._rewarded(on) & paid)
+            measured["rewarded"] = _sums_by_example(rounds, self._is_rewarded(on) & paid)
         if self.stable is not None:
-            measured |= self._saved(on.block, rounds, paid)
+            measured |= self._saved_costs(on.block, rounds, paid)
         reasons = (
             "served",
             f"pool `{self.pool}` of `{TABLE}` has no round",
@@ -219,25 +233,25 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
         calls = RowCalls(table=TABLE, pool=str(self.pool))
         return path_of_rows(on.block, calls, paid, reason.astype(np.int16), reasons, last, measured)
 
-    def _recall(self, rounds: Rounds, keys: np.ndarray, paid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    def _recall_columns(self, rounds: Rounds, keys: np.ndarray, paid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         """Hits and recall (E,) at each number of documents."""
         example, places = rounds.gold_places(keys, paid, max(self.at))
-        unknown = np.isnan(rounds.golds)
+        unknown = np.isnan(rounds.gold_document_count)
         for k in self.at:
             count = np.bincount(example[places < k], minlength=len(unknown))
             yield f"hit_{k}", np.where(unknown, np.nan, count > 0)
-            yield f"recall_{k}", count / rounds.golds
+            yield f"recall_{k}", count / rounds.gold_document_count
 
-    def _saved(self, block: LogBlock, rounds: Rounds, paid: np.ndarray) -> dict[str, np.ndarray]:
+    def _saved_costs(self, block: LogBlock, rounds: Rounds, paid: np.ndarray) -> dict[str, np.ndarray]:
         """Calls and tokens (E,) of the logged rounds within `rounds` that are not run."""
-        spared = (rounds.step < self.rounds) & ~paid
+        spared = (rounds.step_in_hop < self.rounds) & ~paid
         tokens = rounds.rows.numbers("prompt_tokens") + rounds.rows.numbers("completion_tokens")
         known = {"calls": rounds.rows.numbers("calls"), "tokens": tokens}
-        return {f"{cost}_saved": _sums(rounds, np.where(spared, known[cost], 0.0)) for cost in SAVED}
+        return {f"{cost}_saved": _sums_by_example(rounds, np.where(spared, known[cost], 0.0)) for cost in SAVED}
 
     # ---- words ----
 
-    def ending(self, ending: str) -> str:
+    def ending_text(self, ending: str) -> str:
         return {
             "rule": f"the frontier's leader had been the same for {counted(self.stable or 0, 'round')}",
             "cap": f"the {counted(self.rounds, 'round')} of its cap are read",
@@ -248,9 +262,9 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
         """The rounds that it reads: `frontier`, the clusters with their support, the leader first, and `leader`;
         whether it is `rewarded`, or with a penalty its `factor`; `moved`, the documents that moved up in their hop.
         """
-        paid, _ = self._stops(on)
-        frontier, row = self._frontiers(on), np.flatnonzero(paid)
-        ranked = self._ranks(on, paid).filter(pl.col("place") < pl.col("plain"))
+        paid, _ = self._paid_rounds_and_endings(on)
+        frontier, row = self._read_frontiers(on), np.flatnonzero(paid)
+        ranked = self._document_ranks(on, paid).filter(pl.col("place") < pl.col("plain"))
         moved = ranked.group_by("row", maintain_order=True).agg(
             pl.format("{} {}→{}", "document", "plain", "place").alias("moved")
         )
@@ -258,9 +272,9 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
         single = self.penalty is None
         frame = pl.DataFrame({
             "row": row,
-            "frontier": [_members(frontier, one) for one in row.tolist()],
+            "frontier": [_clusters_text(frontier, one) for one in row.tolist()],
             "leader": leader.set(leader == NONE, None),
-            **({"rewarded": self._rewarded(on)[row]} if single else {"factor": self._factor(on)[row]}),
+            **({"rewarded": self._is_rewarded(on)[row]} if single else {"factor": self._relevance_factor(on)[row]}),
         }, schema_overrides={"frontier": pl.String})  # fmt: skip
         most = pl.concat_list(pl.col("moved").list.head(MOST_MOVED), pl.lit(["…"]))
         more = pl.when(pl.col("moved").list.len() > MOST_MOVED).then(most).otherwise("moved")
@@ -268,56 +282,57 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
             more.list.join(", ").fill_null("").alias("moved")
         )
 
-    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
         """Hop by hop the rounds that it reads, then the documents that it ranks first."""
-        rounds, (paid, ending) = self._rounds(on), self._stops(on)
-        ranked, of_rounds = self._ranks(on, paid), self.paid_rows(on)
-        answers = rounds.weighted if self.weights else rounds.plain
+        rounds, (paid, ending) = self._read_rounds(on), self._paid_rounds_and_endings(on)
+        ranked, of_rounds = self._document_ranks(on, paid), self.paid_rows(on)
+        answers = rounds.answer_score_sums if self.weights else rounds.answer_counts
         steps = of_rounds.select(
-            pl.Series("round", rounds.step[of_rounds["row"]]),
-            pl.Series("answers", [_text_of(rounds, answers, row) for row in of_rounds["row"]], dtype=pl.String),
+            pl.Series("round", rounds.step_in_hop[of_rounds["row"]]),
+            pl.Series("answers", [_answers_text(rounds, answers, row) for row in of_rounds["row"]], dtype=pl.String),
             pl.exclude("row", "leader", "moved"),
             pl.col("moved").alias("moved up"),
         )
-        for hop, first in enumerate(rounds.first):
-            rows = steps.filter(pl.Series(rounds.hop[of_rounds["row"]] == hop))
+        for hop, first in enumerate(rounds.first_row_of_hop):
+            rows = steps.filter(pl.Series(rounds.hop_of_row[of_rounds["row"]] == hop))
             number, question = rounds.rows.frame.select("hop", "sub_question").row(int(first))
             title = f"`{self.name}`, hop {number}{'' if question is None else f': {question}'}"
-            why = f"{ENDINGS[ending[hop]]}: {self.ending(ENDINGS[ending[hop]])}"
-            yield Stage(title, rows, why)
+            why = f"{ENDINGS[ending[hop]]}: {self.ending_text(ENDINGS[ending[hop]])}"
+            yield ExplanationStage(title, rows, why)
         columns = [
             "rank",
             "document",
             "hop",
             "round",
             "relevance",
-            *(["score"] if self._by_rank is None else []),
+            *(["score"] if self._rank_column is None else []),
             "gold",
         ]
         first_places = ranked.filter(pl.col("rank") <= max(self.at)).sort("rank").select(columns)
         gold = sorted(set(on.block.examples["gold_documents"].to_list()[0] or ()))
         text = f"gold documents: {listed(gold)}" if gold else "no gold documents are logged"
-        yield Stage(f"`{self.name}`, the documents that it ranks first", first_places, text)
+        yield ExplanationStage(f"`{self.name}`, the documents that it ranks first", first_places, text)
 
-    def _ranks(self, on: Evaluator, paid: np.ndarray) -> pl.DataFrame:
+    def _document_ranks(self, on: Evaluator, paid: np.ndarray) -> pl.DataFrame:
         """Each document that it ranks, with its row, its `place` in its hop and its `plain` one, by relevance alone,
         and its `rank` on the example, null behind those that are measured; all from 1.
         """
-        rounds = self._rounds(on)
-        keys = self._keys(on, self._factor(on))
-        order, place = rounds.ranked(keys, paid)
-        plain, before = rounds.ranked(self._keys(on, np.ones(len(paid))), paid)
-        documents, rank = rounds.merged(order, place, max(self.at))
+        rounds = self._read_rounds(on)
+        keys = self._document_sort_keys(on, self._relevance_factor(on))
+        order, place = rounds.rank_documents(keys, paid)
+        plain, before = rounds.rank_documents(self._document_sort_keys(on, np.ones(len(paid))), paid)
+        documents, rank = rounds.merge_hops(order, place, max(self.at))
         row = rounds.document_row[order]
         frame = pl.DataFrame({
             "document": rounds.documents.gather(order), "hop": rounds.rows.frame["hop"].gather(row),
-            "round": rounds.step[row], "relevance": rounds.relevance[order],
+            "round": rounds.step_in_hop[row], "relevance": rounds.relevance[order],
             "score": -keys[order], "gold": rounds.is_gold[order],
             "row": row, "place": place + 1,
-            "number": order, "code": rounds.code[order], "of": rounds.hop[row],
+            "number": order, "code": rounds.document_code[order], "of": rounds.hop_of_row[row],
         })  # fmt: skip
         by_plain = pl.DataFrame({
-            "code": rounds.code[plain], "of": rounds.hop[rounds.document_row[plain]], "plain": before + 1,
+            "code": rounds.document_code[plain], "of": rounds.hop_of_row[rounds.document_row[plain]],
+            "plain": before + 1,
         })  # fmt: skip
         by_rank = pl.DataFrame({"number": documents, "rank": rank + 1})
         frame = frame.join(by_plain, on=["code", "of"], how="left", maintain_order="left")
@@ -333,18 +348,18 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
             yield Remark(LATER_HOPS, pool)
 
     def final_remarks(self) -> Iterator[RemarkKind]:
-        if self.plain and self.penalty is None and self.order == "relevance":
+        if self.rewards_every_round and self.penalty is None and self.order == "relevance":
             yield PLAIN
         if self.negative and self.relevance == "raw" and self.order == "relevance" and self.multiplier != 1:
             yield BACKWARDS
 
 
-def _sums(rounds: Rounds, values: np.ndarray) -> np.ndarray:
+def _sums_by_example(rounds: Rounds, values: np.ndarray) -> np.ndarray:
     """Values of rounds (R,), added up by example (E,)."""
     return np.bincount(rounds.rows.example, weights=values, minlength=len(rounds.gold))
 
 
-def _text_of(rounds: Rounds, answers: Answers, row: int) -> str:
+def _answers_text(rounds: Rounds, answers: AnswerClusters, row: int) -> str:
     """The answers of a round by cluster, the most frequent first: the first of each, its cluster and its count."""
     texts: dict[int, str] = {}
     frame = rounds.rows.frame
@@ -356,7 +371,7 @@ def _text_of(rounds: Rounds, answers: Answers, row: int) -> str:
     return ", ".join(f"{texts[one]} ({one}): {counts[one]:.3g}" for one in ordered)
 
 
-def _members(frontier: Frontiers, row: int) -> str:
+def _clusters_text(frontier: Frontiers, row: int) -> str:
     """The clusters of a frontier with their support, the leader first."""
     there = frontier.clusters[row] != NONE
     support = dict(zip(frontier.clusters[row][there].tolist(), frontier.support[row][there].tolist(), strict=True))
@@ -364,28 +379,28 @@ def _members(frontier: Frontiers, row: int) -> str:
     return ", ".join(f"{cluster}: {support[cluster]:.3g}" for cluster in ordered)
 
 
-def _unknown(pools: Counts) -> list[str]:
+def _unknown_exploration_remarks(pools: Counts) -> list[str]:
     return [
         f"the manifest does not say by what {listed(sorted(pools))} explored (`pools.NAME.explore`): where it was by "
         "rewarded scores, other settings would have read other documents"
     ]
 
 
-def _later_hops(pools: Counts) -> list[str]:
+def _later_hop_remarks(pools: Counts) -> list[str]:
     return [f"later hops of {listed(sorted(pools))} keep the sub-questions that followed from the logged answers"]
 
 
-def _plain(policies: Counts) -> list[str]:
+def _rewards_everything_remarks(policies: Counts) -> list[str]:
     return [f"every round that has answers is rewarded, which ranks by relevance alone: {listed(list(policies))}"]
 
 
-def _backwards(policies: Counts) -> list[str]:
+def _negative_relevance_remarks(policies: Counts) -> list[str]:
     return [
         f"relevance below 0 is multiplied as it is, so that a reward moves documents down: {listed(list(policies))}"
     ]
 
 
-UNKNOWN = RemarkKind("explore_unknown", _unknown)
-LATER_HOPS = RemarkKind("later_hops", _later_hops)
-PLAIN = RemarkKind("plain_ranking", _plain, about_policies=True)
-BACKWARDS = RemarkKind("negative_relevance", _backwards, Severity.WARNING, about_policies=True)
+UNKNOWN = RemarkKind("explore_unknown", _unknown_exploration_remarks)
+LATER_HOPS = RemarkKind("later_hops", _later_hop_remarks)
+PLAIN = RemarkKind("plain_ranking", _rewards_everything_remarks, about_policies=True)
+BACKWARDS = RemarkKind("negative_relevance", _negative_relevance_remarks, Severity.WARNING, about_policies=True)

@@ -12,8 +12,8 @@ import polars as pl
 from replay.data.contents import Contents
 from replay.data.needs import Needs
 from replay.engine.calls import PolicyPath
-from replay.engine.mixing import choose
-from replay.policies.base import Evaluator, Policy, Stage, errors_of
+from replay.engine.mixing import choose_path
+from replay.policies.base import Evaluator, ExplanationStage, Policy, errors_of
 from toolkit.errors import InvalidError, RequiredError, errors_begin, quote, require_known
 from toolkit.settings import check, from_table, setting
 
@@ -34,7 +34,7 @@ class Router:
         if (self.at_least is None) == (self.below is None):
             raise RequiredError("`route` needs one threshold, `at_least` or `below`")
 
-    def chooses(self, values: np.ndarray) -> np.ndarray:
+    def goes_to_then(self, values: np.ndarray) -> np.ndarray:
         """Mask (E,) of the examples that go to `then`, from the column's values (E,)."""
         with np.errstate(invalid="ignore"):
             return values >= self.at_least if self.at_least is not None else values < self.below
@@ -72,25 +72,25 @@ class Route(Policy, kind="route", inner=("then", "else_")):
             require_known(column, contents.example_columns, f"examples have no column `{column}` to route by")
         dtype = contents.example_columns[column]
         if not (dtype.is_numeric() or dtype == pl.Boolean):
-            raise self.refuse(f"column `{column}` of examples holds {dtype}; a router's score is a number")
+            raise self.refusal(f"column `{column}` of examples holds {dtype}; a router's score is a number")
         return super().resolve(contents)
 
     def needs(self, contents: Contents) -> Needs:
         return Needs(example_columns=frozenset([self.route.column]))
 
-    def _values(self, on: Evaluator) -> np.ndarray:
+    def _column_values(self, on: Evaluator) -> np.ndarray:
         return on.block.examples[self.route.column].cast(pl.Float64).to_numpy().astype(float)
 
     def path(self, on: Evaluator) -> PolicyPath:
-        values = self._values(on)
-        path = choose(self.route.chooses(values), on.path(self.then), on.path(self.else_), self.columns)
+        values = self._column_values(on)
+        path = choose_path(self.route.goes_to_then(values), on.path(self.then), on.path(self.else_), self.columns)
         reasons = (*path.outcome.reasons, f"column `{self.route.column}` of examples is null")
         reason = np.where(np.isnan(values), len(reasons) - 1, path.outcome.reason).astype(np.int16)
         return replace(path, outcome=replace(path.outcome, reason=reason, reasons=reasons))
 
-    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
-        value = float(self._values(on)[0])
-        first = self._chosen(on) is self.then
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
+        value = float(self._column_values(on)[0])
+        first = self._chosen_policy(on) is self.then
         threshold = self.route.at_least if self.route.at_least is not None else self.route.below
         row = {
             "reads": f"column `{self.route.column}` of examples",
@@ -99,16 +99,18 @@ class Route(Policy, kind="route", inner=("then", "else_")):
             "threshold": threshold,
         }
         rows = pl.DataFrame([row], schema_overrides={"value": pl.Float64})
-        yield Stage("the router", rows, f"it chooses `{'then' if first else 'else'}`")
-        yield from self._chosen(on).explain(on, repetition)
+        yield ExplanationStage("the router", rows, f"it chooses `{'then' if first else 'else'}`")
+        yield from self._chosen_policy(on).explain(on, repetition)
 
-    def _chosen(self, on: Evaluator) -> Policy:
+    def _chosen_policy(self, on: Evaluator) -> Policy:
         """The policy that answers the one example of a block."""
-        return self.then if self.route.chooses(self._values(on))[0] else self.else_
+        return self.then if self.route.goes_to_then(self._column_values(on))[0] else self.else_
 
-    def why(self, on: Evaluator, ending: str) -> str:
-        part = self._chosen(on)
-        return f"the router chooses `{'then' if part is self.then else 'else'}`; {part.why(on, ending)}"
+    def ending_text_on_example(self, on: Evaluator, ending: str) -> str:
+        part = self._chosen_policy(on)
+        return (
+            f"the router chooses `{'then' if part is self.then else 'else'}`; {part.ending_text_on_example(on, ending)}"
+        )
 
-    def rows_of(self, on: Evaluator, rows: int) -> str:
-        return self._chosen(on).rows_of(on, rows)
+    def averaged_rows_text(self, on: Evaluator, rows: int) -> str:
+        return self._chosen_policy(on).averaged_rows_text(on, rows)

@@ -9,33 +9,33 @@ from typing import Any, Self
 
 import numpy as np
 
-from replay.data.abandoned import SECONDS, cut_name, seconds_column
+from replay.data.abandoned import SECONDS, abandoned_slice_name, seconds_column
 from replay.data.block import TRACE_COSTS, LogBlock, LoggedPool
 from replay.data.contents import Contents
-from replay.data.fitted_scores import read_later
+from replay.data.fitted_scores import score_timing_problem
 from replay.data.needs import Needs
 from replay.engine.calls import ChosenTraces, PolicyPath, Realization
-from replay.engine.cuts import Cut, cut, paid_segment, reasons
-from replay.engine.expectation import expected_outcome, mean_over_orders, paid_over_orders
+from replay.engine.cuts import StopConditions, find_stops, paid_segment, partial_reasons
+from replay.engine.expectation import expected_outcome, mean_over_orders, paid_calls_over_orders
 from replay.engine.fitting import fit_calibration, fit_prior
-from replay.engine.outcome import Outcome, RunSums
-from replay.engine.positions import PEOPLE, POSITION, POSITION_COLUMNS, ThresholdSteps, last_positions, with_positions
-from replay.engine.sets import SET_COLUMNS, fit_conformal, measure_sets
-from replay.engine.trajectory import Trajectory, Walk, abandonment_of, listwise_costs, walk_block
-from replay.kinds.stages import abandon_stage, pool_stages, set_stage, step_stages, why_ended
-from replay.policies.base import Evaluator, Fit, Policy, Stage, errors_of
-from replay.policies.remarks import Counts, Payable, Remark, RemarkKind
+from replay.engine.outcome import Outcome, OutcomeSums
+from replay.engine.positions import PEOPLE, POSITION, POSITION_COLUMNS, ThresholdSteps, add_positions, last_positions
+from replay.engine.sets import SET_COLUMNS, add_set_columns, fit_conformal
+from replay.engine.trajectory import Trajectory, Walk, find_abandoned, listwise_costs, walk_block
+from replay.kinds.stages import abandon_stage, ending_text, pool_stages, set_stage, step_stages
+from replay.policies.base import Evaluator, ExplanationStage, Fit, Policy, errors_of
+from replay.policies.remarks import Counts, PayableVerifications, Remark, RemarkKind
 from replay.sampling.abandon import Abandon
 from replay.sampling.declared import EXAMPLE, FEATURE, SIGNAL, Rule, columns_read
-from replay.sampling.known import STOP, order_given, order_of, select_given, select_of, with_order_keys
-from replay.sampling.learned import LEARNED, Calibration, Conformal, Learned, NullRows, Prior
-from replay.sampling.orders import Generation, Order
+from replay.sampling.known import STOP, order_given, order_rule_of, select_given, select_rule_of, with_order_keys
+from replay.sampling.learned import LEARNED, Calibration, Conformal, LearnedSetting, NullRows, Prior
+from replay.sampling.orders import GenerationOrder, Order
 from replay.sampling.prefix import SCORES, VOTES, Prefix
 from replay.sampling.selects import Select
 from replay.sampling.stops import Never, StopRule
 from replay.sampling.surrogate import LABEL_SCORES, MODES
 from replay.sampling.ties import EARLIEST, TIES
-from replay.sampling.unscored import PARTIAL, WAYS, Unscored
+from replay.sampling.unscored import PARTIAL, WAYS, UnscoredTreatment
 from toolkit.columns import OutcomeColumn, find
 from toolkit.errors import (
     InvalidError,
@@ -59,7 +59,7 @@ WHOLE_POOL = np.iinfo(np.int32).max
 """A cap larger than any pool."""
 
 
-def _width(given: Any, place: str) -> int | str:
+def _parse_width(given: Any, place: str) -> int | str:
     width = of_kind(int, given)
     if (isinstance(given, str) and given == NEEDED) or (width is not None and 1 <= width <= MOST):
         return NEEDED if width is None else int(width)
@@ -91,7 +91,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     seed: int = setting(0)
     orders: int | None = setting(None, low=1, high=100_000)
     expected: bool = setting(False)
-    width: int | str = setting(1, read=_width)
+    width: int | str = setting(1, read=_parse_width)
     answers_as: str | None = setting(None, what="a name")
     tie: str = setting(EARLIEST.name, choices=TIES)
     nulls: str = setting("skip", choices=("skip", "vote"))
@@ -118,7 +118,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     def from_table(cls, table: Mapping[str, Any], rule_classes: Mapping[str, type]) -> Self:
         """The policy from its keys; `stop` and `select` may be a user's rules, and `order` a table."""
         table = with_order_keys(table, [field.name for field in fields(cls)])
-        read = {"stop": STOP.rule, "select": select_given}
+        read = {"stop": STOP.read_rule, "select": select_given}
         rules = {key: read[key](table[key], rule_classes) for key in read if key in table}
         return super().from_table({**table, **rules}, rule_classes)
 
@@ -127,64 +127,64 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         object.__setattr__(self, "features", (given,) if isinstance(given, str) else given)
         super().__post_init__()
         with errors_of(self.name):
-            object.__setattr__(self, "width", _width(self.width, ""))
+            object.__setattr__(self, "width", _parse_width(self.width, ""))
             object.__setattr__(self, "order", order_given(self.order, vars(self)))
-            object.__setattr__(self, "stop", STOP.rule(self.stop))
+            object.__setattr__(self, "stop", STOP.read_rule(self.stop))
             object.__setattr__(self, "select", select_given(self.select))
         if self.verifier is None:
             object.__setattr__(self, "verifier", self.stop.named_verifier)
         self._check_learned()
-        for why in self._contradictions():
-            raise self.refuse(why)
+        for why in self._contradiction_sentences():
+            raise self.refusal(why)
 
     @cached_property
-    def ordering(self) -> Order:
-        return order_of(self.order, vars(self))
+    def order_rule(self) -> Order:
+        return order_rule_of(self.order, vars(self))
 
     @cached_property
-    def selector(self) -> Select:
-        return select_of(self.select)
+    def select_rule(self) -> Select:
+        return select_rule_of(self.select)
 
     @property
-    def readers(self) -> dict[str, StopRule | Select | Order]:
+    def rules_by_label(self) -> dict[str, StopRule | Select | Order]:
         """Its stop, select and order, by their names in messages."""
         stop, select, order = f"stop `{self.stop.name}`", f"select `{self.select}`", f"order `{self.order}`"
-        return {stop: self.stop, select: self.selector, order: self.ordering}
+        return {stop: self.stop, select: self.select_rule, order: self.order_rule}
 
     @property
     def reads(self) -> frozenset[str]:
-        return self.ordering.reads | self.stop.reads | self.selector.reads
+        return self.order_rule.reads | self.stop.reads | self.select_rule.reads
 
     @property
-    def verifies(self) -> bool:
+    def makes_verifications(self) -> bool:
         return SCORES in self.reads
 
     @property
-    def unscored(self) -> Unscored:
+    def unscored(self) -> UnscoredTreatment:
         """What the policy does with a valid trace that its verifier did not score."""
-        way = WAYS[self.on_unscored] if self.verifies else PARTIAL
+        way = WAYS[self.on_unscored] if self.makes_verifications else PARTIAL
         return replace(way, fill=self.lowest_score) if way.fills else way
 
     @property
     def diagnostic(self) -> str:
-        return self.ordering.diagnostic
+        return self.order_rule.diagnostic
 
     @property
-    def single(self) -> bool:
+    def answers_with_one_trace(self) -> bool:
         return self.orders is None and not self.expected
 
     @property
     def first_attempt(self) -> str | None:
-        plain = self.max_traces == 1 and self.selector.one_trace and not self.expected and self.abandon is None
+        plain = self.max_traces == 1 and self.select_rule.one_trace and not self.expected and self.abandon is None
         return self.pool if plain else None
 
     @property
     def over_orders(self) -> bool:
         """Whether the policy is the exact mean over all orders of the pool's traces."""
-        return self.expected and not self.ordering.verifies_later
+        return self.expected and not self.order_rule.verifies_later
 
     @property
-    def uncapped(self) -> bool:
+    def may_draw_whole_pool(self) -> bool:
         """Whether the policy may draw its whole pool, however many traces that has."""
         return self.max_traces == WHOLE_POOL
 
@@ -195,25 +195,25 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return f"{self.orders} orders" if self.orders is not None else ""
 
     @property
-    def drawn_from(self) -> str:
+    def pool_drawn_from(self) -> str:
         return str(self.pool) if self.over_orders or (self.orders or 1) > 1 else ""
 
-    def half_of_orders(self) -> tuple[Self, float] | None:
+    def over_half_of_orders(self) -> tuple[Self, float] | None:
         half = (self.orders or 1) // 2
         return (self.filled(orders=half), half / (self.orders or 1)) if half else None
 
     def over_all_orders(self) -> Self | None:
         if self.expected or self.orders is not None or self.width != 1 or self.stop.cuts or self.conformal is not None:
             return None
-        exact = not self.ordering.verifies_later and self.selector.exact_mean_of() and not self.positioned
+        exact = not self.order_rule.verifies_later and self.select_rule.has_exact_mean() and not self.positioned
         return self.filled(expected=True) if exact else None
 
-    def in_orders(self, contents: Contents, orders: int, seed: int) -> Self:
-        fixed = self.conformal is not None or not self.draws(contents)
+    def over_seeded_orders(self, contents: Contents, orders: int, seed: int) -> Self:
+        fixed = self.conformal is not None or not self.traces_drawn_by_pool(contents)
         return self if fixed else self.filled(orders=orders, seed=seed, expected=False)
 
-    def draws(self, contents: Contents) -> Mapping[str, int]:
-        return {} if self.pool in contents.in_order else {str(self.pool): self.max_traces}
+    def traces_drawn_by_pool(self, contents: Contents) -> Mapping[str, int]:
+        return {} if self.pool in contents.ordered_pools else {str(self.pool): self.max_traces}
 
     @property
     def top_level_only(self) -> str:
@@ -224,13 +224,13 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return not self.positioned
 
     @property
-    def unfolding(self) -> Hashable:
-        plain = self.positioned and self.width == 1 and not self.ordering.verifies_later
-        statistic = self.stop.statistic if plain else None
+    def unfolding_key(self) -> Hashable:
+        plain = self.positioned and self.width == 1 and not self.order_rule.verifies_later
+        statistic = self.stop.statistic_key if plain else None
         return None if statistic is None else (statistic, self.filled(stop=Never()).cache_key)
 
     @property
-    def learns(self) -> tuple[Learned, ...]:
+    def learned_settings(self) -> tuple[LearnedSetting, ...]:
         return tuple(one for learned in LEARNED if (one := getattr(self, learned.key)) is not None)
 
     @property
@@ -238,16 +238,16 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         names = (*(SET_COLUMNS if self.conformal is not None else ()), *(POSITION_COLUMNS if self.positioned else ()))
         return tuple(find(name) for name in names)
 
-    def _contradictions(self) -> Iterator[str]:
+    def _contradiction_sentences(self) -> Iterator[str]:
         """A sentence on each contradiction between its keys."""
-        order, select, stop = self.ordering, self.selector, self.stop
+        order, select, stop = self.order_rule, self.select_rule, self.stop
         if select.one_trace and self.max_traces != 1:
-            most = "" if self.uncapped else f"; it has {self.max_traces}"
+            most = "" if self.may_draw_whole_pool else f"; it has {self.max_traces}"
             yield f'`select = "{self.select}"` needs `max_traces = 1`{most}'
         if stop.named_verifier not in (None, self.verifier):
             yield f"its stop reads verifier `{stop.named_verifier}`, and the policy `{self.verifier}`: give one of them"
-        if self.verifies and self.verifier is None:
-            reader = next(what for what, part in self.readers.items() if SCORES in part.reads)
+        if self.makes_verifications and self.verifier is None:
+            reader = next(what for what, part in self.rules_by_label.items() if SCORES in part.reads)
             yield f"its {reader} reads scores, so it needs a `verifier`"
         if order.verifies_later and not stop.between_verifications:
             why = "because it is looked at after verifications and not after traces"
@@ -255,7 +255,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         if order.verifies_later and SCORES not in select.reads:
             known = f"`best`, `weighted` or one of your own, not `{self.select}`"
             yield f'`order = "{self.order}"` needs a `select` that reads scores: {known}'
-        if order.lazy and self.width != 1:
+        if order.is_lazy and self.width != 1:
             yield '`mode = "lazy"` generates trace by trace; leave out `width`, or use `mode = "pool"`'
         if self.width == NEEDED and not (self.stop.plans and not order.verifies_later):
             why = "which says how many traces it needs, with the order `generation`"
@@ -271,7 +271,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 f"it has `{self.select}` and `{self.stop.name}`"
             )
         means_best = order.drawn and select.by_score and stop.verification_budget is not None
-        means_pool = self.over_orders and not stop.cuts and select.exact_mean_of(self.max_traces) and self.width == 1
+        means_pool = self.over_orders and not stop.cuts and select.has_exact_mean(self.max_traces) and self.width == 1
         if self.expected and not (means_best or means_pool):
             yield (
                 "`expected` needs the order `generation` with `first`, `majority`, `best` or `weighted`, no stop and "
@@ -279,27 +279,27 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             )
         if self.expected and self.orders is not None:
             yield "`expected` is already exact over all orders; leave out `orders`"
-        if self.abandon is not None and self.verifies and self.abandon.verifier == self.verifier:
+        if self.abandon is not None and self.makes_verifications and self.abandon.verifier == self.verifier:
             why = "one has to score first tokens, the other whole traces"
             yield f"`abandon` and the policy have the same `verifier`, `{self.verifier}`: {why}; name two"
 
     def _check_learned(self) -> None:
         if len(set(self.features)) != len(self.features):
-            raise self.refuse(f"`features` is {quote(self.features)}; it takes different names of columns of features")
+            raise self.refusal(f"`features` is {quote(self.features)}; it takes different names of columns of features")
         for learned in LEARNED:
             if isinstance(value := getattr(self, learned.key), Mapping):
                 with errors_of(self.name):
                     object.__setattr__(self, learned.key, from_table(learned, value, learned.key))
             elif value is not None and not isinstance(value, learned):
-                raise self.refuse(f"`{learned.key}` is {quote(value)}; it takes a `{learned.__name__}`, or its table")
-        if self.prior is not None and not self.ordering.predicts:
-            raise self.refuse('`prior` needs `order = "surrogate"`')
+                raise self.refusal(f"`{learned.key}` is {quote(value)}; it takes a `{learned.__name__}`, or its table")
+        if self.prior is not None and not self.order_rule.predicts:
+            raise self.refusal('`prior` needs `order = "surrogate"`')
         if self.prior is not None and not self.features:
-            raise self.refuse("`prior` is fitted on `features`, so it needs some")
+            raise self.refusal("`prior` is fitted on `features`, so it needs some")
         if self.calibration is not None and not self.stop.calibrates:
-            raise self.refuse("`calibration` decides the margin, so it needs stop `margin`")
-        if self.conformal is not None and (not self.single or not self.selector.by_score):
-            raise self.refuse('`conformal` needs `select = "best"`, without `orders` and `expected`')
+            raise self.refusal("`calibration` decides the margin, so it needs stop `margin`")
+        if self.conformal is not None and (not self.answers_with_one_trace or not self.select_rule.by_score):
+            raise self.refusal('`conformal` needs `select = "best"`, without `orders` and `expected`')
 
     # ---- a log ----
 
@@ -307,41 +307,41 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         if self.pool is None:
             pools = contents.pools
             if len(pools) != 1:
-                raise self.refuse(f"the log has {len(pools)} pools, so it needs `pool`; {suggest('', pools)}")
+                raise self.refusal(f"the log has {len(pools)} pools, so it needs `pool`; {suggest('', pools)}")
             return self.filled(pool=next(iter(pools))).resolve(contents)
         with errors_of(self.name):
             contents.require_pool(self.pool)
             if self.verifier is not None:
                 contents.require_verifier(self.verifier)
-            for name in self.ordering.features:
+            for name in self.order_rule.features:
                 contents.require_feature(name, f"the {self.order}")
-            for part, rule in self.readers.items():
+            for part, rule in self.rules_by_label.items():
                 contents.require_columns(rule.reads, part)
             if self.answers_as is not None:
-                contents.require_answers_as(self.answers_as)
+                contents.require_answer_column(self.answers_as)
             if self.abandon is not None:
                 _require_abandon(contents, self.abandon, self.pool)
             if self.over_orders:
-                self.selector.check_sets(self.max_traces, contents.sizes[self.pool])
+                self.select_rule.check_sets(self.max_traces, contents.sizes[self.pool])
             lowest = contents.lowest_score(self.pool, str(self.verifier)) if self.unscored.fills else None
             positioned, stopped = self.pool in contents.positioned, self.pool in contents.stopped
-            if self.pool in contents.in_order - contents.whole and (self.orders is not None or self.expected):
+            if self.pool in contents.ordered_pools - contents.whole and (self.orders is not None or self.expected):
                 contents.require_other_orders(self.pool, "leave out `orders` and `expected`")
-            if self.uncapped and not positioned and not stopped:
+            if self.may_draw_whole_pool and not positioned and not stopped:
                 raise RequiredError(
                     "`max_traces` is required: only pools with positions, or `stopped`, may leave it out"
                 )
-            if stopped and not self.uncapped and self.max_traces != contents.sizes[self.pool]:
+            if stopped and not self.may_draw_whole_pool and self.max_traces != contents.sizes[self.pool]:
                 contents.require_other_orders(self.pool, f"`max_traces` can't be {self.max_traces}: leave it out")
         if self.pool in contents.opaque and VOTES in self.reads:
-            raise self.refuse(
+            raise self.refusal(
                 f"pool `{self.pool}` has verdicts but no answers (opaque), so votes, margins and surrogates mean "
                 "nothing; use select `first` or `best` with no stop or a budget"
             )
-        cuts = self.ordering.lazy or (not self.ordering.verifies_later and self.stop.cuts)
+        cuts = self.order_rule.is_lazy or (not self.order_rule.verifies_later and self.stop.cuts)
         if self.pool in contents.whole and (self.orders is not None or cuts):
             leave = "leave out `orders`, any `stop` that cuts generation, and the lazy surrogate"
-            raise self.refuse(f"pool `{self.pool}` {contents.why_in_order(str(self.pool))}: {leave}")
+            raise self.refusal(f"pool `{self.pool}` {contents.why_in_order(str(self.pool))}: {leave}")
         most = WHOLE_POOL if stopped else self.max_traces
         return self.filled(lowest_score=lowest, positioned=positioned, max_traces=most)
 
@@ -351,8 +351,8 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         people = PEOPLE & contents.example_columns.keys() if self.positioned else frozenset()
         return abandoning | Needs(
             pools=frozenset([pool]),
-            scores=frozenset([(pool, str(self.verifier))] if self.verifies else []),
-            features=frozenset(self.ordering.features) | columns_read(self.reads, FEATURE),
+            scores=frozenset([(pool, str(self.verifier))] if self.makes_verifications else []),
+            features=frozenset(self.order_rule.features) | columns_read(self.reads, FEATURE),
             trace_columns=columns_read(self.reads, SIGNAL).difference(TRACE_COSTS) | {*[POSITION] * self.positioned},
             example_columns=columns_read(self.reads, EXAMPLE) | people,
             answers_as=frozenset([self.answers_as] if self.answers_as is not None else []),
@@ -361,16 +361,16 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     def slices(self, contents: Contents) -> frozenset[str]:
         return frozenset([str(self.pool)])
 
-    def learn(self, fit: Fit) -> Self:
+    def fit_with(self, fit: Fit) -> Self:
         """The policy with prior, calibration and conformal thresholds fitted, each on top of those before."""
         policy = self
-        for settings in self.learns:
+        for settings in self.learned_settings:
             plain = policy.filled(conformal=None)
-            shared, fitted = plain._fits()[settings.key]
+            shared, fitted = plain._fitting_functions()[settings.key]
             policy = policy.filled(**{settings.key: fit(policy, settings, shared, fitted)})
         return policy
 
-    def _fits(self) -> Mapping[str, tuple[tuple[Hashable, ...], Callable[[LogBlock, Any], Any]]]:
+    def _fitting_functions(self) -> Mapping[str, tuple[tuple[Hashable, ...], Callable[[LogBlock, Any], Any]]]:
         """Key of what is learnt -> what policies with the same fit share, and the function that fits it on a block."""
         pool, verifier, features = str(self.pool), str(self.verifier), self.features
         return {
@@ -381,7 +381,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             "calibration": ((pool, verifier), lambda block, one: fit_calibration(block.pools[pool], verifier, one)),
             "conformal": (
                 (self.cache_key,),
-                lambda block, one: fit_conformal(block, self.walks()[0], self.cutting(block), one),
+                lambda block, one: fit_conformal(block, self.walks()[0], self.stop_conditions(block), one),
             ),
         }
 
@@ -390,13 +390,13 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
     def walks(self) -> list[Walk]:
         """The walks of its rows: one, or one for each of its random orders."""
         if self.pool is None:
-            raise self.refuse("it has no pool")
+            raise self.refusal("it has no pool")
         return [
             Walk(
                 pool=self.pool,
-                verifier=self.verifier if self.verifies else None,
-                order=self.ordering,
-                seed=self.seed if self.orders or self.ordering.drawn or TIES[self.tie].drawn else 0,
+                verifier=self.verifier if self.makes_verifications else None,
+                order=self.order_rule,
+                seed=self.seed if self.orders or self.order_rule.drawn or TIES[self.tie].drawn else 0,
                 repetition=repetition,
                 permuted=self.orders is not None,
                 cap=WHOLE_POOL if self.over_orders else self.max_traces,
@@ -412,22 +412,17 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             for repetition in range(self.orders or 1)
         ]
 
-    def cutting(self, block: LogBlock) -> Cut:
+    def stop_conditions(self, block: LogBlock) -> StopConditions:
         """What decides at which step the policy stops on a block, and what the log must have for that."""
-        return Cut(
-            stop=self.stop,
-            cap=self.max_traces,
-            all_scores=self.ordering.all_scores or self.expected,
-            whole=block.pools[str(self.pool)].whole,
-            shrinks=self.on_missing == "use_available",
-            compares=VOTES in self.reads,
-            over_orders=self.over_orders,
-            uncapped=self.uncapped,
-        )
+        return StopConditions(
+            stop=self.stop, cap=self.max_traces, all_scores=self.order_rule.all_scores or self.expected,
+            whole=block.pools[str(self.pool)].whole, shrinks=self.on_missing == "use_available",
+            compares=VOTES in self.reads, over_orders=self.over_orders, uncapped=self.may_draw_whole_pool,
+        )  # fmt: skip
 
-    def _reasons(self) -> tuple[str, ...]:
+    def _partial_reasons(self) -> tuple[str, ...]:
         nulls = self.stop.null_reason, f"column `{self.answers_as}` is null for a trace with an answer"
-        return reasons(self.pool, self.verifier, self.max_traces, self.ordering.features, self.abandon, nulls)
+        return partial_reasons(self.pool, self.verifier, self.max_traces, self.order_rule.features, self.abandon, nulls)
 
     @classmethod
     def prepare(cls, policies: Sequence[Self], on: Evaluator) -> None:
@@ -440,7 +435,8 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
                 shared = walk if walk.order.verifies_later else replace(walk, cap=0)
                 caps[shared] = max(caps.get(shared, 0), walk.cap)
                 users.setdefault(shared, []).append(key)
-        sums = {key: RunSums(policy._reasons(), policy.orders or 1, key in on.traced) for key, policy in walked.items()}
+        parts = {key: (one._partial_reasons(), one.orders or 1) for key, one in walked.items()}
+        sums = {key: OutcomeSums(*part, key in on.traced) for key, part in parts.items()}
         with_sets: dict[Hashable, Outcome] = {}
         positions: dict[Hashable, np.ndarray] = {}
         for shared, keys in users.items():
@@ -448,105 +444,110 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
             at_end = listwise_costs(trajectory) if trajectory.listwise.any() else None
             for key in keys:
                 policy = walked[key]
-                stops = cut(trajectory, policy.cutting(on.block))
+                stops = find_stops(trajectory, policy.stop_conditions(on.block))
                 extra = None if at_end is None or stops.called is None else at_end * stops.called[:, None]
-                sums[key].add(trajectory, policy.selector, stops, extra)
+                sums[key].add(trajectory, policy.select_rule, stops, extra)
                 if policy.conformal is not None:
                     plain = sums[key].outcome()
-                    with_sets[key] = measure_sets(on.block, trajectory, stops.step, policy.conformal, plain)
+                    with_sets[key] = add_set_columns(on.block, trajectory, stops.step, policy.conformal, plain)
                 if policy.positioned:
                     positions[key] = last_positions(trajectory, stops.step)
         for key, policy in walked.items():
             outcome = with_sets.get(key) or sums[key].outcome()
-            on.keep(policy, with_positions(on.block, outcome, positions.get(key)))
+            on.store_outcome(policy, add_positions(on.block, outcome, positions.get(key)))
 
     def outcome(self, on: Evaluator) -> Outcome:
         """The exact mean over all orders; for other policies the outcome that `prepare` has stored."""
+        how, reasons = self.stop_conditions(on.block), self._partial_reasons()
         if self.over_orders:
-            return mean_over_orders(self._whole(on), self.selector, self.cutting(on.block), self._reasons())
-        trajectory = walk_block(on.block, replace(self.walks()[0], order=Generation()))
-        return expected_outcome(trajectory, self.stop.verification_budget or 0, self.cutting(on.block), self._reasons())
+            return mean_over_orders(self._whole_walk(on), self.select_rule, how, reasons)
+        trajectory = walk_block(on.block, replace(self.walks()[0], order=GenerationOrder()))
+        return expected_outcome(trajectory, self.stop.verification_budget or 0, how, reasons)
 
-    def _whole(self, on: Evaluator) -> Trajectory:
+    def _whole_walk(self, on: Evaluator) -> Trajectory:
         """The walk of the whole pool, which exact means over all orders share whatever their cap."""
         walk = self.walks()[0]
-        return on.once(("walk", walk), lambda: walk_block(on.block, walk))
+        return on.compute_once(("walk", walk), lambda: walk_block(on.block, walk))
 
     def path(self, on: Evaluator) -> PolicyPath:
         outcome = on.outcome(self)
         if self.over_orders:
-            segment = paid_over_orders(self._whole(on), self.cutting(on.block))
+            segment = paid_calls_over_orders(self._whole_walk(on), self.stop_conditions(on.block))
             return PolicyPath(outcome, (Realization(np.ones(len(outcome.reason)), (segment,)),), None, {})
-        return _path_of_runs(on.block, outcome, self.selector if self.single else None, self.orders)
+        return _path_of_runs(on.block, outcome, self.select_rule if self.answers_with_one_trace else None, self.orders)
 
-    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
         walks = self.walks()
         if not 0 <= repetition < len(walks):
             raise InvalidError(f"{argument('repetition')} is {repetition}; the policy has {len(walks)}, from 0")
-        block, how, exact = on.block, self.cutting(on.block), self.stop.verification_budget if self.expected else None
+        block, how = on.block, self.stop_conditions(on.block)
+        exact = self.stop.verification_budget if self.expected else None
         if self.abandon is not None:
             yield abandon_stage(block, self.name, walks[repetition], how, self.over_orders)
         if self.over_orders:
-            yield from pool_stages(block, self.name, self._whole(on), self.selector, self.max_traces)
+            yield from pool_stages(block, self.name, self._whole_walk(on), self.select_rule, self.max_traces)
             return
-        yield from step_stages(block, self.name, walks, repetition, how, self.selector, exact)
+        yield from step_stages(block, self.name, walks, repetition, how, self.select_rule, exact)
         if self.conformal is not None:
             trajectory = walk_block(block, walks[repetition])
-            yield set_stage(block, trajectory, cut(trajectory, how).step, self.conformal, on.outcome(self))
+            yield set_stage(block, trajectory, find_stops(trajectory, how).step, self.conformal, on.outcome(self))
 
-    def ending(self, ending: str) -> str:
-        return why_ended(ending, None if self.uncapped else self.max_traces, self.stop.cuts)
+    def ending_text(self, ending: str) -> str:
+        return ending_text(ending, None if self.may_draw_whole_pool else self.max_traces, self.stop.cuts)
 
-    def rows_of(self, on: Evaluator, rows: int) -> str:
+    def averaged_rows_text(self, on: Evaluator, rows: int) -> str:
         if self.over_orders:
-            return over_orders(rows)
-        several = f"{rows} possible winners" if self.expected else super().rows_of(on, rows)
+            return order_mean_text(rows)
+        several = f"{rows} possible winners" if self.expected else super().averaged_rows_text(on, rows)
         return f"{rows} orders" if self.orders is not None else several
 
-    def at_thresholds(self, block: LogBlock) -> ThresholdSteps:
-        return ThresholdSteps.of(block, walk_block(block, self.walks()[0]), self.cutting(block), self.selector)
+    def at_each_threshold(self, block: LogBlock) -> ThresholdSteps:
+        trajectory = walk_block(block, self.walks()[0])
+        return ThresholdSteps.steps_of_walk(block, trajectory, self.stop_conditions(block), self.select_rule)
 
     def remarks(self, block: LogBlock) -> Iterator[Remark]:
         """Remarks on scores that do not mean what the policy takes them for."""
-        if self.verifies:
+        if self.makes_verifications:
             verifier, raw_margin = str(self.verifier), self.stop.raw_scores and self.calibration is None
             scores = block.pools[str(self.pool)].filled_scores(verifier, self.unscored)
-            yield from _score_remarks(verifier, scores, self.selector.sums_scores, self.ordering.predicts, raw_margin)
+            select, order = self.select_rule, self.order_rule
+            yield from _score_remarks(verifier, scores, select.sums_scores, order.predicts, raw_margin)
         if self.abandon is not None:
-            yield from _unknown_seconds(block, str(self.pool), self.abandon, self._within(block))
+            yield from _unknown_seconds(block, str(self.pool), self.abandon, self._may_draw(block))
 
-    def may_pay(self, block: LogBlock) -> Iterator[Payable]:
+    def payable_verifications(self, block: LogBlock) -> Iterator[PayableVerifications]:
         """The verifications that it may pay within its cap: of valid traces, and of traces that it may abandon."""
-        verifier = self.verifier if self.verifies else None
-        yield from _payable(block.pools[str(self.pool)], self._within(block), verifier, self.unscored, self.abandon)
+        verifier = self.verifier if self.makes_verifications else None
+        pool, within = block.pools[str(self.pool)], self._may_draw(block)
+        yield from _payable_verifications(pool, within, verifier, self.unscored, self.abandon)
 
-    def _within(self, block: LogBlock) -> np.ndarray:
+    def _may_draw(self, block: LogBlock) -> np.ndarray:
         """Mask (E, T) of the traces that it may draw within its cap; random orders may draw any of the pool."""
-        there = block.pools[str(self.pool)].there
+        there = block.pools[str(self.pool)].has_trace
         whole = self.orders is not None or self.over_orders
         return there if whole else there & (np.arange(there.shape[1]) < self.max_traces)
 
     def untrusted_rules(self, on: Evaluator) -> Iterator[tuple[Rule, Prefix]]:
-        if self.stop.checked or self.selector.checked:
+        if self.stop.is_checked_by_run or self.select_rule.is_checked_by_run:
             walk = self.walks()[0]
-            trajectory = on.once(("walk", walk), lambda: walk_block(on.block, walk))
+            trajectory = on.compute_once(("walk", walk), lambda: walk_block(on.block, walk))
             rule_prefixes: tuple[tuple[Rule, Prefix], ...] = (
-                (self.stop, trajectory.prefix),
-                (self.selector, trajectory.scored_prefix),
+                (self.stop, trajectory.stop_prefix),
+                (self.select_rule, trajectory.scored_prefix),
             )
-            yield from ((rule, seen) for rule, seen in rule_prefixes if rule.checked)
+            yield from ((rule, seen) for rule, seen in rule_prefixes if rule.is_checked_by_run)
 
     def final_remarks(self) -> Iterator[RemarkKind]:
         if self.prior is not None and self.prior.left_out is not None and self.prior.left_out.traces:
-            yield _rows_left_out(self.prior.left_out)
+            yield _null_rows_remark(self.prior.left_out)
 
 
-def over_orders(answers: int) -> str:
+def order_mean_text(answers: int) -> str:
     """What an exact mean over all orders is a mean of, in words."""
     return f"all orders, with {answers} possible answers"
 
 
-def attempt(name: str, pool: str, against: str | None = None) -> Sample:
+def first_attempt_policy(name: str, pool: str, against: str | None = None) -> Sample:
     """The policy that answers with the first trace of a pool."""
     return Sample(name=name, pool=pool, max_traces=1, select="first", against=against)
 
@@ -554,7 +555,7 @@ def attempt(name: str, pool: str, against: str | None = None) -> Sample:
 EVERY = "every example"
 
 
-def every_example(pool: str | None) -> Sample:
+def vote_on_every_example(pool: str | None) -> Sample:
     """The policy, named `EVERY`, of each example's first trace, which covers every example that has a trace.
 
     Beside it, a run counts the nine tenths that a policy must serve of all examples asked about, not just of those that
@@ -564,7 +565,7 @@ def every_example(pool: str | None) -> Sample:
 
 
 def _path_of_runs(block: LogBlock, outcome: Outcome, selector: Select | None, orders: int | None) -> PolicyPath:
-    """The path with a realization for each order; `selector` tells the chosen trace, if the policy has one."""
+    """The path with a realization for each order; `select_rule` tells the chosen trace, if the policy has one."""
     realizations, chosen = [], None
     for walk, step in outcome.runs:
         trajectory = walk_block(block, walk)
@@ -574,9 +575,9 @@ def _path_of_runs(block: LogBlock, outcome: Outcome, selector: Select | None, or
         if selector is not None:
             sample = trajectory.chosen_sample(selector, step)
             chosen = ChosenTraces((walk.pool,), np.zeros(len(step), dtype=np.int64), sample)
-            if trajectory.abandonment is not None and walk.cut is not None:
+            if trajectory.abandonment is not None and walk.abandoned_slice is not None:
                 cut = trajectory.abandonment.abandoned[np.arange(len(step)), sample]
-                chosen = ChosenTraces((walk.pool, walk.cut), cut.astype(np.int64), sample)
+                chosen = ChosenTraces((walk.pool, walk.abandoned_slice), cut.astype(np.int64), sample)
     return PolicyPath(outcome, tuple(realizations), chosen, {}, orders)
 
 
@@ -586,29 +587,29 @@ MAX_NAMED = 5
 """How many policies a remark names at most."""
 
 
-def _outside(verifiers: Counts) -> str:
+def _outside_range_text(verifiers: Counts) -> str:
     several = len(verifiers) > 1
     return f"verifier{'s' if several else ''} {listed(sorted(verifiers))} score{'' if several else 's'} outside [0, 1]"
 
 
-def _clipped(verifiers: Counts) -> list[str]:
+def _clipping_remarks(verifiers: Counts) -> list[str]:
     return [
-        f"{_outside(verifiers)}. The surrogate clips its predictions to [0, 1]; where all are clipped, traces are "
-        "verified in generation order (with `bonus`: by uncertainty)"
+        f"{_outside_range_text(verifiers)}. The surrogate clips its predictions to [0, 1]; where all are clipped, "
+        "traces are verified in generation order (with `bonus`: by uncertainty)"
     ]
 
 
-def _negative(verifiers: Counts) -> list[str]:
+def _negative_score_remarks(verifiers: Counts) -> list[str]:
     return [f"negative scores count against an answer in a weighted vote: {listed(sorted(verifiers))}"]
 
 
-def _raw_margin(verifiers: Counts) -> list[str]:
-    return [f"{_outside(verifiers)}; the stop `margin` is in units of these raw scores"]
+def _raw_margin_remarks(verifiers: Counts) -> list[str]:
+    return [f"{_outside_range_text(verifiers)}; the stop `margin` is in units of these raw scores"]
 
 
-NEGATIVE = RemarkKind("negative_weights", _negative, Severity.WARNING)
-CLIPPED = RemarkKind("clipped_predictions", _clipped, Severity.WARNING)
-RAW_MARGIN = RemarkKind("raw_margin", _raw_margin)
+NEGATIVE = RemarkKind("negative_weights", _negative_score_remarks, Severity.WARNING)
+CLIPPED = RemarkKind("clipped_predictions", _clipping_remarks, Severity.WARNING)
+RAW_MARGIN = RemarkKind("raw_margin", _raw_margin_remarks)
 
 
 def _score_remarks(
@@ -624,12 +625,12 @@ def _score_remarks(
             yield Remark(RAW_MARGIN, verifier)
 
 
-def _rows_left_out(null_rows: NullRows) -> RemarkKind:
+def _null_rows_remark(null_rows: NullRows) -> RemarkKind:
     """The kind of remark on policies whose prior left out the same rows, so that they share it."""
-    return RemarkKind("prior_left_out", _left_out, about_policies=True, facts=(null_rows,))
+    return RemarkKind("prior_left_out", _null_rows_notes, about_policies=True, facts=(null_rows,))
 
 
-def _left_out(policies: Counts, null_rows: NullRows) -> list[str]:
+def _null_rows_notes(policies: Counts, null_rows: NullRows) -> list[str]:
     verb = "is" if null_rows.traces == 1 else "are"
     features = "feature" if len(null_rows.features) == 1 else "one of the features"
     traces = f"{counted(null_rows.traces, 'trace')} on {null_rows.examples:,} of the {null_rows.of:,} examples of `on`"
@@ -640,7 +641,7 @@ def _left_out(policies: Counts, null_rows: NullRows) -> list[str]:
 def _require_abandon(contents: Contents, abandon: Abandon, pool: str) -> None:
     """Raise where the log lacks what early abandoning reads, or the pool's traces depend on each other."""
     contents.require_verifier(abandon.verifier, " for `abandon`")
-    late = read_later(contents.fitted, abandon.verifier, abandon.tokens)
+    late = score_timing_problem(contents.fitted, abandon.verifier, abandon.tokens)
     if late is not None:
         raise LeakageError(
             f"`abandon` scores traces after {counted(abandon.tokens, 'token')}, and `{abandon.verifier}` was fitted on "
@@ -668,34 +669,34 @@ def _abandon_needs(contents: Contents, abandon: Abandon, pool: str) -> Needs:
     )
 
 
-def _payable(
-    pool: LoggedPool, within: np.ndarray, verifier: str | None, unscored: Unscored, abandon: Abandon | None
-) -> Iterator[Payable]:
+def _payable_verifications(
+    pool: LoggedPool, within: np.ndarray, verifier: str | None, unscored: UnscoredTreatment, abandon: Abandon | None
+) -> Iterator[PayableVerifications]:
     """The verifications of traces `within` (E, T) that a policy may pay: by its verifier, and for early abandoning."""
     valid = pool.code >= 0
     if abandon is not None:
-        abandonment = abandonment_of(pool, abandon)
+        abandonment = find_abandoned(pool, abandon)
         valid &= ~abandonment.abandoned
-        yield Payable(pool.name, abandon.verifier, within & abandonment.checked)
+        yield PayableVerifications(pool.name, abandon.verifier, within & abandonment.checked)
     if verifier is not None:
-        yield Payable(pool.name, verifier, within & valid, unscored)
+        yield PayableVerifications(pool.name, verifier, within & valid, unscored)
 
 
 def _unknown_seconds(block: LogBlock, pool: str, abandon: Abandon, within: np.ndarray) -> Iterator[Remark]:
     """A remark on how many abandoned traces `within` (E, T) have no seconds."""
-    logged, cut_short = block.pools[pool], block.pools[cut_name(pool, abandon.tokens)]
-    abandoned = abandonment_of(logged, abandon).abandoned & within
+    logged, cut_short = block.pools[pool], block.pools[abandoned_slice_name(pool, abandon.tokens)]
+    abandoned = find_abandoned(logged, abandon).abandoned & within
     for cost in SECONDS:
         lacks = np.isnan(cut_short.costs[cost]) & ~np.isnan(logged.costs[cost])
         if count := int((abandoned & lacks).sum()):
             yield Remark(NO_SECONDS, seconds_column(cost, abandon.tokens), count)
 
 
-def _no_seconds(columns: Counts) -> list[str]:
+def _unknown_seconds_notes(columns: Counts) -> list[str]:
     return [
         "abandoned traces have no seconds, because the log has none of their first tokens (columns of traces: "
         f"{listed(sorted(columns))}): means of seconds are dashes"
     ]
 
 
-NO_SECONDS = RemarkKind("abandoned_seconds", _no_seconds)
+NO_SECONDS = RemarkKind("abandoned_seconds", _unknown_seconds_notes)

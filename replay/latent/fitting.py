@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import matching
-from replay.data.fitted_scores import FitRecord, TrainedOn, fitted_verifiers, folds_of
+from replay.data.conditions import ids_where
+from replay.data.fitted_scores import FitRecord, TrainedOn, fitted_verifiers, fold_of_each_example
 from replay.latent.model_rows import MOST_NAMED, NO_FOLD, ModelRows, StateRows, Traces, find_states, read_traces
 from replay.latent.models import AGGREGATES, EACH, MODELS, ONE, STATES, Document, VerifierSettings
-from replay.latent.reading_costs import cost_note, reading_costs
+from replay.latent.reading_costs import reading_cost_notes, reading_costs
 from replay.runs.passes.reuse import question_hashes
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, EmptyError, LeakageError, UnsuitableError, argument, counted
@@ -32,7 +32,7 @@ Values = Mapping[int, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
+class TrainingMaterial:
     """N traces with what models read of them: `states` of the model `whose`, or None; `counts` (N,): the rows of each
     trace.
     """
@@ -44,72 +44,76 @@ class Material:
     counts: np.ndarray
 
     @property
-    def held(self) -> np.ndarray:
+    def has_rows(self) -> np.ndarray:
         """Mask (N,) of the traces that have a row."""
         return self.counts > 0
 
     @property
-    def places(self) -> tuple[tuple[int, int], ...]:
+    def layer_token_places(self) -> tuple[tuple[int, int], ...]:
         """Layer and token of each place; without states, one place that stands for the whole trace."""
         return self.states.places if self.states is not None else ((0, 0),)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return _verifier_names(self.settings, self.places)
+    def verifier_names(self) -> tuple[str, ...]:
+        return _verifier_names(self.settings, self.layer_token_places)
 
     @property
-    def sets(self) -> list[int | None]:
+    def places_of_models(self) -> list[int | None]:
         """The place that each model reads; None: all places."""
-        return [None] if self.settings.places == ONE or self.states is None else list(range(len(self.places)))
+        return (
+            [None] if self.settings.places == ONE or self.states is None else list(range(len(self.layer_token_places)))
+        )
 
-    def at(self, places: Sequence[int]) -> Material:
+    def at_places(self, places: Sequence[int]) -> TrainingMaterial:
         """The material at some places alone."""
         if self.states is None:
             return self
-        states = self.states.at(places)
-        return replace(self, states=states, counts=states.counts(len(self.counts)))
+        states = self.states.rows_at_places(places)
+        return replace(self, states=states, counts=states.count_by_trace(len(self.counts)))
 
-    def one_class(self, parts: Sequence[np.ndarray]) -> list[int]:
+    def parts_with_one_class(self, parts: Sequence[np.ndarray]) -> list[int]:
         """The places at which some part of the traces has one class, or no row, so that no model can be fitted."""
-        if self.states is None or self.sets == [None]:
+        if self.states is None or self.places_of_models == [None]:
             return []
         right, places = self.traces.right, []
-        for place in range(len(self.places)):
-            there = self.states.only(np.ones(len(right), bool), place).counts(len(right)) > 0
+        for place in range(len(self.layer_token_places)):
+            there = self.states.rows_of_traces(np.ones(len(right), bool), place).count_by_trace(len(right)) > 0
             if any(len(np.unique(right[part & there])) < 2 for part in parts):
                 places.append(place)
         return places
 
-    def rows(self, keep: np.ndarray, place: int | None, values: np.ndarray | None = None) -> ModelRows:
+    def model_rows(self, keep: np.ndarray, place: int | None, values: np.ndarray | None = None) -> ModelRows:
         """The rows of some traces (N,), at one place or at all; `values`, if given, instead of the traces' own."""
         traces = self.traces if values is None else replace(self.traces, values=values)
-        states = self.states.only(keep, place) if self.states is not None else None
+        states = self.states.rows_of_traces(keep, place) if self.states is not None else None
         return ModelRows(traces, states, keep, with_places=self.settings.places == ONE and self.states is not None)
 
-    def fit(self, parts: Sequence[np.ndarray], values: Values | None = None) -> list[list[Document]]:
+    def fit_models(self, parts: Sequence[np.ndarray], values: Values | None = None) -> list[list[Document]]:
         """A model for each set of places and each part of the traces."""
         kind, right, group = MODELS[self.settings.model], self.traces.right, self.traces.group
         if not values:
             whole = np.logical_or.reduce(parts)
-            return [kind.fit(self.rows(whole, p), right, parts, group, self.settings) for p in self.sets]
+            return [
+                kind.fit(self.model_rows(whole, p), right, parts, group, self.settings) for p in self.places_of_models
+            ]
         return [
             [
-                kind.fit(self.rows(part, place, values.get(number)), right, [part], group, self.settings)[0]
+                kind.fit(self.model_rows(part, place, values.get(number)), right, [part], group, self.settings)[0]
                 for number, part in enumerate(parts)
             ]
-            for place in self.sets
+            for place in self.places_of_models
         ]
 
-    def score(
+    def score_traces(
         self, fits: Sequence[Sequence[Document]], who: np.ndarray, keep: np.ndarray, values: np.ndarray | None = None
     ) -> np.ndarray:
         """Scores (N, names) of some traces (N,), each by the models of the part that `who` (N,) names; NaN of others
         and where there are no rows.
         """
         kind = MODELS[self.settings.model]
-        table = np.full((len(keep), len(self.places)), np.nan)
-        for place, models in zip(self.sets, fits, strict=True):
-            score_rows(self.rows(keep, place, values), [kind.scorer(model) for model in models], who, table)
+        table = np.full((len(keep), len(self.layer_token_places)), np.nan)
+        for place, models in zip(self.places_of_models, fits, strict=True):
+            score_rows(self.model_rows(keep, place, values), [kind.scorer(model) for model in models], who, table)
         if self.settings.places == EACH:
             return table
         known, scores = ~np.isnan(table).all(axis=1), np.full((len(table), 1), np.nan)
@@ -124,14 +128,14 @@ def _verifier_names(settings: VerifierSettings, places: Sequence[tuple[int, int]
     return tuple(f"{settings.name}:{layer}:{token}" for layer, token in places)
 
 
-def _read_material(log: Log, settings: VerifierSettings) -> Material:
+def _read_material(log: Log, settings: VerifierSettings) -> TrainingMaterial:
     """The traces of some pools, with what the verifier reads. ThinkbackError where the log lacks it."""
     traces = read_traces(log, [name for name in settings.inputs if name != STATES], settings.pools)
     if STATES not in settings.inputs:
-        return Material(settings, traces, None, "", (~np.isnan(traces.values).all(axis=1)).astype(np.int64))
+        return TrainingMaterial(settings, traces, None, "", (~np.isnan(traces.values).all(axis=1)).astype(np.int64))
     ids = traces.keys["trace_id"]
     states, whose = find_states(log, settings.states, settings.layers, settings.tokens, ids)
-    return Material(settings, traces, states, whose, states.counts(len(ids)))
+    return TrainingMaterial(settings, traces, states, whose, states.count_by_trace(len(ids)))
 
 
 def score_rows(rows: ModelRows, scorers: Sequence[Any], scorer_number: np.ndarray, table: np.ndarray) -> None:
@@ -190,18 +194,18 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
     the log lacks what the settings name, or what is trained on is of one class.
     """
     log = open_log(log)
-    ids = matching(log, train_on, "train_on")
+    ids = ids_where(log, train_on, "train_on")
     material = _read_material(log, settings)
-    _check_free(log, material.names)
+    _check_names_are_free(log, material.verifier_names)
     dealt = _deal_folds(material, ids, train_on)
     material, folds, parts = dealt.material, dealt.folds, dealt.parts
     traces, trained = material.traces, parts[-1]
     seen = np.isin(traces.group, np.unique(traces.group[trained]))
-    scored = material.held & ~(seen & (folds == NO_FOLD))
+    scored = material.has_rows & ~(seen & (folds == NO_FOLD))
     began = time.monotonic()
-    fits = material.fit(parts, _nested_values(log, material, folds, len(parts) - 1))
+    fits = material.fit_models(parts, _out_of_fold_values(log, material, folds, len(parts) - 1))
     fitted = time.monotonic()
-    table = material.score(fits, np.where(folds == NO_FOLD, len(parts) - 1, folds), scored)
+    table = material.score_traces(fits, np.where(folds == NO_FOLD, len(parts) - 1, folds), scored)
     seconds = {"training": fitted - began, "scoring": time.monotonic() - fitted}
     costs, reader = reading_costs(log, material.whose) if material.whose else (None, "")
     rows = int(material.counts[trained].sum())
@@ -211,7 +215,7 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
         train_on=train_on,
         states=material.whose,
         columns=traces.names,
-        places=material.places,
+        places=material.layer_token_places,
         models=tuple(of_place[-1] for of_place in fits),
         fold_models=tuple(tuple(of_place[:-1]) for of_place in fits),
         scores=_score_rows(material, table, folds, seconds["scoring"], costs),
@@ -221,43 +225,43 @@ def fit_verifier(log: AnyLog, train_on: str, settings: VerifierSettings) -> Fitt
         right=share,
         folds=len(parts) - 1,
         seconds=seconds,
-        notes=(*_notes(dealt, scored, share), *(() if costs is None else cost_note(costs, reader))),
+        notes=(*_notes(dealt, scored, share), *(() if costs is None else reading_cost_notes(costs, reader))),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Dealt:
+class _DealtFolds:
     """The training traces in folds. `chosen` (N,): the traces asked for; `parts`: those that each model sees, the last
     one all; `lacking`: places that are left out.
     """
 
-    material: Material
+    material: TrainingMaterial
     chosen: np.ndarray
     folds: np.ndarray
     parts: list[np.ndarray]
     lacking: tuple[tuple[int, int], ...]
 
 
-def _deal_folds(material: Material, ids: pl.Series, train_on: str) -> _Dealt:
+def _deal_folds(material: TrainingMaterial, ids: pl.Series, train_on: str) -> _DealtFolds:
     """The training traces in folds, without the places at which some model would see one class alone."""
     traces = material.traces
     chosen = traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(traces.right)
     lacking: list[tuple[int, int]] = []
     while True:
-        trained = material.held & chosen
+        trained = material.has_rows & chosen
         _check_classes(traces.right[trained], train_on, lacking)
-        folds = _folds(traces, trained, material.settings)
-        parts = _parts_of(folds, trained)
+        folds = _folds_of_traces(traces, trained, material.settings)
+        parts = _training_parts(folds, trained)
         for part in parts:
             _check_classes(traces.right[part], f"{train_on}, but for one fold", lacking)
-        out = material.one_class(parts)
+        out = material.parts_with_one_class(parts)
         if not out:
-            return _Dealt(material, chosen, folds, parts, tuple(sorted(lacking)))
-        lacking += [material.places[place] for place in out]
-        material = material.at([place for place in range(len(material.places)) if place not in out])
+            return _DealtFolds(material, chosen, folds, parts, tuple(sorted(lacking)))
+        lacking += [material.layer_token_places[place] for place in out]
+        material = material.at_places([place for place in range(len(material.layer_token_places)) if place not in out])
 
 
-def _check_free(log: Log, names: Sequence[str]) -> None:
+def _check_names_are_free(log: Log, names: Sequence[str]) -> None:
     """ThinkbackError where the log has a verifier of one of these names."""
     known = set(collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"])
     for name in names:
@@ -278,14 +282,14 @@ def _check_classes(right: np.ndarray, where: str, lacking: Sequence[tuple[int, i
         raise UnsuitableError(f"all {len(right):,} traces of {argument('train_on')} ({where}) are {label}: take others")
 
 
-def _folds(traces: Traces, trained: np.ndarray, settings: VerifierSettings) -> np.ndarray:
+def _folds_of_traces(traces: Traces, trained: np.ndarray, settings: VerifierSettings) -> np.ndarray:
     if not settings.folds and (traces.fold == NO_FOLD).all():
         return np.full(len(traces.right), NO_FOLD)
     return _assign_folds(traces, trained, settings.folds, settings.seed)
 
 
 def _score_rows(
-    material: Material, scores: np.ndarray, folds: np.ndarray, seconds: float, costs: pl.DataFrame | None
+    material: TrainingMaterial, scores: np.ndarray, folds: np.ndarray, seconds: float, costs: pl.DataFrame | None
 ) -> pl.DataFrame:
     """Rows of `verifications` from scores (N, names); a score costs what reading its states cost, and a share of the
     seconds.
@@ -307,13 +311,13 @@ def _score_rows(
             latency_s=spent,
             device_s=spent,
         ).filter(pl.col("score").is_not_null())
-        for at, name in enumerate(material.names)
+        for at, name in enumerate(material.verifier_names)
     ]
     return pl.concat(frames)
 
 
-def _notes(dealt: _Dealt, scored: np.ndarray, share: float) -> Sequence[Note]:
-    traces, settings, held = dealt.material.traces, dealt.material.settings, dealt.material.held
+def _notes(dealt: _DealtFolds, scored: np.ndarray, share: float) -> Sequence[Note]:
+    traces, settings, held = dealt.material.traces, dealt.material.settings, dealt.material.has_rows
     notes = []
     rarer = min(share, 1 - share)
     if rarer < RARE:
@@ -337,7 +341,7 @@ def _notes(dealt: _Dealt, scored: np.ndarray, share: float) -> Sequence[Note]:
     some = int((held & (dealt.material.counts < len(states.places))).sum()) if states is not None else 0
     if some:
         count = counted(some, "trace")
-        size = len(dealt.material.places)
+        size = len(dealt.material.layer_token_places)
         notes.append(note("some_places", f"{count} had states at only some of the {size} places"))
     lost = int((dealt.chosen & ~held).sum())
     if lost:
@@ -395,7 +399,7 @@ def _folds_of_questions(traces: Traces, rows: np.ndarray, count: int, seed: int)
         return {int(group): fold for fold, (_, inside) in enumerate(parts) for group in np.unique(groups[inside])}
 
 
-def _parts_of(folds: np.ndarray, trained: np.ndarray) -> list[np.ndarray]:
+def _training_parts(folds: np.ndarray, trained: np.ndarray) -> list[np.ndarray]:
     """The training traces (N,) of each model: one model for each fold, without it, and a last one for all."""
     count = int(folds.max(initial=NO_FOLD)) + 1
     return [*(trained & (folds != fold) for fold in range(count)), trained]
@@ -408,7 +412,7 @@ Unseen = frozenset[int]
 """Folds that a model has not been trained on."""
 
 
-def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) -> Values:
+def _out_of_fold_values(log: Log, material: TrainingMaterial, folds: np.ndarray, count: int) -> Values:
     """Fold -> the inputs (N, V) of traces of the other folds, by models that saw neither fold.
 
     Empty where nothing that is read was fitted in folds. ThinkbackError where the log does not say how it was.
@@ -420,7 +424,7 @@ def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) 
     pairs = [frozenset(pair) for pair in combinations(range(count), 2)]
     scores = {name: _scores_without(log, name, pairs, fold_of) for name in inputs}
     return {
-        fold: _with_scores(
+        fold: _add_score_columns(
             material,
             scores,
             [None if number in (NO_FOLD, fold) else frozenset((fold, number)) for number in folds.tolist()],
@@ -432,7 +436,7 @@ def _nested_values(log: Log, material: Material, folds: np.ndarray, count: int) 
 def _folded_inputs(log: Log, settings: VerifierSettings) -> tuple[str, ...]:
     """The verifiers among the inputs that have scores out of fold."""
     verifiers = [name.removeprefix(INPUT) for name in settings.inputs if name.startswith(INPUT)]
-    return tuple(folds_of(log, verifiers)["verifier"].unique().sort())
+    return tuple(fold_of_each_example(log, verifiers)["verifier"].unique().sort())
 
 
 def _scores_without(
@@ -442,15 +446,17 @@ def _scores_without(
     record, then = _record(log, verifier)
     settings = _settings(record, then, verifier)
     material = _read_material(log, settings)
-    fitted_at = record.places or material.places
-    material = material.at([number for number, place in enumerate(material.places) if place in fitted_at])
-    ids = matching(log, then.where, "train_on")
+    fitted_at = record.places or material.layer_token_places
+    material = material.at_places(
+        [number for number, place in enumerate(material.layer_token_places) if place in fitted_at]
+    )
+    ids = ids_where(log, then.where, "train_on")
     chosen = material.traces.keys["example_id"].is_in(ids.implode()).to_numpy() & ~np.isnan(material.traces.right)
-    trained = material.held & chosen
+    trained = material.has_rows & chosen
     _check_same(log, material, trained, then, verifier)
     folds = np.array([fold_of.get(group, NO_FOLD) for group in material.traces.group.tolist()])
     parts = [trained & ~np.isin(folds, list(one)) for one in unseen]
-    if material.one_class(parts) or any(len(np.unique(material.traces.right[part])) < 2 for part in parts):
+    if material.parts_with_one_class(parts) or any(len(np.unique(material.traces.right[part])) < 2 for part in parts):
         raise UnsuitableError(
             f"without two folds `{verifier}` would be fitted on traces of one class: take more with "
             f"{argument('train_on')}"
@@ -459,24 +465,26 @@ def _scores_without(
     needed = {one | {fold} for one in unseen for fold in set(folds.tolist()) - {NO_FOLD}}
     scores = {name: _scores_without(log, name, sorted(needed, key=sorted), fold_of) for name in inputs}
     values = {
-        number: _with_scores(material, scores, [one | {fold} if fold != NO_FOLD else None for fold in folds.tolist()])
+        number: _add_score_columns(
+            material, scores, [one | {fold} if fold != NO_FOLD else None for fold in folds.tolist()]
+        )
         for number, one in enumerate(unseen)
         if inputs
     }
-    fits = material.fit(parts, values)
-    at = material.names.index(verifier)
+    fits = material.fit_models(parts, values)
+    at = material.verifier_names.index(verifier)
     by_folds = {}
     for number, one in enumerate(unseen):
-        keep = material.held & np.isin(folds, list(one))
-        table = material.score(fits, np.full(len(keep), number), keep, values.get(number))[:, at]
+        keep = material.has_rows & np.isin(folds, list(one))
+        table = material.score_traces(fits, np.full(len(keep), number), keep, values.get(number))[:, at]
         known = ~np.isnan(table)
         trace_ids = material.traces.keys["trace_id"].filter(pl.Series(known))
         by_folds[one] = dict(zip(trace_ids.to_list(), table[known].tolist(), strict=True))
     return by_folds
 
 
-def _with_scores(
-    material: Material, scores: Mapping[str, Mapping[Unseen, Mapping[str, float]]], by: Iterable[Unseen | None]
+def _add_score_columns(
+    material: TrainingMaterial, scores: Mapping[str, Mapping[Unseen, Mapping[str, float]]], by: Iterable[Unseen | None]
 ) -> np.ndarray:
     """The values of traces (N, V) with the scores of verifiers that have not seen the folds which `by` names for each.
     Where it names none, or there is no such score, it is missing.
@@ -493,7 +501,7 @@ def _with_scores(
     return values
 
 
-def _fold_of_group(material: Material, folds: np.ndarray) -> dict[int, int]:
+def _fold_of_group(material: TrainingMaterial, folds: np.ndarray) -> dict[int, int]:
     known = folds != NO_FOLD
     return dict(zip(material.traces.group[known].tolist(), folds[known].tolist(), strict=True))
 
@@ -513,7 +521,7 @@ def _settings(record: FitRecord, then: TrainedOn, verifier: str) -> VerifierSett
     return of_schema(VerifierSettings)(given, f"source.verifiers.{verifier}.settings")
 
 
-def _check_same(log: Log, material: Material, trained: np.ndarray, then: TrainedOn, verifier: str) -> None:
+def _check_same(log: Log, material: TrainingMaterial, trained: np.ndarray, then: TrainedOn, verifier: str) -> None:
     """ThinkbackError where a verifier, fitted again, would be fitted on other questions than it was."""
     ids = material.traces.keys["example_id"].filter(pl.Series(trained)).unique()
     questions = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))

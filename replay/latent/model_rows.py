@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from replay.data.fitted_scores import one_fold
+from replay.data.fitted_scores import fold_counts
 from replay.policies.gate_file import normalised_question
 from toolkit.errors import AmbiguousError, LimitError, UnknownError, UnsuitableError, argument, listed, require_known
 from toolkit.log import Log, LogError, collect
@@ -52,9 +52,9 @@ def read_traces(log: Log, inputs: Sequence[str], pools: Sequence[str]) -> Traces
     frame = frame.filter(pl.col("pool").is_in(list(pools))) if pools else frame
     groups = question_groups(log)
     keys = frame.select("trace_id", "example_id", "pool")
-    inputs_read = [_input(log, name, keys) for name in inputs]
+    inputs_read = [_input_columns(log, name, keys) for name in inputs]
     inputs_frame = pl.concat(inputs_read, how="horizontal") if inputs_read else pl.DataFrame()
-    folds = one_fold(log, (name.partition(":")[2] for name in inputs if name.startswith(OF_VERIFIER)))
+    folds = fold_counts(log, (name.partition(":")[2] for name in inputs if name.startswith(OF_VERIFIER)))
     values = (
         inputs_frame.cast(pl.Float32).to_numpy().astype(np.float32)
         if inputs_read
@@ -88,10 +88,13 @@ def question_groups(log: Log) -> pl.DataFrame:
     return frame.select("example_id", group=pl.Series(component[:size], dtype=pl.Int64))
 
 
-def _input(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
+def _input_columns(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
     """The columns of one input, in the order of `keys`."""
     source, mark, rest = name.partition(":")
-    ways = {"trace": _of_trace, "feature": _of_feature, "verifier": _of_verifier, "tokens": _of_tokens}
+    ways = {
+        "trace": _trace_column, "feature": _feature_column, "verifier": _verifier_score_column,
+        "tokens": _token_columns,
+    }  # fmt: skip
     if not mark or source not in ways:
         raise UnknownError(
             f"no input is called `{name}`: there are `states`, `trace:COLUMN` (such as `trace:token_logprobs`), "
@@ -101,7 +104,7 @@ def _input(log: Log, name: str, keys: pl.DataFrame) -> pl.DataFrame:
     return keys.select("trace_id").join(values, on="trace_id", how="left", maintain_order="left").drop("trace_id")
 
 
-def _of_trace(log: Log, column: str) -> pl.DataFrame:
+def _trace_column(log: Log, column: str) -> pl.DataFrame:
     """A numeric column of traces; of a list its sum, mean, least, greatest and last values."""
     there = log.columns("traces")
     known = [name for name, kind in there.items() if name != "credit" and (kind.is_numeric() or _is_list(kind))]
@@ -109,10 +112,10 @@ def _of_trace(log: Log, column: str) -> pl.DataFrame:
     frame, name = collect(log.scan("traces", ["trace_id", column]), log), f"trace:{column}"
     if not _is_list(there[column]):
         return frame.select("trace_id", pl.col(column).alias(name))
-    return _summed_up(frame, column, name)
+    return _list_statistics(frame, column, name)
 
 
-def _summed_up(frame: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
+def _list_statistics(frame: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
     """A column of lists as numbers: sum, mean, least, last and greatest values."""
     values = pl.col(column)
     last = [values.list.get(-k, null_on_oob=True).alias(f"{name}[-{k}]") for k in range(1, LAST + 1)]
@@ -124,27 +127,27 @@ def _is_list(kind: pl.DataType) -> bool:
     return isinstance(kind, pl.List) and kind.inner.is_numeric()
 
 
-def _of_feature(log: Log, column: str) -> pl.DataFrame:
+def _feature_column(log: Log, column: str) -> pl.DataFrame:
     known = [name for name, kind in log.columns("features").items() if kind.is_numeric()] if log.has("features") else []
     require_known(column, known, f"the log has no feature `{column}`")
     return collect(log.scan("features", ["trace_id", column]), log).rename({column: f"feature:{column}"})
 
 
-def _of_verifier(log: Log, verifier: str) -> pl.DataFrame:
+def _verifier_score_column(log: Log, verifier: str) -> pl.DataFrame:
     frame = collect(log.scan("verifications", ["trace_id", "verifier", "score"]), log)
     require_known(verifier, frame["verifier"].unique(), f"the log has no verifier `{verifier}`")
     scores = frame.filter(pl.col("verifier") == verifier)
     return scores.select("trace_id", pl.col("score").alias(f"verifier:{verifier}"))
 
 
-def _of_tokens(log: Log, verifier: str) -> pl.DataFrame:
+def _token_columns(log: Log, verifier: str) -> pl.DataFrame:
     """What a verifier keeps of all tokens beside scores: log-probabilities and, if kept, entropies and ranks."""
     frame = collect(log.scan("verifications", ["trace_id", "verifier", *OF_TOKENS]), log)
     listed = frame.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in OF_TOKENS))
     require_known(verifier, listed["verifier"].unique(), f"no verifier `{verifier}` keeps log-probabilities of tokens")
     rows = listed.filter(pl.col("verifier") == verifier)
     logged = [name for name in OF_TOKENS if rows[name].is_not_null().any()]
-    parts = [_summed_up(rows, name, f"tokens:{verifier}{OF_TOKENS[name]}") for name in logged]
+    parts = [_list_statistics(rows, name, f"tokens:{verifier}{OF_TOKENS[name]}") for name in logged]
     return pl.concat([parts[0], *(part.drop("trace_id") for part in parts[1:])], how="horizontal")
 
 
@@ -173,17 +176,17 @@ class StateRows:
     groups: tuple[tuple[str, int, np.ndarray, np.ndarray], ...]
 
     @property
-    def count(self) -> int:
+    def count_rows(self) -> int:
         return sum(int((trace != NOWHERE).sum()) for _, _, trace, _ in self.groups)
 
-    def counts(self, traces: int) -> np.ndarray:
+    def count_by_trace(self, traces: int) -> np.ndarray:
         """How many states each of `traces` traces has."""
         states = np.zeros(traces, np.int64)
         for _, _, trace, _ in self.groups:
             np.add.at(states, trace[trace != NOWHERE], 1)
         return states
 
-    def only(self, keep: np.ndarray, place: int | None = None) -> StateRows:
+    def rows_of_traces(self, keep: np.ndarray, place: int | None = None) -> StateRows:
         """The rows of the traces in a mask, at all places or at one."""
         groups = []
         for file, number, trace, where in self.groups:
@@ -193,7 +196,7 @@ class StateRows:
                 groups.append((file, number, np.where(wanted, trace, NOWHERE), where))
         return StateRows(self.width, self.places, tuple(groups))
 
-    def at(self, places: Sequence[int]) -> StateRows:
+    def rows_at_places(self, places: Sequence[int]) -> StateRows:
         """The rows at some places, by their numbers."""
         renumbered = np.full(len(self.places), NOWHERE, np.int32)
         renumbered[list(places)] = np.arange(len(places), dtype=np.int32)
@@ -205,7 +208,7 @@ class StateRows:
                 groups.append((file, number, wanted, new_place))
         return StateRows(self.width, tuple(self.places[n] for n in places), tuple(groups))
 
-    def batches(self, extra: int = 0, joined: bool = True) -> Iterator[Batch]:
+    def read_batches(self, extra: int = 0, joined: bool = True) -> Iterator[Batch]:
         """All rows, some row groups at a time, or with `joined` false one at a time, which copies nothing; `extra`:
         columns that each row will have besides its state.
         """
@@ -214,19 +217,19 @@ class StateRows:
         rows = 0
         for file, number, trace, place in self.groups:
             wanted = trace != NOWHERE
-            state = self._read(file, number)
+            state = self._read_row_group(file, number)
             batch = Batch(trace, place, state) if wanted.all() else Batch(trace[wanted], place[wanted], state[wanted])
             for start in range(0, len(batch.trace), most):
                 chunk = Batch(*(one[start : start + most] for one in batch))
                 if queue and (not joined or rows + len(chunk.trace) > most):
-                    yield _together(queue)
+                    yield _join_batches(queue)
                     queue, rows = [], 0
                 queue.append(chunk)
                 rows += len(chunk.trace)
         if queue:
-            yield _together(queue)
+            yield _join_batches(queue)
 
-    def _read(self, file: str, number: int) -> np.ndarray:
+    def _read_row_group(self, file: str, number: int) -> np.ndarray:
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(file) as opened:  # not kept open: there may be more shards than a process may hold files
@@ -239,7 +242,7 @@ class StateRows:
         return flat.reshape(len(column), self.width)
 
 
-def _together(parts: Sequence[Batch]) -> Batch:
+def _join_batches(parts: Sequence[Batch]) -> Batch:
     return parts[0] if len(parts) == 1 else Batch(*(np.concatenate(one) for one in zip(*parts, strict=True)))
 
 
@@ -263,8 +266,10 @@ def find_states(
     log.scan(table, ["trace_id", "layer", "token", "state"])  # bytes and types are checked here
     kind = log.columns(table)["state"]
     width = kind.size if isinstance(kind, pl.Array) else 0
-    groups_by_shard = [_keys(log.footer(shard).readable) for shard in log.shards[table]]
-    there = sorted({pair for groups in groups_by_shard for *_, layer, token in groups for pair in _pairs(layer, token)})
+    groups_by_shard = [_row_group_keys(log.footer(shard).readable) for shard in log.shards[table]]
+    there = sorted(
+        {pair for groups in groups_by_shard for *_, layer, token in groups for pair in _layer_token_pairs(layer, token)}
+    )
     choices = [("layer", layers, 0), ("token", tokens, 1)]
     for what, wanted, at in choices:
         for number in wanted:
@@ -288,7 +293,7 @@ def find_states(
     return StateRows(width, tuple(places), tuple(groups)), name
 
 
-def _keys(file: str) -> list[tuple[str, int, pl.Series, np.ndarray, np.ndarray]]:
+def _row_group_keys(file: str) -> list[tuple[str, int, pl.Series, np.ndarray, np.ndarray]]:
     """The traces, layers and tokens of each row group of a shard."""
     import pyarrow.parquet as pq
 
@@ -302,7 +307,7 @@ def _keys(file: str) -> list[tuple[str, int, pl.Series, np.ndarray, np.ndarray]]
     return groups
 
 
-def _pairs(layer: np.ndarray, token: np.ndarray) -> list[tuple[int, int]]:
+def _layer_token_pairs(layer: np.ndarray, token: np.ndarray) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in np.unique(np.stack([layer, token], axis=1), axis=0)]
 
 
@@ -328,23 +333,23 @@ class ModelRows:
     with_places: bool
 
     @property
-    def columns(self) -> int:
+    def count_columns(self) -> int:
         width = self.states.width if self.states is not None else 0
         return width + 2 * self.with_places + self.traces.values.shape[1]
 
     @property
-    def count(self) -> int:
-        return self.states.count if self.states is not None else int(self.keep.sum())
+    def count_rows(self) -> int:
+        return self.states.count_rows if self.states is not None else int(self.keep.sum())
 
-    def sample(self, least: int, seed: int) -> ModelRows:
+    def sample_traces(self, least: int, seed: int) -> ModelRows:
         """All rows of some randomly drawn traces: about `least` rows, or all."""
-        if self.states is None or self.count <= least:
+        if self.states is None or self.count_rows <= least:
             return self
-        known = np.flatnonzero(self.states.counts(len(self.keep)) > 0)
-        size = max(1, round(len(known) * least / self.count))
+        known = np.flatnonzero(self.states.count_by_trace(len(self.keep)) > 0)
+        size = max(1, round(len(known) * least / self.count_rows))
         keep = np.zeros(len(self.keep), bool)
         keep[np.random.default_rng(seed).permutation(known)[:size]] = True
-        return ModelRows(self.traces, self.states.only(keep), keep, self.with_places)
+        return ModelRows(self.traces, self.states.rows_of_traces(keep), keep, self.with_places)
 
     def batches(self, order: np.ndarray | None = None) -> Iterator[RowBatch]:
         """All rows, in the same order each time, in large batches; or with `order` (N,), a number for each trace, in
@@ -357,28 +362,30 @@ class ModelRows:
             if len(trace):
                 yield RowBatch(values[trace], trace, np.zeros(len(trace), np.int32))
             return
-        memory = np.zeros((0, self.columns), np.float32)
+        memory = np.zeros((0, self.count_columns), np.float32)
         places = np.array(self.states.places, np.float32)
-        for trace, place, state in self.states.batches(self.columns - self.states.width, joined=order is None):
+        for trace, place, state in self.states.read_batches(
+            self.count_columns - self.states.width, joined=order is None
+        ):
             if order is not None and (np.diff(order[trace]) < 0).any():
                 by = np.argsort(order[trace], kind="stable")
                 trace, place, state = trace[by], place[by], state[by]
             if len(memory) < len(trace):
-                memory = np.empty((len(trace), self.columns), np.float32)
+                memory = np.empty((len(trace), self.count_columns), np.float32)
             row = memory[: len(trace)]
             row[:, : state.shape[1]] = state
             if self.with_places:
                 row[:, state.shape[1] : state.shape[1] + 2] = places[place]
-            row[:, self.columns - values.shape[1] :] = values[trace]
+            row[:, self.count_columns - values.shape[1] :] = values[trace]
             yield RowBatch(row, trace, place)
 
-    def whole(self, what: str) -> RowBatch:
+    def read_whole(self, what: str) -> RowBatch:
         """All rows at once. ThinkbackError where they are too large."""
-        size = 4 * self.columns * self.count
+        size = 4 * self.count_columns * self.count_rows
         if size > MOST_BYTES:
             raise LimitError(
-                f"a model of kind `{what}` needs its {self.count:,} rows of {self.columns:,} numbers at once "
-                f"({size / 2**30:.1f} GiB): take fewer layers or tokens, --places each, or the model `xgboost`"
+                f"a model of kind `{what}` needs its {self.count_rows:,} rows of {self.count_columns:,} numbers at "
+                f"once ({size / 2**30:.1f} GiB): take fewer layers or tokens, --places each, or the model `xgboost`"
             )
         batches = [RowBatch(one.values.copy(), one.trace, one.place) for one in self.batches()]
         return RowBatch(*(np.concatenate(one) for one in zip(*batches, strict=True)))

@@ -57,23 +57,23 @@ def _fit_boosted(
 ) -> list[Document]:
     """Boosted trees, in XGBoost's own JSON, for each part of the traces."""
     xgboost = import_xgboost(WHAT)
-    external = rows.count * rows.columns > IN_MEMORY
+    external = rows.count_rows * rows.count_columns > IN_MEMORY
     if external and int(xgboost.__version__.split(".")[0]) < _EXTERNAL:
         raise PackageError(
-            f"{WHAT} on {rows.count:,} rows of {rows.columns:,} numbers needs XGBoost {_EXTERNAL} or newer; "
+            f"{WHAT} on {rows.count_rows:,} rows of {rows.count_columns:,} numbers needs XGBoost {_EXTERNAL} or newer; "
             f"{xgboost.__version__} is installed: upgrade xgboost"
         )
-    threads = _cores() if rows.count * rows.columns > ONE_THREAD else 1
+    threads = _count_cores() if rows.count_rows * rows.count_columns > ONE_THREAD else 1
     with tempfile.TemporaryDirectory(dir=scratch_folder()) as folder:
-        passes = _passes(xgboost, rows, labels, str(Path(folder) / "bins") if external else None)
+        passes = _xgboost_data(xgboost, rows, labels, str(Path(folder) / "bins") if external else None)
         if external:  # the bins of all rows would take gigabytes to find, those of a sample are as good
-            sample = _passes(xgboost, rows.sample(SAMPLED, settings.seed), labels, None)
+            sample = _xgboost_data(xgboost, rows.sample_traces(SAMPLED, settings.seed), labels, None)
             bins = xgboost.QuantileDMatrix(sample, max_bin=BINS, nthread=1)
             data = xgboost.ExtMemQuantileDMatrix(passes, max_bin=BINS, nthread=threads, ref=bins)
             del bins, sample
         else:
             data = xgboost.QuantileDMatrix(passes, max_bin=BINS, nthread=threads)
-        trace = np.concatenate([one.trace for one in _traces(rows)])
+        trace = np.concatenate([one.trace for one in _traces_without_states(rows)])
         documents = []
         for part in parts:
             inside = part[trace]
@@ -90,11 +90,11 @@ def _fit_boosted(
     return documents
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _traces(rows: ModelRows) -> Iterator[RowBatch]:
+def _traces_without_states(rows: ModelRows) -> Iterator[RowBatch]:
     """The traces of all rows, without their states."""
     empty = np.zeros((0, 0), np.float32)
     if rows.states is None:
@@ -104,7 +104,7 @@ def _traces(rows: ModelRows) -> Iterator[RowBatch]:
         yield RowBatch(empty, trace[trace >= 0], place[trace >= 0])
 
 
-def _passes(xgboost: Any, rows: ModelRows, labels: np.ndarray, cache: str | None) -> Any:
+def _xgboost_data(xgboost: Any, rows: ModelRows, labels: np.ndarray, cache: str | None) -> Any:
     """The rows in the form in which XGBoost asks for them, several times over."""
 
     class Passes(xgboost.DataIter):
@@ -137,7 +137,7 @@ def _fit_network(
     groups: np.ndarray, settings: VerifierSettings,
 ) -> list[Document]:  # fmt: skip
     """A chain of layers for each part of the traces; for networks that of the epoch best on held-out questions."""
-    whole = rows.whole(kind)
+    whole = rows.read_whole(kind)
     documents: list[Document] = []
     for part in parts:
         inside = part[whole.trace]
@@ -146,18 +146,18 @@ def _fit_network(
             centre = np.nan_to_num(np.nanmean(values, axis=0, dtype=np.float64))
             spread = np.nan_to_num(np.nanstd(values, axis=0, dtype=np.float64))
         scale = np.where(spread > 1e-12, spread, 1.0)
-        inputs = _standard(values, centre, scale)
+        inputs = _standardise(values, centre, scale)
         trace = whole.trace[inside]
         layers = learner(inputs, labels[trace].astype(int), groups[trace], settings.seed)
         documents.append({"centre": centre.tolist(), "scale": scale.tolist(), "layers": layers})
     return documents
 
 
-def _standard(values: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _standardise(values: np.ndarray, centre: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return np.nan_to_num((values - centre) / scale, nan=0.0).astype(np.float32)
 
 
-def _logistic(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
+def _fit_logistic(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
     """Logistic regression with balanced classes, as one layer."""
     from sklearn.linear_model import LogisticRegression
 
@@ -165,18 +165,18 @@ def _logistic(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: i
     return [{"weights": model.coef_.T.tolist(), "bias": model.intercept_.tolist()}]
 
 
-def _mlp(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
+def _fit_mlp(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
     """A network with one hidden layer, as layers."""
     from sklearn.neural_network import MLPClassifier
 
-    learnt, held_out = _split(groups, seed)
+    learnt, held_out = _split_held_out(groups, seed)
     model = MLPClassifier(
         (MLP_SIZE,), learning_rate_init=MLP_RATE, batch_size=min(BATCH, len(learnt)), random_state=seed
     )
     best, lowest = [], np.inf
     for _ in range(EPOCHS):
         model.partial_fit(inputs[learnt], right[learnt], classes=[0, 1])
-        loss = _loss(model.predict_proba(inputs[held_out])[:, 1], right[held_out])
+        loss = _log_loss(model.predict_proba(inputs[held_out])[:, 1], right[held_out])
         if loss < lowest:
             lowest = loss
             weights = zip(model.coefs_, model.intercepts_, strict=True)
@@ -184,22 +184,22 @@ def _mlp(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -
     return [{**best[0], "relu": True}, best[1]]
 
 
-def _swiglu(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
+def _fit_swiglu(inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
     """A residual network with gates, as layers."""
     torch = _import_torch()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # so small a network waits for more of them
     try:
-        return _learnt_swiglu(torch, inputs, right, groups, seed)
+        return _train_swiglu(torch, inputs, right, groups, seed)
     finally:
         torch.set_num_threads(threads)
 
 
-def _learnt_swiglu(torch: Any, inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
+def _train_swiglu(torch: Any, inputs: np.ndarray, right: np.ndarray, groups: np.ndarray, seed: int) -> list[Layer]:
     from torch import nn
 
     torch.manual_seed(seed)
-    learnt, held_out = _split(groups, seed)
+    learnt, held_out = _split_held_out(groups, seed)
     gates = [nn.Linear(SWIGLU_SIZE, SWIGLU_INNER) for _ in range(SWIGLU_BLOCKS)]
     ups = [nn.Linear(SWIGLU_SIZE, SWIGLU_INNER) for _ in range(SWIGLU_BLOCKS)]
     downs = [nn.Linear(SWIGLU_INNER, SWIGLU_SIZE) for _ in range(SWIGLU_BLOCKS)]
@@ -225,7 +225,7 @@ def _learnt_swiglu(torch: Any, inputs: np.ndarray, right: np.ndarray, groups: np
             loss.backward()
             learning.step()
         with torch.no_grad():
-            held_loss = _loss(torch.sigmoid(forward(values[held_out])).numpy(), right[held_out])
+            held_loss = _log_loss(torch.sigmoid(forward(values[held_out])).numpy(), right[held_out])
         if held_loss < lowest:
             lowest = held_loss
             blocks = zip(gates, ups, downs, strict=True)
@@ -244,7 +244,7 @@ def _import_torch() -> Any:
     return torch
 
 
-def _split(groups: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _split_held_out(groups: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Masks of the rows to learn from, and of those of held-out questions to choose the epoch on."""
     known = np.unique(groups)
     if len(known) < 2:
@@ -254,7 +254,7 @@ def _split(groups: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(~outside), np.flatnonzero(outside)
 
 
-def _loss(probability: np.ndarray, right: np.ndarray) -> float:
+def _log_loss(probability: np.ndarray, right: np.ndarray) -> float:
     chance = np.clip(np.where(right == 1, probability, 1 - probability), 1e-7, 1)
     return float(-np.log(chance).mean())
 
@@ -262,11 +262,11 @@ def _loss(probability: np.ndarray, right: np.ndarray) -> float:
 def _network_scorer(model: Document) -> Scorer:
     """The function from rows to probabilities by a chain of layers."""
     centre, scale = np.array(model["centre"]), np.array(model["scale"])
-    layers = [_layer(layer) for layer in model["layers"]]
+    layers = [_layer_function(layer) for layer in model["layers"]]
 
     def score(rows: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
-            x = _standard(rows, centre, scale)
+            x = _standardise(rows, centre, scale)
             for layer in layers:
                 x = layer(x)
         return 1 / (1 + np.exp(-np.clip(x[:, 0], -500, 500)))
@@ -274,10 +274,10 @@ def _network_scorer(model: Document) -> Scorer:
     return score
 
 
-def _layer(model: Document) -> Scorer:
+def _layer_function(model: Document) -> Scorer:
     """The function of one layer: linear, with negative values cut off or not, or a gated block added to its input."""
     if "gate" in model:
-        gate, up, down = (_layer(model[name]) for name in ("gate", "up", "down"))
+        gate, up, down = (_layer_function(model[name]) for name in ("gate", "up", "down"))
         return lambda x: x + down(_silu(gate(x)) * up(x))
     weights, bias = np.array(model["weights"], np.float64), np.array(model["bias"], np.float64)
     if model.get("relu"):
@@ -303,9 +303,9 @@ class _ModelKind:
 
 MODELS: Mapping[str, _ModelKind] = {
     "xgboost": _ModelKind(_fit_boosted, _boosted_scorer, check_trees),
-    "logistic": _ModelKind(partial(_fit_network, "logistic", _logistic), _network_scorer, check_network),
-    "mlp": _ModelKind(partial(_fit_network, "mlp", _mlp), _network_scorer, check_network),
-    "swiglu": _ModelKind(partial(_fit_network, "swiglu", _swiglu), _network_scorer, check_network),
+    "logistic": _ModelKind(partial(_fit_network, "logistic", _fit_logistic), _network_scorer, check_network),
+    "mlp": _ModelKind(partial(_fit_network, "mlp", _fit_mlp), _network_scorer, check_network),
+    "swiglu": _ModelKind(partial(_fit_network, "swiglu", _fit_swiglu), _network_scorer, check_network),
 }
 
 

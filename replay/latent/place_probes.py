@@ -50,14 +50,14 @@ class PlacedTraces:
         return self.states.places
 
     @property
-    def units(self) -> int:
+    def count_units(self) -> int:
         return int(self.unit.max(initial=-1)) + 1
 
-    def of(self, column: str, value: object) -> np.ndarray:
+    def has_value(self, column: str, value: object) -> np.ndarray:
         """Mask (N,) of the traces with a value in a column of the keys."""
         return (self.keys[column] == value).to_numpy()
 
-    def at(self, places: Sequence[int] | None = None) -> Iterator[_PlaceRows]:
+    def states_at(self, places: Sequence[int] | None = None) -> Iterator[_PlaceRows]:
         """The states of each place, or of some by number; as many places at once as memory may hold."""
         wanted = list(range(len(self.places)) if places is None else places)
         size, width = len(self.right), self.states.width
@@ -69,7 +69,7 @@ class PlacedTraces:
             column[chunk] = np.arange(len(chunk))
             held = np.zeros((len(chunk), size, width), np.float32)
             there = np.zeros((len(chunk), size), bool)
-            for batch in self.states.only(every).batches():
+            for batch in self.states.rows_of_traces(every).read_batches():
                 known = column[batch.place] >= 0
                 where = column[batch.place[known]], batch.trace[known]
                 held[where], there[where] = batch.state[known], True
@@ -120,10 +120,10 @@ def _drawn_rows(frame: pl.DataFrame, most: int, seed: int) -> pl.DataFrame:
     return ranked.filter(pl.int_range(pl.len()).over("dataset", "pool", "train") < most)
 
 
-def restricted(traces: PlacedTraces, on: np.ndarray) -> PlacedTraces:
+def restrict_traces(traces: PlacedTraces, on: np.ndarray) -> PlacedTraces:
     """The placed traces in a mask (N,) alone."""
     number = np.where(on, np.cumsum(on) - 1, -1)
-    state_rows = traces.states.only(on)
+    state_rows = traces.states.rows_of_traces(on)
     groups = tuple(
         (file, at, np.where(trace >= 0, number[trace], -1), place) for file, at, trace, place in state_rows.groups
     )
@@ -198,22 +198,22 @@ def score_tables(
     return tables
 
 
-def joint(table: np.ndarray, places: Sequence[int] | None = None) -> np.ndarray:
+def mean_score_over_places(table: np.ndarray, places: Sequence[int] | None = None) -> np.ndarray:
     """The mean (N,) of a trace's scores (N, P) at some places; NaN where it has none."""
     columns = table if places is None else table[:, list(places)]
     count = (~np.isnan(columns)).sum(axis=1)
     return np.where(count > 0, np.nansum(columns, axis=1) / np.maximum(count, 1), np.nan)
 
 
-def pooled(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influenced:
+def pooled_area_of_score(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influenced:
     """The area under the curve over all scored traces of a mask (N,)."""
-    return pooled_area(np.where(on, score, np.nan), traces.right, traces.unit, traces.units)
+    return pooled_area(np.where(on, score, np.nan), traces.right, traces.unit, traces.count_units)
 
 
-def within(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influenced:
+def area_within_questions(traces: PlacedTraces, score: np.ndarray, on: np.ndarray) -> Influenced:
     """The mean area under the curve within questions, over the scored traces of a mask (N,)."""
     names = traces.keys["example_id"].to_numpy()
-    return within_area(np.where(on, score, np.nan), traces.right, names, traces.unit, traces.units)
+    return within_area(np.where(on, score, np.nan), traces.right, names, traces.unit, traces.count_units)
 
 
 def mean_area(areas: Sequence[Influenced]) -> Influenced:
@@ -231,13 +231,13 @@ def location_map(traces: PlacedTraces, table: np.ndarray, level: float = 0.95) -
     for place, (layer, token) in enumerate(traces.places):
         score = table[:, place]
         if not np.isnan(score[on]).all():
-            influences = pooled(traces, score, on), within(traces, score, on)
+            influences = pooled_area_of_score(traces, score, on), area_within_questions(traces, score, on)
             count = int((on & ~np.isnan(score)).sum())
             areas.append(PlaceArea(layer, token, count, *(influence.interval(level) for influence in influences)))
     return tuple(areas)
 
 
-def transfer(
+def transfer_areas(
     traces: PlacedTraces, parts: Mapping[str, np.ndarray], places: Sequence[int], settings: VerifierSettings = PROBE,
     *, together: bool = False, trained_on: Mapping[str, np.ndarray] | None = None,
 ) -> dict[tuple[str, str], Influenced]:  # fmt: skip
@@ -249,11 +249,11 @@ def transfer(
     """
     areas: dict[tuple[str, str], Influenced] = {}
     trains = [inside & traces.train if trained_on is None else trained_on[name] for name, inside in parts.items()]
-    for trained, table in zip(parts, score_tables(traces, trains, traces.at(places), settings), strict=True):
+    for trained, table in zip(parts, score_tables(traces, trains, traces.states_at(places), settings), strict=True):
         for measured, outside in parts.items():
             on = outside & ~traces.train
-            scores = [joint(table, places)] if together else [table[:, place] for place in places]
-            area = mean_area([pooled(traces, score, on) for score in scores])
+            scores = [mean_score_over_places(table, places)] if together else [table[:, place] for place in places]
+            area = mean_area([pooled_area_of_score(traces, score, on) for score in scores])
             if not np.isnan(area.estimate):
                 areas[trained, measured] = area
     return areas
@@ -264,7 +264,7 @@ def transfer_gaps(
 ) -> dict[tuple[str, str], PairedInterval]:
     """How much better a classifier trained on the measured part itself is than one trained on another part.
 
-    `areas` are those of `transfer`. What was trained on the measured part itself has no difference.
+    `areas` are those of `transfer_areas`. What was trained on the measured part itself has no difference.
     """
     return {
         (trained, measured): areas[measured, measured].minus(area, level)
@@ -305,21 +305,21 @@ class ModelArea(SeededArea):
     token: int
 
 
-def _seeded(areas: Sequence[Influenced], level: float) -> tuple[float, float, float, Interval] | None:
+def _area_over_seeds(areas: Sequence[Influenced], level: float) -> tuple[float, float, float, Interval] | None:
     known = [area.estimate for area in areas if not np.isnan(area.estimate)]
     if not known:
         return None
     return float(np.median(known)), min(known), max(known), mean_area(areas).interval(level)
 
 
-def _some_questions(traces: PlacedTraces, count: int, seed: int) -> np.ndarray:
+def _draw_questions(traces: PlacedTraces, count: int, seed: int) -> np.ndarray:
     """Mask (N,) of the training traces of `count` questions, drawn by the seed; more hold those of fewer."""
     known = np.unique(traces.unit[traces.train])
     drawn = np.random.default_rng(seed).permutation(known)[:count]
     return np.asarray(traces.train & np.isin(traces.unit, drawn))
 
 
-def as_many(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+def equal_parts(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
     """Part -> a mask (N,) of training traces, equally many for each part, drawn by the seed from equally many
     questions.
     """
@@ -334,7 +334,7 @@ def as_many(traces: PlacedTraces, parts: Mapping[str, np.ndarray], seed: int) ->
     return masks
 
 
-def _some_right(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.ndarray:
+def _draw_right_share(traces: PlacedTraces, share: float, rows: int, seed: int) -> np.ndarray:
     """Mask (N,) of `rows` training traces of which a share is right, drawn by the seed."""
     rng = np.random.default_rng(seed)
     right, wrong = (
@@ -352,19 +352,23 @@ def _even_rows(traces: PlacedTraces, shares: Sequence[float] = SHARES) -> int:
     return int(min(min(right / share, wrong / (1 - share)) for share in shares))
 
 
-def by_questions(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
+def areas_by_training_questions(
+    traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95
+) -> Iterator[SeededArea]:
     """The quality of a verifier of some places by the number of training questions: all, half, a quarter, …"""
     whole = len(np.unique(traces.unit[traces.train]))
     yield from _areas_by_size(traces, places, {
-        count: [_some_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
+        count: [_draw_questions(traces, count, seed) for seed in range(seeds if count < whole else 1)]
         for count in sorted({whole >> halved for halved in range(HALVINGS)})
     }, level)  # fmt: skip
 
 
-def by_share(traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95) -> Iterator[SeededArea]:
+def areas_by_right_share(
+    traces: PlacedTraces, places: Sequence[int], seeds: int, level: float = 0.95
+) -> Iterator[SeededArea]:
     """The quality of a verifier of some places by the share of right traces among equally many to train on."""
     rows = _even_rows(traces)
-    drawn = {share: [_some_right(traces, share, rows, seed) for seed in range(seeds)] for share in SHARES}
+    drawn = {share: [_draw_right_share(traces, share, rows, seed) for seed in range(seeds)] for share in SHARES}
     yield from _areas_by_size(traces, places, drawn, level)
 
 
@@ -372,27 +376,27 @@ def _areas_by_size(
     traces: PlacedTraces, places: Sequence[int], drawn: Mapping[float, Sequence[np.ndarray]], level: float
 ) -> Iterator[SeededArea]:
     """The quality at each size, from the training masks that the seeds have drawn for it."""
-    tables = iter(score_tables(traces, [one for masks in drawn.values() for one in masks], traces.at(places)))
+    tables = iter(score_tables(traces, [one for masks in drawn.values() for one in masks], traces.states_at(places)))
     for size, masks in drawn.items():
-        areas = [pooled(traces, joint(next(tables)), ~traces.train) for _ in masks]
-        if (spread := _seeded(areas, level)) is not None:
+        areas = [pooled_area_of_score(traces, mean_score_over_places(next(tables)), ~traces.train) for _ in masks]
+        if (spread := _area_over_seeds(areas, level)) is not None:
             yield SeededArea(size, int(masks[0].sum()), *spread)
 
 
-def by_model(
+def areas_by_model_kind(
     traces: PlacedTraces, places: Sequence[int], models: Sequence[str], seeds: int, level: float = 0.95
 ) -> Iterator[ModelArea]:
     """The quality of classifiers of one place by the kind of model, each seed on the questions that it draws."""
     count = max(1, round(MOST_OF_ALL * len(np.unique(traces.unit[traces.train]))))
-    samples = [_some_questions(traces, count, seed) for seed in range(seeds)]
+    samples = [_draw_questions(traces, count, seed) for seed in range(seeds)]
     areas: dict[tuple[str, int], list[Influenced]] = {(model, place): [] for model in models for place in places}
     fits = [(train, replace(PROBE, model=model, seed=seed)) for seed, train in enumerate(samples) for model in models]
-    tables = score_tables(traces, [train for train, _ in fits], traces.at(places), [probe for _, probe in fits])
+    tables = score_tables(traces, [train for train, _ in fits], traces.states_at(places), [probe for _, probe in fits])
     for (_, settings), table in zip(fits, tables, strict=True):
         for place in places:
-            areas[settings.model, place].append(pooled(traces, table[:, place], ~traces.train))
+            areas[settings.model, place].append(pooled_area_of_score(traces, table[:, place], ~traces.train))
     for (model, place), seed_areas in areas.items():
         layer, token = traces.places[place]
-        summary = _seeded(seed_areas, level)
+        summary = _area_over_seeds(seed_areas, level)
         if summary is not None:
             yield ModelArea(count, int(samples[0].sum()), *summary, model, layer, token)

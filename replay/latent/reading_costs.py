@@ -26,7 +26,7 @@ def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
     or the log which one wrote the trace. Null is unknown: tokens that are not logged, a pass without a wall-clock. That
     of a pass is shared by tokens, or alike where these are not known.
     """
-    records = list(_records(log.manifest.source if log.manifest is not None else None, states))
+    records = list(_state_reading_records(log.manifest.source if log.manifest is not None else None, states))
     reader = next((one["model"] for one in records if isinstance(one.get("model"), str)), "")
     read = log.scan(f"{_SECTION}/{states}", ["trace_id"]).unique()
     written = log.scan("traces", ["trace_id", "model", "prompt_tokens", "completion_tokens"])
@@ -48,7 +48,7 @@ def reading_costs(log: Log, states: str) -> tuple[pl.DataFrame, str]:
     return costs, reader
 
 
-def _records(source: Any, states: str) -> Iterator[Mapping[str, Any]]:
+def _state_reading_records(source: Any, states: str) -> Iterator[Mapping[str, Any]]:
     """The manifest's records of the passes that stored states under a name."""
     for part in source_parts(source):
         section = part.get(_SECTION)
@@ -62,7 +62,7 @@ def _short_model_name(name: str) -> str:
     return PurePosixPath(name.rstrip("/")).name.casefold()
 
 
-def cost_note(costs: pl.DataFrame, reader: str) -> Iterator[Note]:
+def reading_cost_notes(costs: pl.DataFrame, reader: str) -> Iterator[Note]:
     """A note on what the scores cost, if another model than the writer read the traces."""
     paid = costs.filter(pl.col("tokens").is_null() | (pl.col("tokens") > 0))
     if not paid.is_empty():

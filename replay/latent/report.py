@@ -15,11 +15,11 @@ from replay.data.fitted_scores import FITTED
 from replay.latent.fitting import FittedVerifier
 from replay.latent.fitting import fit_verifier as fit
 from replay.latent.models import ONE, STATES, VerifierSettings
-from replay.latent.verifier_file import document_of
-from replay.policies.gate_file import hashed
+from replay.latent.verifier_file import verifier_document
+from replay.policies.gate_file import text_hashes
 from replay.policies.gate_models import import_xgboost
 from replay.runs.passes.reuse import question_hashes
-from replay.runs.saved.provenance import versions
+from replay.runs.saved.provenance import software_versions
 from toolkit.arguments import checks_arguments
 from toolkit.errors import counted
 from toolkit.files import replacing_file
@@ -135,15 +135,17 @@ def fit_verifier(
 def _add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
     """Add a fitted verifier to a local, sealed log, and seal it again; the log is unchanged where that fails."""
     log = open_sealed(path)
-    text = json.dumps(document_of(fitted), ensure_ascii=False, separators=(",", ":")) + "\n"
+    text = json.dumps(verifier_document(fitted), ensure_ascii=False, separators=(",", ":")) + "\n"
     file = Path(path) / FOLDER / f"{_file_name(fitted.settings.name)}.json"
     there = file.parent.is_dir()
     file.parent.mkdir(exist_ok=True)
-    record = _record(log, fitted, file.relative_to(path).as_posix(), hashlib.sha256(text.encode()).hexdigest())
+    record = _manifest_record(log, fitted, file.relative_to(path).as_posix(), hashlib.sha256(text.encode()).hexdigest())
     try:
         with replacing_file(file, force=True) as temporary:  # what a killed run left is of no verifier
             temporary.write_text(text, encoding="utf-8")
-        return extend_log(path, {"verifications": fitted.scores}, lambda source: _source_with(source, fitted, record))
+        return extend_log(
+            path, {"verifications": fitted.scores}, lambda source: _source_with_verifier(source, fitted, record)
+        )
     except BaseException:
         file.unlink(missing_ok=True)
         if not there:
@@ -154,10 +156,10 @@ def _add_verifier(path: str | Path, fitted: FittedVerifier) -> Log:
 def _file_name(verifier: str) -> str:
     """A verifier's name in a form that a file may have; a hash is added where letters are lost."""
     plain = "".join(one if one.isalnum() or one in "-_" else "-" for one in verifier)
-    return plain if plain == verifier[:LONGEST] else f"{plain[:LONGEST]}-{hashed([verifier])[0][:8]}"
+    return plain if plain == verifier[:LONGEST] else f"{plain[:LONGEST]}-{text_hashes([verifier])[0][:8]}"
 
 
-def _record(log: Log, fitted: FittedVerifier, file: str, digest: str) -> dict[str, Any]:
+def _manifest_record(log: Log, fitted: FittedVerifier, file: str, digest: str) -> dict[str, Any]:
     ids = fitted.trained
     scan = log.scan("examples", ["example_id", "question"]).filter(pl.col("example_id").is_in(ids.implode()))
     questions = collect(scan, log).sort("example_id")
@@ -169,7 +171,7 @@ def _record(log: Log, fitted: FittedVerifier, file: str, digest: str) -> dict[st
         "settings": {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(fitted.settings).items()},
         "places": [list(place) for place in fitted.places] if fitted.states else [],
         "model": {"file": file, "sha256": digest},
-        "fold_models": [[_hash(model) for model in of_place] for of_place in fitted.fold_models],
+        "fold_models": [[_model_sha256(model) for model in of_place] for of_place in fitted.fold_models],
         "trained_on": {
             "where": fitted.train_on,
             "log": log.digest(),
@@ -182,15 +184,15 @@ def _record(log: Log, fitted: FittedVerifier, file: str, digest: str) -> dict[st
         "folds": fitted.folds,
         "rows": fitted.scores.height,
         "seconds": {name: round(value, 3) for name, value in fitted.seconds.items()},
-        "versions": versions() | extra,
+        "versions": software_versions() | extra,
     }
 
 
-def _hash(model: Mapping[str, Any]) -> str:
+def _model_sha256(model: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(model, sort_keys=True).encode()).hexdigest()
 
 
-def _source_with(source: Any, fitted: FittedVerifier, record: Mapping[str, Any]) -> dict[str, Any]:
+def _source_with_verifier(source: Any, fitted: FittedVerifier, record: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest's `source` with the record of the verifier, or of each place's verifier."""
     whole = dict(source) if isinstance(source, Mapping) else {} if source is None else {"log": source}
     return whole | {SECTION: dict(whole.get(SECTION) or {}) | dict.fromkeys(fitted.verifiers, record)}

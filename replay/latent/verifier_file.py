@@ -20,7 +20,7 @@ from toolkit.settings import Checked, from_table, setting
 FORMAT, VERSION = "thinkback-verifier", 1
 
 
-def document_of(fitted: FittedVerifier) -> dict[str, Any]:
+def verifier_document(fitted: FittedVerifier) -> dict[str, Any]:
     """A fitted verifier as plain data, with the model that saw all training traces."""
     return {
         "format": FORMAT,
@@ -55,19 +55,24 @@ class SavedVerifier(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.states is None) != (not self.places) or len(self.models) != (len(self.places) if self.each else 1):
+        if (self.states is None) != (not self.places) or len(self.models) != (
+            len(self.places) if self.has_model_for_each_place else 1
+        ):
             raise MismatchError(f"it has {len(self.models)} models and {len(self.places)} places, which do not fit")
         _ = self.scorers
 
     @property
-    def each(self) -> bool:
+    def has_model_for_each_place(self) -> bool:
         """Whether there is one model for each place; a single model for all reads layer and token, too."""
         return self.joined != ONE and self.states is not None
 
     @cached_property
     def scorers(self) -> tuple[tuple[Scorer, int], ...]:
         """The function from rows to scores of each model, with how many numbers such a row has."""
-        kind, least = MODELS[self.kind], len(self.columns) + (0 if self.states is None else 1 if self.each else 3)
+        kind, least = (
+            MODELS[self.kind],
+            len(self.columns) + (0 if self.states is None else 1 if self.has_model_for_each_place else 3),
+        )
         checked = [kind.check(model, f"models.{number}") for number, model in enumerate(self.models, start=1)]
         for _, width in checked:
             if width < least or (self.states is None and width > least):
@@ -81,9 +86,11 @@ class SavedVerifier(Checked):
         where one is missing. `place` (layer, token) names the model where there is one for each. InvalidError for rows
         of another length, and for a place that was not fitted.
         """
-        if self.each and place not in self.places:
+        if self.has_model_for_each_place and place not in self.places:
             raise RequiredError(f"`place` is {quote(place)}; it takes one of {quote(self.places)}")
-        score, width = self.scorers[self.places.index(place) if self.each and place is not None else 0]
+        score, width = self.scorers[
+            self.places.index(place) if self.has_model_for_each_place and place is not None else 0
+        ]
         values = np.asarray(rows, np.float32)
         if values.ndim != 2 or values.shape[1] != width:
             raise InvalidError(f"{argument('rows')} has the shape {values.shape}; it takes rows of {width:,} numbers")

@@ -20,14 +20,14 @@ import polars as pl
 
 from replay.data.block import LogBlock
 from replay.data.contents import Contents
-from replay.data.needs import Needs, together
-from replay.engine.calls import PolicyPath, compare
+from replay.data.needs import Needs, needs_of_all
+from replay.engine.calls import PolicyPath, compare_with_base
 from replay.engine.outcome import Outcome
 from replay.engine.positions import ThresholdSteps
 from replay.policies.gate_file import GateFile
-from replay.policies.remarks import Payable, Remark, RemarkKind
-from replay.sampling.declared import ClassFacts, Rule, likeness
-from replay.sampling.learned import Learned
+from replay.policies.remarks import PayableVerifications, Remark, RemarkKind
+from replay.sampling.declared import ClassFacts, Rule, equality_key
+from replay.sampling.learned import LearnedSetting
 from replay.sampling.prefix import Prefix
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import InvalidError, RequiredError, ThinkbackError, UnknownError, UnsuitableError, quote, suggest
@@ -63,7 +63,7 @@ policy, the settings, the key, and what makes of a block and the settings the fi
 
 
 @dataclass(frozen=True)
-class Stage:
+class ExplanationStage:
     """A part of an explanation: a title, rows that tell it step by step, and a sentence on how it ended.
 
     `traces`: those that it looked at, by slice of the block and sample index, whose texts may be asked for.
@@ -76,7 +76,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Ranking:
+class ExampleRanking:
     """A policy that acts on the `share` of a run's examples with most gain; `gain` gives gain and tokens (E,)."""
 
     share: float
@@ -148,7 +148,7 @@ class Policy(ClassFacts, ABC):
         return from_table(cls, values)
 
     @property
-    def parts(self) -> tuple[Policy, ...]:
+    def policy_parts(self) -> tuple[Policy, ...]:
         return tuple(part for name in self.inner if isinstance(part := getattr(self, name), Policy))
 
     @property
@@ -159,31 +159,31 @@ class Policy(ClassFacts, ABC):
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
         """Columns of outcomes that the policy has beside those of every run; by default those of its parts."""
-        return columns_of(self.parts)
+        return outcome_columns_of(self.policy_parts)
 
     @property
     def diagnostic(self) -> str:
         """What the policy sees that none in service could (gold, scores before they are paid); empty for real ones."""
-        return next((part.diagnostic for part in self.parts if part.diagnostic), "")
+        return next((part.diagnostic for part in self.policy_parts if part.diagnostic), "")
 
     @property
-    def single(self) -> bool:
+    def answers_with_one_trace(self) -> bool:
         """Whether its outcome on an example is that of one chosen trace, not a mean over several."""
-        return all(part.single for part in self.parts)
+        return all(part.answers_with_one_trace for part in self.policy_parts)
 
     @property
     def mean_over(self) -> str:
         """The orders of generation over which its outcome is a mean, in words; empty if it keeps the logged order."""
-        return next((part.mean_over for part in self.parts if part.mean_over), "")
+        return next((part.mean_over for part in self.policy_parts if part.mean_over), "")
 
     @property
-    def drawn_from(self) -> str:
+    def pool_drawn_from(self) -> str:
         """The pool that its outcome depends on, if the order of the pool's traces changes nothing; else empty, such as
         for the logged order or for several pools.
         """
         return ""
 
-    def half_of_orders(self) -> tuple[Policy, float] | None:
+    def over_half_of_orders(self) -> tuple[Policy, float] | None:
         """The policy over the first half of its random orders, and which share that half is; None if it has none."""
         return None
 
@@ -191,18 +191,18 @@ class Policy(ClassFacts, ABC):
         """The policy as the exact mean over all orders of generation; None if it is one, or none exists."""
         return None
 
-    def in_orders(self, contents: Contents, orders: int, seed: int) -> Policy:
+    def over_seeded_orders(self, contents: Contents, orders: int, seed: int) -> Policy:
         """The policy (resolved) as a mean over `orders` seeded orders of generation; itself if it has one order."""
         return self
 
-    def draws(self, contents: Contents) -> Mapping[str, int]:
+    def traces_drawn_by_pool(self, contents: Contents) -> Mapping[str, int]:
         """The most traces that it draws from each pool of which any traces may be drawn, in whatever order."""
         return {}
 
     @property
-    def of_samples(self) -> bool:
+    def answers_from_samples(self) -> bool:
         """Whether what it answers is of samples of a question, of which there might have been others."""
-        return self.answers and all(part.of_samples for part in self.parts)
+        return self.answers and all(part.answers_from_samples for part in self.policy_parts)
 
     @property
     def top_level_only(self) -> str:
@@ -213,7 +213,7 @@ class Policy(ClassFacts, ABC):
         return f"`{keys[0]}`, which belongs to the whole policy" if keys else ""
 
     @property
-    def verifies(self) -> bool:
+    def makes_verifications(self) -> bool:
         """Whether the policy itself makes verifications."""
         return False
 
@@ -223,12 +223,12 @@ class Policy(ClassFacts, ABC):
         return None
 
     @property
-    def revises(self) -> tuple[str, str | None] | None:
+    def revision_action_and_pool(self) -> tuple[str, str | None] | None:
         """The action and the pool of the revisions that the policy answers with, if it does nothing else."""
         return None
 
     @property
-    def ranking(self) -> Ranking | None:
+    def example_ranking(self) -> ExampleRanking | None:
         """How the policy ranks all examples of a run to act on some; None if it decides on each alone."""
         return None
 
@@ -243,12 +243,12 @@ class Policy(ClassFacts, ABC):
         return None
 
     @property
-    def unfolding(self) -> Hashable:
+    def unfolding_key(self) -> Hashable:
         """A key shared by policies that answer while a question unfolds and differ in a threshold alone; else None."""
         return None
 
     @property
-    def learns(self) -> tuple[Learned, ...]:
+    def learned_settings(self) -> tuple[LearnedSetting, ...]:
         """Settings of what the policy itself fits on other examples."""
         return ()
 
@@ -257,9 +257,9 @@ class Policy(ClassFacts, ABC):
         """A key shared by policies that differ in name alone; a policy that cannot be hashed shares it with none."""
         names = (field.name for field in fields(self) if field.compare and field.name not in NAMING)
         key = type(self), *(getattr(self, name) for name in names)
-        return key if likeness(key) is key else id(self)
+        return key if equality_key(key) is key else id(self)
 
-    def refuse(self, why: object, kind: type[ThinkbackError] = UnsuitableError) -> ThinkbackError:
+    def refusal(self, why: object, kind: type[ThinkbackError] = UnsuitableError) -> ThinkbackError:
         """An error about this policy's settings, for the caller to raise."""
         return _with_policy_name(self.name, kind(str(why)))
 
@@ -282,9 +282,9 @@ class Policy(ClassFacts, ABC):
             if isinstance(inner, Mapping):
                 object.__setattr__(self, name, inner := read_policy(inner, f"{self.name}: {key}", {}))
             if not isinstance(inner, Policy):
-                raise self.refuse(f"`{key}` is {quote(inner)}; it takes a policy, a table with its own `kind`")
+                raise self.refusal(f"`{key}` is {quote(inner)}; it takes a policy, a table with its own `kind`")
             if inner.top_level_only:
-                raise self.refuse(f"`{key}` has {inner.top_level_only}")
+                raise self.refusal(f"`{key}` has {inner.top_level_only}")
 
     # ---- a log ----
 
@@ -296,7 +296,7 @@ class Policy(ClassFacts, ABC):
         """What the policy itself reads of a log, without its parts."""
         return Needs()
 
-    def explained(self, contents: Contents) -> Needs:
+    def explanation_needs(self, contents: Contents) -> Needs:
         """What its explanation reads of a log beside what a replay reads."""
         return Needs()
 
@@ -305,11 +305,11 @@ class Policy(ClassFacts, ABC):
 
     def slices(self, contents: Contents) -> frozenset[str]:
         """The slices of a block that its chosen trace may be in."""
-        return frozenset().union(*(part.slices(contents) for part in self.parts))
+        return frozenset().union(*(part.slices(contents) for part in self.policy_parts))
 
-    def learn(self, fit: Fit) -> Self:
+    def fit_with(self, fit: Fit) -> Self:
         """The policy with what it and its parts learn fitted by `fit`."""
-        return self.with_parts(lambda part: part.learn(fit))
+        return self.with_parts(lambda part: part.fit_with(fit))
 
     # ---- a block ----
 
@@ -325,9 +325,9 @@ class Policy(ClassFacts, ABC):
         """The policy's outcome alone, where that is less work than its path."""
         return on.path(self).outcome
 
-    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
         """How the policy went on the one example of a block, stage by stage; `repetition` picks a random order."""
-        for part in self.parts:
+        for part in self.policy_parts:
             yield from part.explain(on, repetition)
 
     def paid_rows(self, on: Evaluator) -> pl.DataFrame:
@@ -336,15 +336,15 @@ class Policy(ClassFacts, ABC):
         """
         raise NotImplementedError(f"`{self.name}` reads no further table")
 
-    def ending(self, ending: str) -> str:
+    def ending_text(self, ending: str) -> str:
         """Why the policy ended, in words, from the number of its ending."""
         return ending
 
-    def why(self, on: Evaluator, ending: str) -> str:
+    def ending_text_on_example(self, on: Evaluator, ending: str) -> str:
         """Why the policy ended on the one example of a block, in words; by default the same for every example."""
-        return self.ending(ending)
+        return self.ending_text(ending)
 
-    def rows_of(self, on: Evaluator, rows: int) -> str:
+    def averaged_rows_text(self, on: Evaluator, rows: int) -> str:
         """What its outcome on the one example of a block is a mean over, in words, when it has `rows` rows."""
         return f"{rows} rows"
 
@@ -352,11 +352,11 @@ class Policy(ClassFacts, ABC):
         """What there is to remark on the policy itself on a block."""
         yield from ()
 
-    def at_thresholds(self, block: LogBlock) -> ThresholdSteps:
-        """How its outcomes on a block change with the threshold of its stop, if it is `unfolding`."""
+    def at_each_threshold(self, block: LogBlock) -> ThresholdSteps:
+        """How its outcomes on a block change with the threshold of its stop, if it has an `unfolding_key`."""
         raise NotImplementedError(f"`{self.name}` has no threshold at which it answers")
 
-    def may_pay(self, block: LogBlock) -> Iterator[Payable]:
+    def payable_verifications(self, block: LogBlock) -> Iterator[PayableVerifications]:
         """The verifications of a block that the policy itself may pay."""
         yield from ()
 
@@ -372,7 +372,7 @@ class Policy(ClassFacts, ABC):
         if not isinstance(self.name, str) or not self.name.strip():
             raise RequiredError("a policy needs a `name` (a string that is not empty)")
         if self.label is not None and not str(self.label).strip():
-            raise self.refuse("`label` is empty; it takes a short name")
+            raise self.refusal("`label` is empty; it takes a short name")
         with errors_of(self.name):
             check(self)
         if not self.sweep:
@@ -393,21 +393,21 @@ def read_policy(table: Any, name: str, rule_classes: Mapping[str, type]) -> Poli
         return KINDS[kind].from_table(settings | {"name": name}, rule_classes)
 
 
-def columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
+def outcome_columns_of(policies: Sequence[Policy]) -> tuple[OutcomeColumn, ...]:
     """The columns of outcomes that policies have beside those of every run."""
     return tuple({column.name: column for policy in policies for column in policy.columns}.values())
 
 
-def nested(policy: Policy) -> Iterator[Policy]:
+def policy_and_parts(policy: Policy) -> Iterator[Policy]:
     """A policy and all policies that are part of it, the innermost first."""
-    for part in policy.parts:
-        yield from nested(part)
+    for part in policy.policy_parts:
+        yield from policy_and_parts(part)
     yield policy
 
 
-def needs_of(policies: Sequence[Policy], contents: Contents) -> Needs:
+def needs_of_policies(policies: Sequence[Policy], contents: Contents) -> Needs:
     """What policies (resolved) and their parts read of a log."""
-    return together(part.needs(contents) for policy in policies for part in nested(policy))
+    return needs_of_all(part.needs(contents) for policy in policies for part in policy_and_parts(policy))
 
 
 class Evaluator:
@@ -426,26 +426,26 @@ class Evaluator:
         self._made: dict[Hashable, Any] = {}
         self._shared: dict[Hashable, tuple[Outcome, np.ndarray]] = {}
         names = {name for p in policies if p.against is not None for name in (p.name, p.against)}
-        keys = (p.cache_key for q in policies for p in nested(q) if paths or p is not q or q.name in names)
+        keys = (p.cache_key for q in policies for p in policy_and_parts(q) if paths or p is not q or q.name in names)
         self.traced = frozenset(keys)
         by_kind: dict[type[Policy], dict[Hashable, Policy]] = {}
-        for part in (part for policy in policies for part in nested(policy)):
+        for part in (part for policy in policies for part in policy_and_parts(policy)):
             by_kind.setdefault(type(part), {})[part.cache_key] = part
         for kind, members in by_kind.items():
             kind.prepare(list(members.values()), self)
 
     def outcomes(self) -> list[Outcome]:
         """Outcomes of the policies in their order, each with its fixes and flips against the policy that it names."""
-        return [self.compared(policy) for policy in self.policies]
+        return [self.outcome_against_base(policy) for policy in self.policies]
 
-    def compared(self, policy: Policy) -> Outcome:
+    def outcome_against_base(self, policy: Policy) -> Outcome:
         """The outcome of a policy, with its fixes and flips against the policy that it names."""
         if policy.against is None:
             return self.outcome(policy)
         base = self.path(self._by_name[policy.against])
-        return replace(self.outcome(policy), against=compare(self.block, self.path(policy), base))
+        return replace(self.outcome(policy), against=compare_with_base(self.block, self.path(policy), base))
 
-    def where_act(self, acting: frozenset[str]) -> Evaluator:
+    def with_acting(self, acting: frozenset[str]) -> Evaluator:
         """An evaluator in which other ranking policies act; results that do not depend on that are shared."""
         other = copy(self)
         other.acting = acting
@@ -454,36 +454,36 @@ class Evaluator:
     def outcome(self, policy: Policy) -> Outcome:
         def make() -> Outcome:
             shared = self.shared(policy)
-            return policy.outcome(self) if shared is None else shared[0].at(shared[1])
+            return policy.outcome(self) if shared is None else shared[0].at_examples(shared[1])
 
-        return self.once(("outcome", self._key(policy)), make)
+        return self.compute_once(("outcome", self._policy_key(policy)), make)
 
     def shared(self, policy: Policy) -> tuple[Outcome, np.ndarray] | None:
         """The outcome that a policy shares with others, and its examples (E,) in that; None where it shares none."""
-        return None if policy.against is not None else self._shared.get(self._key(policy))
+        return None if policy.against is not None else self._shared.get(self._policy_key(policy))
 
     def path(self, policy: Policy) -> PolicyPath:
-        return self.once(("path", self._key(policy)), lambda: policy.path(self))
+        return self.compute_once(("path", self._policy_key(policy)), lambda: policy.path(self))
 
-    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def compute_once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """The result of `make`, computed at the first use of `key`."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
 
-    def keep(self, policy: Policy, outcome: Outcome) -> None:
+    def store_outcome(self, policy: Policy, outcome: Outcome) -> None:
         """Store an outcome that was computed beforehand."""
-        self._made["outcome", self._key(policy)] = outcome
+        self._made["outcome", self._policy_key(policy)] = outcome
 
     def share(self, policies: Sequence[Policy], outcome: Outcome, examples: np.ndarray) -> None:
         """Store an outcome of which each policy has some `examples` (policies, E), the same as others or not."""
         for policy, some in zip(policies, examples, strict=True):
-            self._shared[self._key(policy)] = outcome, some
+            self._shared[self._policy_key(policy)] = outcome, some
 
-    def chosen_by(self, policy: Policy) -> np.ndarray:
+    def ranking_acts_on(self, policy: Policy) -> np.ndarray:
         """Whether (E,) a policy that ranks all examples acts on each: on all here, or on none."""
         return np.full(len(self.block.examples), policy.name in self.acting)
 
-    def _key(self, policy: Policy) -> Hashable:
+    def _policy_key(self, policy: Policy) -> Hashable:
         """The key of a policy's results, which for a ranking policy holds whether it acts."""
-        return policy.cache_key, policy.ranking is not None and policy.name in self.acting
+        return policy.cache_key, policy.example_ranking is not None and policy.name in self.acting

@@ -64,7 +64,7 @@ class GateFile:
     direction: str = field(compare=False, default="at_least")
     """`at_least` or `below`: on which side of the threshold the gate fires."""
 
-    def require(self, contents: Contents, base: str) -> None:
+    def require_inputs(self, contents: Contents, base: str) -> None:
         """Raise unless the log has every input of the gate on the first attempts of pool `base`."""
         for feature in self.features:
             try:
@@ -74,15 +74,15 @@ class GateFile:
                     f"gate file `{self.path}` cannot be read here: {error}; fit one without it ({argument('features')})"
                 ) from None
             with errors_begin(f"gate file `{self.path}` reads {feature.source} `{feature.name}`: "):
-                feature.require(contents, [base], "the gate file")
+                feature.require_in_log(contents, [base], "the gate file")
 
     def record(self) -> dict[str, Any]:
         """What identifies the file, as plain data."""
         return {"path": self.path, "sha256": self.sha256, "kind": self.kind, "threshold": self.content["threshold"]}
 
-    def seen(self) -> frozenset[str]:
+    def seen_question_hashes(self) -> frozenset[str]:
         """Hashes of the questions that the gate was fitted or tuned on."""
-        return self.choice.seen
+        return self.choice.seen_questions
 
     def probabilities(self, values: np.ndarray) -> np.ndarray:
         """Score of each row of `values` (N, features): float (N,), NaN where a value is."""
@@ -106,7 +106,7 @@ def normalised_question(text: str) -> str:
     return " ".join(re.findall(r"\w+|(?<=\w)[,.;:!?'\"](?=\w)|(?<=\d)!|[^\w\s,.;:!?'\"]", folded))
 
 
-def hashed(texts: Iterable[str]) -> list[str]:
+def text_hashes(texts: Iterable[str]) -> list[str]:
     """The first digits of each text's SHA-256, as gate files store questions."""
     return [hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS] for text in texts]
 
@@ -132,10 +132,10 @@ def load_gate(path: str | Path) -> GateFile:
     So too where it holds boosted trees and XGBoost is not installed, or older than the one that fitted them.
     """
     named = f"gate file `{path}`"
-    return gate_of(read_model(path, named), str(path))
+    return gate_from_document(read_model(path, named), str(path))
 
 
-def gate_given(gate: GateFile | str | Path) -> GateFile:
+def load_or_pass_gate(gate: GateFile | str | Path) -> GateFile:
     """A gate, from its file's path or as it is."""
     return gate if isinstance(gate, GateFile) else load_gate(gate)
 
@@ -151,7 +151,7 @@ ENDS = ("never", "always")
 """What a file stores for a threshold beyond every score."""
 
 
-def _threshold(given: Any, place: str) -> float | str:
+def _parse_threshold(given: Any, place: str) -> float | str:
     """A threshold of a file, checked: a number, `never` or `always`."""
     number = of_kind(float, given)
     if (number is None or np.isinf(number)) and given not in ENDS:
@@ -160,13 +160,13 @@ def _threshold(given: Any, place: str) -> float | str:
 
 
 @dataclass(frozen=True)
-class _Input(Checked):
+class _GateInputEntry(Checked):
     source: str = setting()
     name: str = setting()
 
 
-def _input(given: Any, place: str) -> GateInput:
-    read = from_table(_Input, given, place)
+def _parse_gate_input(given: Any, place: str) -> GateInput:
+    read = from_table(_GateInputEntry, given, place)
     with errors_begin(f"`{place}`: "):
         read_input = gate_input(read.source, read.name)
         read_input.require_in_file()
@@ -174,7 +174,7 @@ def _input(given: Any, place: str) -> GateInput:
 
 
 @dataclass(frozen=True)
-class _Tuned(Rows):
+class _TuningRows(Rows):
     """The examples that a threshold was chosen on; `folds`: how many folds the scores were out of, if any."""
 
     folds: int | None = setting(None, low=2)
@@ -191,24 +191,24 @@ class _GateDocument(Checked):
     base: str = setting()
     pool: str | None = setting(None)
     label: str = setting("")
-    features: tuple[GateInput, ...] = setting(read=several(_input))
+    features: tuple[GateInput, ...] = setting(read=several(_parse_gate_input))
     model: Mapping[str, Any] = setting()
     direction: str = setting("at_least", choices=("at_least", "below"))
-    threshold: float | str = setting(read=_threshold)
+    threshold: float | str = setting(read=_parse_threshold)
     fitted_on: Rows = setting()
-    tuned_on: _Tuned = setting()
+    tuned_on: _TuningRows = setting()
     development: Mapping[str, Any] = setting({})
     sha256: str = setting()
 
     @property
-    def limit(self) -> float:
+    def numeric_threshold(self) -> float:
         """The threshold as a number, which may be infinite."""
         if isinstance(self.threshold, float):
             return self.threshold
         return float("inf") if (self.threshold == "always") == (self.direction == "below") else -float("inf")
 
 
-def gate_of(document: Mapping[str, Any], path: str) -> GateFile:
+def gate_from_document(document: Mapping[str, Any], path: str) -> GateFile:
     """A gate from its document; messages call it `path`."""
     if document.get("format") != FORMAT:
         raise FormatError(f"`{path}` is not a gate file; write one with `thinkback fit-gate`")
@@ -236,7 +236,7 @@ def gate_of(document: Mapping[str, Any], path: str) -> GateFile:
         import_xgboost(named, checked["version"])
     fitted = read.fitted_on if read.fitted_on.examples else None
     return GateFile(
-        path, read.sha256, read.kind, read.features, read.limit, document, checked,
+        path, read.sha256, read.kind, read.features, read.numeric_threshold, document, checked,
         Choice(read.tuned_on, fitted=fitted, folds=read.tuned_on.folds), read.action, read.base, read.pool,
         read.direction,
     )  # fmt: skip

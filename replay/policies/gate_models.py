@@ -74,7 +74,7 @@ def _fit_trees(rows: np.ndarray, labels: np.ndarray, weights: np.ndarray, seed: 
     return json.loads(xgboost.train(settings, data, TREES).save_raw("json"))
 
 
-def _logistic(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
+def _logistic_probability(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
     centre, scale, weight = (np.array(model[key]) for key in ("centre", "scale", "coefficients"))
     with np.errstate(over="ignore", invalid="ignore"):
         return _sigmoid(model["intercept"] + ((values - centre) / scale * weight).sum(axis=1))
@@ -102,7 +102,7 @@ def import_xgboost(what: str, written_by_version: Sequence[int] = ()) -> ModuleT
     return xgboost
 
 
-def _trees(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
+def _tree_probability(model: Mapping[str, Any], values: np.ndarray) -> np.ndarray:
     """The probability (N,) that boosted trees, in XGBoost's own JSON, give each row."""
     booster = import_xgboost("a gate of kind `trees`", model["version"]).Booster({"nthread": 1})
     booster.load_model(bytearray(json.dumps(model), "utf-8"))
@@ -116,16 +116,16 @@ def _sigmoid(margin: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _AsLogged:
+class _LoggedSignalModel:
     """The empty model of a gate whose score is its one logged input."""
 
 
 def _check_as_logged(model: Any, place: str) -> tuple[dict[str, Any], int]:
-    return vars(from_table(_AsLogged, model, place)), 1
+    return vars(from_table(_LoggedSignalModel, model, place)), 1
 
 
 MODELS: Mapping[str, _GateModel] = {
-    "logistic": _GateModel(1, _logistic, check_logistic, _fit_logistic),
-    "trees": _GateModel(2, _trees, check_trees, _fit_trees),
+    "logistic": _GateModel(1, _logistic_probability, check_logistic, _fit_logistic),
+    "trees": _GateModel(2, _tree_probability, check_trees, _fit_trees),
     "score": _GateModel(1, lambda _, values: values[:, 0].astype(np.float64), _check_as_logged),
 }

@@ -16,9 +16,9 @@ import numpy as np
 
 from replay.data.block import LogBlock
 from replay.data.contents import Contents
-from replay.data.needs import Needs, together
-from replay.engine.calls import PolicyPath, union
-from replay.engine.signals import GATED, SIGNALS, GateInput, Signal, gate_input
+from replay.data.needs import Needs, needs_of_all
+from replay.engine.calls import PolicyPath, union_of_calls
+from replay.engine.signals import GATED, SIGNALS, GateInput, SignalValues, gate_input
 from replay.policies.gate_file import GATE, GateFile, load_gate
 from replay.sampling.declared import ClassFacts
 from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, listed, quote, require_known
@@ -32,7 +32,7 @@ SEVERAL = 'a number, { quantiles = 10 } or "all", and in a policy file a list of
 SWEPT = 'Several thresholds are a list of numbers in a policy file; in Python a gate each, {"quantiles": 10} or "all"'
 GATE_TABLE = 'a table such as { verifier = "latent", below = 0.7 }'
 
-Signals = Mapping["Threshold", Signal]
+Signals = Mapping["Threshold", SignalValues]
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,15 @@ class Gate(ClassFacts, ABC):
     """The condition under which the gate fires, in words."""
 
     @abstractmethod
-    def thresholds(self) -> Iterator[Threshold]:
+    def all_thresholds(self) -> Iterator[Threshold]:
         """The thresholds that the gate consists of."""
 
     @abstractmethod
-    def shape(self) -> object:
+    def key_without_thresholds(self) -> object:
         """The gate with its thresholds' values removed: gates of equal shape read the same, and make the same calls."""
 
     @abstractmethod
-    def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def masks_of_firing(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Masks (E,) of the examples on which the gate fires, and of those on which it cannot be read."""
 
     @abstractmethod
@@ -75,13 +75,13 @@ class Gate(ClassFacts, ABC):
 
     def needs(self, slices: Collection[str]) -> Needs:
         """What the gate reads of a log, for a base whose chosen trace is in one of the slices."""
-        return together(one.needs(slices) for each in self.thresholds() for one in each.inputs) | Needs(
-            example_columns=frozenset(["question"] if any(each.file for each in self.thresholds()) else [])
+        return needs_of_all(one.needs(slices) for each in self.all_thresholds() for one in each.inputs) | Needs(
+            example_columns=frozenset(["question"] if any(each.file for each in self.all_thresholds()) else [])
         )
 
     def read(self, block: LogBlock, path: PolicyPath) -> Signals:
         """The signals that the gate reads on a base's path, by threshold without its value."""
-        return {key: key.signal_on(block, path) for key in (one.unset() for one in self.thresholds())}
+        return {key: key.signal_on(block, path) for key in (one.without_value() for one in self.all_thresholds())}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class Threshold(Gate):
         return next(name for name in SOURCES if getattr(self, name) is not None)
 
     @property
-    def falling(self) -> bool:
+    def fires_below(self) -> bool:
         return self.below is not None
 
     @property
@@ -137,12 +137,12 @@ class Threshold(Gate):
         return float(self.value)  # type: ignore[arg-type]
 
     @property
-    def several(self) -> bool:
+    def has_several_values(self) -> bool:
         """Whether the value stands for several thresholds, which only the log tells."""
         return of_kind(float, self.value) is None
 
     @property
-    def shares(self) -> int | None:
+    def n_equal_shares(self) -> int | None:
         """Into how many equal shares of the examples its thresholds divide them; None for one threshold, or for all."""
         return getattr(self.value, "quantiles", None)
 
@@ -158,48 +158,48 @@ class Threshold(Gate):
             return f"gate file `{self.file.path}`"
         return f"{self.source} `{getattr(self, self.source)}`"
 
-    def at(self, value: float) -> Threshold:
-        return replace(self, below=float(value)) if self.falling else replace(self, at_least=float(value))
+    def with_value(self, value: float) -> Threshold:
+        return replace(self, below=float(value)) if self.fires_below else replace(self, at_least=float(value))
 
-    def unset(self) -> Threshold:
+    def without_value(self) -> Threshold:
         """The signal without its threshold, as thresholds of one signal share it."""
         return replace(self, below=None, at_least=0.0, reuse=False)
 
-    def thresholds(self) -> Iterator[Threshold]:
+    def all_thresholds(self) -> Iterator[Threshold]:
         yield self
 
-    def shape(self) -> object:
-        return self.unset()
+    def key_without_thresholds(self) -> object:
+        return self.without_value()
 
-    def require(self, contents: Contents, slices: Collection[str]) -> None:
+    def require_in_log(self, contents: Contents, slices: Collection[str]) -> None:
         """Raise ThinkbackError where the log lacks the gate's inputs on one of the slices."""
         for one in self.inputs if self.file is None else ():
-            one.require(contents, slices, "the gate")
+            one.require_in_log(contents, slices, "the gate")
 
-    def signal_on(self, block: LogBlock, path: PolicyPath) -> Signal:
+    def signal_on(self, block: LogBlock, path: PolicyPath) -> SignalValues:
         """The gate's signal on the chosen traces of a path."""
         signals = [one.read(block, path) for one in self.inputs]
         if self.file is None:
             return signals[0]
         values = np.stack([signal.value for signal in signals], axis=1)
-        return Signal(self.file.probabilities(values), union(signal.calls for signal in signals))
+        return SignalValues(self.file.probabilities(values), union_of_calls(signal.calls for signal in signals))
 
-    def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def masks_of_firing(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Masks (E,) of the examples past the threshold, and of those on which the gate cannot be read.
 
         One that is not logged fires where the base's prediction is null, and cannot be read elsewhere.
         """
-        value = signals[self.unset()].value
+        value = signals[self.without_value()].value
         with np.errstate(invalid="ignore"):
-            on = value < self.number if self.falling else value >= self.number
+            on = value < self.number if self.fires_below else value >= self.number
         missing = np.isnan(value)
         return on | (missing & null_answer), missing & ~null_answer
 
     def record(self) -> dict[str, Any]:
         settings = {name: getattr(self, name) for name in self.__dataclass_fields__}
         entries = {name: value for name, value in settings.items() if value is not None and value is not False}
-        if self.shares is not None:
-            entries["below" if self.falling else "at_least"] = {"quantiles": self.shares}
+        if self.n_equal_shares is not None:
+            entries["below" if self.fires_below else "at_least"] = {"quantiles": self.n_equal_shares}
         return entries | ({"file": self.file.record()} if self.file is not None else {})
 
     def _check_threshold(self) -> None:
@@ -208,7 +208,7 @@ class Threshold(Gate):
             raise RequiredError(
                 f"a gate needs one threshold, `below` or `at_least`; {self.describe()} has {len(keys) or 'none'}"
             )
-        object.__setattr__(self, keys[0], _threshold(getattr(self, keys[0]), keys[0]))
+        object.__setattr__(self, keys[0], _parse_threshold(getattr(self, keys[0]), keys[0]))
 
     def _check_parameter(self, name: str) -> None:
         needed = self.signal is not None and SIGNALS[self.signal].parameter == name
@@ -219,7 +219,7 @@ class Threshold(Gate):
             raise ConflictError(f"gate: `{name}` belongs to the signal `{owner}`, not to {self.describe()}")
 
 
-def _threshold(value: Any, key: str) -> float | str | _Quantiles:
+def _parse_threshold(value: Any, key: str) -> float | str | _Quantiles:
     """A threshold of a table: a number, or what stands for several numbers."""
     number = of_kind(float, value)
     if number is not None:
@@ -233,7 +233,7 @@ def _threshold(value: Any, key: str) -> float | str | _Quantiles:
 
 
 @dataclass(frozen=True)
-class _Combined(Gate):
+class _CombinedGate(Gate):
     """A gate of several gates, all of which are read and paid."""
 
     gates: tuple[Gate, ...]
@@ -250,31 +250,31 @@ class _Combined(Gate):
             raise RequiredError(f"`{self.key}` has no gate")
         object.__setattr__(self, "gates", gates)
 
-    def thresholds(self) -> Iterator[Threshold]:
+    def all_thresholds(self) -> Iterator[Threshold]:
         for gate in self.gates:
-            yield from gate.thresholds()
+            yield from gate.all_thresholds()
 
-    def shape(self) -> object:
-        return type(self), tuple(gate.shape() for gate in self.gates)
+    def key_without_thresholds(self) -> object:
+        return type(self), tuple(gate.key_without_thresholds() for gate in self.gates)
 
-    def fires(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def masks_of_firing(self, signals: Signals, null_answer: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Masks (E,) of the examples on which the gates together fire, and of those where one cannot be read."""
-        results = [gate.fires(signals, null_answer) for gate in self.gates]
+        results = [gate.masks_of_firing(signals, null_answer) for gate in self.gates]
         return self.join.reduce([on for on, _ in results]), np.logical_or.reduce([missing for _, missing in results])
 
     def record(self) -> dict[str, Any]:
         return {self.key: [gate.record() for gate in self.gates]}
 
 
-class AnyOf(_Combined, key="any", says="one of them holds", join=np.logical_or):
+class AnyOf(_CombinedGate, key="any", says="one of them holds", join=np.logical_or):
     """A gate that fires where one of its gates does; all are read and paid."""
 
 
-class AllOf(_Combined, key="all", says="all of them hold", join=np.logical_and):
+class AllOf(_CombinedGate, key="all", says="all of them hold", join=np.logical_and):
     """A gate that fires where all of its gates do; all are read and paid."""
 
 
-COMBINED: Mapping[str, type[_Combined]] = {one.key: one for one in (AnyOf, AllOf)}
+COMBINED: Mapping[str, type[_CombinedGate]] = {one.key: one for one in (AnyOf, AllOf)}
 
 
 def gate_from(table: object, place: str = "gate") -> Gate:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replay.sampling.unscored import PARTIAL, Unscored
+from replay.sampling.unscored import PARTIAL, UnscoredTreatment
 from toolkit.notes import Note, Severity
 
 Counts = Mapping[str, int]
@@ -46,7 +46,7 @@ class Remark:
 
 
 @dataclass(frozen=True)
-class Payable:
+class PayableVerifications:
     """Verifications that a policy may pay: those of the `traces` (E, T) of a slice, by one verifier.
 
     `unscored`: what becomes of valid ones among them without a score.
@@ -55,4 +55,4 @@ class Payable:
     slice: str
     verifier: str
     traces: np.ndarray
-    unscored: Unscored = PARTIAL
+    unscored: UnscoredTreatment = PARTIAL

@@ -10,9 +10,9 @@ from math import inf
 from typing import Any
 
 from replay.data.conditions import TEST, has_test
-from replay.data.contents import opened
+from replay.data.contents import open_with_contents
 from replay.data.prices import GivenPrices, load_prices
-from replay.policies.suite_facts import LEVELS, Facts, Pool, RoundsPool, ScoreRange, read_facts
+from replay.policies.suite_facts import LEVELS, RoundsPool, ScoreRange, SuiteFacts, SuitePool, read_facts
 from replay.sampling.selects import WeightedVote
 from toolkit.arguments import checks_arguments
 from toolkit.log import AnyLog
@@ -63,26 +63,26 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> 
     as its own; `prices` (a TOML file, or `Prices`) are written into its text.
     Raises ThinkbackError for a log that cannot be read.
     """
-    opened_log, contents = opened(log)
+    opened_log, contents = open_with_contents(log)
     given = None if prices is None else load_prices(prices)
     facts = read_facts(opened_log, contents, where, given)
     left_out = [*facts.left_out]
     sections = {
         "One attempt": [*_single_attempts(facts)],
-        "Votes: self-consistency, adaptive consistency, early-stopping windows": [*_votes(facts)],
+        "Votes: self-consistency, adaptive consistency, early-stopping windows": [*_vote_policies(facts)],
         "By a verifier: best-of-N, weighted votes, a margin at which to stop": [*_verifier_policies(facts)],
         "Guesses while a question unfolds: when one is sure enough": [*_guessing_policies(facts)],
         "Loops: their last text, and what fewer rounds of them give": [*_loop_policies(facts)],
-        "Cascades: another pool where a score of the first is low": [*_cascades(facts, left_out)],
+        "Cascades: another pool where a score of the first is low": [*_cascade_policies(facts, left_out)],
         "A second step where the first answer is doubtful": [*_gated_policies(facts)],
         "Revisions of every first attempt": [*_revising_policies(facts)],
-        "Oracles, which see the reference: the headroom": [*_oracles(facts)],
+        "Oracles, which see the reference: the headroom": [*_oracle_policies(facts)],
         "Documents of retrieval rounds: their ranking, and when a hop ends": [*_ranking_policies(facts)],
-        "When to act on a text that unfolds, and the best time in hindsight": [*_buzzes(facts)],
+        "When to act on a text that unfolds, and the best time in hindsight": [*_buzz_policies(facts)],
     }
     split = has_test(facts.columns.get("split"))
     where = TEST if where is None and split else where
-    command = "thinkback replay LOG --policies FILE" + (f" --where {_quoted(where)}" if where else "")
+    command = "thinkback replay LOG --policies FILE" + (f" --where {_shell_quoted(where)}" if where else "")
     head = [f"The standard suite for the log `{opened_log.name}`: edit it, then `{command}`."]
     if facts.pools or not (facts.rounds or facts.checks):
         head.append(
@@ -90,7 +90,7 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> 
         )
     head += [f"Left out: {what}." for what in left_out]
     head += [f'Skipped (on_unscored = "skip"): {what}.' for what in facts.skipped]
-    if where is None and not facts.all_test and contents.verifiers | contents.pools:
+    if where is None and not facts.is_test_only and contents.verifiers | contents.pools:
         head.append("The log has no test split: a verifier may have been trained on these examples.")
     parts = ["\n".join(f"# {line}" for line in head)]
     for title, tables in sections.items():
@@ -103,30 +103,30 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> 
     return Suite("\n\n".join(parts) + "\n", where, by, tuple(left_out), facts.skipped)
 
 
-def _quoted(condition: str) -> str:
+def _shell_quoted(condition: str) -> str:
     """The condition as a shell takes it, on one line of a comment."""
     return '"' + printable(" ".join(condition.split())).replace('"', '\\"') + '"'
 
 
-def _policy_of_pool(facts: Facts, pool: Pool, name_start: str, traces: int, **more: Any) -> Table:
+def _policy_of_pool(facts: SuiteFacts, pool: SuitePool, name_start: str, traces: int, **more: Any) -> Table:
     """The table of a policy that draws `traces` traces of a pool; `name_start` begins its name."""
-    return {"name": facts.called(pool, name_start), **_sample_table(pool, traces, **more)}
+    return {"name": facts.name_in_pool(pool, name_start), **_sample_table(pool, traces, **more)}
 
 
-def _sample_table(pool: Pool, traces: int, **more: Any) -> Table:
+def _sample_table(pool: SuitePool, traces: int, **more: Any) -> Table:
     return {"kind": "sample", "pool": pool.name, "max_traces": traces, **more}
 
 
-def _over_all_orders_key(pool: Pool) -> Table:
+def _over_all_orders_key(pool: SuitePool) -> Table:
     """The key that makes a vote its exact mean over all orders; empty for a pool with one order."""
     return {} if pool.whole else {"expected": True}
 
 
-def _vote_table(pool: Pool, traces: int) -> Table:
+def _vote_table(pool: SuitePool, traces: int) -> Table:
     return _sample_table(pool, traces, select="majority", **_over_all_orders_key(pool))
 
 
-def _one_attempt(pool: Pool) -> Table:
+def _one_attempt(pool: SuitePool) -> Table:
     return _sample_table(pool, 1, select="first")
 
 
@@ -134,19 +134,19 @@ def _with_name(name: str, table: Mapping[str, Any]) -> Table:
     return {"name": name, **table}
 
 
-def _single_attempts(facts: Facts) -> Iterator[Table]:
+def _single_attempts(facts: SuiteFacts) -> Iterator[Table]:
     """Policies of one attempt, one for each pool; where traces stand for each other, their exact mean."""
     for pool in facts.pools:
         if pool.size == 1 or pool.whole or pool.positioned:
-            yield _with_name(facts.called(pool, "first"), _one_attempt(pool))
+            yield _with_name(facts.name_in_pool(pool, "first"), _one_attempt(pool))
         else:
-            yield _with_name(facts.called(pool, "one sample (mean)"), _one_attempt(pool) | {"expected": True})
+            yield _with_name(facts.name_in_pool(pool, "one sample (mean)"), _one_attempt(pool) | {"expected": True})
 
 
-def _votes(facts: Facts) -> Iterator[Table]:
-    for pool in facts.voting(FEWEST_VOTES):
+def _vote_policies(facts: SuiteFacts) -> Iterator[Table]:
+    for pool in facts.pools_to_vote_on(FEWEST_VOTES):
         for traces in _powers_of_two(pool.size):
-            yield _with_name(facts.called(pool, f"majority@{traces}"), _vote_table(pool, traces))
+            yield _with_name(facts.name_in_pool(pool, f"majority@{traces}"), _vote_table(pool, traces))
         if pool.whole:
             continue
         for confidence in CONFIDENCES:
@@ -160,24 +160,24 @@ def _votes(facts: Facts) -> Iterator[Table]:
                 yield _policy_of_pool(facts, pool, f"window of {size}", pool.size, select="majority", **stop)
 
 
-def _verifier_policies(facts: Facts) -> Iterator[Table]:
+def _verifier_policies(facts: SuiteFacts) -> Iterator[Table]:
     for pool in facts.pools:
         for scores in pool.scores if pool.size > 1 and not pool.positioned else ():
-            yield from _by_verifier(facts, pool, scores)
+            yield from _policies_by_verifier(facts, pool, scores)
 
 
-def _guessing_policies(facts: Facts) -> Iterator[Table]:
+def _guessing_policies(facts: SuiteFacts) -> Iterator[Table]:
     """Policies that answer an unfolding question: by the last guess, or by the first one, or second, that is sure."""
     for pool in facts.pools:
         if pool.positioned:
             last = {"kind": "sample", "pool": pool.name, "select": "last"}
-            yield _with_name(facts.called(pool, "the whole question"), last)
+            yield _with_name(facts.name_in_pool(pool, "the whole question"), last)
             for one in pool.guesses:
                 stop = {"rule": "at_least", one.key: one.name, "score": [*one.values], "patience": list(PATIENCE)}
-                yield _with_name(facts.called(pool, f"sure by {one.name}"), {**last, "stop": stop})
+                yield _with_name(facts.name_in_pool(pool, f"sure by {one.name}"), {**last, "stop": stop})
 
 
-def _loop_policies(facts: Facts) -> Iterator[Table]:
+def _loop_policies(facts: SuiteFacts) -> Iterator[Table]:
     """Policies on the texts of a loop, each of which goes on from the one before: the last, or the last of fewer."""
     for name in facts.loops:
         last: Table = {"kind": "sample", "pool": name, "select": "last"}
@@ -187,7 +187,7 @@ def _loop_policies(facts: Facts) -> Iterator[Table]:
             yield _with_name(f"{name}: {traces}", {**last, "max_traces": traces, "on_missing": "use_available"})
 
 
-def _by_verifier(facts: Facts, pool: Pool, scores: ScoreRange) -> Iterator[Table]:
+def _policies_by_verifier(facts: SuiteFacts, pool: SuitePool, scores: ScoreRange) -> Iterator[Table]:
     name, most = scores.verifier, pool.size
     reads = {"verifier": name} | ({"on_unscored": "skip"} if scores.gaps else {})
     for traces in _powers_of_two(most):
@@ -209,11 +209,11 @@ def _by_verifier(facts: Facts, pool: Pool, scores: ScoreRange) -> Iterator[Table
         yield _policy_of_pool(facts, pool, f"margin by {name}", most, **margin)
 
 
-def _gated_policies(facts: Facts) -> Iterator[Table]:
+def _gated_policies(facts: SuiteFacts) -> Iterator[Table]:
     """Policies that go from one attempt to a vote, or to a revision, where a signal doubts the attempt."""
     steps = [
-        (base, facts.called(pool, f"majority@{pool.size}"), _vote_table(pool, pool.size))
-        for pool in facts.voting(FEWEST_VOTES)
+        (base, facts.name_in_pool(pool, f"majority@{pool.size}"), _vote_table(pool, pool.size))
+        for pool in facts.pools_to_vote_on(FEWEST_VOTES)
         for base in facts.pools
         if base == pool or base.size == 1
     ]
@@ -221,22 +221,24 @@ def _gated_policies(facts: Facts) -> Iterator[Table]:
     for base, then, table in steps:
         other = table.get("pool", base.name) != base.name  # whose numbers are cascades
         for signal in (one for one in base.signals if one.quantiles is None or not other):
-            name = f"{facts.called(base, 'first')}, then {then} where {signal.label}"
-            yield _with_name(name, {"kind": "when", "base": _one_attempt(base), "gate": signal.gate(), "then": table})
+            name = f"{facts.name_in_pool(base, 'first')}, then {then} where {signal.label}"
+            yield _with_name(
+                name, {"kind": "when", "base": _one_attempt(base), "gate": signal.gate_table(), "then": table}
+            )
 
 
-def _cascades(facts: Facts, left_out: list[str]) -> Iterator[Table]:
+def _cascade_policies(facts: SuiteFacts, left_out: list[str]) -> Iterator[Table]:
     """Policies that go from one attempt of a pool to another pool where a score or log-probability of it is low.
 
     The second pool votes where it can and the first has one trace, else it gives one attempt. Where tokens are one
     currency, or there are prices, the second costs more. Many pairs have one signal each; what is left out is a line of
     `left_out`.
     """
-    voting = {pool.name for pool in facts.voting(FEWEST_VOTES)}
+    voting = {pool.name for pool in facts.pools_to_vote_on(FEWEST_VOTES)}
     sweeps = []
     for first, second in permutations([pool for pool in facts.pools if not pool.positioned], 2):
         votes = first.size == 1 and second.name in voting
-        if facts.dearer(second, second.size if votes else 1, first) and (first.size == 1 or second.size > 1):
+        if facts.may_cost_more(second, second.size if votes else 1, first) and (first.size == 1 or second.size > 1):
             scores = (*first.doubts, *(one for one in first.signals if one.quantiles is not None))
             sweeps.append([(first, second, votes, signal) for signal in scores])
     if sum(map(len, sweeps)) > MOST_CASCADES:
@@ -245,14 +247,14 @@ def _cascades(facts: Facts, left_out: list[str]) -> Iterator[Table]:
     if len(flat) > MOST_CASCADES:
         left_out.append(f"cascades of {len(flat) - MOST_CASCADES:,} more pairs of pools than {MOST_CASCADES}")
     for first, second, votes, signal in flat[:MOST_CASCADES]:
-        then = facts.called(second, f"majority@{second.size}") if votes else facts.called(second, "first")
+        then = facts.name_in_pool(second, f"majority@{second.size}") if votes else facts.name_in_pool(second, "first")
         table = _vote_table(second, second.size) if votes else _one_attempt(second)
-        gate = signal.gate(LEVELS)
-        name = f"{facts.called(first, 'first')}, then {then} where {signal.label}"
+        gate = signal.gate_table(LEVELS)
+        name = f"{facts.name_in_pool(first, 'first')}, then {then} where {signal.label}"
         yield _with_name(name, {"kind": "when", "base": _one_attempt(first), "gate": gate, "then": table})
 
 
-def _revising_actions(facts: Facts) -> Iterator[tuple[Pool, str, Table]]:
+def _revising_actions(facts: SuiteFacts) -> Iterator[tuple[SuitePool, str, Table]]:
     bases = {pool.name: pool for pool in facts.pools}
     for action, base, pool in sorted(facts.revisions):
         others = sum((one, of) == (action, base) for one, of, _ in facts.revisions) > 1
@@ -262,16 +264,16 @@ def _revising_actions(facts: Facts) -> Iterator[tuple[Pool, str, Table]]:
             yield bases[base], name, {"action": action, **({"pool": pool} if others else {})}
 
 
-def _revising_policies(facts: Facts) -> Iterator[Table]:
+def _revising_policies(facts: SuiteFacts) -> Iterator[Table]:
     for base, name, act in _revising_actions(facts):
         yield _with_name(f"{name}, always", {"kind": "act", "base": base.name, **act})
 
 
-def _oracles(facts: Facts) -> Iterator[Table]:
+def _oracle_policies(facts: SuiteFacts) -> Iterator[Table]:
     several = [pool for pool in facts.pools if pool.size > 1]
     for pool in several:
         # an oracle looks at every trace, however many an example has
-        name = facts.called(pool, f"any of {pool.size if pool.even else 'all traces'}")
+        name = facts.name_in_pool(pool, f"any of {pool.size if pool.even else 'all traces'}")
         yield _with_name(name, {"kind": "oracle", "rule": "any", "of": [pool.name]})
     if not several and len(facts.pools) > 1:
         pools = [pool.name for pool in facts.pools]
@@ -289,7 +291,7 @@ STABLE = (2, 3)
 """For how many rounds a leader must stay in front for policies of the suite to end a hop."""
 
 
-def _ranking_policies(facts: Facts) -> Iterator[Table]:
+def _ranking_policies(facts: SuiteFacts) -> Iterator[Table]:
     """Policies that rank the documents of rounds; a pool explored by rewarded scores has that ranking alone."""
     for pool in facts.rounds:
         if pool.explored:
@@ -300,12 +302,12 @@ def _ranking_policies(facts: Facts) -> Iterator[Table]:
             rankings |= {f"frontier of each {one}": {"frontier_of": one} for one in ("hop", "round")}
             rankings |= {"SUNAR's penalty": {"penalty": "sunar"}}
         for name, keys in rankings.items():
-            yield _of_rounds(facts, pool, name, keys)
+            yield _retrieve_table(facts, pool, name, keys)
         stable = pool.explored or {"frontier_of": "round"}
-        yield _of_rounds(facts, pool, "stable leader", {**stable, "stable": list(STABLE)})
+        yield _retrieve_table(facts, pool, "stable leader", {**stable, "stable": list(STABLE)})
 
 
-def _of_rounds(facts: Facts, pool: RoundsPool, name: str, keys: Table) -> Table:
+def _retrieve_table(facts: SuiteFacts, pool: RoundsPool, name: str, keys: Table) -> Table:
     alone = len(facts.rounds) == 1
     return _with_name(
         name if alone else f"{pool.name}: {name}", {"kind": "retrieve", "pool": pool.name, "rounds": pool.size, **keys}
@@ -320,7 +322,7 @@ MOST_OF_UNIT = 3
 """The most claims of a unit that policies of the suite follow."""
 
 
-def _buzzes(facts: Facts) -> Iterator[Table]:
+def _buzz_policies(facts: SuiteFacts) -> Iterator[Table]:
     """Policies that act on a pool of checks: at the first refutation, at a sure one, or at a second one, and by
     fewer rounds or claims.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from replay.data.conditions import has_test, matching
+from replay.data.conditions import has_test, ids_where
 from replay.data.contents import Contents
 from replay.data.prices import Prices
 from toolkit.errors import counted, listed
@@ -54,7 +54,7 @@ class _DoubtSignal:
         """The doubtful values, as a policy's name has them."""
         return f"{self.name} is low" if self.quantiles is not None else self.name
 
-    def gate(self, shares: Sequence[float] = SHARES) -> dict[str, Any]:
+    def gate_table(self, shares: Sequence[float] = SHARES) -> dict[str, Any]:
         """The table of a gate that fires on these shares of the examples, where the signal is most doubtful."""
         if self.quantiles is None:
             return {self.source: self.name, "at_least": 1}
@@ -74,7 +74,7 @@ class GuessScores:
 
 
 @dataclass(frozen=True)
-class Pool:
+class SuitePool:
     """A pool of first attempts: how many traces 95 % of its examples have, who scored them, and its signals.
 
     `even`: whether every example has as many; `most`: the most that one of the log has. `positioned`: whether its
@@ -122,12 +122,12 @@ class ChecksPool:
 
 
 @dataclass(frozen=True)
-class Facts:
+class SuiteFacts:
     """What the suite has read of a log. `left_out`: what it leaves out, and why; `skipped`: what policies go on
     without.
     """
 
-    pools: tuple[Pool, ...]
+    pools: tuple[SuitePool, ...]
     rounds: tuple[RoundsPool, ...]
     checks: tuple[ChecksPool, ...]
     revisions: frozenset[tuple[str, str, str]]
@@ -140,24 +140,24 @@ class Facts:
     most: Mapping[str, int] = field(default_factory=dict)
     """The most traces of an example, of pools that no loop stopped."""
 
-    def voting(self, fewest: int) -> list[Pool]:
+    def pools_to_vote_on(self, fewest: int) -> list[SuitePool]:
         """The pools of at least `fewest` traces whose answers can be voted on; guesses with a position cannot."""
         return [pool for pool in self.pools if pool.size >= fewest and not (pool.opaque or pool.positioned)]
 
-    def called(self, pool: Pool, what: str) -> str:
+    def name_in_pool(self, pool: SuitePool, what: str) -> str:
         """The name of a policy: `what`, and the pool's name if another pool has as many traces."""
         if what == "first":
             return pool.name
         alone = sum(one.size > 1 for one in self.pools) == 1
         return what if alone else f"{pool.name}: {what}"
 
-    def dearer(self, second: Pool, traces: int, first: Pool) -> bool:
+    def may_cost_more(self, second: SuitePool, traces: int, first: SuitePool) -> bool:
         """Whether `traces` traces of pool `second` may cost more than one of `first`; other models' always may."""
         known = first.paid is not None and second.paid is not None and (self.priced or first.models == second.models)
         return not known or traces * (second.paid or 0.0) > (first.paid or 0.0)
 
     @property
-    def all_test(self) -> bool:
+    def is_test_only(self) -> bool:
         """Whether every example is of the split `test`."""
         return "split" in self.columns and bool((self.columns["split"] == "test").all())
 
@@ -166,7 +166,7 @@ class Facts:
         return self.columns[column].drop_nulls().n_unique() if column in self.columns else 0
 
 
-def read_facts(log: Log, contents: Contents, where: str | None = None, prices: Prices | None = None) -> Facts:
+def read_facts(log: Log, contents: Contents, where: str | None = None, prices: Prices | None = None) -> SuiteFacts:
     """What the suite reads of a log, by a few scans over counts, scores and signals of the examples to report.
 
     With `prices` what a trace costs is money, else tokens.
@@ -176,20 +176,20 @@ def read_facts(log: Log, contents: Contents, where: str | None = None, prices: P
     named = [name for name in ("split", "dataset") if name in contents.example_columns]
     examples = collect(log.scan("examples", ["example_id", *named]), log)
     if where is not None:
-        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+        examples = examples.filter(pl.col("example_id").is_in(ids_where(log, where, "where").implode()))
     columns = {name: examples[name] for name in named}
     traces = log.scan("traces", _trace_columns(contents)).filter(pl.col("action") == "solve")
     if where is None and has_test(columns.get("split")):
         examples = examples.filter(pl.col("split") == "test")
     traces = traces.join(examples.lazy().select("example_id"), on="example_id", how="semi")
-    sizes, uneven, short = _sizes(log, traces, examples)
-    scores, left_out, skipped = _scores(log, contents, traces, sizes)
-    signals = _signals(log, contents, traces)
+    sizes, uneven, short = _pool_sizes_and_warnings(log, traces, examples)
+    scores, left_out, skipped = _score_ranges(log, contents, traces, sizes)
+    signals = _doubt_signals(log, contents, traces)
     doubts, gaps = _doubt_scores(log, contents, traces) if contents.verifiers and len(sizes) > 1 else ({}, [])
     models, paid = models_and_costs(log, traces, prices)
     guesses = _guess_scores(log, contents, traces, scores)
     pools = tuple(
-        Pool(
+        SuitePool(
             name=name,
             size=size,
             most=contents.sizes[name],
@@ -208,7 +208,7 @@ def read_facts(log: Log, contents: Contents, where: str | None = None, prices: P
         if name not in contents.stopped | contents.ordered
     )
     rounds, fewer = _rounds_pools(log, contents, examples)
-    return Facts(
+    return SuiteFacts(
         pools,
         rounds,
         _check_pools(log, contents),
@@ -269,7 +269,9 @@ def _trace_columns(contents: Contents) -> list[str]:
     return ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "model", *columns]
 
 
-def _sizes(log: Log, traces: pl.LazyFrame, examples: pl.DataFrame) -> tuple[dict[str, int], frozenset[str], list[str]]:
+def _pool_sizes_and_warnings(
+    log: Log, traces: pl.LazyFrame, examples: pl.DataFrame
+) -> tuple[dict[str, int], frozenset[str], list[str]]:
     """How many traces 95 % of each pool's examples have; the pools where others have more or fewer; a line for each
     pool with more.
     """
@@ -309,7 +311,7 @@ def _longer_pools_advice(log: Log, counts: pl.LazyFrame, examples: pl.DataFrame,
     return hints
 
 
-def _scores(
+def _score_ranges(
     log: Log, contents: Contents, traces: pl.LazyFrame, sizes: Mapping[str, int]
 ) -> tuple[dict[str, list[ScoreRange]], list[str], list[str]]:
     """Pool -> the verifiers that scored 95 % of its answers, or every answer of 95 % of its examples; a line for each
@@ -390,7 +392,7 @@ def _values_at_levels(log: Log, rows: pl.LazyFrame, column: str) -> tuple[float,
     return tuple(dict.fromkeys(float(f"{value:.{DIGITS}g}") for value in values if value is not None))
 
 
-def _signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, list[_DoubtSignal]]:
+def _doubt_signals(log: Log, contents: Contents, traces: pl.LazyFrame) -> dict[str, list[_DoubtSignal]]:
     """Pool -> the signals of its first traces that differ between examples."""
     first = traces.filter(pl.col("sample_index") == 0)
     yes_or_no = {
@@ -444,7 +446,7 @@ def models_and_costs(
     """Pool -> the models that wrote it; pool -> the mean cost of a trace if known: money, without prices tokens."""
     there = traces.collect_schema().names()
     read, written = (pl.col(name) if name in there else pl.lit(None, pl.Int64) for name in OF_TRACES[-2:])
-    cost = pl.coalesce(read + written, written).cast(pl.Float64) if prices is None else prices.expr("model")
+    cost = pl.coalesce(read + written, written).cast(pl.Float64) if prices is None else prices.price_expression("model")
     paid = pl.when(cost.is_null().any()).then(None).otherwise(cost.mean())
     frame = collect(traces.group_by("pool").agg(pl.col("model").unique(), paid=paid), log)
     models = {pool: frozenset(names) for pool, names in frame.select("pool", "model").iter_rows()}

@@ -54,7 +54,7 @@ class PolicyFile:
 
     def __post_init__(self) -> None:
         policies = checked_argument("policies", self.policies, Iterable[Policy])
-        object.__setattr__(self, "policies", checked(_only_policies(policies)))
+        object.__setattr__(self, "policies", check_policy_names(_only_policies(policies)))
         checked_argument("measure", self.measure, str | None, WORDS["measure"])
         checked_argument("standard", self.standard, bool)
         checked_argument("prices", self.prices, Prices | None)
@@ -77,7 +77,7 @@ def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile
     if isinstance(source, PolicyFile):
         return source
     if isinstance(source, Suite):
-        file = _parse(source.text, "the suite", rule_classes)
+        file = _parse_policy_file(source.text, "the suite", rule_classes)
         return replace(file, where=source.where, by=source.by, left_out=source.left_out, standard=True)
     if isinstance(source, Policy):
         return PolicyFile((source,))
@@ -88,11 +88,11 @@ def load_policies(source: GivenPolicies, rules: GivenRules = None) -> PolicyFile
         if not inline and "=" in str(source) and not Path(source).exists():
             raise NotFoundError(f"no file of policies is called `{source}`; a TOML text has several lines")
         text = str(source) if inline else read_text(source, f"the policies in {source}")
-        return _parse(text, "policies" if inline else str(source), rule_classes)
+        return _parse_policy_file(text, "policies" if inline else str(source), rule_classes)
     return PolicyFile(tuple(source))
 
 
-def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile:
+def _parse_policy_file(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile:
     document = parse_toml(text, name, parse_float=LiteralFloat)
     try:
         for key, value in document.items():
@@ -106,7 +106,9 @@ def _parse(text: str, name: str, rule_classes: Mapping[str, type]) -> PolicyFile
             policy.filled(sweep=str(table.get("name", "")), sweep_size=size, swept=swept) if swept else policy
             for table in tables
             for entry, swept, size in _expand_sweep(table)
-            for policy in [read_policy(_copy_with_leaves(entry, _as_float), entry.get("name", ""), rule_classes)]
+            for policy in [
+                read_policy(_copy_with_leaves(entry, _integer_as_float), entry.get("name", ""), rule_classes)
+            ]
         ]
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
@@ -124,7 +126,7 @@ def _only_policies(items: Iterable[Any]) -> tuple[Policy, ...]:
     return policies
 
 
-def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
+def check_policy_names(policies: Sequence[Policy]) -> tuple[Policy, ...]:
     """The policies of a run. Raises where two have one name, or where `against` names none of them."""
     names = [p.name for p in policies]
     if not names:
@@ -137,9 +139,9 @@ def checked(policies: Sequence[Policy]) -> tuple[Policy, ...]:
     _check_labels(policies)
     for policy in policies:
         if policy.against is not None and policy.against not in known:
-            raise policy.refuse(f"`against` names no policy: `{policy.against}`; {suggest(policy.against, names)}")
+            raise policy.refusal(f"`against` names no policy: `{policy.against}`; {suggest(policy.against, names)}")
         if policy.against == policy.name:
-            raise policy.refuse("`against` names itself")
+            raise policy.refusal("`against` names itself")
     return tuple(policies)
 
 
@@ -152,7 +154,7 @@ def _check_labels(policies: Sequence[Policy]) -> None:
         owners[label] = sweep
 
 
-def _as_float(value: Any) -> Any:
+def _integer_as_float(value: Any) -> Any:
     """A number of a file as an ordinary float, once names have been made of its spelling."""
     return float(value) if isinstance(value, LiteralFloat) else value
 
@@ -166,7 +168,7 @@ def _expand_sweep(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tu
     """
     if isinstance(table.get("name"), list):
         raise InvalidError(f"`name` is a list: {_literal_text(table['name'])}; a sweep makes the names itself")
-    swept = list(_lists_in((), table))
+    swept = list(_sweep_lists((), table))
     size = prod(len(values) for _, values in swept)
     name = table.get("name", "a policy without a name")
     if size > MOST_POLICIES:
@@ -182,12 +184,12 @@ def _expand_sweep(table: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], tu
         return
     plain = _copy_with_leaves(table)
     for path, _ in swept:  # so that no copy carries the lists; keys keep their order
-        _set_at(plain, path, None)
+        _set_nested_value(plain, path, None)
     for choice in itertools.product(*(values for _, values in swept)):
         entry = _copy_with_leaves(plain)
         settings = []
         for (path, _), value in zip(swept, choice, strict=True):
-            _set_at(entry, path, value)
+            _set_nested_value(entry, path, value)
             settings.append((".".join(path), value))
         entry["name"] = f"{name}[{', '.join(f'{key}={_literal_text(value)}' for key, value in settings)}]"
         yield entry, tuple(settings), size
@@ -206,7 +208,7 @@ def _literal_text(value: object) -> str:
     return str(value)
 
 
-def _lists_in(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+def _sweep_lists(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
     """The lists in place of single values, each with the keys on the way to it; for gates of several a key is a place,
     from 0.
 
@@ -216,15 +218,15 @@ def _lists_in(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple
     whole = KINDS[kind].lists if isinstance(kind, str) and kind in KINDS else Policy.lists
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from _lists_in((*path, key), value)
+            yield from _sweep_lists((*path, key), value)
         elif key in COMBINED and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
             for place, part in enumerate(value):
-                yield from _lists_in((*path, key, str(place)), part)
+                yield from _sweep_lists((*path, key, str(place)), part)
         elif isinstance(value, list) and (key not in {*whole, *COMBINED} or any(isinstance(v, list) for v in value)):
             yield (*path, key), value
 
 
-def _set_at(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def _set_nested_value(table: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     inner: Any = table
     for key in path[:-1]:
         inner = inner[int(key)] if isinstance(inner, list) else inner[key]

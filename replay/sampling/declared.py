@@ -79,17 +79,17 @@ class DeclaredPrefix:
         if name.startswith("_"):
             raise AttributeError(name)
         require_known(name, (*READS, "features", "examples"), f"{self._rule} reads `{name}`, which no rule may read")
-        self._require(READS[name], f"`{name}`")
+        self._require_declared(READS[name], f"`{name}`")
         return getattr(self._seen, name)
 
     def _columns(self, columns: LazyArrays, kind: str) -> Mapping[str, np.ndarray]:
         def of(name: str) -> np.ndarray:
-            self._require(frozenset([f"{kind}{name}"]), f"column `{name}` of `{kind[:-1]}`")
+            self._require_declared(frozenset([f"{kind}{name}"]), f"column `{name}` of `{kind[:-1]}`")
             return columns[name]
 
         return LazyArrays(sorted(columns_read(self._reads, kind)), of)
 
-    def _require(self, names: frozenset[str], label: str) -> None:
+    def _require_declared(self, names: frozenset[str], label: str) -> None:
         lacking = names - self._reads
         if lacking:
             raise RuleError(
@@ -98,7 +98,7 @@ class DeclaredPrefix:
             )
 
 
-def likeness(rule: Any) -> Hashable:
+def equality_key(rule: Any) -> Hashable:
     """A key that equal rules share. A rule that cannot be hashed, as with a list for a parameter, equals no other."""
     try:
         hash(rule)
@@ -156,7 +156,7 @@ class Rule(ClassFacts, ABC):
         return f"{self.noun} `{self.name}`"
 
     @property
-    def checked(self) -> bool:
+    def is_checked_by_run(self) -> bool:
         """Whether a run holds the rule to what it declares, and checks at its start that it does not look ahead."""
         return not vars(type(self)).get("trusted", False)
 
@@ -165,12 +165,12 @@ class Rule(ClassFacts, ABC):
         """The object whose methods the rule calls: itself, or the user's."""
         return self
 
-    def visible(self, seen: Prefix) -> Any:
+    def visible_part(self, seen: Prefix) -> Any:
         """The statistics of a prefix that the rule may read."""
-        return DeclaredPrefix(seen, self.reads, self.label) if self.checked else seen
+        return DeclaredPrefix(seen, self.reads, self.label) if self.is_checked_by_run else seen
 
     @abstractmethod
-    def decide(self, seen: Prefix) -> np.ndarray:
+    def decide_checked(self, seen: Prefix) -> np.ndarray:
         """The rule's value at each step of each example (E, S); later steps and other examples never change it."""
 
     def record(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class WrappedRule(Rule):
         _ = self.reads  # refused at once where it is none
 
     def __hash__(self) -> int:
-        return hash(likeness(self.rule))
+        return hash(equality_key(self.rule))
 
     @property
     def name(self) -> str:  # type: ignore[override]

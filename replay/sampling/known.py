@@ -13,10 +13,10 @@ from importlib import import_module
 from typing import Any
 
 from replay.sampling.declared import rule_name
-from replay.sampling.orders import ByScore, Generation, Order, RandomOrder
+from replay.sampling.orders import ByScore, GenerationOrder, Order, RandomOrder
 from replay.sampling.selects import Select, WrappedSelect
 from replay.sampling.stops import StopRule, WrappedStop
-from replay.sampling.surrogate import Surrogate
+from replay.sampling.surrogate import SurrogateOrder
 from replay.sampling.user_rules import SELECT_METHODS, SELECT_SHAPE, STOP_METHODS, STOP_SHAPE
 from toolkit.errors import (
     ConflictError,
@@ -33,21 +33,23 @@ from toolkit.errors import (
 from toolkit.settings import from_table
 from toolkit.user_files import has_method
 
-ORDERS: dict[str, type[Order]] = {order.name: order for order in (Generation, RandomOrder, Surrogate, ByScore)}
+ORDERS: dict[str, type[Order]] = {
+    order.name: order for order in (GenerationOrder, RandomOrder, SurrogateOrder, ByScore)
+}
 """Order classes by name; an order's parameters are keys of the policy, with the same names."""
 
 MODULES = ("selects", "stops")
 """Modules of this folder with shipped stops and selects."""
 
 
-def _shipped(methods: Collection[str]) -> dict[str, type]:
+def _shipped_rules(methods: Collection[str]) -> dict[str, type]:
     """The frozen dataclasses of the shipped modules that have one of these methods, by name."""
     modules = [import_module(f"replay.sampling.{name}") for name in MODULES]
     rules = (rule for module in modules for rule in vars(module).values() if has_method(rule, methods))
     return {rule_name(rule): rule for rule in rules if "__dataclass_params__" in vars(rule)}
 
 
-SELECTS, STOPS = _shipped(SELECT_METHODS), _shipped(STOP_METHODS)
+SELECTS, STOPS = _shipped_rules(SELECT_METHODS), _shipped_rules(STOP_METHODS)
 
 ORDER_TABLE = 'a table such as { rule = "surrogate", ridge = 0.5 }'
 
@@ -66,7 +68,7 @@ class _RuleKey:
     shape: str
     example: str
 
-    def rule(self, value: Any, rules: Mapping[str, type] | None = None) -> Any:
+    def read_rule(self, value: Any, rules: Mapping[str, type] | None = None) -> Any:
         """The rule from a policy's value: its name, its table or itself; `rules` are the user's by class name."""
         if isinstance(value, self.base):
             return value
@@ -99,7 +101,7 @@ class _RuleKey:
         if values and not fields(known[name]):
             raise ConflictError(f"{key} `{name}` has no parameters; leave out {listed(list(values))}")
         with user_code(f"{self.base.noun} `{name}`"):
-            return self.rule(from_table(known[name], values, key))
+            return self.read_rule(from_table(known[name], values, key))
 
 
 STOP = _RuleKey(
@@ -112,13 +114,13 @@ SELECT = _RuleKey(
 
 def select_given(value: Any, rules: Mapping[str, type] | None = None) -> Select | str:
     """A select as a policy stores it: the name of a shipped one without parameters, else the rule."""
-    rule: Select = SELECT.rule(value, rules)
+    rule: Select = SELECT.read_rule(value, rules)
     return str(rule) if SELECTS.get(str(rule)) is type(rule) and not vars(rule) else rule
 
 
-def select_of(select: Select | str) -> Select:
+def select_rule_of(select: Select | str) -> Select:
     """The select that a policy means, by its name or itself."""
-    rule: Select = SELECT.rule(select)
+    rule: Select = SELECT.read_rule(select)
     return rule
 
 
@@ -127,10 +129,10 @@ def with_order_keys(table: Mapping[str, Any], keys: Collection[str]) -> Mapping[
     order = table.get("order")
     if not isinstance(order, Mapping):
         return table
-    name = _known(order.get("rule"), order)
+    name = _require_known_order(order.get("rule"), order)
     values = {key: value for key, value in order.items() if key != "rule"}
     for key in values:
-        require_known(key, _parameters(ORDERS[name]), f"unknown key `{key}` in `order`")
+        require_known(key, _parameter_names(ORDERS[name]), f"unknown key `{key}` in `order`")
         if key in table:
             raise ConflictError(f"`{key}` stands in the policy and in its `order`; leave out one of them")
     parameters = {key: value for key, value in values.items() if key not in keys}
@@ -141,27 +143,27 @@ def with_order_keys(table: Mapping[str, Any], keys: Collection[str]) -> Mapping[
 def order_given(value: Any, keys: Collection[str]) -> str | Order:
     """An order as a policy with these keys stores it: a name, or an order with parameters."""
     if not isinstance(value, Order):
-        return _known(value, value)
+        return _require_known_order(value, value)
     both = [field for field in fields(value) if field.name in keys]  # type: ignore[arg-type]
     for field in both:
         if field.default is MISSING or getattr(value, field.name) != field.default:
             raise ConflictError(f"`{field.name}` of `order` is a key of the policy: give it there")
-    has_parameters = len(both) < len(_parameters(type(value)))
+    has_parameters = len(both) < len(_parameter_names(type(value)))
     return value if has_parameters or ORDERS.get(value.name) is not type(value) else value.name
 
 
-def order_of(order: str | Order, keys: Mapping[str, Any]) -> Order:
+def order_rule_of(order: str | Order, keys: Mapping[str, Any]) -> Order:
     """The order with its parameters; those that are keys of the policy come from `keys`."""
     kind = ORDERS[order] if isinstance(order, str) else type(order)
-    shared = {name: keys[name] for name in _parameters(kind) if name in keys}
+    shared = {name: keys[name] for name in _parameter_names(kind) if name in keys}
     return kind(**shared) if isinstance(order, str) else replace(order, **shared)  # type: ignore[type-var]
 
 
-def _parameters(kind: type[Order]) -> list[str]:
+def _parameter_names(kind: type[Order]) -> list[str]:
     return [field.name for field in fields(kind)]  # type: ignore[arg-type]
 
 
-def _known(name: object, value: object) -> str:
+def _require_known_order(name: object, value: object) -> str:
     if not isinstance(name, str):
         raise InvalidError(f"`order` is {quote(value)}; it takes one of {listed(list(ORDERS))}, or {ORDER_TABLE}")
     if name not in ORDERS:

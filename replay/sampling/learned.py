@@ -33,7 +33,7 @@ class NullRows:
     features: tuple[str, ...]
 
 
-class Learned(ClassFacts):
+class LearnedSetting(ClassFacts):
     """Settings of something that a policy fits on the examples where the SQL condition `on` holds; `key` names it."""
 
     key: ClassVar[str]
@@ -51,7 +51,7 @@ CONDITION = "an SQL condition on the columns of examples, such as \"split = 'dev
 
 
 @dataclass(frozen=True)
-class Prior(Learned, key="prior"):
+class Prior(LearnedSetting, key="prior"):
     """A model of scores, fitted where `on` holds; the surrogate corrects it by its residual as it goes."""
 
     model: str = setting(choices=PRIORS)
@@ -59,7 +59,7 @@ class Prior(Learned, key="prior"):
     fit: Predictor | None = field(default=None, compare=False, repr=False)
     left_out: NullRows | None = field(default=None, compare=False, repr=False)
 
-    def predict(self, features: np.ndarray) -> np.ndarray:
+    def predict_scores(self, features: np.ndarray) -> np.ndarray:
         """Features (F, T, E) -> predictions (T, E)."""
         if self.fit is None:
             raise UnsuitableError("`prior` is not fitted: replay the policy with `replay.run`")
@@ -69,14 +69,14 @@ class Prior(Learned, key="prior"):
 
 
 @dataclass(frozen=True)
-class Calibration(Learned, key="calibration"):
+class Calibration(LearnedSetting, key="calibration"):
     """Scores as probabilities of being right, fitted where `on` holds; the margin reads them, the select does not."""
 
     method: str = setting(choices=CALIBRATIONS)
     on: str = setting(what=CONDITION)
     fit: Predictor | None = field(default=None, compare=False, repr=False)
 
-    def apply(self, score: np.ndarray) -> np.ndarray:
+    def calibrate(self, score: np.ndarray) -> np.ndarray:
         """Calibrated scores of any shape, NaN where there is none."""
         if self.fit is None:
             raise UnsuitableError("`calibration` is not fitted: replay the policy with `replay.run`")
@@ -87,7 +87,7 @@ class Calibration(Learned, key="calibration"):
 
 
 @dataclass(frozen=True)
-class Conformal(Learned, key="conformal", calibrates=True):
+class Conformal(LearnedSetting, key="conformal", calibrates=True):
     """Prediction sets that miss the gold label in at most `alpha` of each class, fitted where `on` holds.
 
     With `abstain` the policy answers only where the set is exactly its answer. `fit` maps a label to the least score
@@ -100,5 +100,5 @@ class Conformal(Learned, key="conformal", calibrates=True):
     fit: Mapping[str, float] | None = field(default=None, compare=False, repr=False)
 
 
-LEARNED: tuple[type[Learned], ...] = (Prior, Calibration, Conformal)
+LEARNED: tuple[type[LearnedSetting], ...] = (Prior, Calibration, Conformal)
 """What a policy may fit, in the order in which it is fitted."""

@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from replay.sampling.declared import ClassFacts
-from replay.sampling.prefix import FEATURES, SCORES, VOTES, alike
-from replay.sampling.unscored import PARTIAL, Unscored
+from replay.sampling.prefix import FEATURES, SCORES, VOTES, valid_or_none_codes
+from replay.sampling.unscored import PARTIAL, UnscoredTreatment
 
 _SHIFT, _FIRST, _SECOND = np.uint64(30), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-def mix(x: np.ndarray) -> np.ndarray:
+def mix_bits(x: np.ndarray) -> np.ndarray:
     """SplitMix64's mixing of the bits of uint64 numbers, of any shape (Steele, Lea and Flood 2014)."""
     x = (x ^ (x >> _SHIFT)) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
@@ -41,8 +41,8 @@ def random_keys(hashes: np.ndarray, seed: int, repetition: int, traces: int) -> 
 
     The key is mix(mix(mix(H + seed) + repetition) + sample_index) modulo 2^64.
     """
-    base = mix(mix(hashes + np.uint64(seed % 2**64)) + np.uint64(repetition))
-    return mix(base[:, None] + np.arange(traces, dtype=np.uint64)[None, :])
+    base = mix_bits(mix_bits(hashes + np.uint64(seed % 2**64)) + np.uint64(repetition))
+    return mix_bits(base[:, None] + np.arange(traces, dtype=np.uint64)[None, :])
 
 
 def random_permutation(keys: np.ndarray, length: np.ndarray) -> np.ndarray:
@@ -50,10 +50,10 @@ def random_permutation(keys: np.ndarray, length: np.ndarray) -> np.ndarray:
 
     `length` int (E,) is the pool's size; places beyond it hold the remaining indices and are never read.
     """
-    return _argsort(keys, np.arange(keys.shape[1]) < length[:, None])
+    return _sort_usable_first(keys, np.arange(keys.shape[1]) < length[:, None])
 
 
-def _argsort(keys: np.ndarray, usable: np.ndarray) -> np.ndarray:
+def _sort_usable_first(keys: np.ndarray, usable: np.ndarray) -> np.ndarray:
     """Indices that sort the last axis, stably, with unusable cells at the end."""
     by_key = np.argsort(keys, axis=1, kind="stable")
     late = ~np.take_along_axis(usable, by_key, axis=1)
@@ -74,11 +74,11 @@ class GeneratedTraces:
     keys: np.ndarray | None
     features: np.ndarray
     count: np.ndarray
-    unscored: Unscored = PARTIAL
+    unscored: UnscoredTreatment = PARTIAL
 
-    def visible(self, reads: frozenset[str]) -> GeneratedTraces:
+    def visible_part(self, reads: frozenset[str]) -> GeneratedTraces:
         """The traces as an order may see them: answers, scores and features only where `reads` declares them."""
-        code = self.code if VOTES in reads else alike(self.code)
+        code = self.code if VOTES in reads else valid_or_none_codes(self.code)
         features = self.features[: None if FEATURES in reads else 0]
         if SCORES in reads:
             return replace(self, code=code, features=features)
@@ -88,7 +88,7 @@ class GeneratedTraces:
     @property
     def verified_code(self) -> np.ndarray:
         """Answer codes (E, T) of the traces that are verified once a walk comes to them; -1 for other traces."""
-        return self.unscored.verified(self.code, self.score)
+        return self.unscored.verified_codes(self.code, self.score)
 
 
 @dataclass(frozen=True)
@@ -142,29 +142,29 @@ class Order(ClassFacts, ABC):
         return {"rule": self.name} | settings
 
     @property
-    def lazy(self) -> bool:
+    def is_lazy(self) -> bool:
         """Whether the order generates trace by trace as it goes, and may end before the cap without a rule."""
         return False
 
     @property
-    def weights(self) -> tuple[str, ...]:
-        """Names of the weights that the order learns, the last axis of `weighed`'s; empty where it learns none."""
+    def weight_names(self) -> tuple[str, ...]:
+        """Names of the weights that the order learns, as on the last axis of `weights`; empty where it learns none."""
         return ()
 
     @abstractmethod
-    def steps(self, traces: GeneratedTraces) -> WalkSteps:
+    def walk_steps(self, traces: GeneratedTraces) -> WalkSteps:
         """The steps of a walk over these traces."""
 
-    def weighed(self, traces: GeneratedTraces) -> WalkSteps:
+    def steps_with_weights(self, traces: GeneratedTraces) -> WalkSteps:
         """The steps, with the weights after each and the prediction by which each was picked."""
-        return self.steps(traces)
+        return self.walk_steps(traces)
 
 
 @dataclass(frozen=True)
-class Generation(Order, name="generation", reads=frozenset(), verifies_later=False):
+class GenerationOrder(Order, name="generation", reads=frozenset(), verifies_later=False):
     """The order of generation: traces one after the other, each valid one verified at once if the policy verifies."""
 
-    def steps(self, traces: GeneratedTraces) -> WalkSteps:
+    def walk_steps(self, traces: GeneratedTraces) -> WalkSteps:
         at = np.broadcast_to(np.arange(traces.code.shape[1], dtype=np.int32), traces.code.shape)
         return WalkSteps(at, traces.count, traces.count)
 
@@ -174,40 +174,40 @@ def by_falling_score(code: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, n
 
     `code`, `score` (E, T); traces without a score come last.
     """
-    return later(code, np.where(np.isnan(score), np.inf, -score))
+    return by_rising_key(code, np.where(np.isnan(score), np.inf, -score))
 
 
-def later(code: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def by_rising_key(code: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Places of the valid traces by rising key (E, T), and how many they are (E,)."""
     usable = code >= 0
-    return _argsort(keys, usable), usable.sum(axis=1).astype(np.int32)
+    return _sort_usable_first(keys, usable), usable.sum(axis=1).astype(np.int32)
 
 
-class _GenerateFirst(Order, reads=frozenset({SCORES})):
+class _GenerateAllFirst(Order, reads=frozenset({SCORES})):
     """An order that generates the whole pool up to the cap, and then verifies the valid traces in another order."""
 
     @abstractmethod
-    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
+    def verification_order(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         """Places of the valid traces in the order in which they are verified (E, T), and how many they are (E,)."""
 
-    def steps(self, traces: GeneratedTraces) -> WalkSteps:
-        at, count = self.arranged(traces)
+    def walk_steps(self, traces: GeneratedTraces) -> WalkSteps:
+        at, count = self.verification_order(traces)
         return WalkSteps(at, count, count, np.broadcast_to(traces.count[:, None], (len(at), at.shape[1] + 1)))
 
 
 @dataclass(frozen=True)
-class RandomOrder(_GenerateFirst, name="random", drawn=True):
+class RandomOrder(_GenerateAllFirst, name="random", drawn=True):
     """Verify the traces in the random order that a seed draws."""
 
-    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
+    def verification_order(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         if traces.keys is None:
             raise ValueError("a random order needs its keys")
-        return later(traces.verified_code, traces.keys)
+        return by_rising_key(traces.verified_code, traces.keys)
 
 
 @dataclass(frozen=True)
-class ByScore(_GenerateFirst, name="score", diagnostic="sees all scores before it pays for one", all_scores=True):
+class ByScore(_GenerateAllFirst, name="score", diagnostic="sees all scores before it pays for one", all_scores=True):
     """Verify the traces by falling score, which no real system could know beforehand."""
 
-    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
+    def verification_order(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         return by_falling_score(traces.verified_code, traces.score)

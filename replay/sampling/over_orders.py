@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
-from replay.sampling.ties import Ranks
+from replay.sampling.ties import TieRanks
 
 NEGLIGIBLE = 1e-18
 """A number of votes with which an answer wins less often than this is left out."""
@@ -39,10 +39,10 @@ class DrawnTraces:
     size: np.ndarray
     drawn: np.ndarray
     nulls: np.ndarray | None = None
-    ranks: Ranks | None = None
+    ranks: TieRanks | None = None
 
     @property
-    def there(self) -> np.ndarray:
+    def has_trace(self) -> np.ndarray:
         return np.asarray(np.arange(self.code.shape[1]) < self.size[:, None])
 
     @cached_property
@@ -54,27 +54,27 @@ class DrawnTraces:
         np.add.at(votes, (row, np.where(self.code >= 0, self.code, null)[row, column]), 1)
         return votes
 
-    def by_answer(self) -> np.ndarray:
+    def majority_probability(self) -> np.ndarray:
         """Probability (E, T) that a majority vote takes each trace; the winning answer's traces are equally likely."""
-        wins = self._wins()
+        wins = self._answer_win_probability()
         row, column = np.nonzero(self.code >= 0)
         chance = np.zeros(self.code.shape)
         chance[row, column] = (wins / np.maximum(self.votes, 1))[row, self.code[row, column]]
         return chance
 
-    def _wins(self) -> np.ndarray:
+    def _answer_win_probability(self) -> np.ndarray:
         """Probability (E, A + 1) that each answer wins the majority vote, and in the last column that a null does."""
         if self.ranks is None or self.ranks.text is None or self.ranks.number is None:
-            return most_votes(self.votes, self.size, self.drawn)
+            return most_votes_probability(self.votes, self.size, self.drawn)
         null = self.votes.shape[1] - 1
         text, number = (np.delete(ranks, np.s_[null:-1], axis=1) for ranks in (self.ranks.text, self.ranks.number))
         return smallest_of_most(self.votes, text, number, self.size, self.drawn)
 
-    def by_score(self) -> np.ndarray:
+    def highest_score_probability(self) -> np.ndarray:
         """Probability (E, T) that each trace has the highest score of those drawn; equal scores share evenly."""
-        return highest(self.score, self.verified, self.size, self.drawn)
+        return highest_value_probability(self.score, self.verified, self.size, self.drawn)
 
-    def by_sum(self) -> np.ndarray:
+    def weighted_vote_probability(self) -> np.ndarray:
         """Probability (E, T) that a weighted vote takes each trace: the first of the answer with the highest sum.
 
         It goes over all sets of traces that may be drawn, which is one where all are. Of answers that tie the one whose
@@ -113,29 +113,29 @@ class DrawnTraces:
         by_answer = (same * first[..., None, :]).sum(axis=-1)
         return np.asarray(by_answer / np.maximum(same.sum(axis=-1), 1))
 
-    def by_place(self) -> np.ndarray:
+    def first_drawn_probability(self) -> np.ndarray:
         """Probability (E, T) that each trace is the first one drawn, where it has an answer."""
         return np.asarray((self.code >= 0) / np.maximum(self.size, 1)[:, None])
 
-    def in_place_of_none(self, chance: np.ndarray) -> np.ndarray:
+    def spread_null_probability(self, chance: np.ndarray) -> np.ndarray:
         """Probability (E, T) that each trace stands for a null prediction; `chance` (E, T): that each wins."""
         if self.nulls is not None:
             return self._in_place_of_null(self.nulls)
-        rest = self.there & (chance == 0)
+        rest = self.has_trace & (chance == 0)
         nothing = np.where(rest.sum(axis=1) >= self.drawn, np.maximum(1 - chance.sum(axis=1), 0.0), 0.0)
         return np.where(rest, (nothing / np.maximum(rest.sum(axis=1), 1))[:, None], 0.0)
 
     def _in_place_of_null(self, nulls: np.ndarray) -> np.ndarray:
         """Probability (E, T) that a null wins the vote and each trace, the first drawn, stands for it."""
         even = self.ranks is None or self.ranks.text is None
-        joint = beside_null(self.votes, self.size, self.drawn, even)
+        joint = votes_beside_null(self.votes, self.size, self.drawn, even)
         null = self.votes.shape[1] - 1
         voted = np.where(self.code >= 0, self.code, np.where(nulls, null, null + 1))
         chance = np.take_along_axis(joint, voted, axis=1) / np.maximum(self.drawn, 1)[:, None]
-        return np.where(self.there, chance, 0.0)
+        return np.where(self.has_trace, chance, 0.0)
 
 
-def none_drawn(marked: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+def none_drawn_probability(marked: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """Probability (E, M + 1) that none of 0 to M marked traces is among those drawn: C(N - m, k) / C(N, k)."""
     place = np.arange(marked.shape[1])
     factors = np.maximum((size - drawn)[:, None] - place, 0) / np.maximum(size[:, None] - place, 1)
@@ -143,7 +143,7 @@ def none_drawn(marked: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.nd
     return np.concatenate([np.ones((len(marked), 1)), none], axis=1)
 
 
-def highest(value: np.ndarray, usable: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+def highest_value_probability(value: np.ndarray, usable: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """Probability (E, T) that each trace has the highest value of those drawn; traces with equal values share evenly.
 
     `value` (E, T), and which traces are `usable` bool (E, T); of `size` (E,) traces `drawn` (E,) are drawn. With scores
@@ -159,14 +159,14 @@ def highest(value: np.ndarray, usable: np.ndarray, size: np.ndarray, drawn: np.n
     after = np.where(begins[:, 1:], place[:, 1:], keys.shape[1])
     stop = np.minimum.accumulate(np.pad(after, ((0, 0), (0, 1)), constant_values=keys.shape[1])[:, ::-1], axis=1)
     stop = stop[:, ::-1]
-    none = none_drawn(there, size, drawn)
+    none = none_drawn_probability(there, size, drawn)
     share = np.take_along_axis(none, start, axis=1) - np.take_along_axis(none, stop, axis=1)
     chance = np.zeros(keys.shape)
     np.put_along_axis(chance, ranked, np.where(there, share / (stop - start), 0.0), axis=1)
     return chance
 
 
-def most_votes(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+def most_votes_probability(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.ndarray:
     """Probability (E, A) that each answer has most votes among the traces drawn; answers that tie share evenly.
 
     `votes` (E, A): how many of an example's `size` (E,) traces give each answer, the others give none; `drawn` (E,).
@@ -186,30 +186,30 @@ def most_votes(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray) -> np.nda
     for number, (traces, k) in enumerate(pairs.tolist()):
         rows = np.flatnonzero(pair_of.reshape(-1) == number)
         if k:
-            by_votes[rows] = _by_votes(keys[rows, 2:], traces, k, by_votes.shape[1])
+            by_votes[rows] = _win_probability_by_votes(keys[rows, 2:], traces, k, by_votes.shape[1])
     return np.where(votes > 0, np.take_along_axis(by_votes[inverse.reshape(-1)], votes, axis=1), 0.0)
 
 
-def _by_votes(counts: np.ndarray, size: int, drawn: int, width: int) -> np.ndarray:
+def _win_probability_by_votes(counts: np.ndarray, size: int, drawn: int, width: int) -> np.ndarray:
     """Probability (U, width) that an answer with 0, 1, … votes wins; `counts` (U, A) fall along each row."""
     wins = np.zeros(counts.shape)
     top = counts[:, :1]
     if drawn == size:
         wins[...] = (counts == top) / np.maximum((counts == top).sum(axis=1, keepdims=True), 1)
     else:
-        reach = _reach(size, drawn)
+        reach = _draw_probabilities(size, drawn)
         second = counts[:, 1] if counts.shape[1] > 1 else np.zeros(len(counts), dtype=np.int64)
         beaten = reach.alone[second] * reach.below[top[:, 0]]
         open_ = beaten.sum(axis=1) * counts.shape[1] > NEGLIGIBLE  # else the first always wins
-        wins[~open_, 0] = reach.likely
+        wins[~open_, 0] = reach.probability_of_total
         for m in range(1, min(drawn, int(top.max(initial=0))) + 1):
             live = np.flatnonzero(open_ & (top[:, 0] >= m) & (reach.below[top[:, 0], m] > NEGLIGIBLE))
             rivals = np.count_nonzero(reach.above[counts[live], m] > NEGLIGIBLE, axis=1)
             live, rivals = live[rivals > 0], rivals[rivals > 0]
             for part in _parts_by_size(rivals, reach.places, drawn, m):
                 most = int(rivals[part].max())
-                wins[live[part], :most] += _wins_with(m, counts[live[part], :most], reach)
-        wins /= reach.likely
+                wins[live[part], :most] += _win_probability_with(m, counts[live[part], :most], reach)
+        wins /= reach.probability_of_total
     out = np.zeros((len(counts), width))
     np.put_along_axis(out, counts, np.where((counts > 0) & (wins > ROUNDING), wins, 0.0), axis=1)
     out[:, 0] = 0.0
@@ -217,7 +217,7 @@ def _by_votes(counts: np.ndarray, size: int, drawn: int, width: int) -> np.ndarr
 
 
 @dataclass(frozen=True, eq=False)
-class _Reach:
+class _DrawProbabilities:
     """Probabilities (N + 1, N + 1) of how many of so many traces are drawn, if each is drawn by itself with k / N.
 
     Of `size` traces `drawn`. `alone`: probabilities; `below`: of no more than a number where k are drawn in all, at
@@ -233,17 +233,17 @@ class _Reach:
     places: int
 
     @property
-    def share(self) -> float:
+    def share_drawn(self) -> float:
         return self.drawn / self.size
 
     @property
-    def likely(self) -> float:
+    def probability_of_total(self) -> float:
         """The probability that exactly `drawn` traces are drawn in all."""
         return float(self.alone[self.size, self.drawn])
 
 
 @lru_cache(maxsize=64)
-def _reach(size: int, drawn: int) -> _Reach:
+def _draw_probabilities(size: int, drawn: int) -> _DrawProbabilities:
     share = drawn / size
     alone = np.zeros((size + 1, size + 1))
     alone[0, 0] = 1.0
@@ -254,10 +254,10 @@ def _reach(size: int, drawn: int) -> _Reach:
     below, above = np.cumsum(alone, axis=1), np.cumsum(alone[:, ::-1], axis=1)[:, ::-1]
     likely = np.flatnonzero(total > NEGLIGIBLE * total[drawn])
     places = int(max(likely[-1] - drawn, drawn - likely[0])) + 1
-    return _Reach(size, drawn, alone, below / total[drawn], above / total[drawn], places)
+    return _DrawProbabilities(size, drawn, alone, below / total[drawn], above / total[drawn], places)
 
 
-def _nodes(drawn: int, m: int, rivals: int) -> int:
+def _quadrature_nodes(drawn: int, m: int, rivals: int) -> int:
     """How many Gauss-Legendre nodes make shares of ties exact: no more than k / m answers, nor than there are,
     can tie.
     """
@@ -272,7 +272,7 @@ def _parts_by_size(rivals: np.ndarray, places: int, drawn: int, m: int) -> Itera
         stop = len(order)
         while stop > start + 1:
             most = int(rivals[order[stop - 1]])
-            if (stop - start) * most * (places // 2 + 1) * _nodes(drawn, m, most) <= CELLS:
+            if (stop - start) * most * (places // 2 + 1) * _quadrature_nodes(drawn, m, most) <= CELLS:
                 break
             stop = start + (stop - start + 1) // 2
         yield order[start:stop]
@@ -280,26 +280,26 @@ def _parts_by_size(rivals: np.ndarray, places: int, drawn: int, m: int) -> Itera
 
 
 @dataclass(frozen=True)
-class _Draws:
+class _VoteGeneratingFunctions:
     """Generating functions of the drawn votes at points `z` (P,), for an answer that wins with `m` votes. `others` (U,
     P): the factor of traces that do not vote, times the weights that pick the coefficient with k drawn.
     """
 
     m: int
-    reach: _Reach
+    reach: _DrawProbabilities
     z: np.ndarray
     others: np.ndarray
 
     @classmethod
-    def of(cls, m: int, reach: _Reach, counted: np.ndarray) -> _Draws:
+    def functions_of_rows(cls, m: int, reach: _DrawProbabilities, counted: np.ndarray) -> _VoteGeneratingFunctions:
         """The generating functions of rows with `counted` (U,) traces that vote."""
         half = np.arange(reach.places // 2 + 1)
         z = np.exp(2j * np.pi * half / reach.places)
         once = np.where((half == 0) | (2 * half == reach.places), 1.0, 2.0) / reach.places
-        free = np.array([(1 - reach.share + reach.share * z) ** number for number in range(reach.size + 1)])
+        free = np.array([(1 - reach.share_drawn + reach.share_drawn * z) ** number for number in range(reach.size + 1)])
         return cls(m, reach, z, free[reach.size - counted] * once * np.conj(z ** (reach.drawn - m)))
 
-    def below(self, counts: np.ndarray, mean: bool = False) -> np.ndarray:
+    def factors_below(self, counts: np.ndarray, mean: bool = False) -> np.ndarray:
         """Factors (U, R, P) for answers with `counts` (U, R) votes of which fewer than m are drawn; `mean`: times the
         share drawn.
         """
@@ -308,20 +308,22 @@ class _Draws:
         alone = self.reach.alone[values, : self.m] * (votes / np.maximum(values, 1)[:, None] if mean else 1.0)
         return np.asarray((alone @ self.z ** votes[:, None])[place.reshape(counts.shape)])
 
-    def tied(self, counts: np.ndarray) -> np.ndarray:
+    def factors_tied(self, counts: np.ndarray) -> np.ndarray:
         """Factors (U, R, P) for answers with `counts` (U, R) votes of which exactly m are drawn."""
         return np.asarray(self.reach.alone[counts, self.m][..., None] * self.z**self.m)
 
 
-def _wins_with(m: int, counts: np.ndarray, reach: _Reach) -> np.ndarray:
+def _win_probability_with(m: int, counts: np.ndarray, reach: _DrawProbabilities) -> np.ndarray:
     """Probability (U, R) that an answer wins with exactly m drawn votes, times the probability that k traces are drawn.
 
     `counts` (U, R): all votes of the answers that may have m.
     """
-    draws = _Draws.of(m, reach, counts.sum(axis=1))
-    node, node_weight = np.polynomial.legendre.leggauss(_nodes(reach.drawn, m, counts.shape[1]))
-    every = draws.below(counts)[..., None] + draws.tied(counts)[..., None] * (node + 1) / 2  # (U, R, P, N)
-    rest = _products(every)[:, :-1] * _products(every[:, ::-1])[:, -2::-1]
+    draws = _VoteGeneratingFunctions.functions_of_rows(m, reach, counts.sum(axis=1))
+    node, node_weight = np.polynomial.legendre.leggauss(_quadrature_nodes(reach.drawn, m, counts.shape[1]))
+    every = (
+        draws.factors_below(counts)[..., None] + draws.factors_tied(counts)[..., None] * (node + 1) / 2
+    )  # (U, R, P, N)
+    rest = _prefix_products(every)[:, :-1] * _prefix_products(every[:, ::-1])[:, -2::-1]
     coefficient = ((rest @ (node_weight / 2)) * draws.others[:, None]).real.sum(axis=2)
     return np.asarray(reach.alone[counts, m] * coefficient)
 
@@ -336,14 +338,14 @@ def smallest_of_most(
     by value and no text has as many votes, or by text, less those times that no text has as many.
     """
     numeric = number > 0
-    by_number = _first_of_most(votes, number, numeric, size, drawn)
+    by_number = _first_of_most_voted(votes, number, numeric, size, drawn)
     if (numeric | (votes == 0)).all():
         return by_number
-    by_text = _first_of_most(votes, text, np.ones_like(numeric), size, drawn)
-    return by_text + np.where(numeric, by_number - _first_of_most(votes, text, numeric, size, drawn), 0.0)
+    by_text = _first_of_most_voted(votes, text, np.ones_like(numeric), size, drawn)
+    return by_text + np.where(numeric, by_number - _first_of_most_voted(votes, text, numeric, size, drawn), 0.0)
 
 
-def _first_of_most(
+def _first_of_most_voted(
     votes: np.ndarray, rank: np.ndarray, ties: np.ndarray, size: np.ndarray, drawn: np.ndarray
 ) -> np.ndarray:
     """Probability (E, A) that each answer has more votes than answers of lower `rank` (E, A), and at least as many as
@@ -353,51 +355,62 @@ def _first_of_most(
     counts, marks = np.take_along_axis(votes, order, axis=1), np.take_along_axis(ties, order, axis=1)
     keys, inverse = np.unique(np.column_stack([size, drawn, counts, marks]), axis=0, return_inverse=True)
     wins, answers = np.zeros((len(keys), votes.shape[1])), votes.shape[1]
-    for part in _like_draws(keys, answers):
-        counts, marks, reach = keys[part, 2 : 2 + answers], keys[part, 2 + answers :] > 0, _reach(*keys[part[0], :2])
+    for part in _groups_of_equal_draws(keys, answers):
+        counts, marks, reach = (
+            keys[part, 2 : 2 + answers], keys[part, 2 + answers :] > 0, _draw_probabilities(*keys[part[0], :2]),
+        )  # fmt: skip
         for m in range(1, min(reach.drawn, int(counts.max(initial=0))) + 1):
-            draws = _Draws.of(m, reach, counts.sum(axis=1))
-            below, tied = draws.below(counts), draws.tied(counts)
+            draws = _VoteGeneratingFunctions.functions_of_rows(m, reach, counts.sum(axis=1))
+            below, tied = draws.factors_below(counts), draws.factors_tied(counts)
             rest = (
-                _products(below)[:, :-1]
-                * _products(np.where(marks[..., None], below + tied, below)[:, ::-1])[:, -2::-1]
+                _prefix_products(below)[:, :-1]
+                * _prefix_products(np.where(marks[..., None], below + tied, below)[:, ::-1])[:, -2::-1]
             )
-            wins[part] += reach.alone[counts, m] / reach.likely * (rest * draws.others[:, None]).real.sum(axis=2)
+            wins[part] += (
+                reach.alone[counts, m] / reach.probability_of_total * (rest * draws.others[:, None]).real.sum(axis=2)
+            )
     chance = np.zeros(votes.shape)
     np.put_along_axis(chance, order, np.where(wins > ROUNDING, wins, 0.0)[inverse.reshape(-1)], axis=1)
     return np.where(votes > 0, chance, 0.0)
 
 
-def beside_null(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray, even: bool) -> np.ndarray:
+def votes_beside_null(votes: np.ndarray, size: np.ndarray, drawn: np.ndarray, even: bool) -> np.ndarray:
     """Probability (E, A + 2) that a null wins and the first trace drawn has each answer, a null, or no vote; times the
     number drawn.
 
     `votes` (E, A + 1): those of a null are the last. `even`: of what ties the earliest wins; else a null wins no tie.
-    It is the probability of `most_votes` with a factor Σ x / c · C(c, x) z^x in place of the answer's, for x of its c
-    traces are drawn. A trace of an answer that ties with a null comes first only where the null loses.
+    It is the probability of `most_votes_probability` with a factor Σ x / c · C(c, x) z^x in place of the answer's, for
+    x of its c traces are drawn. A trace of an answer that ties with a null comes first only where the null loses.
     """
     keys, inverse = np.unique(np.column_stack([size, drawn, votes]), axis=0, return_inverse=True)
     joint = np.zeros((len(keys), votes.shape[1] + 1))
-    for part in _like_draws(keys, votes.shape[1] * (8 if even else 1)):
-        counts, null, reach = keys[part, 2:-1], keys[part, -1], _reach(*keys[part[0], :2])
+    for part in _groups_of_equal_draws(keys, votes.shape[1] * (8 if even else 1)):
+        counts, null, reach = keys[part, 2:-1], keys[part, -1], _draw_probabilities(*keys[part[0], :2])
         free = reach.size - counts.sum(axis=1) - null
         for m in range(1, min(reach.drawn, int(null.max(initial=0))) + 1):
-            draws, fewer = (_Draws.of(m, reach, reach.size - others) for others in (free, np.maximum(free - 1, 0)))
-            node, weight = np.polynomial.legendre.leggauss(_nodes(reach.drawn, m, counts.shape[1] + 1))
+            draws, fewer = (
+                _VoteGeneratingFunctions.functions_of_rows(m, reach, reach.size - others)
+                for others in (free, np.maximum(free - 1, 0))
+            )
+            node, weight = np.polynomial.legendre.leggauss(_quadrature_nodes(reach.drawn, m, counts.shape[1] + 1))
             shares, weight = ((node + 1) / 2, weight / 2) if even else (np.zeros(1), np.ones(1))
-            below, tied = draws.below(counts), draws.tied(counts)
+            below, tied = draws.factors_below(counts), draws.factors_tied(counts)
             every = below[..., None] + tied[..., None] * shares  # (U, A, P, N)
-            before, after = _products(every), _products(every[:, ::-1])[:, -2::-1]
+            before, after = _prefix_products(every), _prefix_products(every[:, ::-1])[:, -2::-1]
             rest, whole = (before[:, :-1] * after) @ weight, (before[:, -1] @ weight)[:, None]
             first = np.prod(below + tied * even, axis=1)[:, None]  # a null that comes first wins every tie
-            terms = [rest * draws.below(counts, mean=True) * draws.others[:, None]]
+            terms = [rest * draws.factors_below(counts, mean=True) * draws.others[:, None]]
             terms += [first * (m / np.maximum(null, 1) * draws.others.T).T[:, None]]
-            terms += [whole * (reach.share * draws.z * fewer.others)[:, None]]
-            joint[part] += reach.alone[null, m][:, None] / reach.likely * np.concatenate(terms, axis=1).real.sum(axis=2)
+            terms += [whole * (reach.share_drawn * draws.z * fewer.others)[:, None]]
+            joint[part] += (
+                reach.alone[null, m][:, None]
+                / reach.probability_of_total
+                * np.concatenate(terms, axis=1).real.sum(axis=2)
+            )
     return np.where(joint > ROUNDING, joint, 0.0)[inverse.reshape(-1)]
 
 
-def _like_draws(keys: np.ndarray, numbers: int) -> Iterator[np.ndarray]:
+def _groups_of_equal_draws(keys: np.ndarray, numbers: int) -> Iterator[np.ndarray]:
     """Rows in groups that draw equally many of equally many traces (the first two columns), of at most `CELLS` numbers
     each.
     """
@@ -405,11 +418,11 @@ def _like_draws(keys: np.ndarray, numbers: int) -> Iterator[np.ndarray]:
     for number, (size, drawn) in enumerate(pairs.tolist()):
         rows = np.flatnonzero(pair_of.reshape(-1) == number)
         if drawn:
-            most = max(1, CELLS // (numbers * (_reach(size, drawn).places // 2 + 1)))
+            most = max(1, CELLS // (numbers * (_draw_probabilities(size, drawn).places // 2 + 1)))
             yield from (rows[start : start + most] for start in range(0, len(rows), most))
 
 
-def _products(factors: np.ndarray) -> np.ndarray:
+def _prefix_products(factors: np.ndarray) -> np.ndarray:
     """The products of the first 0 to R factors (U, R, …): (U, R + 1, …)."""
     ones = np.ones((len(factors), 1, *factors.shape[2:]), dtype=factors.dtype)
     return np.cumprod(np.concatenate([ones, factors], axis=1), axis=1)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from replay.sampling.ties import Ranks
-from replay.sampling.unscored import PARTIAL, Unscored
+from replay.sampling.ties import TieRanks
+from replay.sampling.unscored import PARTIAL, UnscoredTreatment
 
 NONE = -1
 
@@ -46,7 +46,7 @@ class LazyArrays(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._names)
 
-    def at(self, index: Any) -> LazyArrays:
+    def at_index(self, index: Any) -> LazyArrays:
         """The same arrays at an index, each taken at its first use."""
         return LazyArrays(self._names, lambda name: self[name][index])
 
@@ -77,7 +77,7 @@ class Prefix:
     """Columns of `features`, of the trace that each step reveals; NaN where there is none."""
     examples: LazyArrays = field(default_factory=LazyArrays, repr=False)
     """Columns of `examples`, (E,): numbers as float, NaN for null; texts as they are."""
-    revealed: Revealed | None = field(default=None, repr=False)
+    revealed: RevealedTraces | None = field(default=None, repr=False)
     signals: LazyArrays = field(default_factory=LazyArrays, repr=False)
     """What is logged of the trace that each step reveals (E, S), by `TRACE_SIGNALS`; NaN where there is nothing."""
     by_code: bool = False
@@ -114,24 +114,24 @@ class Prefix:
     def rows(self, examples: slice) -> Prefix:
         """The statistics of some examples alone."""
         revealed = None if self.revealed is None else self.revealed.rows(examples)
-        tables = self.statistics.at(examples), self.features.at(examples), self.examples.at(examples)
-        return Prefix(*tables, revealed, self.signals.at(examples), self.by_code)
+        tables = self.statistics.at_index(examples), self.features.at_index(examples), self.examples.at_index(examples)
+        return Prefix(*tables, revealed, self.signals.at_index(examples), self.by_code)
 
     def first(self, steps: int) -> Prefix:
         """The statistics of the first `steps` steps alone."""
-        revealed = None if self.revealed is None else self.revealed.first(steps)
+        revealed = None if self.revealed is None else self.revealed.first_steps(steps)
         cut = slice(None), slice(steps)
-        tables = {name: getattr(self, name).at(cut) for name in ("statistics", "features", "signals")}
+        tables = {name: getattr(self, name).at_index(cut) for name in ("statistics", "features", "signals")}
         return replace(self, **tables, revealed=revealed)
 
-    def once(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
+    def compute_once(self, key: Hashable, make: Callable[[], np.ndarray]) -> np.ndarray:
         """A result that rules with the same key share, computed once."""
         if key not in self._cache:
             self._cache[key] = make()
         return self._cache[key]
 
     @cached_property
-    def coded(self) -> Prefix:
+    def by_answer_code(self) -> Prefix:
         """The prefix for a rule known not to look ahead, in which answers are numbered by their codes."""
         return replace(self, by_code=True)
 
@@ -151,7 +151,7 @@ class Prefix:
         """Number of the answer with most votes; -1 before any. Of several it is the one generated first, revealed or
         not, unless the policy's `tie` says otherwise.
         """
-        return self._numbered(self.walk.votes.winner)
+        return self._number_answers(self.revealed_walk.vote_counts.winner)
 
     @cached_property
     def best_answer(self) -> np.ndarray:
@@ -164,51 +164,53 @@ class Prefix:
         """Number of the answer with the highest sum of scores; -1 before any. Of several it is the one with the
         verified trace that was generated first.
         """
-        return self._numbered(self.walk.sums)
+        return self._number_answers(self.revealed_walk.highest_sum_answer)
 
     @cached_property
     def answer_places(self) -> np.ndarray:
         """Where every answer first appears in the order of generation (E, A), which no rule is shown; NONE for a null
         that votes.
         """
-        places = self.walk.answer_place
-        return places if self.by_code else self._numbers.places(places)
+        places = self.revealed_walk.answer_place
+        return places if self.by_code else self._numbers.first_place_of_answers(places)
 
     @cached_property
     def answer_votes(self) -> np.ndarray:
         """Votes of every answer: int (E, S, A)."""
-        return _read_only(np.cumsum(self._numbers.each, axis=1, dtype=np.int32))
+        return _read_only(np.cumsum(self._numbers.reveals_each_answer, axis=1, dtype=np.int32))
 
     @cached_property
     def score_sums(self) -> np.ndarray:
         """Sum of the scores of every answer (E, S, A); NaN before its first score."""
-        return _read_only(self._verified_numbers.running(np.add, self.walk.score, 0.0))
+        return _read_only(self._verified_numbers.running_scores(np.add, self.revealed_walk.score, 0.0))
 
     @cached_property
     def best_scores(self) -> np.ndarray:
         """Highest score of every answer (E, S, A); NaN before its first score."""
-        return _read_only(self._verified_numbers.running(np.maximum, self.walk.score, -np.inf))
+        return _read_only(self._verified_numbers.running_scores(np.maximum, self.revealed_walk.score, -np.inf))
 
     @property
-    def walk(self) -> Revealed:
+    def revealed_walk(self) -> RevealedTraces:
         """The revealed traces themselves, which rules may not read. Raises ValueError for a prefix without a walk."""
         if self.revealed is None:
             raise ValueError("statistics of every answer need a walk, which this `Prefix` does not have")
         return self.revealed
 
-    def _numbered(self, code: np.ndarray) -> np.ndarray:
-        return _read_only(code if self.by_code else self._numbers.of(code))
+    def _number_answers(self, code: np.ndarray) -> np.ndarray:
+        return _read_only(code if self.by_code else self._numbers.numbers_of_codes(code))
 
     @cached_property
     def _numbers(self) -> _AnswerNumbers:
         if self.by_code:
-            first = self.walk.first_place
-            return _AnswerNumbers(self.walk.voted, np.broadcast_to(np.arange(first.shape[1]), first.shape))
-        return _by_appearance(self.walk.voted)
+            first = self.revealed_walk.first_place
+            return _AnswerNumbers(
+                self.revealed_walk.voted_code, np.broadcast_to(np.arange(first.shape[1]), first.shape)
+            )
+        return _number_by_appearance(self.revealed_walk.voted_code)
 
     @cached_property
     def _verified_numbers(self) -> _AnswerNumbers:
-        return self._numbers if self.walk.verifies else _by_appearance(self.walk.verified_code)
+        return self._numbers if self.revealed_walk.verifies else _number_by_appearance(self.revealed_walk.verified_code)
 
 
 STATISTICS = tuple(name for name, value in vars(Prefix).items() if isinstance(value, _Statistic))
@@ -219,13 +221,13 @@ def _read_only(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def alike(code: np.ndarray) -> np.ndarray:
+def valid_or_none_codes(code: np.ndarray) -> np.ndarray:
     """Answer codes that only tell valid answers, 0, from none, NONE."""
     return np.where(code >= 0, 0, NONE).astype(code.dtype)
 
 
 @dataclass(frozen=True)
-class Votes:
+class VoteCounts:
     """Vote counts (E, S) after each step, named as in `Prefix`, and the leading answer."""
 
     answers: np.ndarray
@@ -236,7 +238,7 @@ class Votes:
 
 
 @dataclass(frozen=True)
-class Best:
+class BestScores:
     """Statistics (E, S) of the best scores after each step, named as in `Prefix`."""
 
     verified: np.ndarray
@@ -246,7 +248,7 @@ class Best:
     lead: np.ndarray
 
 
-def _running_votes(code: np.ndarray, place: np.ndarray, answers: int) -> Votes:
+def _running_votes(code: np.ndarray, place: np.ndarray, answers: int) -> VoteCounts:
     """The vote counts after each step.
 
     `code` int (E, S): the answer revealed in each step, NONE for none, below `answers`. `place` int (E, S): what breaks
@@ -255,8 +257,8 @@ def _running_votes(code: np.ndarray, place: np.ndarray, answers: int) -> Votes:
     examples, steps = code.shape
     second, distinct, run = (np.zeros(examples, dtype=np.int32) for _ in range(3))
     top, winner, last = np.zeros(examples, np.int64), np.full(examples, NONE, np.int64), np.zeros(examples, np.int32)
-    out = {name: np.empty((examples, steps), dtype=np.int32) for name in Votes.__dataclass_fields__}
-    for step, (standing, best, leader) in enumerate(standings(code, answers, place)):
+    out = {name: np.empty((examples, steps), dtype=np.int32) for name in VoteCounts.__dataclass_fields__}
+    for step, (standing, best, leader) in enumerate(vote_standings(code, answers, place)):
         seen, count = code[:, step], _votes_of(standing)
         valid = count > 0
         distinct += count == 1
@@ -268,7 +270,7 @@ def _running_votes(code: np.ndarray, place: np.ndarray, answers: int) -> Votes:
         now: tuple[np.ndarray, ...] = (distinct, top, second, run, winner)
         for name, value in zip(out, now, strict=True):
             out[name][:, step] = value
-    return Votes(**out)
+    return VoteCounts(**out)
 
 
 VOTE = np.int64(1 << 32)
@@ -276,7 +278,9 @@ VOTE = np.int64(1 << 32)
 _PLACE = VOTE - 1
 
 
-def standings(code: np.ndarray, answers: int, place: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def vote_standings(
+    code: np.ndarray, answers: int, place: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Count votes step by step: the standing of the answer just seen, the highest standing, and its answer, (R,) each.
 
     `code` (R, S): the answer of each step, NONE for none, below `answers`. `place` (R, S): what breaks ties, the lowest
@@ -306,7 +310,7 @@ def _votes_of(standing: np.ndarray) -> np.ndarray:
     return -(-standing >> 32)
 
 
-def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> Best:
+def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> BestScores:
     """The best score after each step, overall and of the best other answer.
 
     `code` int (E, S) and `score` float (E, S): what each step reveals, NONE for a step without a verification; `place`
@@ -342,7 +346,7 @@ def running_best(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
         with np.errstate(invalid="ignore"):
             scores["lead"][:, step] = np.where(distinct > 1, best - second, np.nan)
         scores["best_score"][:, step] = np.where(verified > 0, best, np.nan)
-    return Best(**counts, **scores)
+    return BestScores(**counts, **scores)
 
 
 def running_sums(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers: int) -> np.ndarray:
@@ -369,7 +373,7 @@ def running_sums(code: np.ndarray, score: np.ndarray, place: np.ndarray, answers
 
 
 @dataclass(frozen=True)
-class Revealed:
+class RevealedTraces:
     """The traces that the steps of a walk reveal, (E, S) each, from which selects and stops have their statistics.
 
     `code`: the answer, NONE for none; `score`: the verifier's, NaN for none; `at`: the trace's place in the order of
@@ -384,30 +388,30 @@ class Revealed:
     first_place: np.ndarray
     answers: int
     verifies: bool
-    unscored: Unscored = PARTIAL
+    unscored: UnscoredTreatment = PARTIAL
     nulls: np.ndarray | None = None
-    ranks: Ranks | None = None
+    ranks: TieRanks | None = None
 
-    def rows(self, examples: slice) -> Revealed:
+    def rows(self, examples: slice) -> RevealedTraces:
         """The traces revealed on some examples."""
         parts = {name: getattr(self, name)[examples] for name in ("code", "score", "at", "first_place")}
         nulls = None if self.nulls is None else self.nulls[examples]
         return replace(self, **parts, nulls=nulls, ranks=None if self.ranks is None else self.ranks.rows(examples))
 
-    def first(self, steps: int) -> Revealed:
+    def first_steps(self, steps: int) -> RevealedTraces:
         """The traces that the first `steps` steps reveal; where later answers first appear is unknown."""
         parts = {name: getattr(self, name)[:, :steps] for name in ("code", "score", "at")}
-        voted = self.voted[:, :steps]
+        voted = self.voted_code[:, :steps]
         row, step = np.nonzero(voted >= 0)
         place = np.full_like(self.first_place, np.iinfo(self.first_place.dtype).max)
         known = row, voted[row, step]
         place[known] = self.first_place[known]
         nulls = None if self.nulls is None else self.nulls[:, :steps]
-        ranks = None if self.ranks is None else self.ranks.first(steps)
+        ranks = None if self.ranks is None else self.ranks.first_steps(steps)
         return replace(self, **parts, first_place=place, nulls=nulls, ranks=ranks)
 
     @cached_property
-    def voted(self) -> np.ndarray:
+    def voted_code(self) -> np.ndarray:
         """The answer code that each step votes for; NONE where it does not vote."""
         return self.code if self.nulls is None else np.where(self.nulls, self.answers, self.code).astype(np.int32)
 
@@ -418,36 +422,36 @@ class Revealed:
             return self.first_place
         return np.insert(self.first_place[:, :-1], self.answers, NONE, axis=1)
 
-    def _winner(self, count: Callable[[np.ndarray], np.ndarray], earliest: np.ndarray) -> np.ndarray:
+    def _break_ties(self, count: Callable[[np.ndarray], np.ndarray], earliest: np.ndarray) -> np.ndarray:
         """The winning answers (E, S) of a count with ties broken; `earliest` (E, S): those by order of generation."""
-        return count(earliest) if self.ranks is None else self.ranks.winner(count, self.voted)
+        return count(earliest) if self.ranks is None else self.ranks.winning_answers(count, self.voted_code)
 
     @cached_property
     def verified_code(self) -> np.ndarray:
         """The code of the answer that each step verifies; NONE where it verifies none."""
-        return self.unscored.verified(self.code, self.score) if self.verifies else np.full_like(self.code, NONE)
+        return self.unscored.verified_codes(self.code, self.score) if self.verifies else np.full_like(self.code, NONE)
 
     @cached_property
-    def votes(self) -> Votes:
+    def vote_counts(self) -> VoteCounts:
         answers = self.first_place.shape[1]
-        earliest = np.take_along_axis(self.first_place, np.maximum(self.voted, 0), axis=1)
-        votes = _running_votes(self.voted, earliest, answers)
+        earliest = np.take_along_axis(self.first_place, np.maximum(self.voted_code, 0), axis=1)
+        votes = _running_votes(self.voted_code, earliest, answers)
         if self.ranks is None:
             return votes
-        winner = self._winner(lambda rank: _running_votes(self.voted, rank, answers).winner, earliest)
+        winner = self._break_ties(lambda rank: _running_votes(self.voted_code, rank, answers).winner, earliest)
         return replace(votes, winner=winner)
 
     @cached_property
-    def best(self) -> Best:
-        return self.best_by(self.score)
+    def best_scores(self) -> BestScores:
+        return self.best_scores_by(self.score)
 
     @cached_property
-    def sums(self) -> np.ndarray:
+    def highest_sum_answer(self) -> np.ndarray:
         """The answer with the highest sum of scores after each step (E, S)."""
         code, score, answers = self.verified_code, self.score, self.answers
-        return self._winner(lambda rank: running_sums(code, score, rank, answers), self.at)
+        return self._break_ties(lambda rank: running_sums(code, score, rank, answers), self.at)
 
-    def best_by(self, score: np.ndarray) -> Best:
+    def best_scores_by(self, score: np.ndarray) -> BestScores:
         """The running best by other scores (E, S), such as calibrated ones."""
         return running_best(self.verified_code, score, self.at, self.answers)
 
@@ -462,29 +466,29 @@ class _AnswerNumbers:
     number: np.ndarray
 
     @property
-    def count(self) -> int:
+    def count_answers(self) -> int:
         """How many answers are numbered at most; 1 where there is no answer."""
         return max(int(self.number.max(initial=NONE)) + 1, 1)
 
     @property
-    def each(self) -> np.ndarray:
+    def reveals_each_answer(self) -> np.ndarray:
         """Whether each step reveals each numbered answer: bool (E, S, A)."""
-        return self.answer[..., None] == np.arange(self.count, dtype=self.answer.dtype)
+        return self.answer[..., None] == np.arange(self.count_answers, dtype=self.answer.dtype)
 
-    def running(self, join: np.ufunc, score: np.ndarray, start: float) -> np.ndarray:
+    def running_scores(self, join: np.ufunc, score: np.ndarray, start: float) -> np.ndarray:
         """The scores (E, S) of each answer joined by `join` from step to step: (E, S, A), NaN before the first."""
-        on = self.each & ~np.isnan(score)[..., None]
+        on = self.reveals_each_answer & ~np.isnan(score)[..., None]
         total = join.accumulate(np.where(on, score[..., None], start), axis=1)
         return np.where(np.logical_or.accumulate(on, axis=1), total, np.nan)
 
-    def of(self, code: np.ndarray) -> np.ndarray:
+    def numbers_of_codes(self, code: np.ndarray) -> np.ndarray:
         """The numbers of answer codes (E, S)."""
         numbers = np.take_along_axis(self.number, np.maximum(code, 0), axis=1)
         return np.where(code >= 0, numbers, NONE).astype(np.int32)
 
-    def places(self, first_place: np.ndarray) -> np.ndarray:
+    def first_place_of_answers(self, first_place: np.ndarray) -> np.ndarray:
         """The place (E, A) at which each numbered answer first appears, from the places of codes (E, C)."""
-        by_number = np.full((len(self.number), self.count), NONE, dtype=np.int32)
+        by_number = np.full((len(self.number), self.count_answers), NONE, dtype=np.int32)
         row, code = np.nonzero(self.number >= 0)
         by_number[row, self.number[row, code]] = first_place[row, code]
         return by_number
@@ -499,7 +503,7 @@ def first_places(code: np.ndarray, answers: int) -> np.ndarray:
     return first
 
 
-def _by_appearance(code: np.ndarray) -> _AnswerNumbers:
+def _number_by_appearance(code: np.ndarray) -> _AnswerNumbers:
     """Answer codes (E, S), numbered in the order in which they first appear."""
     first = first_places(code, int(code.max(initial=0)) + 1)
     row, known = np.nonzero(first < code.shape[1])

@@ -40,20 +40,20 @@ class Select(Rule, key="select", noun="select", says="choice"):
         super().__post_init__()
         if len([name for name in METHODS if hasattr(self.implementation, name)]) > 1:
             raise RuleError(f"{self.label} has both `chooses` and `takes`: leave one of them out")
-        if self.method == "chooses" and VOTES not in self.reads:
+        if self.decision_method == "chooses" and VOTES not in self.reads:
             raise RuleError(
                 f"{self.label} chooses an answer, so it reads votes: "
                 f"add `reads: ClassVar = {tuple(sorted(self.reads | {VOTES}))}` to it"
             )
 
     @property
-    def method(self) -> str:
+    def decision_method(self) -> str:
         return next(name for name in METHODS if hasattr(self.implementation, name))
 
     over_sets: ClassVar[int | None] = None
     """The most traces of which `over_orders` goes over all sets, but for the one set of all; None: of any number."""
 
-    def exact_mean_of(self, drawn: int | None = None) -> bool:
+    def has_exact_mean(self, drawn: int | None = None) -> bool:
         """Whether it may have an exact mean over all orders, of so many drawn traces or of any number."""
         return self.over_orders is not None and (self.over_sets is None or drawn is not None)
 
@@ -75,40 +75,40 @@ class Select(Rule, key="select", noun="select", says="choice"):
         """The function for the probability (E, T) of each trace to be chosen, over all orders; None: there is none."""
         return None
 
-    def decide(self, seen: Prefix) -> np.ndarray:
+    def decide_checked(self, seen: Prefix) -> np.ndarray:
         """Place of the chosen trace after each step: int (E, S); NONE before the first valid trace."""
-        if not self.checked:
-            return self._located(seen.coded, getattr(self, self.method)(seen.coded))
+        if not self.is_checked_by_run:
+            return self._trace_places(seen.by_answer_code, getattr(self, self.decision_method)(seen.by_answer_code))
         with user_code(self.label):
-            decision = np.asarray(getattr(self.implementation, self.method)(self.visible(seen)))
+            decision = np.asarray(getattr(self.implementation, self.decision_method)(self.visible_part(seen)))
         if decision.shape != seen.traces.shape or decision.dtype.kind not in "iu":
             raise RuleError(
-                f"{self.label} gives {decision.dtype} of shape {decision.shape}; `{self.method}` must give integers of "
-                f"shape {seen.traces.shape}, one for every example and step"
+                f"{self.label} gives {decision.dtype} of shape {decision.shape}; `{self.decision_method}` must give "
+                f"integers of shape {seen.traces.shape}, one for every example and step"
             )
-        if self.method == "takes":
-            self._refuse(decision > seen.step, "takes the trace of a step that comes later")
-            return self._located(seen, decision)
+        if self.decision_method == "takes":
+            self._raise_where(decision > seen.step, "takes the trace of a step that comes later")
+            return self._trace_places(seen, decision)
         later = (seen.answers > 0) & (decision >= seen.answers)
-        self._refuse(later, "chooses an answer that no step has revealed yet")
-        return self._located(seen, np.where(seen.answers > 0, decision, NONE))
+        self._raise_where(later, "chooses an answer that no step has revealed yet")
+        return self._trace_places(seen, np.where(seen.answers > 0, decision, NONE))
 
-    def _located(self, seen: Prefix, decision: np.ndarray) -> np.ndarray:
+    def _trace_places(self, seen: Prefix, decision: np.ndarray) -> np.ndarray:
         """Places (E, S) of the traces of steps, or of the earliest trace of an answer; NONE where there is none."""
-        known = decision > 0 if self.method == "takes" else decision >= 0
-        if self.method == "chooses":
+        known = decision > 0 if self.decision_method == "takes" else decision >= 0
+        if self.decision_method == "chooses":
             return np.where(known, np.take_along_axis(seen.answer_places, np.where(known, decision, 0), axis=1), NONE)
-        revealed, at = seen.walk, np.where(known, decision, 1) - 1
+        revealed, at = seen.revealed_walk, np.where(known, decision, 1) - 1
         known &= np.take_along_axis(revealed.code, at, axis=1) >= 0
         return np.where(known, np.take_along_axis(revealed.at, at, axis=1), NONE)
 
-    def _refuse(self, mask: np.ndarray, problem: str) -> None:
+    def _raise_where(self, mask: np.ndarray, problem: str) -> None:
         if mask.any():
             raise RuleError(f"{self.label} {problem}: after step {int(mask.any(axis=0).argmax()) + 1}")
 
 
 @dataclass(frozen=True)
-class First(Select, name="first", reads=(), trusted=True, one_trace=True):
+class FirstTrace(Select, name="first", reads=(), trusted=True, one_trace=True):
     """Take the first trace, whatever follows."""
 
     def takes(self, seen: Prefix) -> np.ndarray:
@@ -116,11 +116,11 @@ class First(Select, name="first", reads=(), trusted=True, one_trace=True):
 
     @property
     def over_orders(self) -> Callable[[DrawnTraces], np.ndarray]:
-        return DrawnTraces.by_place
+        return DrawnTraces.first_drawn_probability
 
 
 @dataclass(frozen=True)
-class Last(Select, name="last", reads=(), trusted=True):
+class LastTrace(Select, name="last", reads=(), trusted=True):
     """Take the last trace drawn, such as the guess that has seen most of an unfolding question."""
 
     def takes(self, seen: Prefix) -> np.ndarray:
@@ -128,7 +128,7 @@ class Last(Select, name="last", reads=(), trusted=True):
 
 
 @dataclass(frozen=True)
-class Majority(Select, name="majority", reads={VOTES}, trusted=True):
+class MajorityVote(Select, name="majority", reads={VOTES}, trusted=True):
     """Take the earliest trace with the most frequent answer (self-consistency, Wang et al. 2023); `tie` breaks ties."""
 
     def chooses(self, seen: Prefix) -> np.ndarray:
@@ -136,7 +136,7 @@ class Majority(Select, name="majority", reads={VOTES}, trusted=True):
 
     @property
     def over_orders(self) -> Callable[[DrawnTraces], np.ndarray]:
-        return DrawnTraces.by_answer
+        return DrawnTraces.majority_probability
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class BestOfN(Select, name="best", reads={SCORES}, trusted=True, by_score=True):
 
     @property
     def over_orders(self) -> Callable[[DrawnTraces], np.ndarray]:
-        return DrawnTraces.by_score
+        return DrawnTraces.highest_score_probability
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class WeightedVote(Select, name="weighted", reads={VOTES, SCORES}, trusted=True,
 
     @property
     def over_orders(self) -> Callable[[DrawnTraces], np.ndarray]:
-        return DrawnTraces.by_sum
+        return DrawnTraces.weighted_vote_probability
 
 
 class WrappedSelect(WrappedRule, Select):

@@ -64,7 +64,7 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
         return None
 
     @property
-    def statistic(self) -> Hashable:
+    def statistic_key(self) -> Hashable:
         """A key of all settings but the threshold, if the rule compares a statistic with a threshold; else None."""
         return None
 
@@ -73,7 +73,7 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
         """Why an example is partial if the rule reads a null there, in words; empty where it never does."""
         return ""
 
-    def nulls(self, seen: Prefix) -> np.ndarray | None:
+    def undecidable_steps(self, seen: Prefix) -> np.ndarray | None:
         """The steps, bool (E, S), at which what the rule reads is null, so that it cannot decide; None: nowhere."""
         return None
 
@@ -101,10 +101,10 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
     def holds(self, seen: Prefix) -> np.ndarray:
         """Whether the rule holds after each step: bool (E, S), from statistics (E, S) of what was revealed."""
 
-    def decide(self, seen: Prefix) -> np.ndarray:
+    def decide_checked(self, seen: Prefix) -> np.ndarray:
         """Whether the rule holds after each step: bool (E, S). Raises ThinkbackError when the rule fails."""
         with user_code(self.label):
-            decided = np.asarray(self.holds(self.visible(seen)))
+            decided = np.asarray(self.holds(self.visible_part(seen)))
         if decided.shape != seen.traces.shape or decided.dtype != bool:
             raise RuleError(
                 f"{self.label} gives {decided.dtype} of shape {decided.shape}; `holds` must give "
@@ -112,18 +112,18 @@ class StopRule(Rule, key="stop", noun="stopping rule", says="decision"):
             )
         return decided
 
-    def stop(self, seen: Prefix, limit: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def stopping_step(self, seen: Prefix, limit: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """The step (E,) at which the rule ends a walk whose last step is `limit` (E,), and whether it held there (E,).
 
         `ends`: after which steps it is looked at besides the last, bool (S,) or (E, S); None: after each.
         """
-        return _stopping_step(self.decide(seen), limit, ends)
+        return _stopping_step(self.decide_checked(seen), limit, ends)
 
 
 class CrossingRule(StopRule):
     """A rule that holds once a statistic reaches a threshold; a thousand thresholds then share one computation.
 
-    Rules with the same `statistic` have the same statistic.
+    Rules with the same `statistic_key` have the same statistic.
     """
 
     reached: ClassVar[str]
@@ -134,7 +134,7 @@ class CrossingRule(StopRule):
         return float(getattr(self, self.reached))
 
     @property
-    def statistic(self) -> Hashable:
+    def statistic_key(self) -> Hashable:
         """A key of all settings but the threshold."""
         others = (field.name for field in fields(self) if field.name != self.reached)  # type: ignore[arg-type]
         return type(self), self.reached, *(getattr(self, name) for name in others)
@@ -150,10 +150,10 @@ class CrossingRule(StopRule):
         """The statistic and the threshold, under the name of the threshold's parameter."""
         return Compared.one(self.reached, self.strength(seen), float(getattr(self, self.reached)))
 
-    def stop(self, seen: Prefix, limit: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        if ends is not None or self.checked:
-            return super().stop(seen, limit, ends)
-        highest = seen.once(self.statistic, lambda: np.maximum.accumulate(self.strength(seen).T, axis=0))
+    def stopping_step(self, seen: Prefix, limit: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        if ends is not None or self.is_checked_by_run:
+            return super().stopping_step(seen, limit, ends)
+        highest = seen.compute_once(self.statistic_key, lambda: np.maximum.accumulate(self.strength(seen).T, axis=0))
         return crossing_step(highest, self.threshold, limit)
 
 
@@ -164,7 +164,7 @@ class Never(StopRule, name="none", reads=(), cuts=False, between_verifications=T
     def holds(self, seen: Prefix) -> np.ndarray:
         return np.zeros(seen.traces.shape, dtype=bool)
 
-    def stop(self, seen: Prefix, limit: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def stopping_step(self, seen: Prefix, limit: np.ndarray, ends: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         return limit, np.zeros(len(limit), dtype=bool)
 
 
@@ -202,12 +202,12 @@ class Budget(CrossingRule, name="budget", trusted=True):
         return True
 
     def needed(self, seen: Prefix) -> np.ndarray:
-        return _counts_from_start(-self._counted(seen)) + int(self.threshold)
+        return _counts_from_start(-self._count_so_far(seen)) + int(self.threshold)
 
     def strength(self, seen: Prefix) -> np.ndarray:
-        return self._counted(seen).astype(np.float64)
+        return self._count_so_far(seen).astype(np.float64)
 
-    def _counted(self, seen: Prefix) -> np.ndarray:
+    def _count_so_far(self, seen: Prefix) -> np.ndarray:
         return np.asarray(seen.verified if self.traces is None else seen.traces)
 
 
@@ -318,18 +318,18 @@ class AtLeast(CrossingRule, name="at_least", reached="score", trusted=True):
         what = f"feature `{self.feature}`" if self.signal is None else f"signal `{self.signal}`"
         return "" if self.verifier is not None else f"{what} is null for a trace that stop `at_least` reads"
 
-    def _value(self, seen: Prefix) -> np.ndarray:
+    def _compared_value(self, seen: Prefix) -> np.ndarray:
         """The value (E, S) of each step's trace that the rule compares; NaN for null."""
         if self.verifier is not None:
             return np.asarray(seen.last_score)
         return seen.features[str(self.feature)] if self.signal is None else seen.signals[TRACE_SIGNALS[self.signal]]
 
-    def nulls(self, seen: Prefix) -> np.ndarray | None:
-        return None if self.verifier is not None else np.isnan(self._value(seen))
+    def undecidable_steps(self, seen: Prefix) -> np.ndarray | None:
+        return None if self.verifier is not None else np.isnan(self._compared_value(seen))
 
     def strength(self, seen: Prefix) -> np.ndarray:
         """The lowest value of the last `patience` traces; -inf before there are so many, and where one has no value."""
-        value = self._value(seen)
+        value = self._compared_value(seen)
         value = np.where(np.isnan(value), -np.inf, value)
         least = value.copy()
         for back in range(1, min(self.patience, value.shape[1] + 1)):
@@ -358,7 +358,7 @@ class WrappedStop(WrappedRule, StopRule):
     def reads(self) -> frozenset[str]:
         return frozenset({VOTES}) if self.declared is None else self.declared
 
-    def visible(self, seen: Prefix) -> Any:
+    def visible_part(self, seen: Prefix) -> Any:
         """The statistics that the rule declares; those of votes and scores where it declares nothing."""
         reads = frozenset({VOTES, SCORES}) if self.declared is None else self.reads
         return DeclaredPrefix(seen, reads, self.label)
@@ -383,14 +383,14 @@ def _counts_from_start(counts: np.ndarray) -> np.ndarray:
     return np.pad(counts.astype(np.int64), ((0, 0), (1, 0)))
 
 
-def looked_at(steps: int, limit: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
+def evaluated_steps(steps: int, limit: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
     """Mask (E, steps) of the steps at which a rule is evaluated: those in `ends` (None: all) and the limit (E,)."""
     step = np.arange(1, steps + 1)
     looked = step <= limit[:, None]
     return looked if ends is None else looked & (ends | (step == limit[:, None]))
 
 
-def needed_ends(rule: StopRule, seen: Prefix) -> np.ndarray:
+def steps_where_needed(rule: StopRule, seen: Prefix) -> np.ndarray:
     """After which traces a block ends, bool (E, S), if a block has as many as the rule needs when all of them agree."""
     steps = seen.step
     needed = np.maximum(rule.needed(seen), 1)
@@ -411,7 +411,7 @@ def _stopping_step(
     none). The rule is looked at after the steps in `ends` and at the limit. Returns the step (E,) and whether the rule
     held there (E,).
     """
-    looked = holds & looked_at(holds.shape[1], limit, ends)
+    looked = holds & evaluated_steps(holds.shape[1], limit, ends)
     first = looked.argmax(axis=1)
     ruled = looked[np.arange(len(first)), first]
     return np.where(ruled, first + 1, limit), ruled

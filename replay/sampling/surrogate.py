@@ -31,7 +31,7 @@ TOGETHER = 1024
 
 
 @dataclass(frozen=True)
-class Surrogate(Order, name="surrogate", predicts=True, reads=frozenset({VOTES, SCORES, FEATURES})):
+class SurrogateOrder(Order, name="surrogate", predicts=True, reads=frozenset({VOTES, SCORES, FEATURES})):
     """The order `surrogate` with its settings, which `docs/policies.md` explains."""
 
     features: tuple[str, ...] = ()
@@ -45,37 +45,34 @@ class Surrogate(Order, name="surrogate", predicts=True, reads=frozenset({VOTES, 
     prior: Prior | None = None
 
     @property
-    def lazy(self) -> bool:
+    def is_lazy(self) -> bool:
         """Whether a step generates one trace more, so that nothing may be left to verify before the cap."""
         return self.mode == "lazy"
 
-    def steps(self, traces: GeneratedTraces) -> WalkSteps:
+    def walk_steps(self, traces: GeneratedTraces) -> WalkSteps:
         """The steps of a walk that verifies in each step the trace with the highest prediction.
 
         In the mode `lazy` a last step follows in which nothing is verified: it stands for ending without a rule, when
         one more trace may have been generated.
         """
-        return pick(traces.code, traces.score, traces.features, traces.count, self, verified=traces.verified_code)
+        return surrogate_walk_steps(
+            traces.code, traces.score, traces.features, traces.count, self, verified=traces.verified_code
+        )
 
     @property
-    def weights(self) -> tuple[str, ...]:
+    def weight_names(self) -> tuple[str, ...]:
         return (*self.features, *STATE)
 
-    def weighed(self, traces: GeneratedTraces) -> WalkSteps:
+    def steps_with_weights(self, traces: GeneratedTraces) -> WalkSteps:
         """The steps, with the weights after each and the prediction by which each trace was picked."""
         parts = traces.code, traces.score, traces.features, traces.count
-        return pick(*parts, self, keep_weights=True, verified=traces.verified_code)
+        return surrogate_walk_steps(*parts, self, keep_weights=True, verified=traces.verified_code)
 
 
-def pick(
-    code: np.ndarray,
-    score: np.ndarray,
-    features: np.ndarray,
-    generated: np.ndarray,
-    settings: Surrogate,
-    keep_weights: bool = False,
-    verified: np.ndarray | None = None,
-) -> WalkSteps:
+def surrogate_walk_steps(
+    code: np.ndarray, score: np.ndarray, features: np.ndarray, generated: np.ndarray, settings: SurrogateOrder,
+    keep_weights: bool = False, verified: np.ndarray | None = None,
+) -> WalkSteps:  # fmt: skip
     """The steps of walks that verify the trace with the highest prediction and that no rule stops; S = T + 1.
 
     `code` int (E, T): answers in the order of generation, -1 invalid or not generated; `score` (E, T), read only where
@@ -85,19 +82,19 @@ def pick(
     start = time.perf_counter()
     verified = code if verified is None else verified
     parts = [
-        _walk(
-            _State(code[rows], verified[rows] >= 0, score[rows], features[:, rows], settings),
+        _walk_arrays(
+            _SurrogateState(code[rows], verified[rows] >= 0, score[rows], features[:, rows], settings),
             generated[rows],
             keep_weights,
         )
         for rows in (slice(i, i + TOGETHER) for i in range(0, max(len(code), 1), TOGETHER))
     ]
     at, count, horizon, final, unread, *learnt = (np.concatenate(column) for column in zip(*parts, strict=True))
-    limit, seconds = count + (1 if settings.lazy else 0), time.perf_counter() - start
+    limit, seconds = count + (1 if settings.is_lazy else 0), time.perf_counter() - start
     return WalkSteps(at, count, limit, horizon, final, unread, seconds, *(learnt if keep_weights else ()))
 
 
-def _walk(state: _State, generated: np.ndarray, keep_weights: bool) -> tuple[np.ndarray, ...]:
+def _walk_arrays(state: _SurrogateState, generated: np.ndarray, keep_weights: bool) -> tuple[np.ndarray, ...]:
     """The arrays of `WalkSteps` without `limit`, and weights and predictions, of examples that advance together."""
     settings, (traces, examples) = state.settings, state.code.shape
     at = np.zeros((traces + 1, examples), dtype=np.int32)
@@ -106,7 +103,7 @@ def _walk(state: _State, generated: np.ndarray, keep_weights: bool) -> tuple[np.
     unread = np.full(examples, NEVER, dtype=np.int32)
     history = np.zeros((traces + 1, state.size, examples)) if keep_weights else None
     predicted = np.full((traces + 1 if keep_weights else 0, examples), np.nan)
-    lazy = settings.lazy
+    lazy = settings.is_lazy
     now = generated.astype(np.int32)
     if lazy:  # until enough traces can be verified, or the cap
         enough = np.cumsum(state.usable, axis=0) >= settings.bootstrap
@@ -114,7 +111,7 @@ def _walk(state: _State, generated: np.ndarray, keep_weights: bool) -> tuple[np.
     horizon[0] = now
     going = np.ones(examples, dtype=bool)
     for step in range(traces + 1):
-        state.reveal(now)
+        state.reveal_traces(now)
         open_ = state.open[: state.top]  # (T, E) unverified valid traces generated by now
         going &= open_.any(axis=0)
         if lazy and step > 0:
@@ -124,10 +121,10 @@ def _walk(state: _State, generated: np.ndarray, keep_weights: bool) -> tuple[np.
             if state.has_null:
                 blind = (open_ & state.null[: state.top]).any(axis=0) & going
                 unread = np.where(blind & (unread == NEVER), step + 1, unread)
-            at[step] = np.where(going, state.best(), at[step])
+            at[step] = np.where(going, state.best_unverified_place(), at[step])
             if history is not None:
                 predicted[step] = np.where(going, state.highest, np.nan)
-            state.learn(at[step], going)
+            state.update_weights(at[step], going)
             count += going
         horizon[step + 1] = now
         if history is not None:
@@ -138,14 +135,14 @@ def _walk(state: _State, generated: np.ndarray, keep_weights: bool) -> tuple[np.
     return at.T, count, horizon.T, now, unread, weights, predicted.T
 
 
-class _State:
+class _SurrogateState:
     """The surrogates of all examples: votes, observed scores, weights w (d, E) and the matrix P (d, d, E).
 
     `usable` bool (E, T): the valid traces that may be picked.
     """
 
     def __init__(
-        self, code: np.ndarray, usable: np.ndarray, score: np.ndarray, features: np.ndarray, settings: Surrogate
+        self, code: np.ndarray, usable: np.ndarray, score: np.ndarray, features: np.ndarray, settings: SurrogateOrder
     ) -> None:
         examples, traces = code.shape
         self.settings = settings
@@ -158,7 +155,7 @@ class _State:
         self.has_null = bool(self.null.any())
         self.static = np.nan_to_num(static) if self.has_null else static
         prior = settings.prior
-        self.prior = prior.predict(self.static) if prior is not None else None
+        self.prior = prior.predict_scores(self.static) if prior is not None else None
         answers = max(int(code.max(initial=0)) + 1, 1)
         self.cell = np.maximum(self.code, 0) * examples + self.rows  # (T, E) into the flat (A, E)
         self.votes = np.zeros((answers, examples))
@@ -179,7 +176,7 @@ class _State:
         self.grid = np.empty((traces, examples))
         self.highest = np.zeros(examples)  # what the last pick was picked by
 
-    def reveal(self, count: np.ndarray) -> None:
+    def reveal_traces(self, count: np.ndarray) -> None:
         """Add the traces generated up to `count` (E,)."""
         if not (count > self.now).any():
             return
@@ -193,24 +190,24 @@ class _State:
         self.now = count
         self.vote_ratio = flat.take(self.cell[: self.top]) / np.maximum(self.voters, 1.0)
 
-    def best(self) -> np.ndarray:
+    def best_unverified_place(self) -> np.ndarray:
         """Place (E,) of the trace not verified yet with the highest prediction; of equal ones the earliest."""
-        with np.errstate(over="ignore", invalid="ignore"):  # as in `learn`
-            predicted = self._linear()
+        with np.errstate(over="ignore", invalid="ignore"):  # as in `update_weights`
+            predicted = self._linear_prediction()
             if self.prior is not None:
                 predicted += self.prior[: self.top]
             np.clip(predicted, 0.0, 1.0, out=predicted)
             if self.settings.bonus:
-                predicted += self.settings.bonus * np.sqrt(self._spread())
+                predicted += self.settings.bonus * np.sqrt(self._prediction_variance())
         predicted[~self.open[: self.top]] = -np.inf
         place = predicted.argmax(axis=0)
         self.highest = predicted[place, self.rows]
         return place
 
-    def learn(self, at: np.ndarray, on: np.ndarray) -> None:
+    def update_weights(self, at: np.ndarray, on: np.ndarray) -> None:
         """Update the weights by the score of trace `at` (E,), on the examples in `on` (E,)."""
         flat = at * len(at) + self.rows
-        phi, cell = self._phi(flat), self.cell.reshape(-1).take(flat)
+        phi, cell = self._feature_vector(flat), self.cell.reshape(-1).take(flat)
         target = self.score.reshape(-1).take(flat)
         residual = target if self.prior is None else target - self.prior.reshape(-1).take(flat)
         with np.errstate(over="ignore", invalid="ignore"):  # a tiny `forgetting` may overflow: as it would anywhere
@@ -229,29 +226,29 @@ class _State:
         self.label_score[cell] = statistic(self.sums[cell], self.counts[cell], self.maxima[cell])
         self.open.reshape(-1)[flat[on]] = False
 
-    def _columns(self) -> list[np.ndarray]:
+    def _feature_columns(self) -> list[np.ndarray]:
         """Features, vote ratio and label score of every trace (T, E)."""
         return [*self.static[:, : self.top], self.vote_ratio, self.label_score.take(self.cell[: self.top])]
 
-    def _linear(self) -> np.ndarray:
+    def _linear_prediction(self) -> np.ndarray:
         """The prediction w'phi of every trace (T, E), summed in the order of the dimensions."""
-        columns = self._columns()
+        columns = self._feature_columns()
         total = self.w[0] * columns[0]
         for weight, column in zip(self.w[1:], columns[1:], strict=False):
             total += np.multiply(weight, column, out=self.grid[: self.top])
         total += self.w[-1]
         return total
 
-    def _spread(self) -> np.ndarray:
+    def _prediction_variance(self) -> np.ndarray:
         """The variance term phi'P phi of every trace (T, E)."""
-        columns = [*self._columns(), np.ones_like(self.vote_ratio)]
+        columns = [*self._feature_columns(), np.ones_like(self.vote_ratio)]
         total = np.zeros_like(self.vote_ratio)
         for i, left in enumerate(columns):
             for j, right in enumerate(columns):
                 total += self.p[i, j] * left * right
         return np.maximum(total, 0.0)
 
-    def _phi(self, flat: np.ndarray) -> np.ndarray:
+    def _feature_vector(self, flat: np.ndarray) -> np.ndarray:
         """The feature vector (d, E) of the traces at flat places of (T, E)."""
         for row, column in enumerate(self.static):
             column.reshape(-1).take(flat, out=self.phi[row])

@@ -16,7 +16,7 @@ from toolkit.answers.numbers import number_form
 
 
 @dataclass(frozen=True)
-class Ranks:
+class TieRanks:
     """Ranks that break ties: `step` int (E, S) ranks each step's trace; an answer has the lowest of its traces.
 
     Where the answers themselves are ranked, `text` and `number` int (E, A): by their texts, from 1, and by their
@@ -27,16 +27,16 @@ class Ranks:
     text: np.ndarray | None = None
     number: np.ndarray | None = None
 
-    def rows(self, examples: slice) -> Ranks:
+    def rows(self, examples: slice) -> TieRanks:
         """The ranks on some examples."""
         arrays = {name: None if array is None else array[examples] for name, array in vars(self).items()}
-        return Ranks(**arrays)  # type: ignore[arg-type]
+        return TieRanks(**arrays)  # type: ignore[arg-type]
 
-    def first(self, steps: int) -> Ranks:
+    def first_steps(self, steps: int) -> TieRanks:
         """The ranks of the first `steps` steps."""
         return replace(self, step=self.step[:, :steps])
 
-    def winner(self, count: Callable[[np.ndarray], np.ndarray], code: np.ndarray) -> np.ndarray:
+    def winning_answers(self, count: Callable[[np.ndarray], np.ndarray], code: np.ndarray) -> np.ndarray:
         """The winning answers (E, S) of a count whose ties the ranks break; -1 where there is none.
 
         `code` (E, S): the answer of each step, -1 for none.
@@ -61,24 +61,24 @@ class VotingSteps:
     vocabulary: pl.Series
 
 
-def _earliest(steps: VotingSteps) -> None:
+def _earliest_ranks(steps: VotingSteps) -> None:
     """No ranks: the count itself breaks ties by the order of generation."""
 
 
-def _smallest(steps: VotingSteps) -> Ranks:
+def _smallest_text_ranks(steps: VotingSteps) -> TieRanks:
     text, number = answer_ranks(steps.words, steps.vocabulary)
-    return Ranks(np.take_along_axis(text, np.maximum(steps.code, 0), axis=1), text, number)
+    return TieRanks(np.take_along_axis(text, np.maximum(steps.code, 0), axis=1), text, number)
 
 
-def _random(steps: VotingSteps) -> Ranks:
+def _random_ranks(steps: VotingSteps) -> TieRanks:
     if steps.keys is None:
         raise ValueError("a random order needs its keys")
     order = np.argsort(steps.keys, axis=1, kind="stable")
-    return Ranks(np.argsort(order, axis=1, kind="stable").astype(np.int64))
+    return TieRanks(np.argsort(order, axis=1, kind="stable").astype(np.int64))
 
 
 def answer_ranks(words: np.ndarray, vocabulary: pl.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Ranks (E, A) of answers by their texts, and by their values as numbers; the two arrays of `Ranks`."""
+    """Ranks (E, A) of answers by their texts, and by their values as numbers; the two arrays of `TieRanks`."""
     last = len(vocabulary) + 1
     used = np.unique(words[words >= 0])
     forms = ((word, number_form(text)) for word, text in zip(used.tolist(), vocabulary[used].to_list(), strict=True))
@@ -90,23 +90,23 @@ def answer_ranks(words: np.ndarray, vocabulary: pl.Series) -> tuple[np.ndarray, 
 
 
 @dataclass(frozen=True)
-class Tie:
+class TieBreak:
     """A way to break ties: its `name` in policy files, its `text` in explanations, whether it reads the keys of the
     random order (`drawn`), and the `ranks` of the answers that steps reveal; None: the order of generation.
     """
 
     name: str
     text: str
-    ranks: Callable[[VotingSteps], Ranks | None]
+    ranks: Callable[[VotingSteps], TieRanks | None]
     drawn: bool = False
 
 
-EARLIEST = Tie("earliest", "", _earliest)
-TIES: Mapping[str, Tie] = {
+EARLIEST = TieBreak("earliest", "", _earliest_ranks)
+TIES: Mapping[str, TieBreak] = {
     tie.name: tie
     for tie in (
         EARLIEST,
-        Tie("smallest", "ties to the smallest answer", _smallest),
-        Tie("random", "ties in the random order", _random, drawn=True),
+        TieBreak("smallest", "ties to the smallest answer", _smallest_text_ranks),
+        TieBreak("random", "ties in the random order", _random_ranks, drawn=True),
     )
 }

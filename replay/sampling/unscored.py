@@ -8,7 +8,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Unscored:
+class UnscoredTreatment:
     """A way to treat valid traces without a score.
 
     `skips`: no verification of it is made, though its vote counts. `fills`: it is verified, and its score is `fill`,
@@ -23,23 +23,21 @@ class Unscored:
     mark: str = ""
     fill: float | None = None
 
-    def filled(self, score: np.ndarray, alone: np.ndarray) -> np.ndarray:
+    def fill_scores(self, score: np.ndarray, alone: np.ndarray) -> np.ndarray:
         """Scores (E, T) as a policy reads them, missing ones filled in; `alone` (E,): a call scores one trace."""
         return score if self.fill is None else np.where(np.isnan(score) & alone[:, None], self.fill, score)
 
-    def verified(self, code: np.ndarray, score: np.ndarray) -> np.ndarray:
+    def verified_codes(self, code: np.ndarray, score: np.ndarray) -> np.ndarray:
         """Answer codes of the traces that are verified once it comes to them, -1 for others; shapes as given."""
         return np.where(np.isnan(score), -1, code).astype(code.dtype) if self.skips else code
 
 
-PARTIAL = Unscored("partial")
-SKIP = Unscored(
-    "skip",
-    skips=True,
-    says="no verification of these is counted or paid, and none can win by its score",
+PARTIAL = UnscoredTreatment("partial")
+SKIP = UnscoredTreatment(
+    "skip", skips=True, says="no verification of these is counted or paid, and none can win by its score",
     mark="skipped",
-)
-LOWEST = Unscored(
+)  # fmt: skip
+LOWEST = UnscoredTreatment(
     "lowest",
     fills=True,
     says="each counts as verified, at the cost logged if any, with the verifier's lowest score in that pool of the log",

@@ -19,7 +19,7 @@ from replay.data.contents import read_contents
 from replay.data.read import BlockRequest, read_block
 from replay.engine.outcome import ENDINGS
 from replay.kinds.buzz import BestBuzz, Buzz
-from replay.policies.base import NAMING, Evaluator, needs_of
+from replay.policies.base import NAMING, Evaluator, needs_of_policies
 from replay.runs.passes.passes import outcome_values
 from tests.buzzing.makers import Row, checks_tables, one_check, random_checks, random_policies
 from tests.errors import refuses
@@ -49,7 +49,7 @@ def replayed(
     ]
     names = ["example_id", "labels", "gold_error", "gold_position", "length"]
     examples = collect(log.scan("examples", names), log).sort("example_id")
-    block = read_block(log, examples, BlockRequest(needs_of(made, contents)))
+    block = read_block(log, examples, BlockRequest(needs_of_policies(made, contents)))
     every = []
     for outcome in Evaluator(block, made).outcomes():
         values = outcome_values(outcome) | {"ending": [ENDINGS[one] for one in outcome.ending]}

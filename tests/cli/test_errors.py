@@ -15,7 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from tests.errors import says
-from thinkback.app import _option, app
+from thinkback.app import _option_of_argument, app
 from toolkit.show import SIMULATED
 
 
@@ -219,7 +219,7 @@ def test_errors_name_arguments_that_some_command_has() -> None:
         groups += getattr(command, "commands", {}).values()
         options |= {option for parameter in command.params for option in parameter.opts}
     assert len(named) > 20
-    assert {name for name in named if _option(name) not in options} == set()
+    assert {name for name in named if _option_of_argument(name) not in options} == set()
 
 
 def test_an_invalid_log_is_refused_everywhere(thinkback: Callable, tmp_path: Path, log: Path, policies: Path) -> None:

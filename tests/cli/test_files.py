@@ -91,7 +91,7 @@ def test_what_was_there_comes_back_when_renaming_fails(tmp_path: Path, monkeypat
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", fails_for_the_new)
-    monkeypatch.setattr("toolkit.files._exchange", lambda *_: False)  # as where names can't change places
+    monkeypatch.setattr("toolkit.files._exchange_names", lambda *_: False)  # as where names can't change places
     with pytest.raises(OSError, match="gone"), replacing(out, force=True) as folder:
         fill(folder, "new")
     assert names(out) == ["old.txt"]

@@ -130,7 +130,7 @@ def test_a_read_only_file_system_is_called_so(tmp_path: Path, monkeypatch: pytes
 
 def test_a_query_has_a_limit_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = log(tmp_path, {"n2": POOL}, {"e1": "A", "e2": "B"})
-    monkeypatch.setattr("toolkit.log.read.query._memory", lambda: 2**26)
+    monkeypatch.setattr("toolkit.log.read.query._available_memory", lambda: 2**26)
     with refuses("limit", "32"):
         query_log(made, "SELECT count(DISTINCT range) FROM range(5000000)")
     says(told("query", tmp_path / "log", "SELECT repeat('x', 3000000)"), "limit", "2")

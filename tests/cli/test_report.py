@@ -15,8 +15,8 @@ import pytest
 import replay
 import thinkback as tb
 from replay.analyses.report import report as reports
-from replay.analyses.report.report import LogReport, _sections, report
-from replay.runs.page.dashboard_data import described
+from replay.analyses.report.report import LogReport, _report_sections, report
+from replay.runs.page.dashboard_data import result_data
 from replay.runs.saved.display import ranked_input
 from replay.runs.saved.promise import within_margin
 from tests.errors import quotes, refuses
@@ -175,7 +175,7 @@ def test_what_votes_gain_over_one_attempt_is_told_and_shown(made: LogReport) -> 
     assert again.startswith("These questions, other samples")
     assert gain.startswith(f"From `{one}`, accuracy {100 * known[one]:.1f} %")
     assert f": {100 * (known['majority@4'] - known[one]):+.1f} [".replace("-", "−") in gain
-    shown = {name: short for name, short, *_ in made._tables()}["policies"]
+    shown = {name: short for name, short, *_ in made._report_tables()}["policies"]
     names = [row[0] for row in shown.rows]
     assert {one, "majority@4"} <= set(names)
     front = [row for row in rank(ranked_input(made.result)) if row.on_front]
@@ -187,14 +187,14 @@ def test_other_samples_are_told_of_the_largest_vote_that_the_log_can_say_it_of(m
     said = {section.heading.split()[0]: section.sentences for section in made.sections}
     one = next(policy.name for policy in made.result.policies if policy.name.endswith("one sample (mean)"))
     same = made.result.same_questions("majority@2", one)
-    assert same.phrase("majority@2", one) in said["Against"][1]
+    assert same.variation_phrase("majority@2", one) in said["Against"][1]
     assert "`majority@4` less" in said["Against"][1]  # and why there is no number of that
-    assert same.phrase("majority@2") in said["Best"][-1]
+    assert same.variation_phrase("majority@2") in said["Best"][-1]
     made.save(tmp_path / "report")
     loaded = replay.load(tmp_path / "report" / "result")
     assert loaded.same_questions().frame.equals(made.same.frame)
-    data = described(loaded, loaded.folder, "one")
-    assert any(same.phrase("majority@2").replace("`", "") in note for note in data["notes"])
+    data = result_data(loaded, loaded.folder, "one")
+    assert any(same.variation_phrase("majority@2").replace("`", "") in note for note in data["notes"])
 
 
 def test_every_rule_that_stops_votes_is_told_before_those_of_verifiers(made: LogReport) -> None:
@@ -227,7 +227,7 @@ then = { kind = "sample", pool = "n4", max_traces = 4, select = "majority" }
 
 def test_findings_that_rest_on_order_say_where_it_matters(made: LogReport) -> None:
     order = made.description.order.with_columns(trend_z=pl.lit(4.0))
-    findings = _sections(
+    findings = _report_sections(
         made.result, replace(made.description, order=order), made.room, (), (), (), made.result.same_questions()
     )
     said = {section.heading: section.sentences[-1] for section in findings}
@@ -239,7 +239,7 @@ def test_findings_that_rest_on_order_say_where_it_matters(made: LogReport) -> No
 def test_calls_of_several_pools_are_not_compared_as_costs(made: LogReport) -> None:
     told = replace(made.result.statistics, notes=(warning(UNLIKE_CALLS, "calls of two pools"),))
     same, result = made.result.same_questions(), replace(made.result, statistics=told, notes=told.notes)
-    findings = _sections(result, made.description, made.room, (), (), (), same)
+    findings = _report_sections(result, made.description, made.room, (), (), (), same)
     said = {section.heading: section.sentences for section in findings}
     assert said["Cheapest within a point of majority@4"][0] == "Calls of two pools."  # the note's own sentence
     assert "instead of" not in said["Against one attempt"][0]
@@ -325,5 +325,5 @@ def test_the_shipped_log_is_told_as_its_saved_result_bears_out(thinkback: Callab
     ends = "[" + ", ".join(f"{100 * share[end]:.0f}" for end in ("low", "high")) + "]"
     quotes(parts["Headroom"], f"`majority@16` {100 * share['estimate']:.0f} {ends} %", "`majority@16` lacks")
     same = saved.same_questions()
-    assert same.of("majority@16").cell is None  # it takes all
-    quotes(parts["Against"], same.phrase("majority@8", "one sample (mean)"))
+    assert same.variation_of("majority@16").cell is None  # it takes all
+    quotes(parts["Against"], same.variation_phrase("majority@8", "one sample (mean)"))

@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 import replay
 from replay import Result
 from replay.runs.page import dashboard
-from replay.runs.page.dashboard import _examples_of, _grouping, _shares_of_strata
-from replay.runs.page.dashboard_data import _baselines, described
+from replay.runs.page.dashboard import _grouping_columns, _page_examples, _shares_of_strata
+from replay.runs.page.dashboard_data import _baseline_places, result_data
 from replay.runs.saved.findings import Findings
 from tests.errors import refuses, says
 from thinkback.app import app
@@ -69,18 +69,18 @@ def test_examples_are_chosen_by_data_set_where_there_are_several(
     columns: dict[str, list[str]], groups: list[str]
 ) -> None:
     found = SimpleNamespace(examples=pl.DataFrame({"split": ["x", "y"], **columns}), by=("split",))
-    assert _grouping(cast(Findings, found)) == groups
+    assert _grouping_columns(cast(Findings, found)) == groups
 
 
 def test_many_examples_are_drawn_by_stratum(result: Result) -> None:
     assert result.folder is not None
     names = [one.name for one in result.policies]
-    shown = _examples_of(result, result.folder, names, 20, True)
+    shown = _page_examples(result, result.folder, names, 20, True)
     assert len(shown.ids) == shown.data["total"] - len(result.examples) + 20
     assert sum(kept for _, _, kept in shown.data["strata"]) == 20
     assert sum(size for _, size, _ in shown.data["strata"]) == len(result.examples)
     assert all(kept >= 1 for _, _, kept in shown.data["strata"])
-    assert shown.ids.to_list() == _examples_of(result, result.folder, names, 20, True).ids.to_list()
+    assert shown.ids.to_list() == _page_examples(result, result.folder, names, 20, True).ids.to_list()
     assert _shares_of_strata([90, 9, 1], 10) == [8, 1, 1]
     assert _shares_of_strata([5], 10) == [5]
 
@@ -92,7 +92,7 @@ def test_texts_are_the_same_however_many_are_read_at_once(
     monkeypatch.setattr(dashboard, "TEXTS", 1_000)
     monkeypatch.setattr(dashboard, "HELD", held)
     assert result.folder is not None
-    shown = _examples_of(result, result.folder, [one.name for one in result.policies], 2_000, True)
+    shown = _page_examples(result, result.folder, [one.name for one in result.policies], 2_000, True)
     files = dict(shown.texts())
     assert list(files) == list(range(len(shown.sizes)))
     assert len(files) > 3
@@ -127,10 +127,10 @@ def test_baselines_are_spread_over_the_ranking() -> None:
         return SimpleNamespace(policy=SimpleNamespace(sweep_size=size), chosen=chosen)
 
     rows = [row(500, chosen=number == 7) for number in range(500)]
-    assert _baselines(rows, [0], range(500), 6) == [0, 7, 1, 168, 333, 499]
+    assert _baseline_places(rows, [0], range(500), 6) == [0, 7, 1, 168, 333, 499]
     plain = [row(1) for _ in range(100)]
-    assert _baselines(plain, [3], range(100), 4) == [3, 0, 50, 99]
-    assert sorted(_baselines(plain, [], range(10), 24)) == [*range(10)]
+    assert _baseline_places(plain, [3], range(100), 4) == [3, 0, 50, 99]
+    assert sorted(_baseline_places(plain, [], range(10), 24)) == [*range(10)]
 
 
 def test_notes_are_said_in_one_way_and_columns_start_with_the_best(page_file: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_result_that_was_not_loaded(log: Path, tmp_path: Path) -> None:
 
 def test_numbers_are_those_of_the_summary(result: Result, saved: Path) -> None:
     assert result.folder is not None
-    told = described(result, result.folder, "x")
+    told = result_data(result, result.folder, "x")
     names = [one["name"] for one in told["policies"]]
     rows = pl.read_parquet(saved / "summary.parquet").drop_nulls("estimate")
     by = {(policy, metric): rest for policy, metric, *rest in rows.iter_rows()}

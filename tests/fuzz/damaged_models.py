@@ -48,7 +48,7 @@ then = { kind = "act", action = "active_verify", base = "short" }
 def use_gate(path: str) -> None:
     """Read a gate and score rows by it, with numbers of every size."""
     gate = load_gate(path)
-    gate.seen()
+    gate.seen_question_hashes()
     values = np.random.default_rng(0).choice([0.0, -1.0, 3e4, 1e30, -1e300, np.nan], (20, len(gate.features)))
     gate.probabilities(values)
 
@@ -59,7 +59,7 @@ def use_verifier(path: str) -> None:
     for number, (_, width) in enumerate(saved.scorers):
         if width < 10_000:
             rows = np.random.default_rng(0).choice([0.0, -1.0, 1e30, np.nan], (20, width))
-            saved.probabilities(rows, saved.places[number] if saved.each else None)
+            saved.probabilities(rows, saved.places[number] if saved.has_model_for_each_place else None)
 
 
 def use_record(path: str) -> None:

@@ -23,7 +23,7 @@ from tests.latent.planted import scores
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, extend_log, open_log, validate_log, write_log
 from toolkit.log.describe.scored_traces import scored_traces
-from toolkit.log.describe.verifier_quality import _quality
+from toolkit.log.describe.verifier_quality import _measure_quality
 from toolkit.stats import auc, auc_within
 
 TRAIN = "split='train'"
@@ -415,7 +415,7 @@ def test_shuffled_labels_give_a_half_within_the_interval_on_trained_questions_to
     log, fitted = added(copied(path, tmp_path / "log", traces=told, examples=examples), replace(QUICK, model=kind))
     for ids in (fitted.trained, examples.filter(pl.col("split") == "test")["example_id"]):
         [read] = scored_traces(log, ids)
-        [row] = [one for one in _quality(read, None).signals if one.name == "latent"]
+        [row] = [one for one in _measure_quality(read, None).signals if one.name == "latent"]
         for found in (row.auc, row.within):
             assert found.low <= 0.5 <= found.high
 

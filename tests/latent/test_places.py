@@ -10,26 +10,26 @@ import polars as pl
 import pytest
 
 from generate.simulation.planted import PlantedModel, simulate_planted
-from replay.data.conditions import matching
+from replay.data.conditions import ids_where
 from replay.latent import place_probes
 from replay.latent.place_probes import (
     PROBE,
     PlacedTraces,
+    _draw_questions,
+    _draw_right_share,
     _even_rows,
     _probe_scores,
-    _some_questions,
-    _some_right,
-    by_model,
-    by_questions,
-    by_share,
-    joint,
+    areas_by_model_kind,
+    areas_by_right_share,
+    areas_by_training_questions,
     location_map,
     mean_area,
+    mean_score_over_places,
     placed_traces,
-    pooled,
-    restricted,
+    pooled_area_of_score,
+    restrict_traces,
     score_table,
-    transfer,
+    transfer_areas,
 )
 from toolkit.log import Log, collect, open_log, write_log
 from toolkit.stats.curves.roc import Influenced
@@ -61,14 +61,14 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
 
 def taken(log: Log, most: int = 10_000) -> PlacedTraces:
     made = placed_traces(
-        log, "planted", matching(log, "split='train'", "on"), matching(log, "split='test'", "on"), most
+        log, "planted", ids_where(log, "split='train'", "on"), ids_where(log, "split='test'", "on"), most
     )
     assert made is not None
     return made
 
 
 def of(traces: PlacedTraces, dataset: str) -> PlacedTraces:
-    return restricted(traces, traces.of("dataset", dataset))
+    return restrict_traces(traces, traces.has_value("dataset", dataset))
 
 
 def plain_rows(log: Log) -> list[dict[str, object]]:
@@ -104,11 +104,11 @@ def plain_area(rows: list[dict], token: int, trained: str, measured: str) -> flo
 def test_map_and_transfer_are_those_of_plain_loops(log: Log) -> None:
     traces, rows = taken(log), plain_rows(log)
     own = of(traces, LIKE)
-    found = location_map(own, score_table(own, own.train, own.at(), LOGISTIC))
+    found = location_map(own, score_table(own, own.train, own.states_at(), LOGISTIC))
     assert [(one.layer, one.token, one.traces) for one in found] == [(-1, -2, 800), (-1, -1, 800)]
     assert found[1].pooled.estimate == pytest.approx(plain_area(rows, -1, LIKE, LIKE), abs=2e-3)
-    parts = {name: traces.of("dataset", name) for name in (LIKE, UNLIKE)}
-    areas = transfer(traces, parts, [1], LOGISTIC)
+    parts = {name: traces.has_value("dataset", name) for name in (LIKE, UNLIKE)}
+    areas = transfer_areas(traces, parts, [1], LOGISTIC)
     assert len(areas) == 4
     for (trained, measured), area in areas.items():
         assert area.estimate == pytest.approx(plain_area(rows, -1, trained, measured), abs=2e-3)
@@ -116,21 +116,21 @@ def test_map_and_transfer_are_those_of_plain_loops(log: Log) -> None:
 
 def test_the_place_that_knows_is_found_and_its_area_is_the_known_one(log: Log) -> None:
     own = of(taken(log), LIKE)
-    blind, best = location_map(own, score_table(own, own.train, own.at()))
+    blind, best = location_map(own, score_table(own, own.train, own.states_at()))
     assert best.pooled.low is not None
     assert best.pooled.low < MODEL.auc(1) < best.pooled.high + 0.03  # trees fall a little short
     assert best.within.low < MODEL.auc_within(1) < best.within.high + 0.03
     assert blind.pooled.estimate == 0.5
-    table = score_table(own, own.train, own.at(), LOGISTIC)
-    assert pooled(own, table[:, 1], ~own.train).estimate == pytest.approx(MODEL.auc(1), abs=0.03)
+    table = score_table(own, own.train, own.states_at(), LOGISTIC)
+    assert pooled_area_of_score(own, table[:, 1], ~own.train).estimate == pytest.approx(MODEL.auc(1), abs=0.03)
 
 
 def test_what_is_turned_round_carries_over_turned_round(log: Log) -> None:
     """An area below one half is what it is."""
     traces = taken(log)
-    parts = {name: traces.of("dataset", name) for name in (LIKE, UNLIKE)}
+    parts = {name: traces.has_value("dataset", name) for name in (LIKE, UNLIKE)}
     for together in (False, True):
-        areas = transfer(traces, parts, [1], LOGISTIC, together=together)
+        areas = transfer_areas(traces, parts, [1], LOGISTIC, together=together)
         assert areas[LIKE, LIKE].estimate > 0.75
         assert areas[LIKE, UNLIKE].estimate < 0.25
         assert areas[UNLIKE, UNLIKE].estimate > 0.75
@@ -138,11 +138,11 @@ def test_what_is_turned_round_carries_over_turned_round(log: Log) -> None:
 
 def test_nothing_that_was_trained_on_is_scored(log: Log) -> None:
     own = of(taken(log), LIKE)
-    table = score_table(own, own.train, own.at([1]), LOGISTIC)
+    table = score_table(own, own.train, own.states_at([1]), LOGISTIC)
     assert np.isnan(table[own.train]).all()
     assert np.isnan(table[:, 0]).all()
     assert not np.isnan(table[~own.train, 1]).any()
-    np.testing.assert_array_equal(joint(table), joint(table, [1]))
+    np.testing.assert_array_equal(mean_score_over_places(table), mean_score_over_places(table, [1]))
 
 
 def test_copies_of_questions_that_are_trained_on_are_not_measured(log: Log, tmp_path: Path) -> None:
@@ -167,9 +167,9 @@ def test_no_more_traces_are_taken_than_asked_for(log: Log) -> None:
 
 def test_states_are_the_same_however_many_places_are_held(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     traces = taken(log)
-    whole = list(traces.at())
+    whole = list(traces.states_at())
     monkeypatch.setattr(place_probes, "MEMORY_BYTES", 1)
-    for one, other in zip(whole, traces.at(), strict=True):
+    for one, other in zip(whole, traces.states_at(), strict=True):
         assert one.place == other.place
         np.testing.assert_array_equal(one.trace, other.trace)
         np.testing.assert_array_equal(one.state, other.state)
@@ -193,14 +193,14 @@ def test_a_mean_of_areas_has_the_mean_of_their_influences() -> None:
 
 def test_rows_to_train_on_are_nested_and_of_the_share_that_is_asked_for(log: Log) -> None:
     own = of(taken(log), LIKE)
-    few, more = _some_questions(own, 20, 1), _some_questions(own, 50, 1)
+    few, more = _draw_questions(own, 20, 1), _draw_questions(own, 50, 1)
     assert len(np.unique(own.unit[few])) == 20
     assert not (few & ~more).any()
     rows = _even_rows(own)
     right, wrong = int((own.train & own.right).sum()), int((own.train & ~own.right).sum())
     assert rows == int(min(right / 0.9, wrong / 0.95))
     for share in (0.05, 0.9):
-        drawn = _some_right(own, share, rows, 0)
+        drawn = _draw_right_share(own, share, rows, 0)
         assert drawn.sum() == rows
         assert own.right[drawn].sum() == round(share * rows)
         assert own.train[drawn].all()
@@ -208,15 +208,15 @@ def test_rows_to_train_on_are_nested_and_of_the_share_that_is_asked_for(log: Log
 
 def test_seeds_have_a_spread_around_their_mean(log: Log) -> None:
     own = of(taken(log), LIKE)
-    sizes = list(by_questions(own, [1], 2))
+    sizes = list(areas_by_training_questions(own, [1], 2))
     assert [one.size for one in sizes] == [12, 25, 50, 100, 200]
     assert sizes[-1].median == sizes[-1].least == sizes[-1].most
     assert sizes[-1].rows == 800
-    shares = list(by_share(own, [1], 2))
+    shares = list(areas_by_right_share(own, [1], 2))
     assert len({one.rows for one in shares}) == 1
     for one in (*sizes, *shares):
         assert one.least <= one.mean.estimate <= one.most
     assert sizes[-1].mean.estimate > sizes[0].mean.estimate
-    models = list(by_model(own, [1], ["xgboost", "logistic"], 2))
+    models = list(areas_by_model_kind(own, [1], ["xgboost", "logistic"], 2))
     assert [(one.model, one.layer, one.token) for one in models] == [("xgboost", -1, -1), ("logistic", -1, -1)]
     assert models[1].median > models[0].median  # a direction across all dimensions

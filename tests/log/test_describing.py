@@ -296,8 +296,8 @@ def test_scores_are_kept_without_their_names(tmp_path: Path, monkeypatch: pytest
     put_all(tmp_path, tables)
     whole_log = describe_log(open_log(tmp_path)).verifiers
     kept = []
-    real = measuring._verifiers
-    monkeypatch.setattr(measuring, "_verifiers", lambda sums: kept.append(sums["scores"].schema) or real(sums))
+    real = measuring._verifiers_frame
+    monkeypatch.setattr(measuring, "_verifiers_frame", lambda sums: kept.append(sums["scores"].schema) or real(sums))
     monkeypatch.setattr(measuring, "BLOCK_ROWS", 1)
     assert describe_log(open_log(tmp_path)).verifiers.equals(whole_log)
     assert all(dtype.is_numeric() or dtype == pl.Boolean for dtype in kept[0].values())

@@ -12,7 +12,7 @@ from tests.errors import refuses
 from tests.logs import make_log, make_rows
 from toolkit.errors import ThinkbackError
 from toolkit.log import ADDING, LogError, collect, extend_log, open_log, validate_log
-from toolkit.log.write.extending import _clear
+from toolkit.log.write.extending import _clear_unlisted
 from toolkit.log.write.shard_files import write_shard
 
 SCORES = make_rows()["traces"].select("trace_id", "example_id", verifier=pl.lit("v"), score=pl.lit(0.5))
@@ -105,5 +105,5 @@ def test_a_note_of_a_killed_writer_leads_nowhere_else(note: str, tmp_path: Path)
     (tmp_path / "log" / ".adding").mkdir(parents=True)
     (tmp_path / "log" / ".adding" / "placing.json").write_text(note)
     with pytest.raises(ThinkbackError):
-        _clear(tmp_path / "log")
+        _clear_unlisted(tmp_path / "log")
     assert (tmp_path / "elsewhere" / "part.parquet").exists()

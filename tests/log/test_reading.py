@@ -513,6 +513,6 @@ def test_many_shards_are_grouped_in_one_run(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     many = Log(log.address, None, {"traces": (shard,) * 100_000}, ())
     began = time.process_time()
-    ((start, run),) = many._runs("traces")
+    ((start, run),) = many._runs_of_shards("traces")
     assert (start, len(run)) == (0, 100_000)
     assert time.process_time() - began < 3  # quadratic: 14 seconds

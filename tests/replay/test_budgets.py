@@ -125,7 +125,7 @@ def test_f1s_that_few_examples_tell_apart_have_limits_of_one_pair_at_the_level_o
     assert known["low"].null_count() == 0
     plain = {
         (first, second): high - low
-        for first, second, low, high in found.result.summariser.differences(
+        for first, second, low, high in found.result.summariser.group_differences(
             "macro_f1", [["generation, k = 2", "random, k = 2"]]
         ).select("policy", "baseline", "low", "high").iter_rows()
     }  # fmt: skip

@@ -10,9 +10,9 @@ import pytest
 
 import replay
 from replay import Agreement, Budget, Margin, Oracle, Sample, When, Window
-from replay.gatefit.data import _available_features, parse_features, read_data, setting
+from replay.gatefit.data import _available_inputs, gate_setting, parse_features, read_data
 from replay.policies.gates import Threshold
-from replay.runs.compare.curves import curve_pairs, curves, curves_table, measured
+from replay.runs.compare.curves import curve_pairs, curves, curves_table, measure_pool_curves
 from tests.errors import noted, refuses
 from tests.logs import FIRST, GOLDS, POOL, tables
 from toolkit.log import Log, write_log
@@ -133,15 +133,15 @@ NOTES = {
 @pytest.mark.parametrize("where", NOTES)
 def test_a_line_says_how_many_examples_the_votes_leave_out(where: str | None, tmp_path: Path) -> None:
     made = write_log(tmp_path / "log", name="contested", tables=marked("contested"))
-    (drawn,) = measured(made, Settings(resamples=5), where=where)
+    (drawn,) = measure_pool_curves(made, Settings(resamples=5), where=where)
     assert [str(one) for one in drawn.notes()] == ([NOTES[where]] if NOTES[where] else [])
 
 
 def test_pairs_with_a_vote_are_on_its_examples_and_the_others_on_all(tmp_path: Path) -> None:
     made = write_log(tmp_path / "log", name="contested", tables=marked("contested"))
     settings = Settings(resamples=50)
-    found = measured(made, settings)
-    pairs = curve_pairs([*found, *measured(made, settings)], settings)
+    found = measure_pool_curves(made, settings)
+    pairs = curve_pairs([*found, *measure_pool_curves(made, settings)], settings)
     votes = (pl.col("first_metric") == "majority") | (pl.col("second_metric") == "majority")
     assert set(pairs.filter(votes)["n"]) == {19}
     assert set(pairs.filter(~votes)["n"]) == {20}
@@ -155,7 +155,7 @@ def test_of_a_pool_without_contested_verdicts_nothing_changes_beside_one_that_ha
     rest = {name: table.filter(pl.col("example_id") > "e00") for name, table in made.items()}
     settings = Settings(resamples=50)
     first, second = (
-        pl.concat([curves_table(one, settings) for one in measured(log, settings, where=where)])
+        pl.concat([curves_table(one, settings) for one in measure_pool_curves(log, settings, where=where)])
         for log, where in (
             (write_log(tmp_path / "a", name="a", tables=made), "example_id > 'e00'"),
             (write_log(tmp_path / "b", name="b", tables=rest), None),
@@ -178,8 +178,8 @@ def test_a_gate_reads_lengths_of_answers_by_itself_where_all_are_readable(tmp_pa
     )
     for name, table in (("veiled", traces), ("plain", traces.filter(pl.col("example_id") > "e00"))):
         address = write_log(tmp_path / name, name=name, tables={"examples": made["examples"], "traces": table})
-        at = setting(address, "fix", None, None)
-        assert ("answer_length" in [one.name for one in _available_features(at)]) == (name == "plain")
+        at = gate_setting(address, "fix", None, None)
+        assert ("answer_length" in [one.name for one in _available_inputs(at)]) == (name == "plain")
         data = read_data(at, None, parse_features(["answer_length"], at))
         assert len(data.repair) == 19
 

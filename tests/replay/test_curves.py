@@ -7,7 +7,7 @@ import pytest
 
 import replay
 from replay import Sample
-from replay.runs.compare.curves import curve_pairs, curves, measured
+from replay.runs.compare.curves import curve_pairs, curves, measure_pool_curves
 from tests.errors import refuses
 from tests.logs import log
 from toolkit.stats import Settings, paired_interval
@@ -94,7 +94,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
 def test_lines_are_compared_by_example(tmp_path):
     """The same difference and interval as the two lines' values give as plain arrays."""
     settings = Settings(resamples=300)
-    found = measured(log(tmp_path, {"n5": POOL}, GOLDS), settings)
+    found = measure_pool_curves(log(tmp_path, {"n5": POOL}, GOLDS), settings)
     pairs = curve_pairs(found, settings)
     assert set(pairs["k"]) == {2, 4, 5}
     assert pairs.select("first_metric", "second_metric").unique().sort("first_metric", "second_metric").rows() == [
@@ -112,7 +112,7 @@ def test_lines_are_compared_by_example(tmp_path):
 def test_a_line_is_compared_between_pools_on_the_examples_of_both(tmp_path):
     half = dict(list(POOL.items())[:8])
     settings = Settings(resamples=100)
-    found = measured(log(tmp_path, {"a": POOL, "b": half}, GOLDS), settings)
+    found = measure_pool_curves(log(tmp_path, {"a": POOL, "b": half}, GOLDS), settings)
     between = curve_pairs(found, settings).filter(pl.col("first_pool") != pl.col("second_pool"))
     assert set(between["n"]) == {8}
     assert set(between["first_metric"]) == {"avg", "majority", "best"}

@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 
 import replay
 from replay import Sample
-from replay.analyses.recommend.recommend import weigh
+from replay.analyses.recommend.recommend import decide_from_outcomes
 from replay.analyses.strategies.frontier import frontier
 from replay.runs.compare.curves import curves
 from tests.errors import refuses
@@ -168,7 +168,9 @@ def test_a_recommendation_weighs_data_sets() -> None:
     both = Strata.of("dataset", number, ("a", "b"), np.arange(80), {"a": 1.0, "b": 1.0})
     longer = {**base, "correct": right, "total_tokens": np.ones(80)}
     tens = [
-        weigh(("base", base), {"longer": longer}, {}, {}, strata=strata, settings=Settings(resamples=300)).sentences[1]
+        decide_from_outcomes(
+            ("base", base), {"longer": longer}, {}, {}, strata=strata, settings=Settings(resamples=300)
+        ).sentences[1]
         for strata in (None, both)
     ]
     assert ["+12.50" in tens[0], "+25.00" in tens[1]] == [True, True]

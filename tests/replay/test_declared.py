@@ -12,7 +12,7 @@ import pytest
 import replay
 from replay import Budget, Margin, Sample, Window
 from replay.sampling.known import ORDERS, SELECTS
-from replay.sampling.orders import GeneratedTraces, WalkSteps, _GenerateFirst, later
+from replay.sampling.orders import GeneratedTraces, WalkSteps, _GenerateAllFirst, by_rising_key
 from replay.sampling.selects import Select
 from replay.sampling.stops import StopRule
 from tests.errors import refuses, says
@@ -95,21 +95,21 @@ class Popular(Select):
 
 
 @dataclass(frozen=True)
-class ByFeature(_GenerateFirst):
+class ByFeature(_GenerateAllFirst):
     """By a feature of its own; its answers and scores are not declared."""
 
     name: ClassVar[str] = "by feature"
     reads: ClassVar[frozenset[str]] = frozenset({"features"})
     features: ClassVar[tuple[str, ...]] = ("length",)
 
-    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
+    def verification_order(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         assert set(np.unique(traces.code)) <= {-1, 0}
         assert np.isnan(traces.score).all()
-        return later(traces.code, traces.features[0])
+        return by_rising_key(traces.code, traces.features[0])
 
-    def steps(self, traces: GeneratedTraces) -> WalkSteps:
+    def walk_steps(self, traces: GeneratedTraces) -> WalkSteps:
         blind = np.isnan(traces.features[0]).any(axis=1)
-        return replace(super().steps(traces), unread=np.where(blind, 1, 9))
+        return replace(super().walk_steps(traces), unread=np.where(blind, 1, 9))
 
 
 def vote(stop: object, **more: object) -> Sample:

@@ -52,11 +52,11 @@ def compare(found: Explanation, row: dict[str, Any], policy: Policy) -> None:
     counts = [f"{row[name]:g} {name.removesuffix('s')}{'' if row[name] == 1 else 's'}" for name in COSTS[:2]]
     assert ", ".join(counts) in found.ending
     assert (f"{total:,.0f} token" if total is not None else "total tokens not logged") in found.ending
-    if row["ending"] is not None and row["answers"] is None and policy.ranking is None:
+    if row["ending"] is not None and row["answers"] is None and policy.example_ranking is None:
         assert found.ending.startswith(f"{row['ending']}: ")
         assert f"answer {row['answer'] if row['answer'] is not None else 'none'} (" in found.ending
     outcomes = found.outcomes.to_dicts()
-    assert len(outcomes) == (1 if policy.ranking is None else 2)
+    assert len(outcomes) == (1 if policy.example_ranking is None else 2)
     assert any(same(outcome, row) for outcome in outcomes)
     for stage in found.stages:
         if stage.title == f"what `{policy.name}` paid":
@@ -66,7 +66,7 @@ def compare(found: Explanation, row: dict[str, Any], policy: Policy) -> None:
         if stage.title == f"`{policy.name}`, all {getattr(policy, 'orders', None)} orders":
             mean = stage.rows.select(COSTS).mean().row(0, named=True) | nulls(stage.rows.select(COSTS))
             assert costs(mean) == costs(row)
-    if policy.kind == "sample" and policy.single:
+    if policy.kind == "sample" and policy.answers_with_one_trace:
         steps = found.stages[0].rows
         last = steps.row(-1, named=True)
         assert costs(last) == costs(row)

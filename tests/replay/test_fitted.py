@@ -15,7 +15,7 @@ from replay.data.block import LogBlock
 from replay.sampling.known import ORDERS
 from replay.sampling.learned import PRIORS, Calibration, Conformal, Prior
 from replay.sampling.orders import GeneratedTraces, RandomOrder, WalkSteps
-from replay.sampling.surrogate import Surrogate, pick
+from replay.sampling.surrogate import SurrogateOrder, surrogate_walk_steps
 from tests import logs as small
 from tests.errors import quotes, refuses, says
 from tests.logs import drawn
@@ -54,9 +54,9 @@ def test_priors_are_replayed_and_the_same_from_run_to_run(log: Log, model: str) 
 def test_the_correction_is_the_update_on_the_residual() -> None:
     """A prior of 0.4 everywhere and a score of 0.97: w = (0.97 - 0.4) times the gain 36/97 phi of the plain update."""
     prior = Prior("linear", DEV, fit=lambda rows: np.full(len(rows), 0.4))
-    state = pick(
+    state = surrogate_walk_steps(
         np.array([[0, 1, 0]], dtype=np.int32), np.array([[0.97, 0.1, 0.2]]), np.zeros((0, 1, 3)), np.array([3]),
-        Surrogate(mode="pool", prior=replace(prior)), keep_weights=True,
+        SurrogateOrder(mode="pool", prior=replace(prior)), keep_weights=True,
     )  # fmt: skip
     assert state.weights is not None
     gain = np.array([2 / 3, 1 / 2, 1]) * 36 / 97
@@ -128,8 +128,8 @@ def test_the_upper_confidence_order_prefers_what_is_unlike_the_seen() -> None:
     """Two traces like the first and one unlike it: the bonus picks the unlike one next, plain prediction the like."""
     feature = np.array([[[1.0, 1.0, -1.0]]])
     code, score = np.zeros((1, 3), dtype=np.int32), np.array([[0.5, 0.5, 0.5]])
-    plain = pick(code, score, feature, np.array([3]), Surrogate(("f",), mode="pool"))
-    bold = pick(code, score, feature, np.array([3]), Surrogate(("f",), mode="pool", bonus=2.0))
+    plain = surrogate_walk_steps(code, score, feature, np.array([3]), SurrogateOrder(("f",), mode="pool"))
+    bold = surrogate_walk_steps(code, score, feature, np.array([3]), SurrogateOrder(("f",), mode="pool", bonus=2.0))
     assert plain.at[0, :3].tolist() == [0, 1, 2]
     assert bold.at[0, :3].tolist() == [0, 2, 1]
 
@@ -148,13 +148,13 @@ def test_calibrated_scores_decide_the_margin_and_raw_ones_the_answer(log: Log, m
 
 
 def test_platt_recovers_a_logistic_curve(log: Log) -> None:
-    from replay.engine.fitting import _platt
+    from replay.engine.fitting import _fit_platt
 
     rng = np.random.default_rng(1)
     scores = rng.random(200_000)
     right = (rng.random(len(scores)) < 1 / (1 + np.exp(-(4 * scores - 1)))).astype(float)
     at = np.array([[0.1], [0.5], [0.9]])
-    np.testing.assert_allclose(_platt(scores, right)(at), 1 / (1 + np.exp(-(4 * at[:, 0] - 1))), atol=0.01)
+    np.testing.assert_allclose(_fit_platt(scores, right)(at), 1 / (1 + np.exp(-(4 * at[:, 0] - 1))), atol=0.01)
 
 
 def test_conformal_sets_cover_and_shrink(log: Log) -> None:
@@ -204,7 +204,7 @@ def test_thresholds_by_hand() -> None:
     pool = LoggedPool("n8", ones, 0 * ones, code, code, costs, zero + 1, zero, 0 * ones, {"lora": scores}, {})
     block = LogBlock(examples, pl.Series(["A"]), {"n8": pool}, {}, np.zeros((0, 2), dtype=int))
     policy = sample(max_traces=1, stop=replay.Never())
-    walk, cutting = policy.walks()[0], policy.cutting(block)
+    walk, cutting = policy.walks()[0], policy.stop_conditions(block)
     assert fit_conformal(block, walk, cutting, Conformal(0.25, DEV)).fit == pytest.approx({"A": 0.2})
     assert fit_conformal(block, walk, cutting, Conformal(0.05, DEV)).fit == {"A": -np.inf}
 
@@ -370,7 +370,7 @@ def test_weights_of_another_order_can_be_studied(log: Log, monkeypatch: pytest.M
         weights = ("steps",)
 
         def weighed(self, traces: GeneratedTraces) -> WalkSteps:
-            steps = self.steps(traces)
+            steps = self.walk_steps(traces)
             return replace(steps, weights=np.cumsum(np.ones((*steps.at.shape, 1)), axis=1))
 
     monkeypatch.setitem(ORDERS, "random", Counting)

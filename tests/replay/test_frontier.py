@@ -11,7 +11,13 @@ import pytest
 import replay
 from generate.simulation.recovery import RecoveryModel, simulate_recovery
 from replay import Act, Graded, Sample, Threshold, When
-from replay.analyses.strategies.frontier import Frontier, ensemble, front_policies, frontier, halved
+from replay.analyses.strategies.frontier import (
+    Frontier,
+    fit_score_ensemble,
+    front_policies,
+    frontier,
+    random_half_of_examples,
+)
 from replay.analyses.strategies.strategies import BEST, CONDITIONAL, WEIGHTED, Strategies, Strategy, strategies
 from replay.analyses.strategies.strategy_grids import VotesByScore
 from tests.errors import quotes, refuses
@@ -64,7 +70,7 @@ def test_strategies_are_the_policies_of_a_replay(made: Log, found: Strategies) -
         policies += [vote, sums, When(name=f"conditional {n}", base=first, gate=gate, then=vote)]
     summary = replay.run(made, policies, resamples=20).summary
     value = {(p, m): e for p, m, e in summary.select("policy", "metric", "estimate").iter_rows()}
-    of = found.conditional("v")
+    of = found.conditional_strategy("v")
     assert value["probe", "accuracy"] == pytest.approx(of.probe.mean())
     for column, n in enumerate(N):
         assert value[f"majority {n}", "accuracy"] == pytest.approx(found.plain[Strategy("majority")][:, column].mean())
@@ -89,14 +95,14 @@ def test_weighted_votes_of_two_are_the_best_of_two_over_all_orders(found: Strate
 def test_plain_voting_is_known_at_every_number_of_samples(made: Log, found: Strategies) -> None:
     """Between two powers of two it is worth more than a mixture of them: what costs 3 samples is compared with 3."""
     every = strategies(made, n=(1, 2, 3, 4), orders=ORDERS, seed=3)
-    assert np.array_equal(found.voted(3.0), every.plain[Strategy("majority")][:, 2])
-    assert np.array_equal(found.voted(1.0), found.plain[Strategy("majority")][:, 0])
+    assert np.array_equal(found.vote_correctness(3.0), every.plain[Strategy("majority")][:, 2])
+    assert np.array_equal(found.vote_correctness(1.0), found.plain[Strategy("majority")][:, 0])
     half = (every.plain[Strategy("majority")][:, 2] + every.plain[Strategy("majority")][:, 3]) / 2
-    assert np.allclose(found.voted(3.5), half)
+    assert np.allclose(found.vote_correctness(3.5), half)
     points = frontier(made, n=N, orders=ORDERS, seed=3, resamples=20).front
-    chosen = halved(found.examples, 3)
+    chosen = random_half_of_examples(found.examples, 3)
     for row in points.iter_rows(named=True):
-        assert row["plain"] == pytest.approx(found.among(~chosen).voted(row["samples"]).mean())
+        assert row["plain"] == pytest.approx(found.for_examples(~chosen).vote_correctness(row["samples"]).mean())
 
 
 def test_the_first_samples_alone_are_those_of_a_log_without_the_others(made: Log, tmp_path: Path) -> None:
@@ -117,7 +123,7 @@ def test_every_threshold_is_that_of_a_sweep_over_all(made: Log, found: Strategie
     policy = When(name="all", base=first, gate=Threshold(verifier="v", below="all"), then=vote)
     curve = replay.run(made, [policy], resamples=20).thresholds
     assert curve is not None
-    of = found.conditional("v")
+    of = found.conditional_strategy("v")
     assert curve["threshold"].to_list() == of.thresholds().tolist()
     for threshold, accuracy, rate in curve.select("threshold", "accuracy", "intervention_rate").iter_rows():
         right, paid = of.outcomes(threshold, 2)
@@ -131,10 +137,10 @@ def test_votes_by_score_are_a_graded_policy(made: Log, found: Strategies) -> Non
     graded = Graded(name="graded", base=first, then=vote, verifier="v", thresholds=(0.2, 0.5, 0.9), votes=(4, 2, 1))
     result = replay.run(made, [graded, first], resamples=20)
     value = {m: e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows() if p == "graded"}
-    right, paid = VotesByScore(graded.thresholds, graded.votes).outcomes(found.conditional("v"))
+    right, paid = VotesByScore(graded.thresholds, graded.votes).outcomes(found.conditional_strategy("v"))
     assert value["accuracy"] == pytest.approx(right.mean())
     assert value["traces"] == pytest.approx(paid.mean())
-    assert value["verifications"] == pytest.approx((~np.isnan(found.conditional("v").score)).mean())
+    assert value["verifications"] == pytest.approx((~np.isnan(found.conditional_strategy("v").score)).mean())
     assert value["intervention_rate"] == pytest.approx((paid > 1).mean())
     assert found.probe is not None
     assert value["fix_rate"] - value["flip_rate"] == pytest.approx((right - found.probe).mean())
@@ -184,17 +190,17 @@ def drawn(made: Log) -> Frontier:
 
 
 def test_a_front_is_chosen_on_one_half_and_reported_on_the_other(made: Log, drawn: Frontier) -> None:
-    assert (drawn.chosen, drawn.reported) == (75, 75)
+    assert (drawn.n_chosen_on, drawn.n_reported_on) == (75, 75)
     assert set(drawn.front["examples"]) == {75}
     whole = strategies(made, orders=10, seed=1)
-    chosen = halved(whole.examples, 1)
-    early, late = whole.among(chosen), whole.among(~chosen)
+    chosen = random_half_of_examples(whole.examples, 1)
+    early, late = whole.for_examples(chosen), whole.for_examples(~chosen)
     rows = drawn.front.filter(strategy=CONDITIONAL, verifier="v").to_dicts()
     assert rows
     for row in rows:
         rungs = VotesByScore(tuple(row["below"]), tuple(row["votes"]))
         for part, names in ((early, ("chosen_accuracy", "chosen_samples")), (late, ("accuracy", "samples"))):
-            right, paid = rungs.outcomes(part.conditional("v"))
+            right, paid = rungs.outcomes(part.conditional_strategy("v"))
             assert [row[name] for name in names] == pytest.approx([right.mean(), paid.mean()])
         assert row["difference"] == pytest.approx(row["accuracy"] - row["plain"])
         assert row["difference_low"] <= row["difference"] <= row["difference_high"]
@@ -202,7 +208,7 @@ def test_a_front_is_chosen_on_one_half_and_reported_on_the_other(made: Log, draw
 
 def test_a_front_is_written_as_policies(made: Log, drawn: Frontier) -> None:
     whole = strategies(made, orders=10, seed=1)
-    reported = whole.examples.filter(~pl.Series(halved(whole.examples, 1)))["example_id"]
+    reported = whole.examples.filter(~pl.Series(random_half_of_examples(whole.examples, 1)))["example_id"]
     where = f"example_id in ({', '.join(repr(name) for name in reported)})"
     summary = replay.run(made, front_policies(drawn), where=where, resamples=20).summary
     value = {(p, m): e for p, m, e in summary.select("policy", "metric", "estimate").iter_rows()}
@@ -233,14 +239,14 @@ def test_an_ensemble_learns_on_its_half_alone() -> None:
     right = (rng.random(400) < 0.5).astype(float)
     scores = {"a": right + rng.normal(0, 1, 400), "b": right + rng.normal(0, 1, 400)}
     fit_on = np.arange(400) < 200
-    both = ensemble(scores, right, fit_on)
-    flipped = ensemble(scores, np.where(fit_on, right, 1 - right), fit_on)
+    both = fit_score_ensemble(scores, right, fit_on)
+    flipped = fit_score_ensemble(scores, np.where(fit_on, right, 1 - right), fit_on)
     np.testing.assert_array_equal(both, flipped)
     areas = [roc.auc(values[200:], right[200:]) for values in (*scores.values(), both)]
     assert areas[2] > max(areas[:2])
     scores["a"][3] = np.nan
-    assert np.flatnonzero(np.isnan(ensemble(scores, right, fit_on))).tolist() == [3]
-    assert np.isfinite(ensemble(scores, np.ones(400), fit_on)[4:]).all()
+    assert np.flatnonzero(np.isnan(fit_score_ensemble(scores, right, fit_on))).tolist() == [3]
+    assert np.isfinite(fit_score_ensemble(scores, np.ones(400), fit_on)[4:]).all()
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_a_file_of_each_kind_is_read(kind: str, tmp_path: Path) -> None:
     gate = load(tmp_path, document(kind))
     rows = np.array([[1.0, 2.0, 3.0], [8.0, 8.0, 8.0]])[:, : len(gate.features)]
     scores = gate.probabilities(rows)
-    assert gate.seen() == {"b"}
+    assert gate.seen_question_hashes() == {"b"}
     assert scores[0] < scores[1]
 
 

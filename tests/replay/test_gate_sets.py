@@ -8,7 +8,12 @@ import polars as pl
 import pytest
 
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
-from replay.analyses.recommend.attempts import _calls_of, revision_pools, states, token_limits
+from replay.analyses.recommend.attempts import (
+    _attempt_and_revision_rows,
+    completion_masks,
+    revision_pools,
+    token_limits,
+)
 from replay.analyses.recommend.rivals import best_for_no_more
 from replay.data.choice import Choice, Rows
 from replay.data.contents import read_contents
@@ -20,10 +25,10 @@ from replay.gatefit.gate_set import (
     TRUNCATION,
     GateFitting,
     NamedGate,
+    fitting_scopes,
     gate_texts,
-    given_gates,
+    load_given_gates,
     rule_gates,
-    scopes_of,
 )
 from replay.studies.recovery.figures import _band_panel
 from replay.studies.recovery.study import _shared_notes
@@ -55,7 +60,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
 def classifier(log: Log) -> NamedGate:
     """The classifier as a gate of data set `a`, fitted on its own examples alone."""
     contents = read_contents(log)
-    scopes = scopes_of(log, Choice(Rows("split = 'dev'"), fitted=Rows("split = 'dev'")), "a")
+    scopes = fitting_scopes(log, Choice(Rows("split = 'dev'"), fitted=Rows("split = 'dev'")), "a")
     assert [names for names, _ in scopes] == ["a", "a, b"]
     fitting = GateFitting(log, "short", revision_pools(contents, "short", ()), scopes)
     found = fitting.named_gates("active_verify", "score", CLASSIFIER, "selective", (f"verifier:{VERIFIER}",), VERIFIER)
@@ -72,7 +77,7 @@ def test_the_first_given_file_of_an_action_acts(classifier: NamedGate) -> None:
     """The cheap gate and further files stand beside it, and files of one name are numbered."""
     cheap = replace(classifier, policy="selective active_verify", label=CHEAP, part=CHEAP)
     files = [replace(classifier.file, path=f"{folder}/gate.json") for folder in ("one", "two")]
-    acting, beside = given_gates(files, {"active_verify": cheap})
+    acting, beside = load_given_gates(files, {"active_verify": cheap})
     assert (acting["active_verify"].part, acting["active_verify"].label) == (GIVEN, "gate.json (1)")
     assert [gate.policy for gate in beside] == [
         "selective active_verify: cheap features", "selective active_verify: gate.json (2)"
@@ -97,8 +102,8 @@ def test_rules_are_those_that_the_log_can_serve(log: Log, classifier: NamedGate)
 
 def test_states_and_limits_are_of_the_base_attempts(log: Log) -> None:
     ids = log.scan("examples", ["example_id"]).collect()["example_id"]
-    found = states(log, "short", ids)
-    calls = _calls_of(log, ids, "short", {}, ["finish_reason"])
+    found = completion_masks(log, "short", ids)
+    calls = _attempt_and_revision_rows(log, ids, "short", {}, ["finish_reason"])
     cut = calls.filter((pl.col("call") == "accept") & (pl.col("finish_reason") == "length"))
     assert set(ids.filter(pl.Series(found["truncated"]))) == set(cut["example_id"])
     assert not (found["completed"] & found["truncated"]).any()

@@ -10,8 +10,8 @@ import pytest
 
 import replay
 from replay import Margin, Sample
-from replay.kinds.sample import CLIPPED, NEGATIVE, RAW_MARGIN, _rows_left_out
-from replay.runs.passes.coverage import Coverage, undercovered
+from replay.kinds.sample import CLIPPED, NEGATIVE, RAW_MARGIN, _null_rows_remark
+from replay.runs.passes.coverage import Coverage, undercovered_reasons
 from replay.sampling.learned import NullRows
 from tests.errors import quotes
 from tests.logs import BEST, FIRST, GOLDS, POOL, log, tables
@@ -31,7 +31,7 @@ def test_a_dropped_policy_names_up_to_three_reasons_the_most_frequent_first():
         policies = (Sample(name="p", max_traces=2, select="majority"),)
         none = np.zeros(20, dtype=bool)
         served = Coverage(policies, none, 20, {"p": 0}, {"p": Counter(reasons)}, excluded={}, exhausted={"p": 0})
-        return undercovered(served)["p"]
+        return undercovered_reasons(served)["p"]
 
     few = "the log covers 0 of the 20 examples covered for at least one policy"
     assert why(short=1, unscored=13) == f"{few} (13 examples: unscored; 1 example: short)"
@@ -41,9 +41,9 @@ def test_a_dropped_policy_names_up_to_three_reasons_the_most_frequent_first():
 
 def test_kinds_of_remarks_are_values_that_can_be_sent():
     lost = NullRows(3, 2, 10, ("length",))
-    kinds = [NEGATIVE, CLIPPED, RAW_MARGIN, _rows_left_out(lost)]
+    kinds = [NEGATIVE, CLIPPED, RAW_MARGIN, _null_rows_remark(lost)]
     assert pickle.loads(pickle.dumps(kinds)) == kinds
-    assert _rows_left_out(replace(lost)) == _rows_left_out(lost) != _rows_left_out(replace(lost, traces=4))
+    assert _null_rows_remark(replace(lost)) == _null_rows_remark(lost) != _null_rows_remark(replace(lost, traces=4))
 
 
 def test_all_reasons_of_a_dropped_policy_are_named(tmp_path):

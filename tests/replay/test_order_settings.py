@@ -13,8 +13,8 @@ import pytest
 
 import replay
 from replay import ORDERS, Sample
-from replay.sampling.orders import GeneratedTraces, RandomOrder, _GenerateFirst, later
-from replay.sampling.surrogate import Surrogate
+from replay.sampling.orders import GeneratedTraces, RandomOrder, _GenerateAllFirst, by_rising_key
+from replay.sampling.surrogate import SurrogateOrder
 from tests.errors import refuses
 from tests.logs import GOLDS, POOL, log
 
@@ -22,15 +22,15 @@ POLICY = '[[policy]]\nname = "p"\nkind = "sample"\nmax_traces = 3\nverifier = "v
 
 
 @dataclass(frozen=True)
-class From(_GenerateFirst):
+class From(_GenerateAllFirst):
     """Verifies from the trace `start` on, round the end."""
 
     start: int = 0
     name: ClassVar[str] = "from"
 
-    def arranged(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
+    def verification_order(self, traces: GeneratedTraces) -> tuple[np.ndarray, np.ndarray]:
         size = traces.code.shape[1]
-        return later(traces.code, np.broadcast_to((np.arange(size) - self.start) % size, traces.code.shape))
+        return by_rising_key(traces.code, np.broadcast_to((np.arange(size) - self.start) % size, traces.code.shape))
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,11 @@ def test_a_table_gives_the_policy_its_keys() -> None:
     keys = read('order = "surrogate"\nridge = 0.5\nmode = "pool"')
     table = read('order = { rule = "surrogate", ridge = 0.5, mode = "pool" }')
     assert table == keys
-    assert (table[0].order, table[0].ridge, table[0].ordering) == ("surrogate", 0.5, Surrogate(ridge=0.5, mode="pool"))
+    assert (table[0].order, table[0].ridge, table[0].order_rule) == (
+        "surrogate",
+        0.5,
+        SurrogateOrder(ridge=0.5, mode="pool"),
+    )
     swept = read('order = { rule = "surrogate", ridge = [0.5, 2.0] }')
     assert [(one.name, one.ridge) for one in swept] == [("p[order.ridge=0.5]", 0.5), ("p[order.ridge=2.0]", 2.0)]
     assert read('order = { rule = "random" }') == read('order = "random"')
@@ -64,7 +68,7 @@ def test_parameters_of_its_own_stay_with_the_order(tmp_path: Path) -> None:
     result.save(tmp_path / "out")
     record = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
     assert record["policies"][0]["order"] == {"rule": "from", "start": 1}
-    assert Sample(name="p", max_traces=3, verifier="v", order=From(2)).ordering == From(2)
+    assert Sample(name="p", max_traces=3, verifier="v", order=From(2)).order_rule == From(2)
     assert Sample(name="p", max_traces=3, verifier="v", order=RandomOrder()).order == "random"
 
 
@@ -86,4 +90,4 @@ def test_mistakes_are_one_line(line: str, refusal: tuple[str, ...]) -> None:
 
 def test_an_order_with_keys_of_the_policy_is_refused_in_python() -> None:
     with refuses("conflict", "`ridge`", "`order`"):
-        Sample(name="p", max_traces=3, verifier="v", order=Surrogate(ridge=2.0))
+        Sample(name="p", max_traces=3, verifier="v", order=SurrogateOrder(ridge=2.0))

@@ -17,8 +17,8 @@ import replay
 from generate.simulation.grid import simulate
 from replay import Oracle, Sample
 from replay.runs.passes.logged_order import gains_of_orders
-from replay.sampling.over_orders import DrawnTraces, highest, most_votes, smallest_of_most
-from replay.sampling.ties import Ranks, answer_ranks
+from replay.sampling.over_orders import DrawnTraces, highest_value_probability, most_votes_probability, smallest_of_most
+from replay.sampling.ties import TieRanks, answer_ranks
 from tests.errors import refuses
 from tests.logs import log
 from thinkback.app import app
@@ -43,10 +43,10 @@ def test_chances_are_those_of_all_permutations(codes: list[int], data: st.DataOb
         by_score[max(valid, key=lambda at: scores[at])] += 1
     code = np.array([codes])
     traces = DrawnTraces(code, code >= 0, np.array([scores]), np.array([len(codes)]), np.array([drawn]))
-    assert traces.by_answer()[0] == pytest.approx(by_vote / len(orders), abs=1e-12)
-    assert traces.by_score()[0] == pytest.approx(by_score / len(orders), abs=1e-12)
-    nothing = traces.in_place_of_none(traces.by_answer())[0]
-    assert traces.by_answer()[0].sum() + nothing.sum() == pytest.approx(1)
+    assert traces.majority_probability()[0] == pytest.approx(by_vote / len(orders), abs=1e-12)
+    assert traces.highest_score_probability()[0] == pytest.approx(by_score / len(orders), abs=1e-12)
+    nothing = traces.spread_null_probability(traces.majority_probability())[0]
+    assert traces.majority_probability()[0].sum() + nothing.sum() == pytest.approx(1)
 
 
 ANSWERS = ("10", "9", "b", "a")
@@ -80,12 +80,12 @@ def test_ties_and_nulls_are_those_of_all_permutations(
     none, sizes = code < 0, (np.array([len(answers)]), np.array([drawn]))
     null = int(code.max()) + 1
     text, number = answer_ranks(np.array([[*[0, 1, 3, 2][:null], -1]]), pl.Series(["10", "9", "a", "b"]))
-    ranks = Ranks(code, text, number) if tie == "smallest" else None
+    ranks = TieRanks(code, text, number) if tie == "smallest" else None
     traces = DrawnTraces(code, ~none, np.zeros(code.shape), *sizes, none if nulls else None, ranks)
-    chance = traces.by_answer()
+    chance = traces.majority_probability()
     by_answer = [sum(chosen[code[0] == one]) for one in code[0]]
     assert [sum(chance[0, code[0] == one]) for one in code[0]] == pytest.approx(np.array(by_answer) / len(orders))
-    assert traces.in_place_of_none(chance)[0] == pytest.approx(nothing / len(orders), abs=1e-12)
+    assert traces.spread_null_probability(chance)[0] == pytest.approx(nothing / len(orders), abs=1e-12)
 
 
 @pytest.mark.parametrize("size", [40, 200])
@@ -105,16 +105,16 @@ def test_the_smallest_of_large_pools_agree_with_draws(size: int) -> None:
 
 def test_votes_by_hand() -> None:
     # A A B, two drawn: AA 1/3, AB 2/3 where each leads half of the orders: A 2/3, B 1/3
-    assert most_votes(np.array([[2, 1]]), np.array([3]), np.array([2]))[0] == pytest.approx([2 / 3, 1 / 3])
+    assert most_votes_probability(np.array([[2, 1]]), np.array([3]), np.array([2]))[0] == pytest.approx([2 / 3, 1 / 3])
     # all three drawn: A has most votes; A A B B: each shares evenly
-    assert most_votes(np.array([[2, 1]]), np.array([3]), np.array([3]))[0].tolist() == [1.0, 0.0]
-    assert most_votes(np.array([[2, 2]]), np.array([4]), np.array([4]))[0].tolist() == [0.5, 0.5]
+    assert most_votes_probability(np.array([[2, 1]]), np.array([3]), np.array([3]))[0].tolist() == [1.0, 0.0]
+    assert most_votes_probability(np.array([[2, 2]]), np.array([4]), np.array([4]))[0].tolist() == [0.5, 0.5]
 
 
 def test_pass_at_k_by_hand() -> None:
     # 2 right of 5, subsets of 2: 1 - C(3, 2) / C(5, 2) = 1 - 3 / 10
     right, five = np.array([[1.0, 1, 0, 0, 0]]), np.array([5])
-    chance = highest(right, np.ones((1, 5), bool), five, np.array([2]))
+    chance = highest_value_probability(right, np.ones((1, 5), bool), five, np.array([2]))
     assert (chance * right).sum() == pytest.approx(0.7)
 
 
@@ -122,7 +122,7 @@ def test_pass_at_k_by_hand() -> None:
 def test_large_pools_add_up_and_agree_with_draws(size: int, drawn: int) -> None:
     rng = np.random.default_rng(size)
     votes = rng.multinomial(size, rng.dirichlet(np.ones(12)), 3)
-    chance = most_votes(votes, np.full(3, size), np.full(3, drawn))
+    chance = most_votes_probability(votes, np.full(3, size), np.full(3, drawn))
     assert chance.sum(axis=1) == pytest.approx(1)
     codes = [np.repeat(np.arange(12), one) for one in votes]
     seen = np.array([[np.bincount(rng.permutation(code)[:drawn], minlength=12) for _ in range(4000)] for code in codes])
@@ -200,7 +200,7 @@ def test_weighted_votes_of_up_to_three_and_of_all_are_those_of_all_orders(drawn:
     score = rng.choice(some, code.shape)
     verified = (code >= 0) & (rng.random(code.shape) < 0.85)
     drawn_of = np.minimum(size, drawn)
-    chance = DrawnTraces(code, verified, np.where(verified, score, np.nan), size, drawn_of).by_sum()
+    chance = DrawnTraces(code, verified, np.where(verified, score, np.nan), size, drawn_of).weighted_vote_probability()
     for example in range(len(code)):
         answers = np.zeros(3)
         orders = list(permutations(range(size[example]), int(drawn_of[example])))

@@ -48,7 +48,7 @@ def test_means_and_ratios_by_hand(made: Log) -> None:
     assert differences[TOKENS_PER_RIGHT.name] == pytest.approx(45.0)
     assert differences[f"reduction:{TOKENS_PER_RIGHT.name}"] == pytest.approx(1 - 3)
     assert "reduction:right per kilotoken" not in differences
-    drawn = result.summariser.draws(RIGHT_PER_KILO.name)
+    drawn = result.summariser.resampled_values(RIGHT_PER_KILO.name)
     kept = drawn[0][~np.isnan(drawn[0])]
     low, high = result.summary.filter(policy="first", metric=RIGHT_PER_KILO.name).select("low", "high").row(0)
     assert (low, high) == pytest.approx(tuple(np.quantile(kept, [0.025, 0.975])), rel=0.05)

@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 
 import replay
 from replay import Sample
-from replay.sampling.prefix import LazyArrays, Prefix, Revealed
+from replay.sampling.prefix import LazyArrays, Prefix, RevealedTraces
 from tests.logs import log, tables
 from tests.reference.random_logs import random_log
 from toolkit.log import write_log
@@ -30,9 +30,9 @@ def prefix(code: np.ndarray, score: np.ndarray, at: np.ndarray) -> Prefix:
     first = np.full((len(code), max(int(code.max()) + 1, 1)), 99, dtype=np.int32)
     for row, step in zip(*np.nonzero(code >= 0), strict=True):
         first[row, code[row, step]] = min(first[row, code[row, step]], at[row, step])
-    revealed = Revealed(code, score, at, first, first.shape[1], True)
+    revealed = RevealedTraces(code, score, at, first, first.shape[1], True)
     nothing = dict.fromkeys(("traces", "valid", "tokens"), np.zeros(code.shape))
-    votes, best = revealed.votes, revealed.best
+    votes, best = revealed.vote_counts, revealed.best_scores
     told = {name: getattr(votes, name) for name in ("answers", "votes", "second_votes", "run")}
     told |= {name: getattr(best, name) for name in ("verified", "verified_answers", "best_score", "best_step", "lead")}
     told |= nothing | {"last_score": score}
@@ -50,7 +50,7 @@ def random_walk(seed: int) -> Prefix:
 
 
 def rows_of(seen: Prefix, example: int) -> Steps:
-    walk = seen.walk
+    walk = seen.revealed_walk
     first = dict(enumerate(walk.first_place[example].tolist()))
     return [(s, int(walk.code[example, s]), float(walk.score[example, s]), int(walk.at[example, s]), first)
             for s in range(walk.code.shape[1])]  # fmt: skip

@@ -15,7 +15,7 @@ import thinkback as tb
 from replay.analyses.report.report import report
 from replay.analyses.tune.tuning import tune
 from replay.data.prices import Prices, load_prices
-from replay.runs.saved.display import chosen, ranked_input
+from replay.runs.saved.display import ranked_input, table_of_columns
 from tests.errors import noted, refuses
 from thinkback.app import app
 from toolkit.log import Log, write_log
@@ -184,14 +184,14 @@ def test_tokens_name_those_that_are_logged(tmp_path: Path) -> None:
     result = tb.run(log, cost="tokens", resamples=50)
     results = ranked_input(result)
     assert results.cost.metric == "completion_tokens"
-    keys = [column.key for column in chosen(results, ["accuracy", "tokens"]).columns]
+    keys = [column.key for column in table_of_columns(results, ["accuracy", "tokens"]).columns]
     assert keys[1:3] == ["accuracy", "completion_tokens"]
 
 
 def test_percentiles_of_seconds_are_columns(made: Log) -> None:
     """Seconds of the small model are 1 … 20: the median is 10.5, the 95th percentile 1 + 0.95 x 19 = 19.05."""
     result = tb.run(made, resamples=50)
-    table = chosen(ranked_input(result), ["accuracy", "p50", "p95", "p99"])
+    table = table_of_columns(ranked_input(result), ["accuracy", "p50", "p95", "p99"])
     assert [column.key for column in table.columns if (column.key or "").endswith("_s")] == ["p50_s", "p95_s", "p99_s"]
     row = next(row for row in table.rows if row[0] == "small")
     assert [cell for cell in row if isinstance(cell, float)] == pytest.approx([10.5, 19.05, 19.81])

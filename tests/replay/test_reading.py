@@ -131,5 +131,7 @@ def test_built_in_python_the_same_things_are_refused():
         replay.load_policies([Sample(name="a", max_traces=1, select="first")] * 2)
     with refuses("unsuitable", "`against`"):
         replay.load_policies(Sample(name="a", max_traces=1, select="first", against="a"))
-    assert Sample(name="a", max_traces=3, select="majority", stop=Agreement()).verifies is False
-    assert Sample(name="a", max_traces=3, select="majority", verifier="v", stop=Budget(verifications=2)).verifies
+    assert Sample(name="a", max_traces=3, select="majority", stop=Agreement()).makes_verifications is False
+    assert Sample(
+        name="a", max_traces=3, select="majority", verifier="v", stop=Budget(verifications=2)
+    ).makes_verifications

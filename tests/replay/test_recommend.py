@@ -18,8 +18,8 @@ from replay.analyses.recommend.recommend import (
     UNDECIDED,
     VOTE,
     Recommendation,
+    decide_from_outcomes,
     recommend,
-    weigh,
 )
 from tests.errors import quotes, refuses
 from toolkit.stats import Settings, not_worse, paired_interval
@@ -74,7 +74,7 @@ def decide(log: Path, where: str) -> Recommendation:
         own = outcomes.filter(policy=name)
         return {c: own[c].fill_null(np.nan).to_numpy() for c in ("correct", "fix", "flip", "total_tokens")}
 
-    return weigh(
+    return decide_from_outcomes(
         ("base", values("base")), {"long": values("long")}, {"selective": values("selective")},
         {"always": values("always")}, settings=Settings(resamples=1_000),
     )  # fmt: skip
@@ -117,7 +117,7 @@ def flat(correct: float, flip: float, fix: float, tokens: float, n: int = 400) -
 def test_halving_flips_at_no_loss_is_a_reason_to_intervene() -> None:
     base, long = flat(0.7, 0.0, 0.0, 100.0, 500), flat(0.8, 0.2, 0.3, 300.0, 500)
     gated = flat(0.8, 0.02, 0.12, 200.0, 500)
-    found = weigh(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
+    found = decide_from_outcomes(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
     assert found.verdict == INTERVENE
     # 2 % - 20 % / 2 = -8 points; on the 2 % of examples where both flip, 1 - 1/2, else 0 - 1/2 or 0
     quotes(found.sentences[0], "`gated`", "2.00 %", "20.00 %", "−8.00 [", "p 0.0040")
@@ -128,7 +128,7 @@ def test_half_the_flips_at_a_loss_is_said_and_no_reason_to_intervene() -> None:
     """The gated policy flips 2 % where the long pool flips 20 %, and is right on 72 % where that is on 80 %."""
     base, long = flat(0.7, 0.0, 0.0, 100.0), flat(0.8, 0.2, 0.3, 300.0)
     gated = flat(0.72, 0.02, 0.04, 200.0)
-    found = weigh(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
+    found = decide_from_outcomes(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
     own = next(e for e in found.evidence if e.verdict == INTERVENE)
     assert not own.holds
     quotes(own.sentence, "accuracy −8.00 [", "2.00 %", "20.00 %", "1 point")
@@ -138,7 +138,9 @@ def test_an_action_that_mends_more_than_it_spoils_is_said_to() -> None:
     """Of 400 examples 20 % fixed and 2 % flipped; then 3 % and 2 %, which decides nothing."""
     base, settings = flat(0.7, 0.0, 0.0, 100.0), Settings(resamples=500)
     mends, nothing = (
-        weigh(("base", base), {}, {}, {"act": flat(0.8, 0.02, fix, 100.0)}, settings=settings).evidence[-1]
+        decide_from_outcomes(("base", base), {}, {}, {"act": flat(0.8, 0.02, fix, 100.0)}, settings=settings).evidence[
+            -1
+        ]
         for fix in (0.2, 0.03)
     )
     quotes(mends.sentence, "−18.00 [")
@@ -155,8 +157,8 @@ def test_a_loss_that_is_not_excluded_is_said_plainly() -> None:
     base, long = flat(0.80, 0.0, 0.0, 300.0), flat(0.80, 0.0, 0.0, 100.0)
     long["correct"] = np.roll(long["correct"], 1)
     settings = Settings(resamples=500)
-    narrow = weigh(("base", base), {"long": long}, {}, {}, settings=settings).evidence[0]
-    wide = weigh(("base", base), {"long": long}, {}, {}, margin=0.2, settings=settings).evidence[0]
+    narrow = decide_from_outcomes(("base", base), {"long": long}, {}, {}, settings=settings).evidence[0]
+    wide = decide_from_outcomes(("base", base), {"long": long}, {}, {}, margin=0.2, settings=settings).evidence[0]
     quotes(narrow.sentence, "1 point")
     quotes(wide.sentence, "20 points")
     assert (narrow.holds, wide.holds) == (False, True)
@@ -164,7 +166,7 @@ def test_a_loss_that_is_not_excluded_is_said_plainly() -> None:
 
 def test_without_a_longer_pool_no_budget_is_judged() -> None:
     base, acted = flat(0.7, 0.0, 0.0, 100.0), flat(0.71, 0.02, 0.03, 200.0)
-    found = weigh(("base", base), {}, {"gated": acted}, {"act": acted}, settings=Settings(resamples=100))
+    found = decide_from_outcomes(("base", base), {}, {"gated": acted}, {"act": acted}, settings=Settings(resamples=100))
     assert TUNE not in [one.verdict for one in found.evidence]
     quotes(found.sentences[0], "`gated`", "`base`", "accuracy +1.00 [")
 
@@ -172,7 +174,9 @@ def test_without_a_longer_pool_no_budget_is_judged() -> None:
 def test_a_longer_pool_must_cost_fewer_tokens() -> None:
     base, dear = flat(0.7, 0.0, 0.0, 100.0), flat(0.8, 0.1, 0.2, 300.0)
     always = flat(0.8, 0.0, 0.1, 250.0)
-    found = weigh(("base", base), {"long": dear}, {}, {"always": always}, settings=Settings(resamples=500))
+    found = decide_from_outcomes(
+        ("base", base), {"long": dear}, {}, {"always": always}, settings=Settings(resamples=500)
+    )
     assert found.verdict == CHANGE
     assert found.candidates == ("always", "long")
     assert (found.evidence[0].verdict, found.evidence[0].holds) == (TUNE, False)
@@ -182,7 +186,9 @@ def test_a_pool_that_loses_to_the_base_is_no_budget_to_tune() -> None:
     """The short budget is right at 80 %, the dear pool at 70 %, and verifying flips 15 % and fixes none."""
     base, long = flat(0.80, 0.0, 0.0, 3_000.0), flat(0.70, 0.1, 0.0, 6_000.0)
     verify = flat(0.65, 0.15, 0.0, 7_000.0)
-    found = weigh(("base", base), {"long": long}, {}, {"verify": verify}, settings=Settings(resamples=500))
+    found = decide_from_outcomes(
+        ("base", base), {"long": long}, {}, {"verify": verify}, settings=Settings(resamples=500)
+    )
     assert found.verdict == DISABLE, found.sentences
     tuning = found.evidence[0]
     quotes(tuning.sentence, "against `base`: accuracy −10.00", "1 point")
@@ -198,7 +204,7 @@ def test_more_policies_find_no_more_by_chance() -> None:
         drawn = (rng.random((8, 200)) < 0.7).astype(float)
         made = [{"correct": c, "flip": zero, "fix": zero, "total_tokens": zero} for c in drawn]
         gated = {f"gate {i}": one for i, one in enumerate(made[1:])}
-        decided += weigh(("base", made[0]), {}, gated, {}, settings=settings).verdict == INTERVENE
+        decided += decide_from_outcomes(("base", made[0]), {}, gated, {}, settings=settings).verdict == INTERVENE
         single = [paired_interval(c, drawn[0], settings=settings).low for c in drawn[1:]]
         alone += any(low is not None and low > 0 for low in single)
     assert decided <= 5  # a share of 2.5 % of 60: more in 1 of 300 tries
@@ -207,8 +213,10 @@ def test_more_policies_find_no_more_by_chance() -> None:
 
 def test_policies_that_are_the_same_cost_nothing() -> None:
     base, gated = flat(0.70, 0.0, 0.0, 100.0), flat(0.73, 0.0, 0.03, 200.0)
-    one = weigh(("base", base), {}, {"a": gated}, {}, settings=Settings(resamples=2_000))
-    many = weigh(("base", base), {}, dict.fromkeys("abcdefg", gated), {}, settings=Settings(resamples=2_000))
+    one = decide_from_outcomes(("base", base), {}, {"a": gated}, {}, settings=Settings(resamples=2_000))
+    many = decide_from_outcomes(
+        ("base", base), {}, dict.fromkeys("abcdefg", gated), {}, settings=Settings(resamples=2_000)
+    )
     assert limits(one.evidence[0].sentence) == limits(many.evidence[0].sentence)
     quotes(many.evidence[0].sentence, "7 comparisons")
 
@@ -223,7 +231,7 @@ def test_the_examples_that_are_said_to_be_needed_decide_in_four_of_five_worlds()
         return {"correct": 0.5 + fix / 2 - flip / 2, "flip": flip, "fix": fix, "total_tokens": np.zeros(n)}
 
     few = world(200, exact=True)
-    found = weigh(("base", few), {}, {}, {"act": few}, settings=settings)
+    found = decide_from_outcomes(("base", few), {}, {}, {"act": few}, settings=settings)
     assert found.verdict == UNDECIDED
     needed = found.examples_needed
     assert needed is not None
@@ -237,7 +245,7 @@ def test_the_examples_that_are_said_to_be_needed_decide_in_four_of_five_worlds()
     assert high > 50_000
     quotes(found.sentences[-1], "80 %")
     worlds = [world(needed, exact=False) for _ in range(50)]
-    held = [weigh(("base", w), {}, {}, {"act": w}, settings=settings).verdict == DISABLE for w in worlds]
+    held = [decide_from_outcomes(("base", w), {}, {}, {"act": w}, settings=settings).verdict == DISABLE for w in worlds]
     assert 0.64 <= np.mean(held) <= 0.96
 
 
@@ -247,7 +255,7 @@ def test_one_unjudged_example_changes_no_rule() -> None:
     for one in (base, long, gated):
         for key in ("correct", "flip", "fix"):
             one[key][7] = np.nan
-    found = weigh(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
+    found = decide_from_outcomes(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=500))
     assert found.verdict == INTERVENE
     quotes(found.sentences[0], "`gated`", "1 point")
     assert found.evidence[1].holds
@@ -257,7 +265,7 @@ def test_examples_that_agree_do_not_show_that_nothing_is_lost() -> None:
     """Four examples on which all are right: they rule out no loss of a point, nor do 400 one of none at all."""
     for n, margin in ((4, 0.01), (400, 0.0)):
         base, long, always = (flat(1.0, 0.0, 0.0, tokens, n) for tokens in (100.0, 200.0, 900.0))
-        found = weigh(
+        found = decide_from_outcomes(
             ("base", base), {"long": long}, {}, {"always": always}, margin=margin, settings=Settings(resamples=200)
         )
         assert found.verdict == UNDECIDED
@@ -274,7 +282,9 @@ def test_a_limit_on_the_margin_is_a_loss_as_it_is_in_the_table() -> None:
     assert low is not None
     clauses = set()
     for margin, within in ((-low, False), (-low + 1e-6, True)):
-        found = weigh(("base", base), {"long": long}, {}, {"always": always}, margin=margin, settings=settings)
+        found = decide_from_outcomes(
+            ("base", base), {"long": long}, {}, {"always": always}, margin=margin, settings=settings
+        )
         clauses.add(found.sentences[0].partition(";")[2].split("by more")[0])
         assert not_worse(low, margin, 1_000) is within
     assert len(clauses) == 2
@@ -283,9 +293,9 @@ def test_a_limit_on_the_margin_is_a_loss_as_it_is_in_the_table() -> None:
 def test_too_few_examples_are_said_to_be() -> None:
     base, long, always = (flat(1.0, 0.0, 0.0, tokens, 4) for tokens in (100.0, 200.0, 900.0))
     settings = Settings(resamples=200)
-    found = weigh(("base", base), {"long": long}, {}, {"always": always}, settings=settings)
+    found = decide_from_outcomes(("base", base), {"long": long}, {}, {"always": always}, settings=settings)
     assert [one for one in found.sentences if one.startswith("4 examples") and "1 point" in one and "461" in one]
-    clustered = weigh(
+    clustered = decide_from_outcomes(
         ("base", base), {"long": long}, {}, {"always": always}, settings=settings, cluster=np.array([0, 0, 1, 2])
     )
     assert [one for one in clustered.sentences if one.startswith("3 clusters") and "1 point" in one]
@@ -295,7 +305,7 @@ def test_five_flips_are_no_reason_to_disable() -> None:
     """Five flips of 500: Tango's limits are above 0, but a coin falls so in one of 16 tries. Six would do."""
     five = flat(0.5, 0.01, 0.0, 100.0, 500)
     base = flat(0.5, 0.0, 0.0, 100.0, 500)
-    found = weigh(("base", base), {}, {}, {"act": five}, settings=Settings(resamples=200))
+    found = decide_from_outcomes(("base", base), {}, {}, {"act": five}, settings=Settings(resamples=200))
     assert found.verdict == UNDECIDED
     quotes(found.sentences[1], "(p 0.0312, exact 0.0625)")
     assert not found.evidence[-1].holds
@@ -303,18 +313,20 @@ def test_five_flips_are_no_reason_to_disable() -> None:
     assert found.examples_needed is not None
     assert 800 < found.examples_needed < 1_200
     six = flat(0.5, 0.012, 0.0, 100.0, 500)
-    assert weigh(("base", base), {}, {}, {"act": six}, settings=Settings(resamples=200)).verdict == DISABLE
+    assert (
+        decide_from_outcomes(("base", base), {}, {}, {"act": six}, settings=Settings(resamples=200)).verdict == DISABLE
+    )
 
 
 def test_five_fixes_are_no_reason_to_intervene_and_five_flips_are_not_seen_to_be_halved() -> None:
     base = flat(0.5, 0.0, 0.0, 100.0, 500)
     gated = flat(0.51, 0.0, 0.01, 100.0, 500)
-    found = weigh(("base", base), {}, {"gated": gated}, {}, settings=Settings(resamples=200))
+    found = decide_from_outcomes(("base", base), {}, {"gated": gated}, {}, settings=Settings(resamples=200))
     assert found.verdict == UNDECIDED
     quotes(found.sentences[0], "(p 0.0312, exact 0.0625)")
     assert not any(one.holds for one in found.evidence)
     long = flat(0.51, 0.01, 0.02, 300.0, 500)
-    found = weigh(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=200))
+    found = decide_from_outcomes(("base", base), {"long": long}, {"gated": gated}, {}, settings=Settings(resamples=200))
     halving = next(e for e in found.evidence if e.verdict == INTERVENE)
     assert not halving.holds
     quotes(halving.sentence, "exact 0.2634")  # 2 · (2/3)^5
@@ -322,7 +334,7 @@ def test_five_fixes_are_no_reason_to_intervene_and_five_flips_are_not_seen_to_be
 
 def test_nothing_to_decide_by() -> None:
     with refuses("empty"):
-        weigh(("base", flat(1, 0, 0, 1, 0)), {}, {}, {})
+        decide_from_outcomes(("base", flat(1, 0, 0, 1, 0)), {}, {}, {})
 
 
 def test_a_recommendation_from_a_log_is_that_of_its_outcomes(tmp_path: Path) -> None:
@@ -352,7 +364,7 @@ def test_a_handful_of_clusters_disables_nothing(flips: int, verdict: str) -> Non
     flip[np.arange(flips) * 15] = 1
     base = flat(1.0, 0.0, 0.0, 10.0, 500)
     act = {"correct": 1 - flip, "flip": flip, "fix": np.zeros(500), "total_tokens": np.full(500, 20.0)}
-    found = weigh(("base", base), {}, {}, {"act": act}, cluster=unit, settings=Settings(resamples=200))
+    found = decide_from_outcomes(("base", base), {}, {}, {"act": act}, cluster=unit, settings=Settings(resamples=200))
     assert found.verdict == verdict
     assert flips != 4 or "exact 0.1250" in found.sentences[0]
 
@@ -361,7 +373,7 @@ def test_clusters_that_agree_need_as_many_clusters_as_trials() -> None:
     """461 clusters rule out a loss of one point: 2,305 examples in clusters of five."""
     base = flat(0.7, 0.0, 0.0, 10.0, 500)
     long, gated = base | {"total_tokens": np.full(500, 20.0)}, base | {"total_tokens": np.full(500, 50.0)}
-    found = weigh(
+    found = decide_from_outcomes(
         ("base", base), {"long": long}, {"gated": gated}, {}, cluster=np.arange(500) // 5,
         settings=Settings(resamples=200),
     )  # fmt: skip
@@ -382,9 +394,9 @@ def test_a_vote_for_no_more_tokens_is_recommended_before_an_intervention() -> No
     base, gated = right_on(200, 100.0), right_on(240, 300.0)
     votes = {"vote@2": right_on(300, 290.0), "vote@16": right_on(360, 2_000.0), "vote@1": right_on(399, 100.0)}
     asked = {"settings": Settings(resamples=500)}
-    alone = weigh(("base", base), {}, {"gated": gated}, {}, **asked)
+    alone = decide_from_outcomes(("base", base), {}, {"gated": gated}, {}, **asked)
     assert alone.verdict == INTERVENE
-    found = weigh(("base", base), {}, {"gated": gated}, {}, votes=votes, **asked)
+    found = decide_from_outcomes(("base", base), {}, {"gated": gated}, {}, votes=votes, **asked)
     assert found.verdict == VOTE
     quotes(found.sentences[0], "`vote@2` against `gated`", "290 and 300 tokens", "+15.00", "against `base` +25.00")
     assert any(
@@ -394,13 +406,13 @@ def test_a_vote_for_no_more_tokens_is_recommended_before_an_intervention() -> No
 
 def test_an_intervention_that_no_cheaper_vote_beats_stands_with_the_vote_in_its_sentences() -> None:
     base, gated = right_on(200, 100.0), right_on(280, 300.0)
-    found = weigh(
+    found = decide_from_outcomes(
         ("base", base), {}, {"gated": gated}, {}, votes={"vote@2": right_on(270, 300.0)},
         settings=Settings(resamples=500),
     )  # fmt: skip
     assert found.verdict == INTERVENE
     assert any("`vote@2` against `gated`, at 300 and 300 tokens" in one for one in found.sentences)
-    dear = weigh(
+    dear = decide_from_outcomes(
         ("base", base), {}, {"gated": gated}, {}, votes={"vote@2": right_on(400, 301.0)},
         settings=Settings(resamples=500),
     )  # fmt: skip
@@ -410,7 +422,7 @@ def test_an_intervention_that_no_cheaper_vote_beats_stands_with_the_vote_in_its_
 
 def test_a_vote_is_held_against_always_acting_too() -> None:
     """The best intervention is gated; the other one always acts, and is beaten for fewer tokens, which is said."""
-    found = weigh(
+    found = decide_from_outcomes(
         ("base", right_on(200, 100.0)), {"long": right_on(298, 500.0)}, {"gated": right_on(240, 150.0)},
         {"always": right_on(210, 300.0)}, votes={"vote@1": right_on(230, 100.0), "vote@2": right_on(260, 290.0)},
         settings=Settings(resamples=500),
@@ -425,7 +437,7 @@ def test_a_vote_is_held_against_always_acting_too() -> None:
 
 def test_a_vote_that_beats_the_intervention_and_not_the_best_budget_is_no_verdict() -> None:
     """Right on 240, 300 (vote) and 298 (budget, which costs more than the intervention)."""
-    found = weigh(
+    found = decide_from_outcomes(
         ("base", right_on(200, 100.0)), {"long": right_on(298, 500.0)}, {"gated": right_on(240, 300.0)}, {},
         votes={"vote@2": right_on(300, 290.0)}, settings=Settings(resamples=500),
     )  # fmt: skip
@@ -460,7 +472,7 @@ def test_the_papers_counts_are_a_reason_to_change(overlap: str) -> None:
         for name, row in right.items()
     }  # fmt: skip
     assert {name: int(one["correct"].sum()) for name, one in made.items()} == {k: v[0] for k, v in PAPER.items()}
-    found = weigh(
+    found = decide_from_outcomes(
         ("base", made["base"]), {"long": made["long"]}, {"selective": made["selective"]}, {"always": made["always"]},
         settings=Settings(resamples=2_000),
     )  # fmt: skip
@@ -474,7 +486,7 @@ def test_the_papers_counts_are_a_reason_to_change(overlap: str) -> None:
 
 def test_nothing_that_beats_the_base_is_no_reason_to_change() -> None:
     """200 and 204 of 400 are right, and a dear vote on 206."""
-    found = weigh(
+    found = decide_from_outcomes(
         ("base", right_on(200, 100.0)), {"long": right_on(204, 300.0)}, {}, {"always": right_on(203, 250.0)},
         votes={"vote@16": right_on(205, 1_600.0)}, settings=Settings(resamples=500),
     )  # fmt: skip
@@ -484,7 +496,7 @@ def test_nothing_that_beats_the_base_is_no_reason_to_change() -> None:
 def test_candidates_are_not_worse_than_the_best_and_cheaper_gains_stand_beside() -> None:
     """Of 400 the base is right on 200, always acting and a pool on 262 and 260, two dear votes on 330 and 332."""
     votes = {"vote@8": right_on(330, 800.0), "vote@16": right_on(332, 1_600.0)}
-    found = weigh(
+    found = decide_from_outcomes(
         ("base", right_on(200, 100.0)), {"long": right_on(260, 300.0)}, {}, {"always": right_on(262, 250.0)},
         votes=votes, settings=Settings(resamples=500),
     )  # fmt: skip
@@ -497,17 +509,17 @@ def test_one_candidate_is_named_as_the_most_accurate_and_several_as_undecided() 
     others = {"long": right_on(260, 300.0)}, {}, {"always": right_on(262, 250.0)}
     votes = {"vote@16": right_on(392, 1_600.0)}
     base, settings = ("base", right_on(200, 100.0)), Settings(resamples=500)
-    alone = weigh(base, *others, votes=votes, settings=settings)
+    alone = decide_from_outcomes(base, *others, votes=votes, settings=settings)
     assert (alone.verdict, alone.candidates) == (CHANGE, ("vote@16",))
     quotes(alone.meaning, "`vote@16`")
-    several = weigh(base, *others, votes={**votes, "vote@8": right_on(390, 800.0)}, settings=settings)
+    several = decide_from_outcomes(base, *others, votes={**votes, "vote@8": right_on(390, 800.0)}, settings=settings)
     assert (several.verdict, several.candidates) == (CHANGE, ("vote@8", "vote@16"))
     assert "`" not in several.meaning
 
 
 def test_a_vote_that_is_shown_to_lose_is_said_to() -> None:
     """Votes on 180 and on 258 of 400 for no more than an action that is right on 262; of equal ones nothing is said."""
-    found = weigh(
+    found = decide_from_outcomes(
         ("base", right_on(100, 50.0)), {}, {}, {"cheap": right_on(262, 150.0), "dear": right_on(262, 250.0)},
         votes={"vote@1": right_on(180, 100.0), "vote@3": right_on(262, 200.0)}, settings=Settings(resamples=500),
     )  # fmt: skip
@@ -523,7 +535,9 @@ def test_the_cheapest_to_serve_is_shown_to_be_within_the_margin_of_the_best() ->
     votes = {"vote@8": right_on(330, 800.0), "vote@16": right_on(332, 1_600.0)}
     others = {"long": right_on(260, 300.0)}, {}, {"always": right_on(262, 250.0)}
     wide, narrow = (
-        weigh(("base", right_on(200, 100.0)), *others, votes=votes, margin=margin, settings=Settings(resamples=500))
+        decide_from_outcomes(
+            ("base", right_on(200, 100.0)), *others, votes=votes, margin=margin, settings=Settings(resamples=500)
+        )
         for margin in (0.03, 0.01)
     )
     assert (wide.verdict, wide.within, narrow.within) == (CHANGE, "vote@8", None)
@@ -537,15 +551,18 @@ def test_longer_pools_are_shown_from_the_dearest_on() -> None:
     base, act = right_on(300, 100.0, 600), right_on(400, 900.0, 600)
     good, bad = right_on(400, 300.0, 600), right_on(340, 600.0, 600)
     settings = Settings(resamples=500)
-    alone = weigh(("base", base), {"good": good}, {}, {"act": act}, settings=settings)
+    alone = decide_from_outcomes(("base", base), {"good": good}, {}, {"act": act}, settings=settings)
     assert alone.verdict == TUNE
-    both = weigh(("base", base), {"good": good, "bad": bad}, {}, {"act": act}, settings=settings)
+    both = decide_from_outcomes(("base", base), {"good": good, "bad": bad}, {}, {"act": act}, settings=settings)
     assert both.verdict != TUNE
     first, second = (one for one in both.evidence if one.verdict == TUNE)
     assert (first.policy, second.policy) == ("bad", "good")
     quotes(second.sentence, "`good`", "`bad`")
     dear = right_on(340, 1_200.0, 600)  # costs more than the intervention: no member of the sequence
-    assert weigh(("base", base), {"good": good, "dear": dear}, {}, {"act": act}, settings=settings).verdict == TUNE
+    assert (
+        decide_from_outcomes(("base", base), {"good": good, "dear": dear}, {}, {"act": act}, settings=settings).verdict
+        == TUNE
+    )
 
 
 @pytest.mark.slow
@@ -557,10 +574,10 @@ def test_equal_policies_are_rarely_a_reason_to_change_and_the_best_is_rarely_lef
         drawn = (rng.random((7, 300)) < 0.6).astype(float)
         made = [{"correct": c, "flip": zero, "fix": zero, "total_tokens": zero} for c in drawn]
         gated = {f"gate {i}": one for i, one in enumerate(made[1:])}
-        claimed += weigh(("base", made[0]), {}, {}, gated, settings=settings).verdict == CHANGE
+        claimed += decide_from_outcomes(("base", made[0]), {}, {}, gated, settings=settings).verdict == CHANGE
         better = (rng.random((7, 300)) < np.array([0.4, 0.6, 0.6, 0.6, 0.6, 0.6, 0.63])[:, None]).astype(float)
         made = [{"correct": c, "flip": zero, "fix": zero, "total_tokens": zero} for c in better]
         gated = {f"gate {i}": one for i, one in enumerate(made[1:])}
-        missed += "gate 5" not in weigh(("base", made[0]), {}, {}, gated, settings=settings).candidates
+        missed += "gate 5" not in decide_from_outcomes(("base", made[0]), {}, {}, gated, settings=settings).candidates
     assert claimed <= 7  # a share of 2.5 % of 100: more in 1 of 100 tries
     assert missed <= 7

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from replay import Agreement, AtLeast, Budget, Margin, Window
 from replay.sampling.prefix import NONE
-from replay.sampling.selects import BestOfN, First, Last, Majority, Select, WeightedVote
+from replay.sampling.selects import BestOfN, FirstTrace, LastTrace, MajorityVote, Select, WeightedVote
 from tests.reference import rules
 from tests.reference.rules import PlainLog, Row
 from tests.reference.test_plain import solve
@@ -61,7 +61,9 @@ def test_a_stop_holds_where_its_twin_does(stop: Margin, row: Row, walk: list[tup
     assert np.asarray(stop.holds(seen(*arrays(walk)))).tolist() == [expected]
 
 
-@pytest.mark.parametrize("select", [First(), Last(), Majority(), BestOfN(), WeightedVote()], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "select", [FirstTrace(), LastTrace(), MajorityVote(), BestOfN(), WeightedVote()], ids=lambda one: one.name
+)
 @QUICK
 @given(WALKS, st.data())
 def test_a_select_takes_the_trace_that_its_twin_takes(
@@ -74,7 +76,7 @@ def test_a_select_takes_the_trace_that_its_twin_takes(
     turned = [walk[place] for place in at]
     codes, scores = arrays(turned)
     walked = prefix(np.array([codes], np.int32), np.array([scores]), np.array([list(at)], np.int32))
-    places = dataclasses.replace(select).decide(walked)[0].tolist()
+    places = dataclasses.replace(select).decide_checked(walked)[0].tolist()
     for step, place in enumerate(places):
         scored = [(traces[one], walk[one][1]) for one in at[: step + 1] if walk[one][0] >= 0]
         trace, answer = rules.choose(log, {"select": select.name}, traces if by_score else traces[: step + 1], scored)

@@ -86,24 +86,24 @@ def test_random_orders_come_near_to_all(result: replay.Result) -> None:
 
 def test_limits_and_dashes(result: replay.Result) -> None:
     same = result.same_questions()
-    value = same.of("three", "one")
+    value = same.variation_of("three", "one")
     assert value.low is not None
     assert value.high is not None
     assert value.high - value.low == pytest.approx(2 * 1.959964 * plain(3, 1), abs=1e-6)
-    mirrored = same.of("one", "three")
+    mirrored = same.variation_of("one", "three")
     assert (mirrored.low, mirrored.high) == pytest.approx((-value.high, -value.low))
     assert value.marked  # of eight questions
     for name in ("first", "all"):
-        assert same.of(name).low is None
-        assert same.of(name).why
-        assert same.of(name, "three").why == same.of(name).why
-    assert len({same.of(name).why for name in ("first", "all")}) == 2
+        assert same.variation_of(name).low is None
+        assert same.variation_of(name).why
+        assert same.variation_of(name, "three").why == same.variation_of(name).why
+    assert len({same.variation_of(name).why for name in ("first", "all")}) == 2
     assert "–" in str(same.table("one"))
 
 
 def test_questions_whose_samples_agree_have_a_dash(tmp_path: Path) -> None:
     result = replay.run(made(tmp_path, ["AAAA", "BBBB", "AAAA"]), [ONE], resamples=50)
-    value = result.same_questions().of("one")
+    value = result.same_questions().variation_of("one")
     assert (value.estimate, value.low) == (pytest.approx(2 / 3), None)
     assert value.why
 
@@ -123,7 +123,7 @@ def test_compare_says_it_and_a_loaded_result_where_it_was_saved(result: replay.R
     assert saved.same_questions().frame.equals(result.same_questions().frame)
     assert str(saved.compare("three", "one", questions="fixed").table()) == str(named.table())
     assert bare.same_questions().frame.schema == SCHEMA
-    assert bare.same_questions().of("three", "one").why
+    assert bare.same_questions().variation_of("three", "one").why
     with refuses("unsuitable"):
         bare.save(tmp_path / "again", questions=True)
     with refuses("unknown", "either"):

@@ -82,7 +82,7 @@ def test_budgets_count_traces_or_verifications():
     stats = seen([0, -1, 1], [0.5, np.nan, 0.5])
     assert Budget(traces=2).holds(stats).tolist() == [[False, True, True]]
     assert Budget(verifications=2).holds(stats).tolist() == [[False, False, True]]
-    assert Budget(traces=2).statistic == Budget(traces=3).statistic != Budget(verifications=3).statistic
+    assert Budget(traces=2).statistic_key == Budget(traces=3).statistic_key != Budget(verifications=3).statistic_key
 
 
 @pytest.mark.parametrize("rule", [Margin(0.2, 2, 3), Agreement(0.7), Budget(traces=3), Budget(verifications=2)])

@@ -5,17 +5,24 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from replay.analyses.strategies.strategy_grids import Conditional, fit_votes, grid, grid_intervals, on_front, plain_at
+from replay.analyses.strategies.strategy_grids import (
+    ConditionalStrategy,
+    fit_votes_by_score,
+    grid_intervals,
+    threshold_grid,
+    unbeaten_points,
+    votes_at_mean_samples,
+)
 from toolkit.stats import Settings, interval
 
 
-def probed(examples: int = 40, seed: int = 0, forced: int = 2) -> Conditional:
+def probed(examples: int = 40, seed: int = 0, forced: int = 2) -> ConditionalStrategy:
     rng = np.random.default_rng(seed)
     score = rng.integers(0, 9, examples) / 8
     probe = (rng.random(examples) < score).astype(float)
     then = np.clip(0.5 + 0.1 * np.arange(3) + rng.normal(0, 0.2, (examples, 3)), 0, 1)
     score[:forced], probe[:forced] = np.nan, 0.0
-    return Conditional(score, probe, then, np.array([1, 4, 16]))
+    return ConditionalStrategy(score, probe, then, np.array([1, 4, 16]))
 
 
 def test_every_threshold_and_n_is_a_plain_loop() -> None:
@@ -23,7 +30,7 @@ def test_every_threshold_and_n_is_a_plain_loop() -> None:
     thresholds = of.thresholds()
     assert thresholds[-1] == np.inf
     assert len(thresholds) == 10
-    found = grid(of, thresholds)
+    found = threshold_grid(of, thresholds)
     for (t, s), (j, n) in product(enumerate(thresholds), enumerate(of.n)):
         rights, samples = [], []
         for e in range(len(of.probe)):
@@ -38,15 +45,15 @@ def test_every_threshold_and_n_is_a_plain_loop() -> None:
 
 
 def test_many_distinct_scores_are_thinned_to_even_shares() -> None:
-    of = Conditional(np.linspace(0, 1, 1000), np.ones(1000), np.zeros((1000, 1)), np.array([1]))
-    found = grid(of, of.thresholds(11))
+    of = ConditionalStrategy(np.linspace(0, 1, 1000), np.ones(1000), np.zeros((1000, 1)), np.array([1]))
+    found = threshold_grid(of, of.thresholds(11))
     assert found.fired.tolist() == pytest.approx([i / 10 for i in range(11)])
 
 
 def test_intervals_of_a_grid_hold_its_means_and_are_those_of_one_column() -> None:
     of, settings = probed(300, forced=3), Settings(resamples=2000)
     thresholds = of.thresholds()
-    found, made = grid(of, thresholds), grid_intervals(of, thresholds, np.arange(300), settings)
+    found, made = threshold_grid(of, thresholds), grid_intervals(of, thresholds, np.arange(300), settings)
     np.testing.assert_allclose(made.estimate, found.accuracy)
     assert (made.band_low <= made.low + 0.02).all()
     assert (made.high <= made.band_high + 0.02).all()
@@ -59,7 +66,7 @@ def test_intervals_of_a_grid_hold_its_means_and_are_those_of_one_column() -> Non
 @pytest.mark.parametrize("price", [0.0, 0.004, 0.02, 1.0])
 def test_votes_by_score_are_the_best_monotone_steps(forced: int, price: float) -> None:
     of = probed(18, seed=4, forced=forced)
-    fitted = fit_votes(of, price)
+    fitted = fit_votes_by_score(of, price)
     assert list(fitted.votes) == sorted(fitted.votes, reverse=True)
     right, paid = fitted.outcomes(of)
     values = np.unique(of.score[~np.isnan(of.score)])
@@ -79,17 +86,17 @@ def test_votes_by_score_are_the_best_monotone_steps(forced: int, price: float) -
 
 def test_plain_sampling_is_mixed_to_cost_the_same() -> None:
     values, n = np.array([[0.0, 1.0, 0.5]]), np.array([1, 2, 4])
-    assert plain_at(values, n, 1.25) == pytest.approx([0.25])
-    assert plain_at(values, n, 3.0) == pytest.approx([0.75])
-    assert plain_at(values, n, 0.5) == pytest.approx([0.0])
-    assert plain_at(values, n, 99) == pytest.approx([0.5])
-    assert plain_at(values[:, :1], n[:1], 3.0) == pytest.approx([0.0])
+    assert votes_at_mean_samples(values, n, 1.25) == pytest.approx([0.25])
+    assert votes_at_mean_samples(values, n, 3.0) == pytest.approx([0.75])
+    assert votes_at_mean_samples(values, n, 0.5) == pytest.approx([0.0])
+    assert votes_at_mean_samples(values, n, 99) == pytest.approx([0.5])
+    assert votes_at_mean_samples(values[:, :1], n[:1], 3.0) == pytest.approx([0.0])
 
 
 def test_the_front_is_what_no_other_point_beats() -> None:
     rng = np.random.default_rng(8)
     accuracy, samples = rng.integers(0, 5, 30) / 4, rng.integers(1, 6, 30).astype(float)
-    found = on_front(accuracy, samples)
+    found = unbeaten_points(accuracy, samples)
     for i in range(30):
         better = (accuracy >= accuracy[i]) & (samples <= samples[i])
         better &= (accuracy > accuracy[i]) | (samples < samples[i]) | (np.arange(30) < i)

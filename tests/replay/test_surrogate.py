@@ -10,7 +10,7 @@ import pytest
 
 import replay
 from replay.sampling.learned import Prior
-from replay.sampling.surrogate import Surrogate, pick
+from replay.sampling.surrogate import SurrogateOrder, surrogate_walk_steps
 from tests.errors import refuses
 from tests.reference import plain
 from tests.reference.compare import differing, keyed
@@ -62,8 +62,8 @@ def test_a_prior_agrees_with_the_plain_loop(bonus: float) -> None:
     code = rng.integers(-1, 3, (60, 10)).astype(np.int32)
     score, features = rng.random((60, 10)), rng.random((2, 60, 10))
     prior = Prior("linear", "true", fit=lambda rows: 0.8 * rows[:, 0] - 0.3 * rows[:, 1] ** 2)
-    settings = Surrogate(("a", "b"), mode="pool", bonus=bonus, prior=prior)
-    found = pick(code, score, features, np.full(60, 10), settings)
+    settings = SurrogateOrder(("a", "b"), mode="pool", bonus=bonus, prior=prior)
+    found = surrogate_walk_steps(code, score, features, np.full(60, 10), settings)
     rule = {"features": ["a", "b"], "bonus": bonus, "prior": lambda v: 0.8 * v[0] - 0.3 * v[1] ** 2}
     for e in range(60):
         seen = [
@@ -86,8 +86,8 @@ def test_a_tiny_forgetting_warns_of_nothing_and_verifies_all(bonus: float) -> No
     rng = np.random.default_rng(0)
     code = rng.integers(0, 3, (5, 50)).astype(np.int32)
     score, features = rng.random((5, 50)), rng.random((2, 5, 50))
-    settings = Surrogate(("a", "b"), mode="pool", forgetting=1e-20, bonus=bonus)
-    for row in pick(code, score, features, np.full(5, 50), settings).at[:, :50]:
+    settings = SurrogateOrder(("a", "b"), mode="pool", forgetting=1e-20, bonus=bonus)
+    for row in surrogate_walk_steps(code, score, features, np.full(5, 50), settings).at[:, :50]:
         assert sorted(row.tolist()) == list(range(50))
 
 
@@ -95,9 +95,9 @@ def picked(code: list[int], score: list[float], features: list[list[float]] | No
     """Places that one example's surrogate verifies."""
     static = np.array(features or np.zeros((0, len(code))), dtype=float).reshape(-1, 1, len(code))
     names = tuple(f"f{i}" for i in range(len(static)))
-    done = pick(
+    done = surrogate_walk_steps(
         np.array([code], dtype=np.int32), np.array([score]), static, np.array([len(code)]),
-        Surrogate(names, **settings),  # type: ignore[arg-type]
+        SurrogateOrder(names, **settings),  # type: ignore[arg-type]
     )  # fmt: skip
     return done.at[0, : done.count[0]].tolist()
 
@@ -109,9 +109,9 @@ def test_first_update_by_hand() -> None:
     k = phi / (1 + 61/36) = 36/97 phi, and with score 0.97 w = 0.97 * 36/97 phi = 0.36 phi = (0.24, 0.18, 0.36).
     Now A's label score is 0.97: B is foretold 0.24/3 + 0.09 + 0.36 = 0.53, A 0.16 + 0.1746 + 0.36 = 0.6946.
     """
-    state = pick(
+    state = surrogate_walk_steps(
         np.array([[0, 1, 0]], dtype=np.int32), np.array([[0.97, 0.1, 0.2]]), np.zeros((0, 1, 3)), np.array([3]),
-        Surrogate(mode="pool"), keep_weights=True,
+        SurrogateOrder(mode="pool"), keep_weights=True,
     )  # fmt: skip
     assert state.weights is not None
     np.testing.assert_allclose(state.weights[0, 0], [0.24, 0.18, 0.36], rtol=1e-12)
@@ -136,9 +136,9 @@ def test_the_label_score_is_a_mean_or_a_maximum() -> None:
     """
     ridge, found = 1e9, {}
     for kind in ("mean", "max"):
-        steps = pick(
+        steps = surrogate_walk_steps(
             np.zeros((1, 3), dtype=np.int32), np.array([[0.2, 0.8, 1.0]]), np.zeros((0, 1, 3)), np.array([3]),
-            Surrogate(mode="pool", ridge=ridge, unseen=0.0, label_score=kind), keep_weights=True,
+            SurrogateOrder(mode="pool", ridge=ridge, unseen=0.0, label_score=kind), keep_weights=True,
         )  # fmt: skip
         assert steps.weights is not None
         found[kind] = ridge * steps.weights[0, :3, 1]
@@ -161,9 +161,9 @@ def test_keys_of_the_label_score_are_checked(key: dict, refusal: tuple[str, ...]
 
 def test_ridge_and_forgetting_enter_the_gain() -> None:
     """With P = I/ridge, k = phi / (ridge * forgetting + phi'phi): one trace, phi = (1, 1/2, 1), phi'phi = 9/4."""
-    state = pick(
+    state = surrogate_walk_steps(
         np.array([[0]], dtype=np.int32), np.array([[1.0]]), np.zeros((0, 1, 1)), np.array([1]),
-        Surrogate(mode="pool", ridge=2.0, forgetting=0.5), keep_weights=True,
+        SurrogateOrder(mode="pool", ridge=2.0, forgetting=0.5), keep_weights=True,
     )  # fmt: skip
     assert state.weights is not None
     np.testing.assert_allclose(state.weights[0, 0], np.array([1, 0.5, 1]) / (1 + 2.25), rtol=1e-12)
@@ -174,7 +174,9 @@ def test_lazy_generation() -> None:
 
     The fourth is verified at five traces; then the sixth is generated and the cap is used up: 4 verifications.
     """
-    done = pick(np.zeros((1, 6), dtype=np.int32), np.full((1, 6), 0.5), np.zeros((0, 1, 6)), np.array([6]), Surrogate())
+    done = surrogate_walk_steps(
+        np.zeros((1, 6), dtype=np.int32), np.full((1, 6), 0.5), np.zeros((0, 1, 6)), np.array([6]), SurrogateOrder()
+    )
     assert done.count.tolist() == [4]
     assert done.generated[0, 1:5].tolist() == [3, 3, 4, 5]
     assert done.final.tolist() == [6]
@@ -202,9 +204,11 @@ def test_the_future_is_not_seen() -> None:
     rng = np.random.default_rng(5)
     code = rng.integers(-1, 3, (50, 12)).astype(np.int32)
     score, features = rng.random((50, 12)), rng.random((2, 50, 12))
-    whole = pick(code, score, features, np.full(50, 12), Surrogate(("a", "b")))
+    whole = surrogate_walk_steps(code, score, features, np.full(50, 12), SurrogateOrder(("a", "b")))
     for cut in range(1, 12):
-        part = pick(code[:, :cut], score[:, :cut], features[:, :, :cut], np.full(50, cut), Surrogate(("a", "b")))
+        part = surrogate_walk_steps(
+            code[:, :cut], score[:, :cut], features[:, :, :cut], np.full(50, cut), SurrogateOrder(("a", "b"))
+        )
         for e in range(50):
             steps = [s for s in range(whole.count[e]) if whole.generated[e, s + 1] < cut]
             assert part.at[e, steps].tolist() == whole.at[e, steps].tolist()
@@ -214,10 +218,10 @@ def test_results_do_not_depend_on_the_number_of_examples() -> None:
     rng = np.random.default_rng(6)
     code = rng.integers(-1, 3, (40, 9)).astype(np.int32)
     score, features = rng.random((40, 9)), rng.random((3, 40, 9))
-    settings = Surrogate(("a", "b", "c"), mode="pool")
-    whole = pick(code, score, features, np.full(40, 9), settings, keep_weights=True)
+    settings = SurrogateOrder(("a", "b", "c"), mode="pool")
+    whole = surrogate_walk_steps(code, score, features, np.full(40, 9), settings, keep_weights=True)
     for e in range(40):
-        one = pick(
+        one = surrogate_walk_steps(
             code[e : e + 1], score[e : e + 1], features[:, e : e + 1], np.full(1, 9), settings, keep_weights=True
         )
         assert one.at.tolist() == whole.at[e : e + 1].tolist()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import replay
 from generate.simulation.recovery import RecoveryModel, _recovery_tables, simulate_recovery
-from replay.runs.passes.gate_sweep import Branches, band_table, best_threshold, chosen_points, curve
+from replay.runs.passes.gate_sweep import GateBranches, band_table, best_threshold, chosen_points, threshold_means
 from tests.errors import refuses
 from tests.logs import drawn
 from toolkit.log import open_log, write_log
@@ -24,9 +24,9 @@ FIRST = '{ kind = "sample", pool = "short", max_traces = 1, select = "first" }'
 ACT = '{ kind = "act", action = "active_verify", base = "short" }'
 
 
-def branches(signal: list[float], kept: list[float], fired: list[float], below: bool) -> Branches:
+def branches(signal: list[float], kept: list[float], fired: list[float], below: bool) -> GateBranches:
     base, after = np.array(kept), np.array(fired)
-    return Branches(
+    return GateBranches(
         ids=pl.Series([f"e{i}" for i in range(len(signal))]),
         unit=np.arange(len(signal)),
         signal=np.array(signal),
@@ -51,7 +51,7 @@ cases = st.lists(
 def test_every_threshold_is_a_plain_loop(rows: list[tuple[float, bool, float]], below: bool) -> None:
     signal, kept, fired = ([row[i] for row in rows] for i in range(3))
     made = branches(signal, [float(k) for k in kept], fired, below)
-    table = curve(made, made.unfired)
+    table = threshold_means(made, made.unfired)
     values = sorted({s for s in signal if s == s})
     assert table["threshold"].to_list() == ([*values, np.inf] if below else [np.inf, *reversed(values)])
     for row in table.iter_rows(named=True):
@@ -110,7 +110,7 @@ def shared_out(signal: list[float], shares: int, below: bool) -> list[float]:
 @settings(deadline=None)
 def test_quantiles_are_a_plain_loop(signal: list[float], shares: int, below: bool) -> None:
     zeros = [0.0] * len(signal)
-    found = branches(signal, zeros, zeros, below).at_shares(shares).tolist()
+    found = branches(signal, zeros, zeros, below).thresholds_at_shares(shares).tolist()
     assert found == shared_out(signal, shares, below)
     assert found[-1 if below else 0] == math.inf
 

@@ -12,9 +12,9 @@ import replay
 from generate.simulation.claims import simulate_claims
 from generate.simulation.recovery import simulate_recovery
 from replay.analyses.tune.goals import Goal, read_goal
-from replay.analyses.tune.tuned import answer
-from replay.analyses.tune.tuning import _two_sets, tune
-from replay.data.conditions import matching
+from replay.analyses.tune.tuned import tuning_answer
+from replay.analyses.tune.tuning import _development_and_test_condition, tune
+from replay.data.conditions import ids_where
 from replay.gatefit.fit import fit_gate
 from replay.runs.saved.promise import Limit
 from tests.errors import quotes, refuses
@@ -167,10 +167,10 @@ def test_rows_that_a_sweep_learns_from_are_read_once(log: Log, monkeypatch: pyte
 
     def counted(log: Log, condition: str, key: str) -> pl.Series:
         asked.append(key)
-        return matching(log, condition, key)
+        return ids_where(log, condition, key)
 
     monkeypatch.setattr(import_module("replay.analyses.tune.tuning"), "matching", counted)
-    ids = matching(log, DEV, "on")
+    ids = ids_where(log, DEV, "on")
     learn, choose = (f"{DEV} AND example_id {sign} '{ids[50]}'" for sign in ("<", ">="))
     common = {"pool": "n8", "verifier": "lora", "order": "surrogate", "features": ("length",)}
     prior = replay.Prior("linear", learn)
@@ -256,7 +256,7 @@ def test_one_answer_without_a_file(log: Log) -> None:
         "low"
     ].item()
     assert low >= -0.05
-    said = answer(tuned)
+    said = tuning_answer(tuned)
     found = tuned.report.summary.filter(policy=tuned.best, metric="accuracy")["estimate"].item()
     quotes(said, f"`{tuned.best}`", f"{tuned.development.statistics.n:,} examples")
     assert f"{100 * found:.1f} [" in said
@@ -272,13 +272,13 @@ def test_halves_by_cluster_where_there_is_no_dev_split(log: Log, tmp_path: Path)
     groups = pl.Series([f"c{number // 4}" for number in range(made["examples"].height)])
     made["examples"] = made["examples"].with_columns(split=pl.lit("test"), cluster=groups)
     whole = write_log(tmp_path / "whole", name="whole", tables=made)
-    on, report = _two_sets(whole, 0)
-    first, second = matching(whole, on, "on"), matching(whole, report, "report")
+    on, report = _development_and_test_condition(whole, 0)
+    first, second = ids_where(whole, on, "on"), ids_where(whole, report, "report")
     assert len(first) + len(second) == made["examples"].height
     assert 0.35 < len(first) / made["examples"].height < 0.65
     cluster = dict(made["examples"].select("example_id", "cluster").iter_rows())
     assert not {cluster[name] for name in first} & {cluster[name] for name in second}
-    assert _two_sets(whole, 1) != (on, report)
+    assert _development_and_test_condition(whole, 1) != (on, report)
     tuned = tune(whole, goal="cheapest within 5 points of majority@8", resamples=50)
     assert (tuned.choice.chosen.where, tuned.choice.reported.where) == (on, report)
 
@@ -297,7 +297,7 @@ def test_too_few_examples_for_two_halves_are_told_in_words(log: Log, tmp_path: P
 def test_the_baseline_as_choice_and_the_choice_by_limits_are_told(log: Log) -> None:
     """With nothing to give away only the baseline is sure to keep to the goal."""
     tuned = tune(log, goal="cheapest within 0 points of majority@8", resamples=50)
-    said = answer(tuned)
+    said = tuning_answer(tuned)
     assert tuned.best == "majority@8"
     assert tuned.promised
     assert "the baseline itself" in said
@@ -327,4 +327,4 @@ def test_what_is_chosen_may_be_unknown_on_the_reported_examples(tmp_path: Path) 
     vote = replay.Sample(name="vote", max_traces=3, select="majority")
     best = replay.Sample(name="best", max_traces=2, verifier="v")
     tuned = tune(half, [vote, best], goal="min total_tokens subject to accuracy >= 0.5", resamples=20)
-    assert "covers 0" in answer(tuned)
+    assert "covers 0" in tuning_answer(tuned)

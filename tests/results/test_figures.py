@@ -15,7 +15,7 @@ import replay
 from generate.simulation.grid import simulate
 from replay import Result
 from replay.runs.figures.figures import FIGURES, check_figure_file, write_figure
-from replay.runs.figures.score_data import _distribution
+from replay.runs.figures.score_data import _score_distribution
 from replay.runs.saved.display import ranked_input, write_display
 from tests.errors import refuses
 from tests.logs import drawn
@@ -264,4 +264,4 @@ def test_gates_end_at_always_where_that_is_a_policy(log: Path) -> None:
 
 def test_a_verifier_of_few_scores_has_them_as_ticks() -> None:
     rows = pl.DataFrame({"score": [0.0, 1.0, 1.0], "correct": [0.0, 1.0, 1.0]})
-    assert _distribution("judge", rows).values == (0.0, 1.0)
+    assert _score_distribution("judge", rows).values == (0.0, 1.0)

@@ -11,7 +11,7 @@ import pytest
 import replay
 from replay.runs.result.result import Result
 from replay.runs.saved.display import ranked_input
-from replay.runs.saved.promise import Limit, Promise, families_of, first_of, within_margin
+from replay.runs.saved.promise import Limit, Promise, policies_before_failure, policy_families, within_margin
 from tests.logs import log as small_log
 from toolkit.log import Log, collect, write_log
 from toolkit.notes import warning
@@ -56,13 +56,13 @@ def limits(result: Result, name: str, level: float) -> tuple[float | None, float
 
 def test_a_sequence_ends_at_the_first_that_is_not_sure() -> None:
     tested = {"one": ["a", "b", "c"], "two": ["d"], "three": ["e"]}
-    assert first_of(tested, {"a", "c", "d"}) == {"one": ["a"], "two": ["d"], "three": []}
+    assert policies_before_failure(tested, {"a", "c", "d"}) == {"one": ["a"], "two": ["d"], "three": []}
 
 
 def test_what_follows_a_failure_is_not_shown_however_good_it_is(log: Log) -> None:
     """The first trace answers as the baseline does on all questions, and is cheapest: by estimates alone."""
     result = run(log, best(1), best(2), best(3))
-    (family,) = families_of(result).values()
+    (family,) = policy_families(result).values()
     assert family == ["best of 1", "best of 2", "best of 3"]
     within = within_margin(result, 0.02, TOKENS)
     assert within is not None
@@ -79,10 +79,10 @@ def test_what_follows_a_failure_is_not_shown_however_good_it_is(log: Log) -> Non
 def test_families_share_the_error(log: Log) -> None:
     """Each of two is tested at 5 % / 2 on its side: three losses among 600."""
     result = run(log, best(1), best(3), FIRST)
-    promise = Promise.of([Limit("accuracy", ">=", -0.02, "+")], result)
+    promise = Promise.promise_on_limits([Limit("accuracy", ">=", -0.02, "+")], result)
     assert promise is not None
     cost = dict(result.summary.filter(metric=TOKENS).select("policy", "estimate").iter_rows())
-    passed = promise.passing(families_of(result), cost)
+    passed = promise.policies_that_pass(policy_families(result), cost)
     assert passed.families == 2
     assert [*passed.by_family.values()] == [["best of 3", "best of 1"], ["other"]]
     assert passed.low["other"] == pytest.approx(limits(result, "other", 0.95)[0])
@@ -133,13 +133,13 @@ def test_what_costs_as_much_or_is_worse_by_estimate_is_no_candidate(log: Log) ->
 def test_a_limit_from_above_is_turned_around(log: Log) -> None:
     """Traces at most those of three by one: one trace is two fewer, always."""
     result = run(log, best(1), best(3))
-    promise = Promise.of([Limit("traces", "<=", 0.0, "+"), Limit("accuracy", ">=", -0.02, "+")], result)
+    promise = Promise.promise_on_limits([Limit("traces", "<=", 0.0, "+"), Limit("accuracy", ">=", -0.02, "+")], result)
     assert promise is not None
-    assert promise.passing({"f": ["best of 1"]}, {"best of 1": 1.0, "best of 3": 3.0}).low == {
+    assert promise.policies_that_pass({"f": ["best of 1"]}, {"best of 1": 1.0, "best of 3": 3.0}).low == {
         "best of 1": pytest.approx(2.0)
     }
-    assert Promise.of([Limit("traces", "<=", 2.0)], result) is None
-    assert Promise.of([Limit("macro_f1", ">=", -0.1, "+")], result) is None  # no mean over examples
+    assert Promise.promise_on_limits([Limit("traces", "<=", 2.0)], result) is None
+    assert Promise.promise_on_limits([Limit("macro_f1", ">=", -0.1, "+")], result) is None  # no mean over examples
 
 
 def test_clusters_are_the_questions_that_count(log: Log, tmp_path: Path) -> None:

@@ -129,7 +129,9 @@ def test_another_copy_is_the_same(result: Result, saved: Path, way: Callable[[Re
     same(result, other)
     some = result.examples["example_id"].sample(30, seed=1)
     assert_frame_equal(result.summariser.summary(some).summary, other.summariser.summary(some).summary)
-    assert np.array_equal(result.summariser.draws("macro_f1"), other.summariser.draws("macro_f1"), equal_nan=True)
+    assert np.array_equal(
+        result.summariser.resampled_values("macro_f1"), other.summariser.resampled_values("macro_f1"), equal_nan=True
+    )
 
 
 def test_a_result_says_in_a_few_lines_what_it_is(result: Result, saved: Path) -> None:
@@ -629,13 +631,13 @@ def test_blocks_of_passes_merge(log: Path) -> None:
     plan = whole.source.plan
     policies = tuple(policy.resolve(plan.contents) for policy in replay.load_policies(POLICIES).policies)
     ids = plan.examples.frame["example_id"]
-    parts = [_pass_over_log(plan.among(ids[start::1][:30]), policies) for start in (30, 0)]
+    parts = [_pass_over_log(plan.with_ids(ids[start::1][:30]), policies) for start in (30, 0)]
     merged = parts[0].merge(parts[1])
     with refuses("mismatch"):
-        parts[0].merge(_pass_over_log(plan.among(ids[20:40]), policies))
+        parts[0].merge(_pass_over_log(plan.with_ids(ids[20:40]), policies))
     with refuses("mismatch"):
-        parts[0].merge(_pass_over_log(plan.among(ids[:30]), policies[:2]))
-    assert merged.ids.to_list() == ids.to_list()
+        parts[0].merge(_pass_over_log(plan.with_ids(ids[:30]), policies[:2]))
+    assert merged.example_ids.to_list() == ids.to_list()
     everyone = np.arange(len(merged.versions.every))
     expected = _pass_over_log(plan, policies)
     for name in merged.numbers:

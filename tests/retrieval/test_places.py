@@ -12,7 +12,7 @@ import replay
 from generate.simulation.chains import READERS, ChainsModel
 from generate.simulation.rounds import RoundsModel, simulate_rounds
 from replay.data.block import TableRows
-from replay.kinds.frontier import Rounds, alike
+from replay.kinds.frontier import Rounds, same_text_numbers
 from replay.kinds.retrieve import Retrieve
 from tests.errors import refuses
 
@@ -43,8 +43,8 @@ def test_counted_places_are_those_of_the_ranking(repeats: float) -> None:
         rounds = random_rounds(rng, repeats)
         keys = rng.integers(0, 4, len(rounds.documents)).astype(float)
         keys[rng.random(len(keys)) < 0.2] = np.inf  # as first-stage ranks that are not logged
-        paid, most = rounds.step < rng.integers(1, 4), int(rng.integers(1, 8))
-        documents, places = rounds.merged(*rounds.ranked(keys, paid), most)
+        paid, most = rounds.step_in_hop < rng.integers(1, 4), int(rng.integers(1, 8))
+        documents, places = rounds.merge_hops(*rounds.rank_documents(keys, paid), most)
         on = rounds.is_gold[documents] & (places < most)
         example = rounds.rows.example[rounds.document_row[documents[on]]]
         counted, place = rounds.gold_places(keys, paid, most)
@@ -55,7 +55,7 @@ def test_counted_places_are_those_of_the_ranking(repeats: float) -> None:
 def test_texts_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, owner = pl.Series(["a", "b", "a", "a"]), np.array([0, 0, 0, 1])
     monkeypatch.setattr(pl.Series, "hash", lambda self: pl.Series([7] * len(self), dtype=pl.UInt64))
-    numbers = alike(texts, owner)
+    numbers = same_text_numbers(texts, owner)
     assert numbers[0] == numbers[2]
     assert len({*numbers.tolist()}) == 3
 

@@ -16,7 +16,7 @@ from replay.data.contents import read_contents
 from replay.data.read import BlockRequest, read_block
 from replay.engine.outcome import ENDINGS
 from replay.kinds.retrieve import Retrieve
-from replay.policies.base import Evaluator, needs_of
+from replay.policies.base import Evaluator, needs_of_policies
 from replay.runs.passes.passes import outcome_values
 from tests.errors import refuses
 from tests.logs import tables
@@ -42,7 +42,7 @@ def replayed(rounds: Sequence[Row], golds: Golds, *policies: Row) -> list[dict[s
     contents = read_contents(log)
     made = [Retrieve(name=f"p{number}", **policy).resolve(contents) for number, policy in enumerate(policies)]
     examples = collect(log.scan("examples", ["example_id", "labels", "gold_documents"]), log).sort("example_id")
-    block = read_block(log, examples, BlockRequest(needs_of(made, contents)))
+    block = read_block(log, examples, BlockRequest(needs_of_policies(made, contents)))
     every = []
     for policy, outcome in zip(made, Evaluator(block, made).outcomes(), strict=True):
         values = outcome_values(outcome) | {"ending": [ENDINGS[one] for one in outcome.ending]}

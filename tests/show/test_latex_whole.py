@@ -13,7 +13,7 @@ from tests.show.test_latex import WIDTHS, table
 from tests.show.whole import assert_whole
 from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn
 from toolkit.show.document import Document, PlacedTable, as_latex
-from toolkit.show.tables.latex import _in_print
+from toolkit.show.tables.latex import _printed_table
 
 
 def compared(rows: int) -> Table:
@@ -36,7 +36,7 @@ def compared(rows: int) -> Table:
 def test_nothing_is_left_out_and_every_row_fits(rows: int, width: float) -> None:
     for made in (compared(rows), table(14, rows), table(2, rows)):
         text = made.latex("tab:x", width, whole=True)
-        assert_whole(text, width, sum(not column.beneath for column in _in_print(made).columns))
+        assert_whole(text, width, sum(not column.beneath for column in _printed_table(made).columns))
         assert text.count(r"\label{tab:x}") == 1
         assert len(re.findall(r"\\caption", text)) - len(re.findall(r"\\addtocounter", text)) == 1
 
@@ -62,11 +62,11 @@ def test_published_numbers_stand_below_ours_and_parts_repeat_no_more_than_tells_
 
 def test_what_was_asked_for_is_printed_and_published_numbers_without_ours_have_a_column() -> None:
     made = compared(2)
-    assert [column.key for column in _in_print(made).columns][2:] == [*(f"f{i}" for i in range(6)), "f5_change"]
+    assert [column.key for column in _printed_table(made).columns][2:] == [*(f"f{i}" for i in range(6)), "f5_change"]
     asked = made.only(["Method", "f0_published", "f0_difference"])
-    assert [column.key for column in _in_print(asked).columns][-2:] == ["f0_published", "f0_difference"]
+    assert [column.key for column in _printed_table(asked).columns][-2:] == ["f0_published", "f0_difference"]
     assert "36.00" in asked.latex(width=3.3)
-    assert _in_print(made).texts()[0][2:4] == ["33.03 [28.71, 38.31] (36.00)", "100.00"]
+    assert _printed_table(made).texts()[0][2:4] == ["33.03 [28.71, 38.31] (36.00)", "100.00"]
     assert "(36.00)" not in made.markdown() + made.csv()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from replay.engine.costs import COSTS, by_name
-from replay.engine.outcome import Against, Outcome
+from replay.engine.costs import COSTS, costs_by_name
+from replay.engine.outcome import BaseComparison, Outcome
 from replay.engine.sets import SET_COLUMNS
 from replay.runs.passes.gate_sweep import BANDED, COMPARED, CURVE
 from replay.runs.passes.passes import outcome_values
@@ -28,7 +28,7 @@ def test_names_are_given_once() -> None:
 
 def test_what_is_named_elsewhere_is_in_the_table() -> None:
     known = {column.name for column in COLUMNS}
-    assert {*COSTS, *by_name(np.zeros(len(COSTS))), *SET_COLUMNS, *CURVE, *BANDED} <= known
+    assert {*COSTS, *costs_by_name(np.zeros(len(COSTS))), *SET_COLUMNS, *CURVE, *BANDED} <= known
     assert COMPARED == ("correct", "fix", "flip", "intervened")
     assert {column.metric for column in COLUMNS} >= UNSHOWN
 
@@ -38,7 +38,8 @@ def test_what_a_comparison_finds_is_written_under_the_names_of_the_table() -> No
     nothing = np.zeros(2)
     outcome = Outcome(
         reason=nothing, reasons=("served",), costs=np.zeros((2, len(COSTS))), correct=right, credit=nothing,
-        words=nothing[None], shares=None, rows=nothing, ending=nothing, against=Against(base, right, acts, tokens),
+        words=nothing[None], shares=None, rows=nothing, ending=nothing,
+        against=BaseComparison(base, right, acts, tokens),
     )  # fmt: skip
     values = outcome_values(outcome, np.array([True, True]))
     found = {name: values[name].tolist() for name in ("base_correct", "correct", "fix", "flip", "intervened")}

@@ -11,7 +11,7 @@ from toolkit.stats import Settings, summarise
 from toolkit.stats.bootstrap.influence import Series, influences
 from toolkit.stats.bootstrap.sample import read_sample
 from toolkit.stats.limits.discordant import tango
-from toolkit.stats.many.ranks import SPLITS, _mean_best, _on_halves, halves, on_front
+from toolkit.stats.many.ranks import SPLITS, _mean_best, _selection_bias, halves, on_front
 
 LABELS = ["x", "y", "z"]
 SETTINGS = Settings(resamples=500)
@@ -76,7 +76,7 @@ def test_the_best_of_one_half_is_scored_on_the_other(made, factory):
     cost = rng.integers(1, 4, (5, 41)).astype(float)
     sample, number = _sample(made({"correct": correct, "total_tokens": cost}), factory)
     paid = [m.name for m in sample.metrics].index("total_tokens")
-    both = [_on_halves(sample, Series.of(sample, m, range(5)), seed=3) for m in (number, paid)]
+    both = [_selection_bias(sample, Series.of(sample, m, range(5)), seed=3) for m in (number, paid)]
     scores = []
     for half in halves(41, 3):
         for side in (half, ~half):

@@ -10,9 +10,9 @@ from toolkit.stats import Settings
 from toolkit.stats.limits.student import normal_size
 from toolkit.stats.many.simultaneous import (
     JointEstimates,
+    _claims_to_one,
     _rank_sets,
-    _screened,
-    _to_one,
+    _screened_gaps,
     all_pairs,
     bonferroni,
     covariance_of,
@@ -42,7 +42,7 @@ def test_all_pairs_of_independent_policies_have_tukeys_critical_value():
 
 
 def test_one_against_many_has_dunnetts_critical_value():
-    found = _to_one(_made(_equal(10, 20_000)), 3, Settings(resamples=20_000))
+    found = _claims_to_one(_made(_equal(10, 20_000)), 3, Settings(resamples=20_000))
     assert found.critical == pytest.approx(2.687, rel=0.015)  # Dunnett (1964), two-sided, 9 treatments, ρ = ½
     assert list(found.first) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert set(found.second) == {3}
@@ -137,7 +137,7 @@ def test_draws_have_the_covariance_asked_for():
 
 def test_beyond_all_pairs_the_hopeless_go():
     gap, error = np.array([0, 0.01, 0.4, 0.02]), np.array([0, 0.01, 0.01, 0.01])
-    assert [p < 0.05 for p in _screened(gap, error, 500)] == [False, False, True, False]
+    assert [p < 0.05 for p in _screened_gaps(gap, error, 500)] == [False, False, True, False]
     assert [p < 0.05 for p in bonferroni(-gap, error, 500)] == [False, False, True, False]
 
 

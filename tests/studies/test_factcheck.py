@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from typer.testing import Result
 
-from replay.analyses.budgets.pool_depth import Depth, gold_within, pool_depth, unresolved
+from replay.analyses.budgets.pool_depth import Depth, gold_trace_shares, pool_depth, unresolved_claim_shares
 from replay.analyses.budgets.wall_clock import _scored_pools
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.figures import _budget_panels
@@ -185,7 +185,7 @@ def test_gold_and_margins_against_plain_loops(claims: Path) -> None:
     asked = {"where": "split = 'test'", "settings": Settings(resamples=50)}
     traces = collect(log.scan("traces", ["example_id", "sample_index", "correct", "answer", "trace_id"]), log)
     scores = dict(collect(log.scan("verifications", ["trace_id", "score"]), log).iter_rows())
-    gold = gold_within(log, "n15", 15, **asked)
+    gold = gold_trace_shares(log, "n15", 15, **asked)
     first, lasting = [], []
     for _, claim in (
         traces.filter(pl.col("trace_id").str.contains("-test-")).sort("sample_index").group_by("example_id")
@@ -208,7 +208,7 @@ def test_gold_and_margins_against_plain_loops(claims: Path) -> None:
         lasting.append((stopped, lead))
     for k in (1, 5, 15):
         assert gold.filter(pl.col("k") == k)["share"][0] == pytest.approx(sum(f <= k for f in first) / 200)
-    open_ = unresolved(log, "n15", "lora", 15, margin=Margin(), **asked)
+    open_ = unresolved_claim_shares(log, "n15", "lora", 15, margin=Margin(), **asked)
     for k in (3, 15):
         assert open_.filter(pl.col("k") == k)["share"][0] == pytest.approx(sum(s > k for s, _ in lasting) / 200)
     never = [lead for stopped, lead in lasting if stopped > 15]
@@ -225,7 +225,7 @@ def test_one_claim_with_a_longer_pool_changes_nothing(claims: Path, tmp_path: Pa
     longer = open_log(written(tmp_path / "longer", frames | {"traces": pl.concat([traces, extra])}))
     assert pool_depth(longer, "n15", "split = 'test'") == Depth(15, 15, 0, 200)
     assert pool_depth(longer, "n15") == Depth(15, 16, 0, 260)
-    assert gold_within(longer, "n15", 15, settings=Settings(resamples=5))["n"].to_list() == [260] * 15
+    assert gold_trace_shares(longer, "n15", 15, settings=Settings(resamples=5))["n"].to_list() == [260] * 15
 
     tests = traces.filter(pl.col("trace_id").str.contains("-test-"))["example_id"].unique().sort()
     for count, depth in ((15, Depth(15, 15, 15, 200)), (30, Depth(10, 15, 0, 200))):

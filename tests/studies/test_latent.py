@@ -13,7 +13,7 @@ import pytest
 import thinkback as tb
 from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.analyses.strategies.strategies import MAJORITY, ORACLE, Strategy
-from replay.data.conditions import matching
+from replay.data.conditions import ids_where
 from replay.studies.kit.report import UNDONE, StudyReport
 from replay.studies.latent.study import SCORED_SAMPLES, LatentStudy
 from replay.studies.latent.verdicts import NO_LOGPROBS, OVER, Answer, Gain, _gain_verdict, _VerdictOn
@@ -246,7 +246,7 @@ def test_training_rows_are_nowhere_among_what_is_reported(tmp_path: Path, split:
     assert study.strategies is not None
     assert len(study.strategies.unit) == 100
     assert not study.strategies.examples["example_id"].is_in(train.implode()).any()
-    assert matching(log, study.where, "where").is_in(train.implode()).sum() == 0
+    assert ids_where(log, study.where, "where").is_in(train.implode()).sum() == 0
     remarked(report.words["What was measured"], "training_rows", "100")
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.analyses.strategies.votes_entropy import votes_entropy
 from replay.latent import place_probes
-from replay.latent.place_probes import as_many, placed_traces
+from replay.latent.place_probes import equal_parts, placed_traces
 from replay.studies.kit.report import drawn
 from replay.studies.latent import study as studied
 from replay.studies.latent.figures import FIGURES
@@ -138,8 +138,8 @@ def test_as_many_rows_are_drawn_from_as_many_questions_as_there_are(log: Log) ->
     train, test = (ids.filter(split=name)["example_id"] for name in ("train", "test"))
     traces = placed_traces(log, "planted", train, test, 10_000)
     assert traces is not None
-    parts = {name: traces.of("pool", name) for name in ("probe", "t1")}
-    found = as_many(traces, parts, 0)
+    parts = {name: traces.has_value("pool", name) for name in ("probe", "t1")}
+    found = equal_parts(traces, parts, 0)
     assert {int(one.sum()) for one in found.values()} == {int((parts["probe"] & traces.train).sum())}
     for name, one in found.items():
         assert not (one & ~(parts[name] & traces.train)).any()
@@ -303,13 +303,13 @@ def test_the_states_of_a_place_are_read_once_for_all_fits(log: Log, monkeypatch:
     assert traces is not None
     monkeypatch.setattr(place_probes, "MEMORY_BYTES", 1)
     read = list[int]()
-    batches = type(traces.states).batches
+    batches = type(traces.states).read_batches
 
     def counting(self: object) -> object:
         read.append(1)
         return batches(self)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(traces.states), "batches", counting)
-    sizes = list(place_probes.by_questions(traces, [0, 1], seeds=2))
+    sizes = list(place_probes.areas_by_training_questions(traces, [0, 1], seeds=2))
     assert len(sizes) > 1
     assert len(read) == 2  # once a place, not once a fit

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from replay.data.conditions import reported
+from replay.data.conditions import report_condition
 from replay.data.contents import read_contents
 from replay.studies.factcheck.runs import pools_of
 from tests.studies.claims import simulated, written
@@ -40,7 +40,7 @@ DEV = "split = 'dev'"
 def test_the_test_split_is_reported_where_there_is_one(
     tmp_path: Path, splits: tuple[str, ...], dev: str | None, where: str | None
 ) -> None:
-    assert reported(log_of(tmp_path, *splits), dev) == where
+    assert report_condition(log_of(tmp_path, *splits), dev) == where
 
 
 def test_pools_are_those_of_the_claims_asked_about(tmp_path: Path) -> None:

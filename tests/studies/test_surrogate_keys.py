@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 import thinkback as tb
-from replay.analyses.budgets.surrogate_keys import UNSEEN, AtUnseen, _OrderGap, signs
+from replay.analyses.budgets.surrogate_keys import (
+    UNSEEN,
+    SurrogateGapsAtSetting,
+    _OrderGap,
+    difference_sign_at_each_value,
+)
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import FORGETTINGS, RIDGES, _at_keys, surrogate_keys
 from toolkit.features import CLAIM_FEATURES
@@ -59,15 +64,19 @@ def test_differences_are_those_of_the_orders_themselves(claims: Path) -> None:
 
 
 def test_the_sign_depends_on_unseen_where_estimates_lie_on_both_sides() -> None:
-    def at(unseen: float, *points: float) -> AtUnseen:
-        return AtUnseen(15, 3, unseen, "mean", None, {"generation": _OrderGap(IntervalCell(*points), None)})
+    def at(unseen: float, *points: float) -> SurrogateGapsAtSetting:
+        return SurrogateGapsAtSetting(
+            15, 3, unseen, "mean", None, {"generation": _OrderGap(IntervalCell(*points), None)}
+        )
 
     below, perhaps, above = at(0, -2, -3, -1), at(0.5, -1, -2, 1), at(1, 2, 1, 3)
     every = (below, perhaps, above)
-    assert signs(every, 15, 3, "generation") == "yes: −, (−), +"
-    assert signs((below, perhaps), 15, 3, "generation") == "no: −, (−)"
-    assert signs((below, replace(above, gaps={"generation": None})), 15, 3, "generation") is None
-    assert signs(every, 15, 5, "generation") is None
+    assert difference_sign_at_each_value(every, 15, 3, "generation") == "yes: −, (−), +"
+    assert difference_sign_at_each_value((below, perhaps), 15, 3, "generation") == "no: −, (−)"
+    assert (
+        difference_sign_at_each_value((below, replace(above, gaps={"generation": None})), 15, 3, "generation") is None
+    )
+    assert difference_sign_at_each_value(every, 15, 5, "generation") is None
 
 
 def test_budgets_of_a_pool() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from replay.data.conditions import examples_where, of_dataset
+from replay.data.conditions import examples_where, in_dataset
 from replay.kinds.sample import Sample
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
@@ -44,7 +44,7 @@ def study_majorities(log: AnyLog, *, sizes: tuple[int, ...] = (1, 2, 3), resampl
     made = open_log(log)
     policies = [Sample(name=f"{size}", max_traces=size, select="majority") for size in sizes]
     parts = [
-        Votes(name, run(made, policies, where=of_dataset(None, name), resamples=resamples))
+        Votes(name, run(made, policies, where=in_dataset(None, name), resamples=resamples))
         for name in examples_where(made, None, "dataset")["dataset"].unique().sort()
     ]
     return StudyReport(

@@ -9,10 +9,10 @@ import polars as pl
 
 from replay.data.contents import Contents
 from replay.data.needs import Needs
-from replay.engine.calls import CallSegment, ChosenTraces, PolicyPath, Realization, certain
+from replay.engine.calls import CallSegment, ChosenTraces, PolicyPath, Realization, certain_calls
 from replay.engine.costs import TraceCalls
-from replay.engine.revisions import mean_of
-from replay.policies.base import KINDS, Evaluator, Policy, Stage
+from replay.engine.revisions import mean_outcome
+from replay.policies.base import KINDS, Evaluator, ExplanationStage, Policy
 from replay.policies.remarks import Remark, RemarkKind
 from toolkit.columns import OutcomeColumn
 from toolkit.settings import setting
@@ -47,15 +47,15 @@ class Nth(Policy):
         there = pool.size > self.number
         own = np.zeros(pool.code.shape)
         own[:, min(self.number, own.shape[1] - 1)] = there
-        made = Realization(there.astype(float), (CallSegment({TraceCalls(self.pool): certain(own)}),))
+        made = Realization(there.astype(float), (CallSegment({TraceCalls(self.pool): certain_calls(own)}),))
         reasons = ("served", f"pool `{self.pool}` has no trace {self.number}")
-        outcome = mean_of(on.block, [(self.pool, self.number)], [made], (~there).astype(np.int16), reasons)
+        outcome = mean_outcome(on.block, [(self.pool, self.number)], [made], (~there).astype(np.int16), reasons)
         skipped = {"skipped": np.full(len(there), float(self.number))}
         chosen = ChosenTraces((self.pool,), np.zeros(len(there), np.int64), np.full(len(there), self.number))
         return PolicyPath(replace(outcome, measured=skipped), (made,), chosen, {})
 
-    def explain(self, on: Evaluator, repetition: int) -> Iterator[Stage]:
-        yield Stage("the one trace", pl.DataFrame({"sample": [self.number]}))
+    def explain(self, on: Evaluator, repetition: int) -> Iterator[ExplanationStage]:
+        yield ExplanationStage("the one trace", pl.DataFrame({"sample": [self.number]}))
 
     def remarks(self, block: object) -> Iterator[Remark]:
         if self.number:

@@ -45,7 +45,7 @@ def curves(
     """
     import polars as pl
 
-    from replay.runs.compare.curves import curve_pairs, curves_table, measured
+    from replay.runs.compare.curves import curve_pairs, curves_table, measure_pool_curves
     from thinkback import console
     from toolkit.files import check_replaceable
     from toolkit.log import open_log
@@ -56,7 +56,7 @@ def curves(
         if path is not None:
             check_replaceable(path, force, inputs=(log,))
     opened, settings = open_log(log), settings_of(None, resamples=resamples, level=level, seed=seed)
-    pools = measured(opened, settings, pool=pool, verifier=verifier, where=where, strata=strata, weigh=weigh)
+    pools = measure_pool_curves(opened, settings, pool=pool, verifier=verifier, where=where, strata=strata, weigh=weigh)
     frame, pairs = pl.concat([curves_table(one, settings) for one in pools]), curve_pairs(pools, settings)
     notes = [*dict.fromkeys(str(note) for one in pools for note in one.notes())]
     table = _table(frame, f"Accuracy over the number of traces, {opened.name}", opened.simulated, level, notes)
@@ -91,7 +91,7 @@ def _write(
             (folder / f"{name}.csv").write_text(table_of(marked).csv(), encoding="utf-8")
         (folder / "table.md").write_text("\n".join(table.markdown() for table in tables.values()), encoding="utf-8")
         write_latex(folder / "table.tex", tables, look["width"])
-        save_formats(curves_figure(_panels(frames["curves"]), **look), folder, "curves")
+        save_formats(curves_figure(_curve_panels(frames["curves"]), **look), folder, "curves")
         return sorted(path.name for path in folder.iterdir())
 
 
@@ -107,7 +107,7 @@ def _table(frame: pl.DataFrame, title: str, simulated: bool, level: float, notes
     last = {(r["metric"], r["verifier"]): r["estimate"] for r in frame.sort("k").iter_rows(named=True)}
     series.sort(key=lambda one: (list(METRICS).index(one[0]), -(last[one] or 0.0) * (one[0] == "best")))
     rows = [(r["pool"], r["k"], r["n"]) for r in frame.iter_rows(named=True) if r["metric"] == "avg"]
-    heads = [_called(metric, verifier) for metric, verifier in series]
+    heads = [_line_name(metric, verifier) for metric, verifier in series]
     several = sum(metric == "best" for metric, _ in series) > 1
     best = [head for head, (metric, _) in zip(heads, series, strict=True) if metric == "best"]
     # the first give way last
@@ -144,12 +144,12 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
     if chosen.is_empty():
         chosen = within.filter(second_metric="avg")
     cells = {
-        (r["first_pool"], r["k"], *_change(r)): IntervalCell.of((r["difference"], r["low"], r["high"]))
+        (r["first_pool"], r["k"], *_change_text(r)): IntervalCell.of((r["difference"], r["low"], r["high"]))
         for r in chosen.iter_rows(named=True)
     }
     rows = list(dict.fromkeys((pool, k) for pool, k, *_ in cells))
     heads = list(dict.fromkeys((first, second) for _, _, first, second in cells))
-    last = {_change(r): r["difference"] or 0.0 for r in chosen.sort("k").iter_rows(named=True)}
+    last = {_change_text(r): r["difference"] or 0.0 for r in chosen.sort("k").iter_rows(named=True)}
     heads.sort(key=lambda one: -last[one] if one[0].startswith(METRICS["best"]) else -float("inf"))  # majority first
     points = NumberWithInterval(1, 100, signed=True)
     text = f"In percentage points, paired by example; {100 * level:g} % intervals of each difference by itself."
@@ -171,17 +171,17 @@ def _paired_table(pairs: pl.DataFrame, name: str, simulated: bool, level: float)
     )
 
 
-def _change(row: dict[str, Any]) -> tuple[str, str]:
+def _change_text(row: dict[str, Any]) -> tuple[str, str]:
     """The words for what a row compares."""
-    first, second = (_called(row[f"{side}_metric"], row[f"{side}_verifier"]) for side in ("first", "second"))
+    first, second = (_line_name(row[f"{side}_metric"], row[f"{side}_verifier"]) for side in ("first", "second"))
     return first, second
 
 
-def _called(metric: str, verifier: str | None) -> str:
+def _line_name(metric: str, verifier: str | None) -> str:
     return f"{METRICS[metric]}{f' {verifier}' if verifier else ''}"
 
 
-def _panels(frame: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
+def _curve_panels(frame: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
     """The figure's panels, one a question. Each pool has a line in it, for best-of-k each of its verifiers."""
     import polars as pl
 

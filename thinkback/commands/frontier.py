@@ -70,7 +70,7 @@ def _write(fronts: Frontier, table: Table, look: dict[str, Any], out: Path, forc
     flat = marked.with_columns(pl.col("below", "votes").cast(pl.List(pl.String)).list.join(";"))
     samples = [2**power for power in range(int(front.select(pl.col("samples").max()).item()).bit_length())]
     figure = curves_figure(
-        _panels(front),
+        _strategy_panels(front),
         x="mean samples",
         ticks=samples,
         note="settings chosen on other examples than those shown; intervals and paired differences: see the table",
@@ -120,8 +120,8 @@ def _table(fronts: Frontier, name: str, simulated: bool, level: float) -> Table:
         rows=rows,
         above=(SIMULATED,) if simulated else (),
         below=(
-            f"Settings chosen on {fronts.chosen:,} examples (`chosen at %`); all else is of "
-            f"{fronts.reported:,} others, with {100 * level:g} % intervals of each number by itself.",
+            f"Settings chosen on {fronts.n_chosen_on:,} examples (`chosen at %`); all else is of "
+            f"{fronts.n_reported_on:,} others, with {100 * level:g} % intervals of each number by itself.",
             "Shown: majority voting, and what nothing beat where it was chosen. − majority: points beyond majority "
             "voting at as many samples in the mean, paired. − coin: beyond the same probe with the same numbers of "
             "samples for questions drawn at random, which is what the score adds.",
@@ -139,7 +139,7 @@ def setting(row: dict[str, Any]) -> str:
     return "1" if not parts else f"1, and {', '.join(parts)}"
 
 
-def _panels(front: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
+def _strategy_panels(front: pl.DataFrame) -> list[tuple[str, list[PlottedCurve]]]:
     """The figure's panels: for each verifier its strategies, beside those that need none."""
     import polars as pl
 

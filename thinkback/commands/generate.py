@@ -41,10 +41,10 @@ def generate(
     if on is not None:
         if out is not None:
             raise ConflictError("`--out` writes a new log and `--on` adds to one: give one of them")
-        _add(recipe, on, shard, limit, settings or (), dry_run, with_failures, allow_keys or ())
+        _add_signals(recipe, on, shard, limit, settings or (), dry_run, with_failures, allow_keys or ())
         return
     read = load_recipe(recipe, settings or ())
-    plan = make_plan(read, _shard(shard), limit)
+    plan = make_plan(read, _parse_shard(shard), limit)
     for note in plan.notes:
         console.say(note)
     if dry_run:
@@ -100,16 +100,10 @@ def _say_reached(engine: EngineSettings | None, allow_keys: Sequence[str]) -> No
             console.say(f"asks {engine.model} at {reached}")
 
 
-def _add(
-    recipe: str,
-    on: Path,
-    shard: str,
-    limit: int | None,
-    settings: Sequence[str],
-    dry_run: bool,
-    with_failures: bool,
-    allow_keys: Sequence[str],
-) -> None:
+def _add_signals(
+    recipe: str, on: Path, shard: str, limit: int | None, settings: Sequence[str], dry_run: bool,
+    with_failures: bool, allow_keys: Sequence[str],
+) -> None:  # fmt: skip
     """Carries out `generate --on`: adds a recipe's signals to a log."""
     from generate.annotating.annotation_plan import make_add_plan
     from generate.annotating.annotation_run import add
@@ -118,7 +112,7 @@ def _add(
     from toolkit.errors import listed
     from toolkit.progress import progress
 
-    plan = make_add_plan(load_additions(recipe, settings), on, _shard(shard), limit)
+    plan = make_add_plan(load_additions(recipe, settings), on, _parse_shard(shard), limit)
     for step in plan.idle:
         console.say(f"{step.name} is for {listed(step.dataset)}, of which {on} has nothing")
     if dry_run:
@@ -169,7 +163,7 @@ def _print_lacking(plan: AnnotationPlan) -> None:
         )
 
 
-def _shard(text: str) -> tuple[int, int]:
+def _parse_shard(text: str) -> tuple[int, int]:
     from toolkit.errors import InvalidError
 
     number, slash, count = text.partition("/")

@@ -33,27 +33,22 @@ def of_format(format_name: str, description: str = "") -> Callable[..., None]:
         settings: list[str] | None = None,
         force: bool = False,
     ) -> None:
-        _format(format_name, paths, out, name, rejudge, settings, force)
+        _import_format(format_name, paths, out, name, rejudge, settings, force)
 
     command.__doc__ = description or f"Import files of {format_name}."
     return command
 
 
-def _format(
-    format_name: str,
-    paths: Sequence[str],
-    out: Path,
-    name: str | None,
-    rejudge: bool,
-    settings: Sequence[str] | None,
-    force: bool,
-) -> None:
+def _import_format(
+    format_name: str, paths: Sequence[str], out: Path, name: str | None, rejudge: bool,
+    settings: Sequence[str] | None, force: bool,
+) -> None:  # fmt: skip
     from toolkit.imports import import_format
 
     def write(folder: Path) -> ImportReport:
         return import_format(format_name, paths, folder, title=name, rejudge=rejudge, settings=settings or ())
 
-    _import(paths, out, force, write, "examples", "traces", "verifications")
+    _import_and_report(paths, out, force, write, "examples", "traces", "verifications")
 
 
 def table(
@@ -93,7 +88,9 @@ def table(
                 console.say(line)
         return done.report
 
-    _import((*sources, *([mapping] if mapping else [])), out, force, write, "examples", "traces", "verifications")
+    _import_and_report(
+        (*sources, *([mapping] if mapping else [])), out, force, write, "examples", "traces", "verifications"
+    )
 
 
 def recovery(
@@ -119,7 +116,7 @@ def recovery(
             drop_repeats=drop_repeats, base=base,
         )  # fmt: skip
 
-    _import(sources, out, force, write, "examples", "traces")
+    _import_and_report(sources, out, force, write, "examples", "traces")
 
 
 def replay(
@@ -135,14 +132,14 @@ def replay(
     def write(folder: Path) -> RecoveryReport:
         return import_replay(sources, folder, name=name, action=action)
 
-    _import(sources, out, force, write, "examples", "traces")
+    _import_and_report(sources, out, force, write, "examples", "traces")
 
 
 FURTHER = ("rounds", "checks")
 """Tables of which a line is said only where there are rows."""
 
 
-def _import(
+def _import_and_report(
     inputs: Sequence[str], out: Path, force: bool, write: Callable[[Path], ImportReport | RecoveryReport], *written: str
 ) -> None:
     """Write a log as a whole, then print its notes and how many rows of what it has."""

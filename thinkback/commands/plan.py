@@ -66,11 +66,11 @@ def _write(planned: QuestionPlan, paper: Paper, out: Path, force: bool) -> list[
             (folder / f"{name}.csv").write_text(table_of(frame).csv(marks), encoding="utf-8")
         (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
         write_latex(folder / "table.tex", {"plan": table}, paper.inches)
-        save_formats(_figure(planned, **paper.figure), folder, "curve")
+        save_formats(_plan_figure(planned, **paper.figure), folder, "curve")
         return sorted(path.name for path in folder.iterdir())
 
 
-def _figure(planned: QuestionPlan, **look: Any) -> Figure:
+def _plan_figure(planned: QuestionPlan, **look: Any) -> Figure:
     """Draws the detectable difference over the number of questions, with a line for each design."""
     import polars as pl
 
@@ -90,6 +90,6 @@ def _figure(planned: QuestionPlan, **look: Any) -> Figure:
         simulated=planned.simulated,
         level=planned.level,
         note=f"{100 * planned.power:g} % power; bands: 80 % of pilots like this one",
-        reference=(planned.aim, planned.detect * POINT),
+        reference=(planned.aim_text, planned.detect * POINT),
         **look,
     )

@@ -43,7 +43,7 @@ def query(source: str, sql: str, output: Format | None = None) -> None:
     from toolkit.log import check_printable_size, limited_memory
     from toolkit.show import SIMULATED, table_of
 
-    opened = _opened(source)
+    opened = _open_source(source)
     with limited_memory():
         frame = opened.answer(sql)
     if opened.simulated:
@@ -63,7 +63,7 @@ def query(source: str, sql: str, output: Format | None = None) -> None:
         console.show(replace(table, columns=columns, below=more))
 
 
-def _opened(source: str) -> Queried:
+def _open_source(source: str) -> Queried:
     """Opens a saved result, if the folder has the record of one; else a log."""
     from functools import partial
 

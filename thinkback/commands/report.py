@@ -43,25 +43,25 @@ def report(
 
     size = inches(width)
     check_replaceable(out, force, inputs=(*log, policies, rules, prices))
-    address, text = _imported(log, mapping, settings or (), out)
+    address, text = _import_sources(log, mapping, settings or (), out)
     page = make(
         address, policies, where=where, baseline=baseline, rules=rules, strata=strata, weigh=weigh, metric=metric,
         measure=measure, cost=cost, prices=prices, seed=seed, resamples=resamples, level=level,
     )  # fmt: skip
     page.save(out, width=size, force=force)
-    files = _keep(out, address, text) if address != log[0] else ""
+    files = _keep_imported_log(out, address, text) if address != log[0] else ""
     for sentence in page.lead:
-        _say(sentence)
+        _print_sentence(sentence)
     for section in page.sections:
         console.say()
         console.say(section.heading)
         for sentence in section.sentences:
-            _say(f"- {sentence}")
+            _print_sentence(f"- {sentence}")
     console.say()
     console.say(f"{out}/: report.md, report.tex, tables/, figures/, result/{files}")
 
 
-def _imported(
+def _import_sources(
     sources: Sequence[str], mapping: str | None, settings: Sequence[str], out: Path
 ) -> tuple[str, str | None]:
     """The log to report on, imported from the sources if these are files, and the guessed mapping's text, if any."""
@@ -98,7 +98,7 @@ def _is_log(sources: Sequence[str]) -> bool:
     return False
 
 
-def _keep(out: Path, log: str, mapping: str | None) -> str:
+def _keep_imported_log(out: Path, log: str, mapping: str | None) -> str:
     """Copies the imported log, and the mapping that made it, beside the report; returns their names as text."""
     import shutil
 
@@ -111,7 +111,7 @@ def _keep(out: Path, log: str, mapping: str | None) -> str:
     return f", log/, {MAPPING}"
 
 
-def _say(sentence: str) -> None:
+def _print_sentence(sentence: str) -> None:
     """Prints a sentence; on a terminal in lines of its width."""
     from textwrap import wrap
 

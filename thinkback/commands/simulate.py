@@ -82,7 +82,9 @@ def simulate(
         other = next((key for key, value in others.items() if value is not None), None)
         if other is not None or out is None:
             raise ConflictError(f"`{dataset}` does not go with {argument(other)}" if other else "`--out` is missing")
-        _say(out, WORLDS[dataset](out, EXAMPLES if examples is None else examples, seed, name, force, settings or ()))
+        _print_counts(
+            out, WORLDS[dataset](out, EXAMPLES if examples is None else examples, seed, name, force, settings or ())
+        )
         return
     if dataset is None:
         if check or dev:
@@ -90,33 +92,35 @@ def simulate(
         place, count = out or Path(), EXAMPLES if examples is None else examples
         size, space = TRACES if traces is None else traces, LABELS if labels is None else labels
         if states:
-            _planted(place, count, size, seed, name, force, given)
+            _simulate_planted(place, count, size, seed, name, force, given)
         elif recovery:
-            _revised(place, count, seed, name, force)
+            _simulate_recovery(place, count, seed, name, force)
         else:
-            _plain(place, count, size, space, seed, name, force)
+            _simulate_grid(place, count, size, space, seed, name, force)
         return
     if recovery:
         raise ConflictError(f"`--recovery` does not go with a data set: leave out `{dataset}`")
     if examples is not None or labels is not None:
         raise ConflictError(f"`{dataset}` has its published claims: leave out `--examples` and `--labels`")
-    _claims(dataset, out, traces, dev, check, seed, name, force)
+    _simulate_claims(dataset, out, traces, dev, check, seed, name, force)
 
 
-def _plain(out: Path, examples: int, traces: int, labels: int, seed: int, name: str | None, force: bool) -> None:
+def _simulate_grid(
+    out: Path, examples: int, traces: int, labels: int, seed: int, name: str | None, force: bool
+) -> None:
     from generate.simulation.grid import simulate as simulate_plain
 
     log = simulate_plain(out, examples=examples, traces=traces, labels=labels, seed=seed, name=name, force=force)
-    _say(out, log)
+    _print_counts(out, log)
 
 
-def _revised(out: Path, examples: int, seed: int, name: str | None, force: bool) -> None:
+def _simulate_recovery(out: Path, examples: int, seed: int, name: str | None, force: bool) -> None:
     from generate.simulation.recovery import simulate_recovery
 
-    _say(out, simulate_recovery(out, examples=examples, seed=seed, name=name, force=force))
+    _print_counts(out, simulate_recovery(out, examples=examples, seed=seed, name=name, force=force))
 
 
-def _claims(
+def _simulate_claims(
     dataset: str, out: Path | None, traces: int | None, dev: int, check: bool, seed: int, name: str | None, force: bool
 ) -> None:
     """Writes a simulated data set of claims. Without a place `out` it is removed after the check."""
@@ -131,12 +135,12 @@ def _claims(
         place, overwrite = out or Path(scratch) / "log", force and out is not None
         log = simulate_claims(place, dataset, traces=size, dev=dev, seed=seed, force=overwrite, log_name=name)
         if out is not None:
-            _say(out, log)
+            _print_counts(out, log)
         if check:
-            _check(log, dataset, f"n{size}", seed)
+            _check_simulation(log, dataset, f"n{size}", seed)
 
 
-def _planted(
+def _simulate_planted(
     out: Path, examples: int, traces: int, seed: int, name: str | None, force: bool, given: Mapping[str, Any]
 ) -> None:
     from generate.simulation.planted import PlantedModel, simulate_planted
@@ -144,7 +148,7 @@ def _planted(
 
     model = PlantedModel(**given)
     log = simulate_planted(out, examples=examples, traces=traces, seed=seed, name=name, force=force, model=model)
-    _say(out, log)
+    _print_counts(out, log)
     for where, number in (("one place", 1), (f"the mean of all {model.places}", model.places)):
         console.say(
             f"the best that a verifier can do on {where}: AUC {model.auc(number):.4f}, within questions "
@@ -156,7 +160,9 @@ def _planted(
         console.say(f"log-probabilities: AUC {logprob.auc():.4f}, within questions {logprob.auc_within():.4f}")
 
 
-def _rounds(out: Path, examples: int, seed: int, name: str | None, force: bool, settings: Sequence[str]) -> Log:
+def _simulate_rounds(
+    out: Path, examples: int, seed: int, name: str | None, force: bool, settings: Sequence[str]
+) -> Log:
     from generate.simulation.rounds import simulate_rounds
     from generate.simulation.settings import rounds_models
 
@@ -164,7 +170,9 @@ def _rounds(out: Path, examples: int, seed: int, name: str | None, force: bool, 
     return simulate_rounds(out, examples=examples, seed=seed, name=name, force=force, model=model, chains=chains)
 
 
-def _checks(out: Path, examples: int, seed: int, name: str | None, force: bool, settings: Sequence[str]) -> Log:
+def _simulate_checks(
+    out: Path, examples: int, seed: int, name: str | None, force: bool, settings: Sequence[str]
+) -> Log:
     from generate.simulation.checks import simulate_checks
     from generate.simulation.settings import checks_models
 
@@ -172,11 +180,11 @@ def _checks(out: Path, examples: int, seed: int, name: str | None, force: bool, 
     return simulate_checks(out, examples=examples, seed=seed, name=name, force=force, texts=texts, pools=pools)
 
 
-WORLDS: dict[str, Callable[..., Log]] = {"rounds": _rounds, "checks": _checks}
+WORLDS: dict[str, Callable[..., Log]] = {"rounds": _simulate_rounds, "checks": _simulate_checks}
 """Worlds of other tables than traces."""
 
 
-def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
+def _check_simulation(log: Log, dataset: str, pool: str, seed: int) -> None:
     from replay.studies.factcheck.fidelity import (
         ONE_ORDER,
         REASONS,
@@ -190,7 +198,7 @@ def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
 
     lines = check_simulation(log, dataset, pool)
     console.show(check_table(lines, f"{log.name}: what the simulation was fitted to"))
-    tested = held_out(_logs(dataset, seed), dataset, f"n{TRACES[dataset]}")
+    tested = held_out(_logs_by_seed(dataset, seed), dataset, f"n{TRACES[dataset]}")
     failed = [line for line in tested if line.held is False]
     console.say()
     title = f"{log.name}: what it was not fitted to, seeds {seed} to {seed + SEEDS - 1}"
@@ -206,7 +214,7 @@ def _check(log: Log, dataset: str, pool: str, seed: int) -> None:
     console.say(f"all {len(lines)} fitted numbers are within the allowed distance{known}")
 
 
-def _logs(dataset: str, first: int) -> Iterator[Log]:
+def _logs_by_seed(dataset: str, first: int) -> Iterator[Log]:
     """Yields logs of the data set with several seeds. Each is removed when the next one is asked for."""
     from generate.simulation.claims import simulate_claims
     from replay.studies.factcheck.fidelity import TRACES
@@ -217,7 +225,7 @@ def _logs(dataset: str, first: int) -> Iterator[Log]:
             yield simulate_claims(Path(scratch) / "log", dataset, traces=TRACES[dataset], seed=seed)
 
 
-def _say(out: Path, log: Log) -> None:
+def _print_counts(out: Path, log: Log) -> None:
     from thinkback import console
 
     rows = ", ".join(f"{log.rows(table):,} {table}" for table in ("traces", "rounds", "checks") if log.has(table))

@@ -17,7 +17,7 @@ STUDIES = {
 """Study -> the function that gives back its report. A new one is a folder of `replay/studies` and a line here."""
 
 
-def _say(lines: Iterable[str]) -> None:
+def _print_lines(lines: Iterable[str]) -> None:
     from thinkback import console
 
     for line in lines:
@@ -38,12 +38,12 @@ def of_study(function: str) -> Callable[..., None]:
         report = getattr(import_module(module), name)(log, **given)
         report.save(out, force)
         if not report.screen_first:
-            _say(report.lead)
+            _print_lines(report.lead)
         for table in report.screen:
             console.show(table)
             console.say()
         if report.screen_first:
-            _say(report.lead)
+            _print_lines(report.lead)
         console.say_report(out)
 
     return command

@@ -12,7 +12,7 @@ ROWS = 12
 if TYPE_CHECKING:
     import polars as pl
 
-    from replay.analyses.tune.tuned import Tuned
+    from replay.analyses.tune.tuned import TuningResult
     from toolkit.show import IntervalCell, Table
 
 
@@ -43,7 +43,7 @@ def tune(
     The two sets of rows must not overlap. What is chosen is frozen before the reported rows are looked at.
     """
     from replay.analyses.tune.goals import read_goal
-    from replay.analyses.tune.tuned import answer
+    from replay.analyses.tune.tuned import tuning_answer
     from replay.analyses.tune.tuning import tune as compute
     from replay.data.prices import columns_with, load_prices
     from replay.policies.suite import suite
@@ -75,13 +75,13 @@ def tune(
     below = (f"{more} more families; with `--out`, table.csv has all", *table.below) if more > 0 else table.below
     console.show(replace(table, rows=table.rows[:ROWS], below=below))
     console.say()
-    console.say_folded(answer(tuned))
+    console.say_folded(tuning_answer(tuned))
     if out is not None:
         console.say()
         console.say(f"{out}/: chosen.csv, development, report, table.csv, table.md")
 
 
-def _table(tuned: Tuned, goal: str) -> Table:
+def _table(tuned: TuningResult, goal: str) -> Table:
     """A table with a row for each family, the best first: what was chosen, and the goal's metrics on both sets."""
     from replay.analyses.tune.tuned import ranking_metric
     from toolkit.columns import metric_column
@@ -114,7 +114,9 @@ def _table(tuned: Tuned, goal: str) -> Table:
     )  # a setting that keeps to no limit comes last
     for family, tried, feasible, policy, _ in ordered.iter_rows():
         cells = [
-            _cell(result.summary, policy, metric) for metric in metrics for result in (tuned.development, tuned.report)
+            _summary_cell(result.summary, policy, metric)
+            for metric in metrics
+            for result in (tuned.development, tuned.report)
         ]
         rows.append((family, tried, feasible, policy, *cells))
     rows_on, others = tuned.choice.chosen, tuned.choice.reported
@@ -139,7 +141,7 @@ def _table(tuned: Tuned, goal: str) -> Table:
     return Table(title, tuple(columns), tuple(rows), above=tuple(above), below=tuple(notes))
 
 
-def _cell(summary: pl.DataFrame, policy: str | None, metric: str) -> IntervalCell | None:
+def _summary_cell(summary: pl.DataFrame, policy: str | None, metric: str) -> IntervalCell | None:
     from toolkit.show import IntervalCell
 
     rows = summary.filter(policy=policy or "", metric=metric).select("estimate", "low", "high").rows()

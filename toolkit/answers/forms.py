@@ -48,7 +48,7 @@ def normalise(
     text = pl.first().str.strip_chars()
     trimmed = answers.to_frame().select(pl.when(text != "").then(text).alias(answers.name)).to_series()
     if kind == "label":
-        return _labels(trimmed, labels, aliases or {})
+        return _canonical_labels(trimmed, labels, aliases or {})
     return _FORMS[kind](trimmed)
 
 
@@ -60,7 +60,7 @@ def text_forms(trimmed: pl.Series) -> pl.Series:
     return bare.zip_with(bare != "", lower)
 
 
-def _choices(trimmed: pl.Series) -> pl.Series:
+def _choice_letters(trimmed: pl.Series) -> pl.Series:
     clean = trimmed.str.replace_all(r"\\(?:text|textbf|mathrm|mathbf|boxed)\s*\{([^{}]*)\}", "${1}")
     clean = clean.str.replace_all(r"[*$]", "").str.strip_chars()
     first, second = clean.str.extract(_CHOICE, 1), clean.str.extract(_CHOICE, 2)
@@ -68,7 +68,7 @@ def _choices(trimmed: pl.Series) -> pl.Series:
     return letter.zip_with(letter.is_not_null() & (clean.str.count_matches(_BRACKETED) <= 1), trimmed)
 
 
-def _labels(trimmed: pl.Series, labels: Sequence[str], aliases: Mapping[str, str]) -> pl.Series:
+def _canonical_labels(trimmed: pl.Series, labels: Sequence[str], aliases: Mapping[str, str]) -> pl.Series:
     for alias, label in aliases.items():
         if label not in labels:
             raise UnknownError(f"alias `{alias}` means `{label}`, which is not a label; {suggest(label, labels)}")
@@ -94,6 +94,6 @@ def _fold_case(texts: pl.Series) -> pl.Series:
 _FORMS: dict[str, Callable[[pl.Series], pl.Series]] = {
     "exact": lambda trimmed: trimmed,
     "number": numbers,
-    "choice": _choices,
+    "choice": _choice_letters,
     "text": text_forms,
 }

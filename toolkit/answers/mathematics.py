@@ -89,9 +89,9 @@ class Mathematics:
         self.limit_s = limit_s
         self.comparisons = self.cached = 0
         self._memory: dict[Pair, str] = {}
-        self._cache = _Cache(Path(cache), limit_s) if cache is not None else None
-        self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-        self._workers = [_Worker() for _ in range(workers)]
+        self._cache = _VerdictCache(Path(cache), limit_s) if cache is not None else None
+        self._idle: queue.SimpleQueue[_CompareWorker] = queue.SimpleQueue()
+        self._workers = [_CompareWorker() for _ in range(workers)]
         for worker in self._workers:
             self._idle.put(worker)
 
@@ -118,14 +118,14 @@ class Mathematics:
             open_ = [pair for pair in open_ if pair not in remembered]
         self.comparisons += len(open_)
         with ThreadPoolExecutor(len(self._workers)) as pool:
-            for pair, verdict in zip(open_, pool.map(self._ask, open_), strict=True):
+            for pair, verdict in zip(open_, pool.map(self._compare_in_worker, open_), strict=True):
                 verdicts[pair] = verdict
                 if self._cache is not None:
                     self._cache.put(pair, verdict)
         self._memory |= verdicts
         return {pair: verdicts[pair] for pair in wanted}
 
-    def _ask(self, pair: Pair) -> str:
+    def _compare_in_worker(self, pair: Pair) -> str:
         worker = self._idle.get()
         try:
             return worker.compare(pair, self.limit_s)
@@ -219,7 +219,7 @@ def _plain_verdict(reference: str, answer: str) -> str | None:
     return DIFFERENT if max(len(reference), len(answer)) > LONGEST else None
 
 
-class _Worker:
+class _CompareWorker:
     """One worker process that compares expressions. It starts at its first comparison, and again after its death."""
 
     def __init__(self) -> None:
@@ -230,7 +230,7 @@ class _Worker:
         if self._process is None:
             self._start()
         self._number += 1
-        reply, overran = self._exchange(json.dumps([self._number, *pair, limit_s]), limit_s)
+        reply, overran = self._send_request(json.dumps([self._number, *pair, limit_s]), limit_s)
         number, same = (None, None) if reply is None else json.loads(reply)
         if number != self._number:
             self.stop()
@@ -257,13 +257,13 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             encoding="utf-8",
         )
-        reply, overran = self._exchange(None, START_LIMIT_S)
+        reply, overran = self._send_request(None, START_LIMIT_S)
         if reply is None:
             self.stop()
             how = f"did not start within {START_LIMIT_S:g} s" if overran else "ended at its start"
             raise PackageError(f"the process that runs math-verify {how}: try `python -c 'import math_verify'`")
 
-    def _exchange(self, request: str | None, limit_s: float) -> tuple[str | None, bool]:
+    def _send_request(self, request: str | None, limit_s: float) -> tuple[str | None, bool]:
         """Sends a request: (its reply, or None without; whether time ran out). Killing the process ends the wait."""
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
@@ -289,7 +289,7 @@ class _Worker:
         return (reply if reply.endswith("\n") and not overran.is_set() else None), overran.is_set()
 
 
-class _Cache:
+class _VerdictCache:
     """A file that stores comparisons with their verdicts."""
 
     def __init__(self, path: Path, limit_s: float) -> None:

@@ -35,24 +35,24 @@ def main() -> None:
         return tuple(parse(f"\\boxed{{{text}}}", extraction_config=settings, parsing_timeout=None))
 
     verify(list(read("\\frac{1}{2}")), list(read("0.5")), timeout_seconds=None)  # the grammar loads on first use
-    _reply(replies, ["ready"])
+    _write_reply(replies, ["ready"])
     for line in sys.stdin:
         number, reference, answer, seconds = json.loads(line)
-        _last_resort(seconds)
+        _exit_after(seconds)
         try:
             same = bool(verify(list(read(reference)), list(read(answer)), timeout_seconds=None))
         except (Exception, RecursionError, MemoryError):
             same = None
-        _last_resort(None)
-        _reply(replies, [number, same])
+        _exit_after(None)
+        _write_reply(replies, [number, same])
 
 
-def _reply(replies: TextIO, message: list) -> None:
+def _write_reply(replies: TextIO, message: list) -> None:
     replies.write(json.dumps(message) + "\n")
     replies.flush()
 
 
-def _last_resort(seconds: float | None) -> None:
+def _exit_after(seconds: float | None) -> None:
     """Sets an alarm that ends this process, so that it does not compute for ever after its parent died."""
     if hasattr(signal, "alarm"):
         signal.alarm(int(3 * seconds) + 5 if seconds is not None else 0)

@@ -86,11 +86,11 @@ def number_form(text: str) -> str | None:
     match = _NUMBER.fullmatch(spelled)
     if match is None:
         return None
-    value = _value(match)
-    return None if value is None else _write(value)
+    value = _exact_value(match)
+    return None if value is None else _canonical_text(value)
 
 
-def _value(match: re.Match[str]) -> Fraction | None:
+def _exact_value(match: re.Match[str]) -> Fraction | None:
     """The exact value of a match of `_NUMBER`; None for a zero denominator or an exponent out of bounds."""
     part = match.groupdict()
     sign = -1 if part["sign"] == "-" else 1
@@ -112,7 +112,7 @@ def _decimal(digits: str) -> Fraction:
     return Fraction(digits.replace(",", "").rstrip(".") or "0")
 
 
-def _write(value: Fraction) -> str:
+def _canonical_text(value: Fraction) -> str:
     """The normal form of a value: digits, a finite decimal, or a reduced fraction; equal values get equal strings."""
     if value.denominator == 1:
         return str(value.numerator)

@@ -29,7 +29,7 @@ def check_pattern(pattern: str) -> int:
     """The number of groups of a pattern. Raises ThinkbackError where it is no regular expression, or cannot run in
     linear time.
     """
-    return _compiled(pattern)[1]
+    return _polars_pattern(pattern)[1]
 
 
 def last_matches(texts: pl.Series, pattern: str) -> pl.DataFrame:
@@ -38,7 +38,7 @@ def last_matches(texts: pl.Series, pattern: str) -> pl.DataFrame:
     `taken` is null without a match, and empty where the match does not use the group. `at_end`: nothing follows the
     group. Raises ThinkbackError as `check_pattern` does.
     """
-    spelled, groups = _compiled(pattern)
+    spelled, groups = _polars_pattern(pattern)
     marks = f"{_BEGIN}${{{min(groups, 1)}}}{_GROUP_END}${{0}}{_END}"
     plain = texts.cast(pl.String).str.replace_all(f"[{_BEGIN}-{_END}]", "")
     marked = plain.str.replace_all(spelled, marks)
@@ -51,7 +51,7 @@ def last_matches(texts: pl.Series, pattern: str) -> pl.DataFrame:
     return frame.select("taken", at_end=at_end.fill_null(False))
 
 
-def _compiled(pattern: str) -> tuple[str, int]:
+def _polars_pattern(pattern: str) -> tuple[str, int]:
     """The pattern in polars' syntax, and its number of groups."""
     try:
         with warnings.catch_warnings():
@@ -60,21 +60,23 @@ def _compiled(pattern: str) -> tuple[str, int]:
     except (re.error, RecursionError, OverflowError) as error:
         reason = str(error) or "it is nested too deeply"
         raise InvalidError(f"`pattern` is not a regular expression: {reason} in {quote(pattern)}") from None
-    spelled = _spelled(pattern)
+    spelled = _pattern_text(pattern)
     try:
         pl.Series([""]).str.contains(spelled)
     except pl.exceptions.PolarsError as error:
         lines = [line for line in str(error).splitlines() if line.startswith("error:")]
-        raise _refused(pattern, lines[-1].removeprefix("error:").strip() if lines else "it is too large") from None
+        raise _refuse_pattern(
+            pattern, lines[-1].removeprefix("error:").strip() if lines else "it is too large"
+        ) from None
     return spelled, groups
 
 
-def _spelled(pattern: str) -> str:
+def _pattern_text(pattern: str) -> str:
     lines = _MULTILINE.search(pattern) is not None
     parts = []
     for token in _TOKENS.findall(pattern):
         if _POSSESSIVE.fullmatch(token):
-            raise _refused(pattern, f"`{token}` repeats possessively")
+            raise _refuse_pattern(pattern, f"`{token}` repeats possessively")
         if token == "$" and not lines:
             parts.append(_LAST_LINE_END)
         elif token.startswith("[") and len(token) > 1:
@@ -87,7 +89,7 @@ def _spelled(pattern: str) -> str:
     return "".join(parts)
 
 
-def _refused(pattern: str, why: str) -> ThinkbackError:
+def _refuse_pattern(pattern: str, why: str) -> ThinkbackError:
     return InvalidError(
         f"`pattern` {quote(pattern)} can't be run in linear time ({why}): write it without look-around, "
         "back-references, conditions and possessive repeats"

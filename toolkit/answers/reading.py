@@ -78,7 +78,7 @@ def boxed(text: str) -> str | None:
     `\\boxed 7`, without braces, gives what comes up to the next white space or dollar sign.
     """
     starts = [match.end() for match in _BOX.finditer(text)]
-    closing = _closing(text) if starts else {}
+    closing = _closing_braces(text) if starts else {}
     for start in reversed(starts):
         if text[start : start + 1] == "{":
             inside = text[start + 1 : closing[start]] if start in closing else None
@@ -90,7 +90,7 @@ def boxed(text: str) -> str | None:
     return None
 
 
-def _closing(text: str) -> dict[int, int]:
+def _closing_braces(text: str) -> dict[int, int]:
     """The index of the closing brace for each opening brace that is closed, by the opening one's index."""
     places: dict[int, int] = {}
     opened: list[int] = []
@@ -102,7 +102,7 @@ def _closing(text: str) -> dict[int, int]:
     return places
 
 
-def _boxes(texts: pl.Series) -> pl.Series:
+def _boxed_contents(texts: pl.Series) -> pl.Series:
     """The content of the last closed LaTeX box of each text.
 
     Only texts whose last box does not close, or nests deeply, are read one by one.
@@ -130,7 +130,7 @@ def _answer_is(texts: pl.Series) -> pl.Series:
     return last.scatter(odd.arg_true(), texts.filter(odd).str.extract(rf"^[\s\S]*{_ANSWER}{_SENTENCE}", 1))
 
 
-def _behind_hashes(texts: pl.Series) -> pl.Series:
+def _after_hashes(texts: pl.Series) -> pl.Series:
     """What follows the last `####` of each text, or an earlier one where nothing follows the last."""
     parts = texts.str.split("####")
     marked = parts.list.len() > 1
@@ -159,9 +159,9 @@ def _by_pattern(texts: pl.Series, pattern: str | None) -> pl.Series:
 
 
 _READERS: dict[str, Callable[[pl.Series], pl.Series]] = {
-    "boxed": _boxes,
+    "boxed": _boxed_contents,
     "answer is": _answer_is,
-    "####": _behind_hashes,
+    "####": _after_hashes,
     "last number": _last_number,
     "last line": lambda texts: texts.str.strip_chars().str.split("\n").list.last(),
     "whole text": lambda texts: texts,
@@ -169,7 +169,7 @@ _READERS: dict[str, Callable[[pl.Series], pl.Series]] = {
 WAYS = (*_READERS, "pattern")
 
 
-def _cover(answers: pl.Series, gold: pl.Series) -> pl.Series:
+def _contains_gold(answers: pl.Series, gold: pl.Series) -> pl.Series:
     frame = pl.DataFrame({"a": text_forms(answers.str.strip_chars()), "g": text_forms(gold.str.strip_chars())})
     padded = [pl.format(" {} ", pl.col(name)) for name in ("a", "g")]
     return frame.select(padded[0].str.contains(padded[1], literal=True).alias("right")).to_series()
@@ -178,7 +178,7 @@ def _cover(answers: pl.Series, gold: pl.Series) -> pl.Series:
 _JUDGES: dict[str, Callable[[pl.Series, pl.Series], pl.Series]] = {
     "equal": lambda answers, gold: answers == gold,
     "normalised": lambda answers, gold: text_forms(answers.str.strip_chars()) == text_forms(gold.str.strip_chars()),
-    "cover": _cover,
+    "cover": _contains_gold,
     "form": lambda answers, gold: (answers == gold) | same_values(answers, gold),
 }
 JUDGES = tuple(_JUDGES)

@@ -32,13 +32,13 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
     Where an action has several pools of revisions, `pool` names the one that goes out. Returns the number of rows.
     ThinkbackError where the log has no judged revision of the base, or several pools of them and none is named.
     """
-    attempts, revisions = _pairs(log, base, pool)
+    attempts, revisions = _attempts_and_revisions(log, base, pool)
     features = collect(log.scan("features"), log).rows_by_key("trace_id", named=True, unique=True)
     rows = []
     for attempt in attempts.iter_rows(named=True):
-        shared = _attempt(attempt, features.get(attempt["trace_id"], {})) | _marks(log)
+        shared = _attempt_fields(attempt, features.get(attempt["trace_id"], {})) | _simulated_mark(log)
         accept = {"action": ACCEPT, "final_correct": attempt["correct"], "helpful_fix": False, "harmful_flip": False}
-        accept |= _answer("final_answer", attempt)
+        accept |= _answer_field("final_answer", attempt)
         rows.append({**shared, **accept, "action_actual_tokens": 0, "sample_index": 0})
         for one in revisions.get(attempt["trace_id"], []):
             rows.append({
@@ -47,12 +47,12 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
                 "final_correct": one["correct"],
                 "helpful_fix": one["correct"] and not attempt["correct"],
                 "harmful_flip": attempt["correct"] and not one["correct"],
-                **_answer("final_answer", one),
-                "action_actual_tokens": _tokens(one),
+                **_answer_field("final_answer", one),
+                "action_actual_tokens": _token_count(one),
                 "action_finalizer_used": one["finalizer_used"],
-                "action_usage": _usage(one),
+                "action_usage": _usage_fields(one),
                 "model": one["model"],
-                **_call("action", one),
+                **_call_fields("action", one),
                 "sample_index": one["sample_index"],
                 "intervention_response": one["text"],
                 "intervention_response_empty": not one["text"] if one["text"] is not None else None,
@@ -62,7 +62,7 @@ def export_recovery(log: Log, base: str | None, out: Path, *, pool: str | None =
 
 def export_replay(log: Log, base: str | None, action: str, verifier: str, out: Path, *, pool: str | None = None) -> int:
     """Writes a row for each base attempt, with its first revision by `action` and its score by `verifier`."""
-    attempts, revisions = _pairs(log, base, pool)
+    attempts, revisions = _attempts_and_revisions(log, base, pool)
     scan = log.scan("verifications", ["trace_id", "verifier", "score"]).filter(
         (pl.col("verifier") == verifier) & pl.col("score").is_not_null()
     )
@@ -78,15 +78,17 @@ def export_replay(log: Log, base: str | None, action: str, verifier: str, out: P
                 "base_correct": attempt["correct"],
                 "verified_correct": verified[0]["correct"],
                 "gate_score": scores[attempt["trace_id"]],
-                "verification_tokens": _tokens(verified[0]),
-                **_marks(log),
+                "verification_tokens": _token_count(verified[0]),
+                **_simulated_mark(log),
             })  # fmt: skip
     if not rows:
         raise EmptyError(f"no base attempt has both a revision by `{action}` and a score by `{verifier}`")
     return _write(out, rows)
 
 
-def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, dict[str, list[dict[str, Any]]]]:
+def _attempts_and_revisions(
+    log: Log, base: str | None, pool: str | None
+) -> tuple[pl.DataFrame, dict[str, list[dict[str, Any]]]]:
     """The judged base attempts with the columns of their examples, and the judged revisions of each by trace id."""
     traces = collect(log.scan("traces", [*OF_TRACE, *OF_CALL]), log).filter(pl.col("correct").is_not_null())
     first = traces.filter((pl.col("action") == "solve") & (pl.col("sample_index") == 0))
@@ -100,11 +102,11 @@ def _pairs(log: Log, base: str | None, pool: str | None) -> tuple[pl.DataFrame, 
         raise UnknownError(f"pool `{name}` has no judged revision of its first traces; {suggest(name, bases)}")
     examples = collect(log.scan("examples", ["example_id", "dataset", "split", "question", *OF_EXAMPLE]), log)
     attempts = first.filter(pl.col("pool") == name).join(examples, on="example_id", how="left").sort("example_id")
-    chosen = _of_pool(revised.filter(pl.col("parent_id").is_in(attempts["trace_id"].implode())), pool)
+    chosen = _revisions_of_pool(revised.filter(pl.col("parent_id").is_in(attempts["trace_id"].implode())), pool)
     return attempts, chosen.rows_by_key("parent_id", named=True, include_key=True)
 
 
-def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
+def _revisions_of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
     """The revisions of one pool for each action. Rows name no pool, so a second one's would look like repeats."""
     if pool is not None and pool not in revisions["pool"]:
         raise UnknownError(f"no pool of revisions is called `{pool}`; {suggest(pool, revisions['pool'].unique())}")
@@ -119,7 +121,7 @@ def _of_pool(revisions: pl.DataFrame, pool: str | None) -> pl.DataFrame:
     return revisions
 
 
-def _attempt(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
+def _attempt_fields(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any]:
     return {
         "example_id": attempt["example_id"],
         "task_type": attempt["dataset"],
@@ -128,38 +130,38 @@ def _attempt(attempt: dict[str, Any], features: dict[str, Any]) -> dict[str, Any
         "base_pool": attempt["pool"],
         "base_response": attempt["text"],
         "base_correct": attempt["correct"],
-        "base_actual_tokens": _tokens(attempt),
+        "base_actual_tokens": _token_count(attempt),
         "base_finalizer_used": attempt["finalizer_used"],
-        "base_usage": _usage(attempt),
+        "base_usage": _usage_fields(attempt),
         "base_model": attempt["model"],
         "features": {k: v for k, v in features.items() if k != "example_id" and v is not None},
         **{name: attempt[name] for name in OF_EXAMPLE if attempt[name] is not None},
-        **_call("base", attempt),
-        **_answer("base_answer", attempt),
+        **_call_fields("base", attempt),
+        **_answer_field("base_answer", attempt),
     }
 
 
-def _usage(trace: dict[str, Any]) -> dict[str, Any]:
+def _usage_fields(trace: dict[str, Any]) -> dict[str, Any]:
     tokens = {name: trace[name] for name in ("prompt_tokens", "completion_tokens")}
     return {"done_reason": trace["finish_reason"], **tokens}
 
 
-def _call(whose: str, trace: dict[str, Any]) -> dict[str, Any]:
+def _call_fields(whose: str, trace: dict[str, Any]) -> dict[str, Any]:
     """The logged columns of a trace's call, other than its tokens."""
     return {f"{whose}_{name}": trace[name] for name in OF_CALL if trace[name] is not None}
 
 
-def _answer(name: str, trace: dict[str, Any]) -> dict[str, Any]:
+def _answer_field(name: str, trace: dict[str, Any]) -> dict[str, Any]:
     """The entry `{name: answer}` for a trace; empty for an opaque one."""
     return {} if trace["opaque"] else {name: trace["answer"]}
 
 
-def _marks(log: Log) -> dict[str, bool]:
+def _simulated_mark(log: Log) -> dict[str, bool]:
     """The entry `simulated` for every row of a simulated log; empty for a real log."""
     return {"simulated": True} if log.simulated else {}
 
 
-def _tokens(trace: dict[str, Any]) -> int | None:
+def _token_count(trace: dict[str, Any]) -> int | None:
     counts = (trace["prompt_tokens"], trace["completion_tokens"])
     return None if None in counts else sum(counts)
 

@@ -37,13 +37,13 @@ def export_table(log: Log, out: Path, to: str) -> int:
     rows = 0
     with WRITERS[to](out) as write:
         for first, last in example_blocks(log, ["traces"], ROWS):
-            table = _flat(log, pl.col("example_id").is_between(pl.lit(first), pl.lit(last)), verifiers)
+            table = _flat_rows(log, pl.col("example_id").is_between(pl.lit(first), pl.lit(last)), verifiers)
             write(table)
             rows += table.height
     return rows
 
 
-def _flat(log: Log, block: pl.Expr, verifiers: list[str]) -> pl.DataFrame:
+def _flat_rows(log: Log, block: pl.Expr, verifiers: list[str]) -> pl.DataFrame:
     """The flat table's rows for a block of examples."""
     traces, examples = (_rows(log, table, block) for table in ("traces", "examples"))
     shared = [name for name in examples.columns if name in traces.columns and name != "example_id"]
@@ -79,7 +79,7 @@ def _rows(log: Log, table: str, block: pl.Expr) -> pl.DataFrame:
 
 
 @contextmanager
-def _parquet(out: Path) -> Iterator[Write]:
+def _parquet_writer(out: Path) -> Iterator[Write]:
     import pyarrow.parquet as pq
 
     writer: pq.ParquetWriter | None = None
@@ -98,25 +98,25 @@ def _parquet(out: Path) -> Iterator[Write]:
 
 
 @contextmanager
-def _jsonl(out: Path) -> Iterator[Write]:
+def _jsonl_writer(out: Path) -> Iterator[Write]:
     with out.open("wb") as file:
         yield lambda table: table.write_ndjson(file)
 
 
 @contextmanager
-def _csv(out: Path) -> Iterator[Write]:
+def _csv_writer(out: Path) -> Iterator[Write]:
     """Yields a function that writes CSV: lists as JSON, an empty text as `""`, null as an empty cell."""
     with out.open("wb") as file:
 
         def write(table: pl.DataFrame) -> None:
             lists = [name for name, dtype in table.schema.items() if dtype.is_nested()]
-            texts = table.with_columns(_json(table[name]) for name in lists)
+            texts = table.with_columns(_json_texts(table[name]) for name in lists)
             texts.write_csv(file, include_header=file.tell() == 0)
 
         yield write
 
 
-def _json(values: pl.Series) -> pl.Series:
+def _json_texts(values: pl.Series) -> pl.Series:
     """The lists or objects of a column as JSON texts."""
     whole = pl.struct(v=pl.col(values.name)).struct.json_encode()
     text = whole.str.strip_prefix('{"v":').str.strip_suffix("}")
@@ -126,5 +126,5 @@ def _json(values: pl.Series) -> pl.Series:
 
 
 WRITERS: Mapping[str, Callable[[Path], AbstractContextManager[Write]]] = {
-    "parquet": _parquet, "jsonl": _jsonl, "csv": _csv
+    "parquet": _parquet_writer, "jsonl": _jsonl_writer, "csv": _csv_writer
 }  # fmt: skip

@@ -48,7 +48,7 @@ def open_log(log: AnyLog, *, name: str | None = None, simulated: bool = False) -
     missing, or frames break the contract.
     """
     if isinstance(log, Mapping):
-        return _of_frames(log, name or IN_MEMORY, simulated)
+        return _log_of_frames(log, name or IN_MEMORY, simulated)
     for key in (key for key, given in (("name", name), ("simulated", simulated or None)) if given is not None):
         raise LogError(
             f"{argument(key)} goes with frames in memory; a log at an address says it in its manifest", code="conflict"
@@ -56,20 +56,20 @@ def open_log(log: AnyLog, *, name: str | None = None, simulated: bool = False) -
     return log if isinstance(log, Log) else open_address(log)
 
 
-def _frames(tables: Mapping[str, Any]) -> dict[str, Frame]:
+def _polars_frames(tables: Mapping[str, Any]) -> dict[str, Frame]:
     if not tables:
         raise LogError(f"`log` holds no tables; the tables of a log are {listed(list(SCHEMAS))}", code="empty")
-    return {table: _frame(table, given) for table, given in tables.items()}
+    return {table: _polars_frame(table, given) for table, given in tables.items()}
 
 
-def _of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
-    frames, folder = _frames(tables), Path(scratch_folder())
+def _log_of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
+    frames, folder = _polars_frames(tables), Path(scratch_folder())
     try:
         log = write_log(folder / "log", name=name, tables=frames, simulated=simulated, validate=False)
         try:
             check_log(log, tuple(log.shards))
         except LogError as error:
-            raise error if error.problem is None else _in_frames(error.problem, log, frames).error() from None
+            raise error if error.problem is None else _problem_in_frames(error.problem, log, frames).error() from None
     except BaseException:
         remove(folder)
         raise
@@ -82,7 +82,7 @@ def _of_frames(tables: Mapping[str, Any], name: str, simulated: bool) -> Log:
     return Log(IN_MEMORY, log.manifest, shards, log.warnings)
 
 
-def _frame(table: str, data: Any) -> Frame:
+def _polars_frame(table: str, data: Any) -> Frame:
     """A table as a polars frame. The order of its columns depends only on their names."""
     check_table(str(table))
     if isinstance(data, pl.LazyFrame):
@@ -104,7 +104,7 @@ def _frame(table: str, data: Any) -> Frame:
     return data.select(sorted(data.columns))
 
 
-def _in_frames(problem: Problem, log: Log, frames: Mapping[str, Frame]) -> Problem:
+def _problem_in_frames(problem: Problem, log: Log, frames: Mapping[str, Frame]) -> Problem:
     """A problem of a shard, told in terms of the user's frame: its table and row."""
     table, start = problem.file, 0
     for shards in log.shards.values():
@@ -151,11 +151,13 @@ def validate_log(log: AnyLog) -> Report:
     """
     if not isinstance(log, Mapping):
         return validate(open_log(log))
-    frames, folder = _frames(log), Path(scratch_folder())
+    frames, folder = _polars_frames(log), Path(scratch_folder())
     try:
         opened = write_log(folder / "log", name=IN_MEMORY, tables=frames, validate=False)
         report = validate(opened)
-        return replace(report, problems=tuple(_in_frames(problem, opened, frames) for problem in report.problems))
+        return replace(
+            report, problems=tuple(_problem_in_frames(problem, opened, frames) for problem in report.problems)
+        )
     except LogError as error:
         if error.problem is None:
             raise

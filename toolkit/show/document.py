@@ -77,10 +77,10 @@ class Document:
 
 def as_markdown(document: Document) -> str:
     """The document in GitHub-flavoured Markdown, which shows its figures as PNG."""
-    return "\n\n".join(_markdown(document)) + "\n"
+    return "\n\n".join(_markdown_lines(document)) + "\n"
 
 
-def _markdown(document: Document) -> Iterator[str]:
+def _markdown_lines(document: Document) -> Iterator[str]:
     yield f"# {in_cell(printable(document.title))}"
     yield from (_markdown_prose(sentence) for sentence in document.lead)
     for section in document.sections:
@@ -108,10 +108,10 @@ def _markdown_prose(text: str) -> str:
 
 def as_latex(document: Document) -> str:
     """The document as a LaTeX article that compiles with booktabs, geometry and graphicx. Its figures are PDF."""
-    return "\n".join(_latex(document))
+    return "\n".join(_latex_lines(document))
 
 
-def _latex(document: Document) -> Iterator[str]:
+def _latex_lines(document: Document) -> Iterator[str]:
     yield r"\documentclass[10pt]{article}"
     yield from _PACKAGES
     if document.whole:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.kinds.sample import Sample, every_example
+from replay.kinds.sample import Sample, vote_on_every_example
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.sampling.known import ORDERS as KNOWN
@@ -101,19 +101,19 @@ def budgets(
             from_table(Sample, {"name": f"{name}, k = {k}", "stop": Budget(verifications=k), **values}) for k in ks
         ]
     best = Sample(name=BEST, **shared)
-    result = run(log, [*chain(*policies.values()), best, every_example(pool)], **options)
+    result = run(log, [*chain(*policies.values()), best, vote_on_every_example(pool)], **options)
     names = list(orders)
     return Budgets(
-        by_k=_by_k(result, policies, ks),
-        pairs=_pairs(result, names, ks),
-        smallest=_smallest(result, names, ks),
+        by_k=_summary_rows_by_budget(result, policies, ks),
+        pairs=_pairwise_difference_rows(result, names, ks),
+        smallest=_smallest_sufficient_budgets(result, names, ks),
         max_traces=max_traces,
         result=result,
-        missing=_missing_orders(result, orders, ks),
+        missing=_orders_without_result(result, orders, ks),
     )
 
 
-def _missing_orders(result: Result, orders: Iterable[str], ks: Sequence[int]) -> dict[str, str]:
+def _orders_without_result(result: Result, orders: Iterable[str], ks: Sequence[int]) -> dict[str, str]:
     """The orders that lack a budget, each with the first reason; and best-of-N, where the log does not cover it."""
     missing = {}
     for name in orders:
@@ -124,15 +124,15 @@ def _missing_orders(result: Result, orders: Iterable[str], ks: Sequence[int]) ->
     return missing | ({BEST: result.dropped[BEST]} if BEST in result.dropped else {})
 
 
-def _metrics(result: Result) -> list[str]:
+def reported_metrics(result: Result) -> list[str]:
     """The metrics that are reported: accuracy, and macro-F1 if the examples have one label space."""
     known = set(result.summary["metric"])
     return [metric for metric in METRICS if metric in known]
 
 
-def _by_k(result: Result, orders: Mapping[str, Sequence[Sample]], ks: list[int]) -> pl.DataFrame:
+def _summary_rows_by_budget(result: Result, orders: Mapping[str, Sequence[Sample]], ks: list[int]) -> pl.DataFrame:
     keys = pl.DataFrame(
-        [(f"{name}, k = {k}", name, k, metric) for name in orders for k in ks for metric in _metrics(result)],
+        [(f"{name}, k = {k}", name, k, metric) for name in orders for k in ks for metric in reported_metrics(result)],
         schema={"policy": pl.String, "order": pl.String, "k": pl.Int64, "metric": pl.String},
         orient="row",
     )
@@ -142,7 +142,7 @@ def _by_k(result: Result, orders: Mapping[str, Sequence[Sample]], ks: list[int])
     )
 
 
-def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
+def _pairwise_difference_rows(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
     """Paired differences of every two orders at the same k, and of each to best-of-N, with limits that hold for all."""
     known = {policy.name for policy in result.policies}
     family = [
@@ -151,8 +151,8 @@ def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
         for k in ks
     ]
     rows: list[tuple[Any, ...]] = []
-    for metric in _metrics(result):
-        joint = result.summariser.together(metric, [pair for *_, pair in family if known.issuperset(pair)])
+    for metric in reported_metrics(result):
+        joint = result.summariser.joint_differences(metric, [pair for *_, pair in family if known.issuperset(pair)])
         limits = {(policy, reference): ends for policy, reference, *ends in joint.iter_rows()}
         rows += [(k, metric, first, second, *limits.get(pair, [None] * 4)) for k, first, second, pair in family]
     schema = {"k": pl.Int64, "metric": pl.String, "order": pl.String, "against": pl.String}
@@ -160,11 +160,11 @@ def _pairs(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _smallest(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
+def _smallest_sufficient_budgets(result: Result, orders: list[str], ks: list[int]) -> pl.DataFrame:
     """The first k at which each order lies within half a point of best-of-N; null where a lower k is unknown."""
     value = {(p, m): e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows()}
     rows = []
-    for metric in _metrics(result):
+    for metric in reported_metrics(result):
         goal = value.get((BEST, metric))
         for name in orders:
             estimates = [(k, value.get((f"{name}, k = {k}", metric))) for k in sorted(ks)]

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from replay.data.conditions import examples_where
-from replay.data.contents import opened
+from replay.data.contents import open_with_contents
 from replay.data.read import BlockRequest, read_block
 from replay.engine.trajectory import NEVER_MISSING, Trajectory, walk_block
 from replay.kinds.sample import Sample
-from replay.policies.base import needs_of
+from replay.policies.base import needs_of_policies
 from replay.runs.passes.learning import fit_policies
 from toolkit.arguments import checks_arguments
 from toolkit.log import AnyLog
@@ -30,16 +30,16 @@ def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) 
     Examples on which a score or a feature that the surrogate reads are left out, with a warning that counts them.
     Raises ThinkbackError for a policy of another order, and where no example is left.
     """
-    log, contents = opened(log)
-    if not policy.ordering.weights:
-        raise policy.refuse(f'its order is `{policy.order}`; only `order = "surrogate"` has weights')
+    log, contents = open_with_contents(log)
+    if not policy.order_rule.weight_names:
+        raise policy.refusal(f'its order is `{policy.order}`; only `order = "surrogate"` has weights')
     plain = replace(policy, calibration=None, conformal=None).resolve(contents)
     frame = examples_where(log, where, "labels", "gold")
     fitted = fit_policies(log, contents, [plain], frame["example_id"])[0]
-    block = read_block(log, frame, BlockRequest(needs_of([fitted], contents)))
+    block = read_block(log, frame, BlockRequest(needs_of_policies([fitted], contents)))
     walked = walk_block(block, fitted.walks()[0])
-    traces, order = walked.traces, fitted.ordering
-    picks = order.weighed(traces)
+    traces, order = walked.traces, fitted.order_rule
+    picks = order.steps_with_weights(traces)
     row, step = np.nonzero(
         np.arange(picks.at.shape[1]) < np.where(_has_all_inputs(walked, policy), picks.count, 0)[:, None]
     )
@@ -51,7 +51,7 @@ def surrogate_weights(log: AnyLog, policy: Sample, *, where: str | None = None) 
         "score": traces.score[row, at],
     }
     weights = picks.weights if picks.weights is not None else np.zeros((len(traces.code), 0, 0))
-    return pl.DataFrame(columns | {name: weights[row, step, i] for i, name in enumerate(order.weights)})
+    return pl.DataFrame(columns | {name: weights[row, step, i] for i, name in enumerate(order.weight_names)})
 
 
 def _has_all_inputs(walked: Trajectory, policy: Sample) -> np.ndarray:
@@ -59,10 +59,10 @@ def _has_all_inputs(walked: Trajectory, policy: Sample) -> np.ndarray:
     read = walked.missing == NEVER_MISSING
     if walked.abandonment is not None:
         unknown = walked.abandonment.unchecked | walked.abandonment.uncounted
-        read &= ~walked.generated_among(unknown, walked.generated).any(axis=1)
+        read &= ~walked.generated_among(unknown, walked.n_generated).any(axis=1)
     lacking = int((~read).sum())
     if lacking == len(read):
-        raise policy.refuse(f"a score or a feature that its surrogate reads is missing on all {len(read):,} examples")
+        raise policy.refusal(f"a score or a feature that its surrogate reads is missing on all {len(read):,} examples")
     if lacking:
         warnings.warn(
             f"policy `{policy.name}`: {lacking:,} of {len(read):,} examples are left out: a score or a "

@@ -15,7 +15,7 @@ from replay.data.read import BlockRequest, read_block
 from replay.engine.trajectory import Walk, walk_block
 from replay.runs.passes.coverage import MIN_COVERED
 from replay.runs.passes.example_set import resampling_units
-from replay.sampling.orders import Generation
+from replay.sampling.orders import GenerationOrder
 from replay.sampling.stops import Margin
 from toolkit.log import Log
 from toolkit.show import remark
@@ -45,31 +45,31 @@ class Depth:
 
 def pool_depth(log: Log, pool: str, where: str | None = None) -> Depth:
     """The largest pool size that at least nine tenths of the claims asked about have."""
-    pool_sizes = [block.pools[pool].size for block in _blocks(log, pool, where)]
+    pool_sizes = [block.pools[pool].size for block in _pool_blocks(log, pool, where)]
     sizes = np.sort(np.concatenate(pool_sizes))[::-1]
     share, of = MIN_COVERED
     size = max(int(sizes[-(-share * len(sizes) // of) - 1]), 1)
     return Depth(size, int(sizes[0]), int((sizes < size).sum()), len(sizes))
 
 
-def gold_within(log: Log, pool: str, size: int, *, where: str | None = None, settings: Settings) -> pl.DataFrame:
+def gold_trace_shares(log: Log, pool: str, size: int, *, where: str | None = None, settings: Settings) -> pl.DataFrame:
     """The share of claims with a trace of the gold label among their first k, for each k up to `size`.
 
     Columns: k, share, low, high, n. Claims with a shorter pool, and those without gold, are left out; where fewer than
     nine tenths of the claims asked about are left, the shares are null.
     """
     rights, units, total = [], [], 0
-    for block in _blocks(log, pool, where):
+    for block in _pool_blocks(log, pool, where):
         traces = block.pools[pool]
         mask = (traces.size >= size) & ~np.isnan(traces.judged[:, :size]).any(axis=1)
         right = (traces.judged[mask, :size] > 0) & (traces.code[mask, :size] >= 0)
         total += len(mask)
         rights.append(np.maximum.accumulate(right, axis=1))
         units.append(resampling_units(block.examples).filter(pl.Series(mask)))
-    return _shares(np.concatenate(rights), pl.concat(units), total, settings)
+    return _claim_shares(np.concatenate(rights), pl.concat(units), total, settings)
 
 
-def unresolved(
+def unresolved_claim_shares(
     log: Log, pool: str, verifier: str, size: int, *, margin: Margin, where: str | None = None, settings: Settings
 ) -> pl.DataFrame:
     """The share of claims on which the margin rule has not held after k traces, for each k up to `size`.
@@ -79,20 +79,20 @@ def unresolved(
     the claims asked about have such a pool, verified throughout.
     """
     masks, leads, units, total = [], [], [], 0
-    walk = Walk(pool, verifier, Generation(), 0, 0, False, size, 1)
-    for block in _blocks(log, pool, where, verifier):
+    walk = Walk(pool, verifier, GenerationOrder(), 0, 0, False, size, 1)
+    for block in _pool_blocks(log, pool, where, verifier):
         trajectory = walk_block(block, walk)
         mask = (block.pools[pool].size >= size) & (trajectory.missing > size)
         total += len(mask)
-        seen = trajectory.prefix
+        seen = trajectory.stop_prefix
         strength = margin.strength(seen)[mask]
         lead = np.where((seen.verified >= margin.min_valid) & (seen.verified_answers > 1), seen.lead, -np.inf)
         masks.append(np.maximum.accumulate(strength, axis=1) >= margin.threshold)
         leads.append(np.maximum.accumulate(lead[mask], axis=1))
         units.append(resampling_units(block.examples).filter(pl.Series(mask)))
     open_, lead = ~np.concatenate(masks), np.concatenate(leads)
-    frame = _shares(open_, pl.concat(units), total, settings)
-    leads_of = lead if enough(len(lead), total) else np.full_like(lead, -np.inf)
+    frame = _claim_shares(open_, pl.concat(units), total, settings)
+    leads_of = lead if covers_enough_claims(len(lead), total) else np.full_like(lead, -np.inf)
     reached = [leads_of[open_[:, k] & (leads_of[:, k] > -np.inf), k] for k in range(open_.shape[1])]
     return frame.with_columns(
         largest_margin=pl.Series([float(r.max()) if len(r) else None for r in reached], dtype=pl.Float64),
@@ -100,7 +100,7 @@ def unresolved(
     )
 
 
-def _blocks(log: Log, pool: str, where: str | None, verifier: str | None = None) -> Iterator[LogBlock]:
+def _pool_blocks(log: Log, pool: str, where: str | None, verifier: str | None = None) -> Iterator[LogBlock]:
     """The examples of a condition, a block at a time, with their pool and a verifier's scores."""
     examples = examples_where(log, where, "labels", "gold", "cluster")
     needs = Needs(pools=frozenset([pool]))
@@ -109,17 +109,17 @@ def _blocks(log: Log, pool: str, where: str | None, verifier: str | None = None)
         yield read_block(log, examples[start : start + BLOCK_EXAMPLES], request)
 
 
-def enough(claims: int, total: int) -> bool:
+def covers_enough_claims(claims: int, total: int) -> bool:
     """Whether a number may be reported for so many claims: they are nine tenths of the `total` asked about."""
     share, of = MIN_COVERED
     return claims > 0 and claims * of >= share * total
 
 
-def _shares(holds: np.ndarray, units: pl.Series, total: int, settings: Settings) -> pl.DataFrame:
+def _claim_shares(holds: np.ndarray, units: pl.Series, total: int, settings: Settings) -> pl.DataFrame:
     """The share of claims on which `holds` (E, K) is true for each k, with intervals; clusters are resampled whole."""
     ks = range(1, holds.shape[1] + 1)
     schema = {"k": pl.Int64, "share": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64}
-    if not enough(len(holds), total):
+    if not covers_enough_claims(len(holds), total):
         return pl.DataFrame([(k, None, None, None, len(holds)) for k in ks], schema=schema, orient="row")
     number = units.rank("dense").to_numpy().astype(np.int64) - 1
     block = OutcomeBlock(np.full(len(holds), "", object), number, {"correct": holds.T.astype(float)})

@@ -34,7 +34,7 @@ class _OrderGap:
     p_value: float | None
 
     @property
-    def sign(self) -> str:
+    def sign_text(self) -> str:
         """`+` or `−`; in brackets where the interval does not exclude 0, `0` where there is no difference at all."""
         low, high = self.points.low, self.points.high
         mark = "0" if self.points.estimate == 0 else "+" if self.points.estimate > 0 else "−"
@@ -43,7 +43,7 @@ class _OrderGap:
 
 
 @dataclass(frozen=True)
-class AtUnseen:
+class SurrogateGapsAtSetting:
     """The surrogate's results on a pool of so many traces with k verifications, for one `unseen` and `label_score`.
 
     `gaps` to the orders of `REFERENCES`; `to_usual`: to the same surrogate with the default `unseen`. What the log
@@ -59,19 +59,21 @@ class AtUnseen:
     to_usual: _OrderGap | None = None
 
 
-def signs(fixed: Sequence[AtUnseen], traces: int, k: int, against: str) -> str | None:
+def difference_sign_at_each_value(
+    fixed: Sequence[SurrogateGapsAtSetting], traces: int, k: int, against: str
+) -> str | None:
     """Whether the sign of a difference depends on `unseen`, and its sign at each value; None where one is unknown."""
     order_gaps = [x.gaps[against] for x in fixed if (x.traces, x.k, x.label_score) == (traces, k, "mean")]
-    known = [gap.sign for gap in order_gaps if gap is not None]
+    known = [gap.sign_text for gap in order_gaps if gap is not None]
     if not known or len(known) < len(order_gaps):
         return None
     depends = len({sign.strip("()") for sign in known}) > 1
     return f"{'yes' if depends else 'no'}: {', '.join(known)}"
 
 
-def fixed_by_keys(
+def surrogate_gaps_by_setting(
     log: Log, pool: str, verifier: str, size: int, ks: Sequence[int], *, features: Sequence[str] = (), **options: Any
-) -> Iterator[AtUnseen]:
+) -> Iterator[SurrogateGapsAtSetting]:
     """The surrogate's results at the budgets `ks` of a pool of so many traces, for each `unseen` and `label_score`.
 
     `options` goes to `replay.budgets`. Nothing where the pool cannot be replayed.
@@ -91,18 +93,19 @@ def fixed_by_keys(
     quality = pool_budgets.by_k.filter(metric="macro_f1").select("order", "k", "estimate", "low", "high")
     cells = {(order, k): IntervalCell.of(cell, 100) for order, k, *cell in quality.iter_rows()}
     less = {
-        (name, reference): gaps(pool_budgets, name, reference)
+        (name, reference): macro_f1_gaps(pool_budgets, name, reference)
         for name, reference in product(settings_by_name, REFERENCES)
     }
     usual = {
-        name: gaps(pool_budgets, name, f"{kind}, {USUAL_UNSEEN:g}") for name, (_, kind) in settings_by_name.items()
+        name: macro_f1_gaps(pool_budgets, name, f"{kind}, {USUAL_UNSEEN:g}")
+        for name, (_, kind) in settings_by_name.items()
     }
     for k, (name, (unseen, kind)) in product(ks, settings_by_name.items()):
         order_gaps = {reference: less[name, reference].get(k) for reference in REFERENCES}
-        yield AtUnseen(size, k, unseen, kind, cells.get((name, k)), order_gaps, usual[name].get(k))
+        yield SurrogateGapsAtSetting(size, k, unseen, kind, cells.get((name, k)), order_gaps, usual[name].get(k))
 
 
-def gaps(pool_budgets: Budgets, first: str, second: str) -> dict[int, _OrderGap]:
+def macro_f1_gaps(pool_budgets: Budgets, first: str, second: str) -> dict[int, _OrderGap]:
     """The difference of macro-F1 between two orders by budget, first minus second, where the log covers both."""
     frame = pool_budgets.pairs.filter(pl.col("metric") == "macro_f1", pl.col("difference").is_not_null()).sort("k")
     columns = ["k", "difference", "low", "high", "p_value"]

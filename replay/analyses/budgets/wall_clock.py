@@ -47,21 +47,21 @@ class WallClock:
 
 
 @dataclass(frozen=True)
-class _Entries:
+class _ModelTimings:
     """The entries on one model in all parts of a manifest's `source`; `of_pool`: on the pool alone."""
 
     seconds: tuple[float | None, ...]
     of_pool: bool
 
     @property
-    def total(self) -> float | None:
+    def total_seconds(self) -> float | None:
         """The sum over the parts; None where a part has no number."""
         known = [second for second in self.seconds if second is not None]
         return sum(known) if known and len(known) == len(self.seconds) else None
 
 
 @dataclass(frozen=True)
-class _ClockRequest:
+class _WallClockRequest:
     """What a wall-clock is asked for: so many traces of a pool, and their scores, on the examples of `where`."""
 
     pool: str
@@ -76,25 +76,31 @@ def wall_clock(log: Log, pool: str, verifier: str, *, traces: int, depth: Depth,
     A merged log has the runs of its parts. What copies of one run say alike counts once; runs of several data sets are
     never added up. `traces`: how many of the pool exhaustive best-of-N takes; `depth`: how many there are.
     """
-    request = _ClockRequest(pool, verifier, traces, where)
+    request = _WallClockRequest(pool, verifier, traces, where)
     source = log.manifest.source if log.manifest is not None else None
     every = collect(log.scan("examples", ["example_id", "dataset"]), log)
     others = set(every["dataset"].drop_nulls()) - set(examples_where(log, where, "dataset")["dataset"].drop_nulls())
-    parts = [part for part in source_parts(source) if _dataset(part) not in others]
-    pool_entries, scored = _entries(parts, "pools", pool, pool), _entries(parts, "verifiers", verifier, pool)
+    parts = [part for part in source_parts(source) if _dataset_of_run(part) not in others]
+    pool_entries, scored = (
+        _model_timings(parts, "pools", pool, pool),
+        _model_timings(parts, "verifiers", verifier, pool),
+    )
     runs = max(len(pool_entries.seconds), len(scored.seconds))
-    datasets_known = all(_dataset(part) is not None for part in parts if _has(part, request))
+    datasets_known = all(_dataset_of_run(part) is not None for part in parts if _has_timings(part, request))
     if others and runs > 1 and not datasets_known:
         return WallClock(None, None, runs, (UNNAMED_RUNS.format(runs=runs),))
-    if pool_entries.total is None or scored.total is None:
+    if pool_entries.total_seconds is None or scored.total_seconds is None:
         return WallClock(
-            pool_entries.total, scored.total, runs, tuple(_missing_seconds_reasons(request, pool_entries, scored))
+            pool_entries.total_seconds,
+            scored.total_seconds,
+            runs,
+            tuple(_missing_seconds_reasons(request, pool_entries, scored)),
         )
     elsewhere = others if datasets_known else set()
     ran = every.filter(~pl.col("dataset").is_in(list(elsewhere)).fill_null(False))
     return WallClock(
-        pool_entries.total,
-        scored.total,
+        pool_entries.total_seconds,
+        scored.total_seconds,
         runs,
         tuple(_differences_to_best_of_n(log, request, depth, ran, scored.of_pool)),
     )
@@ -109,21 +115,21 @@ def _scored_pools(log: Log, verifier: str, claims: pl.Series) -> tuple[str, ...]
     return tuple(collect(pools, log)["pool"].drop_nulls())
 
 
-def _dataset(part: Mapping[str, Any]) -> str | None:
+def _dataset_of_run(part: Mapping[str, Any]) -> str | None:
     """The data set of a run, by its settings or by a simulation's source; None where neither names one."""
     settings = part.get("settings")
     name = settings.get("data.dataset") if isinstance(settings, Mapping) else part.get("data_set")
     return name if isinstance(name, str) else None
 
 
-def _has(part: Mapping[str, Any], request: _ClockRequest) -> bool:
+def _has_timings(part: Mapping[str, Any], request: _WallClockRequest) -> bool:
     return any(
         isinstance(section := part.get(kind), Mapping) and name in section
         for kind, name in (("pools", request.pool), ("verifiers", request.verifier))
     )
 
 
-def _entries(parts: Collection[Mapping[str, Any]], kind: str, name: str, pool: str) -> _Entries:
+def _model_timings(parts: Collection[Mapping[str, Any]], kind: str, name: str, pool: str) -> _ModelTimings:
     seconds: dict[str, float | None] = {}
     pool_only = True
     for part in parts:
@@ -134,23 +140,25 @@ def _entries(parts: Collection[Mapping[str, Any]], kind: str, name: str, pool: s
         by_pool = entry.get("pools")
         apart = by_pool.get(pool) if isinstance(by_pool, Mapping) else None
         same = [entry, *(part.get(key) for key in ("recipe", "seed", "shard", "settings"))]
-        seconds[json.dumps(same, sort_keys=True, default=str)] = _number(apart if apart is not None else entry)
+        seconds[json.dumps(same, sort_keys=True, default=str)] = _seconds_of_entry(
+            apart if apart is not None else entry
+        )
         pool_only = pool_only and (kind == "pools" or apart is not None)
-    return _Entries(tuple(seconds.values()), pool_only)
+    return _ModelTimings(tuple(seconds.values()), pool_only)
 
 
-def _number(entry: Any) -> float | None:
+def _seconds_of_entry(entry: Any) -> float | None:
     value = entry.get(SECONDS) if isinstance(entry, Mapping) else None
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _missing_seconds_reasons(request: _ClockRequest, pool: _Entries, verifier: _Entries) -> Iterator[str]:
+def _missing_seconds_reasons(request: _WallClockRequest, pool: _ModelTimings, verifier: _ModelTimings) -> Iterator[str]:
     """Reasons why the runs' logs do not give the seconds."""
     if not any(one is not None for one in (*pool.seconds, *verifier.seconds)):
         yield remark("no_wall_clock", NOT_LOGGED)
         return
     for what, name, entries in (("pool", request.pool, pool), ("verifier", request.verifier, verifier)):
-        if entries.total is None:
+        if entries.total_seconds is None:
             silent, of = sum(second is None for second in entries.seconds), len(entries.seconds)
             runs = f"{silent} of its {of} runs do" if of > 1 else "the manifest does"
             text = f"{runs} not say how long {what} `{name}` took (`{SECONDS}` in the manifest's `source`)"
@@ -158,7 +166,7 @@ def _missing_seconds_reasons(request: _ClockRequest, pool: _Entries, verifier: _
 
 
 def _differences_to_best_of_n(
-    log: Log, request: _ClockRequest, depth: Depth, examples: pl.DataFrame, pool_only: bool
+    log: Log, request: _WallClockRequest, depth: Depth, examples: pl.DataFrame, pool_only: bool
 ) -> Iterator[str]:
     """How the runs differ from exhaustive best-of-N on the reported claims, in words; `examples`: the runs' claims."""
     scan = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool") == request.pool)

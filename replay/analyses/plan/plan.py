@@ -15,16 +15,16 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.data.contents import Contents, opened
+from replay.data.contents import Contents, open_with_contents
 from replay.data.needs import Needs
 from replay.data.prices import GivenPrices, load_prices, logged_prices
-from replay.engine.costs import AT, COSTS, GENERATED, by_name, charged
-from replay.policies.base import Evaluator, Policy, needs_of
+from replay.engine.costs import AT, COSTS, GENERATED, costs_by_name, verification_costs
+from replay.policies.base import Evaluator, Policy, needs_of_policies
 from replay.policies.suite import ORDERS, suite
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.passes.covered import check_rules
-from replay.runs.passes.learning import fit_policies, resolved
-from replay.runs.passes.passes import ReplayPlan, blocks, correctness, first_traces
+from replay.runs.passes.learning import fit_policies, resolve_policies
+from replay.runs.passes.passes import ReplayPlan, correctness_of_policies, first_traces, read_blocks
 from replay.runs.passes.strata import Weights, strata_column, with_strata
 from replay.runs.passes.versions import policy_named
 from replay.sampling.user_rules import GivenRules
@@ -87,7 +87,7 @@ class QuestionPlan:
     """The heading of money."""
 
     @property
-    def aim(self) -> str:
+    def aim_text(self) -> str:
         """The difference to detect, in words."""
         return f"{self.detect:g} point{'' if self.detect == 1 else 's'}"
 
@@ -99,7 +99,7 @@ class QuestionPlan:
         """
         rows = []
         for one in self.designs:
-            needed, detectable = one.needed, next(self._detectable(one, self.questions))
+            needed, detectable = one.needed, next(self._detectable_points(one, self.questions))
             number = (None,) * 4 if needed is None else (needed.number, needed.low, needed.high, needed.upper)
             paid = [
                 None if needed is None or (each := one.costs[cost]) is None else needed.number * each
@@ -116,10 +116,10 @@ class QuestionPlan:
         numbers = [self.questions, *(one.needed.number for one in self.designs if one.needed is not None)]
         places = [digit * 10**power for power in range(1, 8) for digit in GRID]
         grid = [n for n in places if max(FEWEST, min(numbers) / 5) <= n <= max(100, 2 * max(numbers))]
-        rows = [(one.orders, one.samples, n, *self._detectable(one, n)) for one in self.designs for n in grid]
+        rows = [(one.orders, one.samples, n, *self._detectable_points(one, n)) for one in self.designs for n in grid]
         return pl.DataFrame(rows, CURVE_SCHEMA, orient="row")
 
-    def _detectable(self, design: PlannedDesign, questions: int) -> Iterator[float | None]:
+    def _detectable_points(self, design: PlannedDesign, questions: int) -> Iterator[float | None]:
         for end in (0, -1, 1):
             share = design.variance.detectable(questions, level=self.level, power=self.power, end=end)
             yield None if share is None else share / POINT
@@ -133,7 +133,7 @@ class QuestionPlan:
             costs = (row[cost] for cost in ("traces", *forms))
             rows.append((row["orders"], row["samples"], questions, row["detectable"], *costs))
         return Table(
-            title=f"Questions that tell {self.policies[0]} and {self.policies[1]} apart by {self.aim}",
+            title=f"Questions that tell {self.policies[0]} and {self.policies[1]} apart by {self.aim_text}",
             columns=(
                 TableColumn("compared", key="orders"),
                 TableColumn("samples each", Number(0), "samples"),
@@ -165,12 +165,12 @@ class QuestionPlan:
 
     def __str__(self) -> str:
         one, two = self.policies
-        parts = [f"{_number(design)} {design.name}" for design in self._extreme_designs]
+        parts = [f"{_number_of_samples_text(design)} {design.name}" for design in self._extreme_designs]
         text = (
-            f"To tell {self.aim} between `{one}` and `{two}` apart with {100 * self.power:g} % power takes "
+            f"To tell {self.aim_text} between `{one}` and `{two}` apart with {100 * self.power:g} % power takes "
             f"{', or '.join(parts)}."
         )
-        ends = [(next(self._detectable(design, self.questions)), design) for design in self._extreme_designs]
+        ends = [(next(self._detectable_points(design, self.questions)), design) for design in self._extreme_designs]
         known = [f"{difference:.2g} points {design.name}" for difference, design in ends if difference is not None]
         detects = f" The {self.questions:,} questions of this log show a difference of {', or '.join(known)}."
         return f"{text}{detects * bool(known)}"
@@ -194,7 +194,7 @@ CURVE_SCHEMA = {
 }  # fmt: skip
 
 
-def _number(design: PlannedDesign) -> str:
+def _number_of_samples_text(design: PlannedDesign) -> str:
     needed = design.needed
     return "more than ten million questions" if needed is None else needed.words
 
@@ -227,30 +227,32 @@ def plan(
     the difference worth knowing, not the one that the log shows, which is chance, too. Raises ThinkbackError for a name
     that no policy has, where fewer than 20 questions have both, or where the two never differ.
     """
-    _check(first, second, detect, power, level)
+    _check_plan_arguments(first, second, detect, power, level)
     if policies is None:
         log = open_log(log)
         policies = suite(log, where, prices)
     file = load_policies(policies, rules)
     where = file.where if where is None else where
-    opened_log, contents = opened(log)
+    opened_log, contents = open_with_contents(log)
     named = tuple(replace(policy_named(file.policies, name), against=None) for name in (first, second))
     measure = measure or file.measure
     column = strata_column(contents, strata, weigh, ())
     columns = () if column is None else (column,)
-    pair, examples, _ = resolved(opened_log, contents, replace(file, policies=named), measure, where, columns=columns)
+    pair, examples, _ = resolve_policies(
+        opened_log, contents, replace(file, policies=named), measure, where, columns=columns
+    )
     examples, _ = with_strata(examples, column, weigh, is_requested=True)
     pair = fit_policies(opened_log, contents, pair, examples.frame["example_id"], measure)
     for one in pair:
-        if one.ranking is not None:
+        if one.example_ranking is not None:
             raise UnsuitableError(
                 f"policy `{one.name}` ranks all examples of a run, so that no difference is of one question alone"
             )
     priced = (file.prices if prices is None else load_prices(prices)) or logged_prices(opened_log)
     replay_plan = ReplayPlan(opened_log, contents, examples, measure, priced, None)
-    unit, parts = examples.units(examples.frame)
+    unit, parts = examples.resampling_units(examples.frame)
     designs = []
-    for orders, samples, difference, within, costs in _pilots(replay_plan, pair):
+    for orders, samples, difference, within, costs in _pilots_of_designs(replay_plan, pair):
         known = ~np.isnan(difference)
         if known.sum() < FEWEST:
             raise EmptyError(
@@ -273,7 +275,7 @@ def plan(
     )
 
 
-def _check(first: str, second: str, detect: float, power: float, level: float) -> None:
+def _check_plan_arguments(first: str, second: str, detect: float, power: float, level: float) -> None:
     if first == second:
         raise ConflictError(f"both policies are `{first}`; name two that differ")
     if not 0 < detect < 100:
@@ -287,24 +289,26 @@ Pilot = tuple[str, int | None, np.ndarray, np.ndarray | None, Mapping[str, float
 """Orders, samples, the difference on each question, its variance between samples, and a question's costs."""
 
 
-def _pilots(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Iterator[Pilot]:
+def _pilots_of_designs(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Iterator[Pilot]:
     """The differences between the policies under each design, from one pass over the log."""
     contents = replay_plan.contents
     means = [_over_orders(policy, contents) for policy in pair]
     drawn = _traces_drawn(pair, contents)
-    movable = any(policy.in_orders(contents, 1, 0) is not policy for policy in pair)
-    in_order = [policy.in_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair] if movable else []
+    movable = any(policy.over_seeded_orders(contents, 1, 0) is not policy for policy in pair)
+    in_order = (
+        [policy.over_seeded_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair] if movable else []
+    )
     several = [one.filled(name=str(number)) for number, one in enumerate([*means, *in_order])]
-    needs = needs_of(several, contents)
+    needs = needs_of_policies(several, contents)
     sizes = _sample_counts(drawn, contents)
     parts: dict[int, list[np.ndarray]] = {size: [] for size in sizes}
     costs: dict[int, list[np.ndarray]] = {size: [] for size in sizes}
-    for number, block in enumerate(blocks(replay_plan, several)):
+    for number, block in enumerate(read_blocks(replay_plan, several)):
         if number == 0:
             check_rules(block, several)
         for size in sizes:
             few = first_traces(block, {pool: max(most, size) for pool, most in drawn.items()})
-            parts[size].append(correctness(Evaluator(few, several if size == sizes[-1] else several[:2])))
+            parts[size].append(correctness_of_policies(Evaluator(few, several if size == sizes[-1] else several[:2])))
             costs[size].append(_generation_costs(few, needs))
     values = {size: np.concatenate(chunks, axis=1) for size, chunks in parts.items()}
     paid = {size: _mean_costs(np.concatenate(chunks)) for size, chunks in costs.items()}
@@ -322,7 +326,7 @@ def _pilots(replay_plan: ReplayPlan, pair: Sequence[Policy]) -> Iterator[Pilot]:
 
 def _over_orders(policy: Policy, contents: Contents) -> Policy:
     """The policy (resolved) as its exact mean over all orders, else over twenty; unchanged if it has one order."""
-    several = policy.in_orders(contents, ORDERS, 0)
+    several = policy.over_seeded_orders(contents, ORDERS, 0)
     if several is policy or policy.mean_over:
         return policy
     return policy.over_all_orders() or several
@@ -330,7 +334,7 @@ def _over_orders(policy: Policy, contents: Contents) -> Policy:
 
 def _traces_drawn(pair: Sequence[Policy], contents: Contents) -> dict[str, int]:
     """Pool -> the most traces that the two policies draw; empty where one of them takes all that are logged."""
-    each = [policy.draws(contents) for policy in pair]
+    each = [policy.traces_drawn_by_pool(contents) for policy in pair]
     pools = sorted({pool for drawn in each for pool in drawn}) if all(each) else []
     return {pool: max(drawn.get(pool, 0) for drawn in each) for pool in pools}
 
@@ -355,18 +359,18 @@ def _generation_costs(block: LogBlock, needs: Needs) -> np.ndarray:
         pool = block.pools[name]
         costs[:, AT["traces"]] += pool.size
         for cost, values in pool.costs.items():
-            costs[:, AT[GENERATED.get(cost, cost)]] += np.where(pool.there, values, 0.0).sum(axis=1)
+            costs[:, AT[GENERATED.get(cost, cost)]] += np.where(pool.has_trace, values, 0.0).sum(axis=1)
         for scores in pool.scores.values():
-            verified = pool.there & ~np.isnan(scores.score)
-            calls = np.where(scores.listwise, verified.any(axis=1), verified.sum(axis=1))
+            verified = pool.has_trace & ~np.isnan(scores.score)
+            calls = np.where(scores.is_listwise, verified.any(axis=1), verified.sum(axis=1))
             costs[:, AT["verifications"]] += calls
-            for at, values in charged(scores.costs):
+            for at, values in verification_costs(scores.costs):
                 costs[:, at] += np.where(verified, values, 0.0).sum(axis=1)
     return costs
 
 
 def _mean_costs(costs: np.ndarray) -> dict[str, float | None]:
     """The mean costs of a question by name; None where a cost is not logged."""
-    named = by_name(costs.mean(axis=0))
+    named = costs_by_name(costs.mean(axis=0))
     known = {name: float(named[name]) for name in COST_NAMES}
     return {name: None if math.isnan(value) or not value else value for name, value in known.items()}

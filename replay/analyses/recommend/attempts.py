@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import matching
+from replay.data.conditions import ids_where
 from replay.data.contents import Contents
 from replay.kinds.act import Act
 from replay.kinds.oracle import Oracle
-from replay.kinds.sample import attempt
+from replay.kinds.sample import first_attempt_policy
 from replay.runs.result.run import run
 from toolkit.errors import (
     AmbiguousError,
@@ -117,7 +117,9 @@ def budget_pools(
     return by_limit(candidates), [remark("no_budgets", note)] if others else []
 
 
-def _calls_of(log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns: Sequence[str]) -> pl.DataFrame:
+def _attempt_and_revision_rows(
+    log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns: Sequence[str]
+) -> pl.DataFrame:
     """The base attempts of some examples, and their revisions: `call` is `accept` or the action; then `columns`."""
     keys = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id"]
     traces = log.scan("traces", [*keys, *columns]).filter(pl.col("example_id").is_in(ids.implode()))
@@ -131,9 +133,9 @@ def _calls_of(log: Log, ids: pl.Series, base: str, pools: RevisionPools, columns
     return pl.concat([attempts.with_columns(call=pl.lit("accept")), revisions])
 
 
-def states(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
+def completion_masks(log: Log, base: str, ids: pl.Series) -> dict[str, np.ndarray]:
     """Masks (N,) of the base attempts that were completed, and of those truncated; of neither where not logged."""
-    calls = _calls_of(log, ids, base, {}, ["finish_reason"]).filter(call="accept")
+    calls = _attempt_and_revision_rows(log, ids, base, {}, ["finish_reason"]).filter(call="accept")
     reason = _rows_in_order(ids, calls.select("example_id", "finish_reason"))["finish_reason"]
     cut, known = (reason == "length").fill_null(False).to_numpy(), reason.is_not_null().to_numpy()
     return {"completed": known & ~cut, "truncated": cut}
@@ -146,7 +148,7 @@ def finalizer_tokens(log: Log, base: str, pools: RevisionPools, ids: pl.Series) 
     """
     if "finalizer_tokens" not in log.columns("traces"):
         return {}
-    calls = _calls_of(log, ids, base, pools, ["finalizer_tokens", "finalizer_used"])
+    calls = _attempt_and_revision_rows(log, ids, base, pools, ["finalizer_tokens", "finalizer_used"])
     unused = pl.when(~pl.col("finalizer_used")).then(0.0)
     tokens = pl.coalesce(pl.col("finalizer_tokens").cast(pl.Float64), unused).fill_null(np.nan).mean()
     means = calls.group_by("call", "example_id").agg(tokens.alias("tokens"))
@@ -165,14 +167,14 @@ def _rows_in_order(ids: pl.Series, rows: pl.DataFrame) -> pl.DataFrame:
 MEANS = ("accuracy", "fix_rate", "flip_rate", "action_tokens")
 
 
-def _screening(log: Log, base: str, pools: RevisionPools, where: str, settings: Settings) -> pl.DataFrame:
+def _screen_actions(log: Log, base: str, pools: RevisionPools, where: str, settings: Settings) -> pl.DataFrame:
     """A row for accepting, each logged action, and the oracle over them, on the examples of a condition.
 
     Means, finalizer and truncation rate of the action's own calls, `examples` and `dataset`, the names of theirs.
     """
     actions = tuple(action for action, one in pools if one == base)
     policies = [
-        attempt("accept", base),
+        first_attempt_policy("accept", base),
         *(Act(name=action, action=action, base=base, pool=pools[action, base]) for action in actions),
         Oracle(name="sampled-action oracle", rule="action", base=base, of=actions, against="accept"),
     ]
@@ -187,7 +189,7 @@ def _screening(log: Log, base: str, pools: RevisionPools, where: str, settings: 
         "action", "accuracy", pl.col("fix_rate", "flip_rate").fill_null(0.0), action_tokens=tokens
     )
     rates = (
-        _calls_of(log, ids, base, pools, ["finish_reason", "finalizer_used"])
+        _attempt_and_revision_rows(log, ids, base, pools, ["finish_reason", "finalizer_used"])
         .group_by(action="call")
         .agg(
             finalizer_rate=pl.col("finalizer_used").mean(), truncation_rate=(pl.col("finish_reason") == "length").mean()
@@ -199,7 +201,7 @@ def _screening(log: Log, base: str, pools: RevisionPools, where: str, settings: 
     return with_rates.with_columns(examples=pl.lit(result.statistics.n), dataset=pl.lit(datasets))
 
 
-def screened_on(
+def screen_actions_on_conditions(
     log: Log, base: str, pools: RevisionPools, conditions: tuple[str, str], known: bool, settings: Settings
 ) -> tuple[pl.DataFrame, list[str]]:
     """The screening of actions on the examples to fit on, else, with a note, on those that are reported.
@@ -208,8 +210,8 @@ def screened_on(
     """
     on, where = conditions
     try:
-        matching(log, on, "on")
-        return _screening(log, base, pools, on, settings), []
+        ids_where(log, on, "on")
+        return _screen_actions(log, base, pools, on, settings), []
     except ThinkbackError as error:
         if not known:
             raise EmptyError(
@@ -217,7 +219,7 @@ def screened_on(
                 f"must not: name the action with {argument('action')} ({error})"
             ) from None
         note = f"actions are screened on the reported examples, because those of `on` cannot be used: {error}"
-    return _screening(log, base, pools, where, settings), [remark("screened_on_reported", note)]
+    return _screen_actions(log, base, pools, where, settings), [remark("screened_on_reported", note)]
 
 
 def best_action(screening: pl.DataFrame) -> str:

@@ -30,7 +30,7 @@ from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
-from replay.runs.saved.promise import ERROR, dearest_first, first_of
+from replay.runs.saved.promise import ERROR, dearest_first, policies_before_failure
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableError, argument, suggest
@@ -103,13 +103,13 @@ class _PairedEvidence:
     settings: Settings
     strata: Strata | None = None
 
-    def mean(self, values: np.ndarray) -> float:
+    def weighted_mean(self, values: np.ndarray) -> float:
         """The weighted mean of correctness, tokens, fixes or flips (N,), without NaN."""
         known = ~np.isnan(values)
         weight = None if self.strata is None or self.strata.weight is None else self.strata.weight[known]
         return float(np.average(values[known], weights=weight)) if known.any() else math.nan
 
-    def differences(
+    def paired_differences(
         self, pairs: Sequence[tuple[np.ndarray, np.ndarray]], alone: bool, family: Sequence[np.ndarray] = ()
     ) -> list[_Difference]:
         """First minus second of each pair, with limits that hold for all pairs at once, or for one `alone`.
@@ -132,7 +132,7 @@ class _PairedEvidence:
             for first, second in pairs
         ]  # fmt: skip
 
-    def needed(self, interval: _Difference, bound: float, above: bool) -> NeededQuestions | None:
+    def questions_to_clear(self, interval: _Difference, bound: float, above: bool) -> NeededQuestions | None:
         """How many examples would show, with POWER, that such a difference clears a bound; None if it points away."""
         if interval.difference is None:
             return None
@@ -141,32 +141,32 @@ class _PairedEvidence:
         if needed is None or not (above and bound < 0):
             return needed
         fewest = fewest_examples(-bound) or 0  # a loss is ruled out
-        return needed.at_least(fewest * interval.n // self.units(interval.n))
+        return needed.at_least(fewest * interval.n // self.count_units(interval.n))
 
-    def units(self, examples: int) -> int:
+    def count_units(self, examples: int) -> int:
         """How many clusters there are; without clusters, how many examples."""
         return examples if self.cluster is None else len(np.unique(self.cluster))
 
-    def too_few(self, examples: int) -> tuple[str, ...]:
+    def too_few_examples_notes(self, examples: int) -> tuple[str, ...]:
         """A sentence if there are so few examples that even policies that always agree differ within no margin."""
-        clusters = self.units(examples)
+        clusters = self.count_units(examples)
         fewest = fewest_examples(self.margin)
         if fewest is None or clusters >= fewest:
             return ()
         what = ("cluster" if clusters < examples else "example") + "s" * (clusters > 1)
         return (
-            f"{clusters:,} {what} cannot rule out a loss of {self._margin()}, even of policies that agree on all: that "
-            f"takes {fewest:,}.",
+            f"{clusters:,} {what} cannot rule out a loss of {self._margin_text()}, even of policies that agree "
+            f"on all: that takes {fewest:,}.",
         )
 
-    def certain(self, interval: PairedInterval) -> bool:
+    def agrees_with_exact_test(self, interval: PairedInterval) -> bool:
         """Whether the exact p-value, if one can be computed, agrees that the difference is not 0."""
         return interval.exact_p is None or interval.exact_p < 1 - self.settings.level
 
     def needed_to_claim(self, interval: _Difference, above: bool, share: float = 0.5) -> NeededQuestions | None:
         """How many examples would make the interval exclude 0, and the exact p-value small."""
-        needed = self.needed(interval, 0.0, above)
-        if needed is None or interval.gained is None or interval.lost is None or self.certain(interval):
+        needed = self.questions_to_clear(interval, 0.0, above)
+        if needed is None or interval.gained is None or interval.lost is None or self.agrees_with_exact_test(interval):
             return needed
         pairs = interval.gained + interval.lost
         many = np.arange(pairs, 20 * (pairs + 1))
@@ -174,15 +174,15 @@ class _PairedEvidence:
         small = np.flatnonzero(exact_p(gained, many - gained, share) < 1 - self.settings.level)
         return needed.at_least(math.ceil(interval.n * many[small[0]] / pairs)) if len(small) else None
 
-    def tuning(
+    def compare_longer_budgets(
         self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes
     ) -> Iterator[_ComparisonEvidence]:
         """Each longer pool against the best intervention and the base attempt: from the dearest that costs fewer tokens
         than the intervention to the cheapest, until one fails.
         """
-        spent = {name: self.mean(pool["total_tokens"]) for name, pool in budgets.items()}
+        spent = {name: self.weighted_mean(pool["total_tokens"]) for name, pool in budgets.items()}
         budgets = {name: budgets[name] for name in sorted(budgets, key=lambda name: -spent[name])}
-        tested, failed = self.mean(rival["total_tokens"]), ""
+        tested, failed = self.weighted_mean(rival["total_tokens"]), ""
         pairs = [
             pair
             for pool in budgets.values()
@@ -191,30 +191,33 @@ class _PairedEvidence:
                 (pool["correct"], base[1]["correct"]),
             )
         ]  # fmt: skip
-        intervals = iter(self.differences(pairs, alone=True))  # of one pool, all three must hold
+        intervals = iter(self.paired_differences(pairs, alone=True))  # of one pool, all three must hold
         for name in budgets:
             gained, saved, to_base = next(intervals), next(intervals), next(intervals)
             not_worse, no_loss = self._not_worse(gained), self._not_worse(to_base)
             cheaper = saved.high is not None and saved.high < 0
             cost = "costs fewer tokens" if cheaper else "is not shown to cost fewer tokens"
             sentence = (
-                f"`{name}` against `{best}`: accuracy {_in_points(gained)}, tokens {_interval_text(saved, 1, 0)} per "
-                f"example; it {self._loss_sentence(gained)}, and {cost}"
+                f"`{name}` against `{best}`: accuracy {_interval_in_points(gained)}, tokens "
+                f"{_interval_text(saved, 1, 0)} per example; it {self._loss_sentence(gained)}, and {cost}"
             )
             if best != base[0]:
-                sentence += f"; against `{base[0]}`: accuracy {_in_points(to_base)}; it {self._loss_sentence(to_base)}"
+                sentence += (
+                    f"; against `{base[0]}`: accuracy {_interval_in_points(to_base)}; it {self._loss_sentence(to_base)}"
+                )
             needs = [
-                self.needed(gained, -self.margin, above=True), self.needed(saved, 0.0, above=False),
-                self.needed(to_base, -self.margin, above=True),
+                self.questions_to_clear(gained, -self.margin, above=True),
+                self.questions_to_clear(saved, 0.0, above=False),
+                self.questions_to_clear(to_base, -self.margin, above=True),
             ]  # fmt: skip
             holds = not_worse and cheaper and no_loss and not failed
             if failed:
                 sentence += f". A cheaper budget is shown only where dearer ones are, and `{failed}` is not"
-            yield _ComparisonEvidence(TUNE, name, f"{sentence}.", holds, _all_of(needs))
+            yield _ComparisonEvidence(TUNE, name, f"{sentence}.", holds, _questions_for_all(needs))
             if not holds and spent[name] < tested:
                 failed = failed or name
 
-    def intervening(
+    def compare_gated_policies(
         self, selective: Mapping[str, Outcomes], budget: tuple[str, Outcomes], longer: bool
     ) -> Iterator[_ComparisonEvidence]:
         """Comparisons of each gated policy with the best budget."""
@@ -225,68 +228,68 @@ class _PairedEvidence:
         for policy in selective.values():
             pairs.append((policy["correct"], pool["correct"]))
             pairs += [(policy["flip"], pool["flip"] / 2)] if flipping else []
-        intervals = iter(self.differences(pairs, alone=False))  # either of the two decides
+        intervals = iter(self.paired_differences(pairs, alone=False))  # either of the two decides
         for name, policy in selective.items():
             gained = next(intervals)
             beats = self._is_positive(gained)
-            sentence = f"`{name}` against {rival}, `{name_of}`: accuracy {_in_points(gained, exact=True)}"
+            sentence = f"`{name}` against {rival}, `{name_of}`: accuracy {_interval_in_points(gained, exact=True)}"
             needs, fewer, no_loss = [self.needed_to_claim(gained, above=True)], False, self._not_worse(gained)
             if flipping:
                 flips = next(intervals)
                 if flips.gained is not None and flips.lost is not None:
                     flips = replace(flips, exact_p=float(exact_p(flips.gained, flips.lost, HALVED)))
-                fewer = flips.high is not None and flips.high < 0 and self.certain(flips)
-                policy_flips, pool_flips = (100 * self.mean(one["flip"]) for one in (policy, pool))
-                halved = f"{_in_points(flips, exact=True)} from half of these"
+                fewer = flips.high is not None and flips.high < 0 and self.agrees_with_exact_test(flips)
+                policy_flips, pool_flips = (100 * self.weighted_mean(one["flip"]) for one in (policy, pool))
+                halved = f"{_interval_in_points(flips, exact=True)} from half of these"
                 sentence += f"; flips {policy_flips:.2f} % to {whose} {pool_flips:.2f} %, {halved}"
                 both = [
                     self.needed_to_claim(flips, above=False, share=HALVED),
-                    self.needed(gained, -self.margin, above=True),
+                    self.questions_to_clear(gained, -self.margin, above=True),
                 ]
-                needs.append(_all_of(both))
-            finding = self._halving(beats, fewer, no_loss, flipping)
+                needs.append(_questions_for_all(both))
+            finding = self._gated_policy_sentence(beats, fewer, no_loss, flipping)
             known = min((one for one in needs if one is not None), key=lambda one: one.number, default=None)
             sentence = f"{sentence}: {finding}{_joint_limits(len(pairs))}."
             yield _ComparisonEvidence(INTERVENE, name, sentence, beats or (fewer and no_loss), known)
 
-    def _halving(self, beats: bool, fewer: bool, no_loss: bool, flipping: bool) -> str:
+    def _gated_policy_sentence(self, beats: bool, fewer: bool, no_loss: bool, flipping: bool) -> str:
         """Sentence on what a gated policy does; that it decides nothing where it halves flips and may lose accuracy."""
         if beats:
             return "it is more accurate"
         if fewer:
-            loss = f"more than {self._margin()}"
+            loss = f"more than {self._margin_text()}"
             return f"it halves flips at no loss (of {loss})" if no_loss else f"it halves flips, but may lose {loss}"
         return (
             "neither more accuracy nor half the flips is shown" if flipping else "it is not shown to be more accurate"
         )
 
-    def voting(
+    def compare_votes(
         self, votes: Mapping[str, Outcomes], acting: Mapping[str, Outcomes], best: str, longest: tuple[str, Outcomes]
     ) -> tuple[list[_ComparisonEvidence], set[str]]:
         """Comparisons of votes with interventions that cost as much or more, and the interventions that votes beat.
 
         Only a vote that beats the `best` of them and the best budget decides.
         """
-        tokens = {name: self.mean(vote["total_tokens"]) for name, vote in votes.items()}
-        paid = {name: self.mean(policy["total_tokens"]) for name, policy in acting.items()}
+        tokens = {name: self.weighted_mean(vote["total_tokens"]) for name, vote in votes.items()}
+        paid = {name: self.weighted_mean(policy["total_tokens"]) for name, policy in acting.items()}
         rivals = {name: vote for name, most in paid.items() if (vote := equal_vote(tokens, most)) is not None}
         pairs = [(votes[rival]["correct"], acting[name]["correct"]) for name, rival in rivals.items()]
         pairs += [(votes[rivals[best]]["correct"], longest[1]["correct"])] if best in rivals else []
-        intervals = self.differences(pairs, alone=False)
+        intervals = self.paired_differences(pairs, alone=False)
         evidence, beaten = [], set()
         for (name, rival), gained in zip(rivals.items(), intervals, strict=False):
             beats = self._is_positive(gained)
             needed, finding = self.needed_to_claim(gained, above=True), "it is more accurate"
             sentence = (
                 f"`{rival}` against `{name}`, at {tokens[rival]:,.0f} and {paid[name]:,.0f} tokens per example: "
-                f"accuracy {_in_points(gained, exact=True)}"
+                f"accuracy {_interval_in_points(gained, exact=True)}"
             )
             decides = name == best and beats and self._is_positive(intervals[-1])
             if name == best:
-                sentence += f"; against `{longest[0]}` {_in_points(intervals[-1], exact=True)}"
+                sentence += f"; against `{longest[0]}` {_interval_in_points(intervals[-1], exact=True)}"
                 finding += " than both" if decides else " than the first alone"
-                needed = _all_of([needed, self.needed_to_claim(intervals[-1], above=True)])
-            below = gained.high is not None and gained.high < 0 and self.certain(gained)
+                needed = _questions_for_all([needed, self.needed_to_claim(intervals[-1], above=True)])
+            below = gained.high is not None and gained.high < 0 and self.agrees_with_exact_test(gained)
             finding = finding if beats else "it is less accurate" if below else "it is not shown to be more accurate"
             sentence += f": {finding}{_joint_limits(len(pairs))}."
             beaten |= {name} if beats else set()
@@ -295,46 +298,48 @@ class _PairedEvidence:
 
     def _is_positive(self, interval: PairedInterval) -> bool:
         """Whether a difference is shown to be above 0."""
-        return interval.low is not None and interval.low > 0 and self.certain(interval)
+        return interval.low is not None and interval.low > 0 and self.agrees_with_exact_test(interval)
 
-    def most_votes(self, votes: Mapping[str, Outcomes], best: str, rival: Outcomes) -> tuple[str, ...]:
+    def better_by_more_votes(self, votes: Mapping[str, Outcomes], best: str, rival: Outcomes) -> tuple[str, ...]:
         """A sentence on what the largest vote gains over the best intervention, if it costs more."""
-        tokens_by_vote = {name: self.mean(vote["total_tokens"]) for name, vote in votes.items()}
-        known = [name for name, tokens in tokens_by_vote.items() if tokens > self.mean(rival["total_tokens"])]
+        tokens_by_vote = {name: self.weighted_mean(vote["total_tokens"]) for name, vote in votes.items()}
+        known = [name for name, tokens in tokens_by_vote.items() if tokens > self.weighted_mean(rival["total_tokens"])]
         if not known:
             return ()
         name = max(known, key=lambda vote: tokens_by_vote[vote])
         pairs = [(votes[name][column], rival[column]) for column in ("correct", "total_tokens")]
-        gained, dearer = self.differences(pairs, alone=True)
+        gained, dearer = self.paired_differences(pairs, alone=True)
         return (
             remark(
                 DEARER_VOTE,
-                f"`{name}` against `{best}`: accuracy {_in_points(gained)}, tokens {_interval_text(dearer, 1, 0)} per "
-                "example: a vote that costs more decides nothing.",
+                f"`{name}` against `{best}`: accuracy {_interval_in_points(gained)}, "
+                f"tokens {_interval_text(dearer, 1, 0)} per example: a vote that costs more decides nothing.",
             ),
         )
 
-    def changing(self, base: tuple[str, Outcomes], others: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
+    def compare_with_base(
+        self, base: tuple[str, Outcomes], others: Mapping[str, Outcomes]
+    ) -> Iterator[_ComparisonEvidence]:
         """Comparisons of each other policy with the base attempt."""
-        intervals = self.differences(
+        intervals = self.paired_differences(
             [(policy["correct"], base[1]["correct"]) for policy in others.values()], alone=False
         )
         for name, gained in zip(others, intervals, strict=True):
             beats = self._is_positive(gained)
             sentence = (
-                f"`{name}` against `{base[0]}`: accuracy {_in_points(gained, exact=True)}: it is "
+                f"`{name}` against `{base[0]}`: accuracy {_interval_in_points(gained, exact=True)}: it is "
                 f"{'' if beats else 'not shown to be '}more accurate{_joint_limits(len(others))}."
             )
             yield _ComparisonEvidence(CHANGE, name, sentence, beats, self.needed_to_claim(gained, above=True))
 
-    def within(
+    def cheapest_within_margin(
         self, families: Mapping[str, Mapping[str, Outcomes]], better: Sequence[str], best: str
     ) -> tuple[str | None, str]:
         """The cheapest of the `better` policies that is shown to be within the margin of the best of them, and a
         sentence: in a fixed sequence within each family, the parts that policies play, which share the error.
         """
         policies = {name: policy for members in families.values() for name, policy in members.items()}
-        spent = {name: self.mean(policies[name]["total_tokens"]) for name in better}
+        spent = {name: self.weighted_mean(policies[name]["total_tokens"]) for name in better}
         cost = {name: tokens for name, tokens in spent.items() if name == best or tokens < spent[best]}
         if len(cost) < 2:
             return None, ""
@@ -346,24 +351,27 @@ class _PairedEvidence:
             for name in cost
             if name != best
         }
-        passed = first_of(tested, {best, *(name for name, limit in limits.items() if self._not_worse(limit))})
+        passed = policies_before_failure(
+            tested, {best, *(name for name, limit in limits.items() if self._not_worse(limit))}
+        )
         near = [name for members in passed.values() for name in members if name != best]
         likely = min((name for name, one in limits.items() if (one.difference or 0.0) >= -self.margin),
                      key=lambda name: cost[name], default=None)  # fmt: skip
         cheapest, text = min(near, key=lambda name: cost[name], default=None), ""
         if cheapest is not None:
             gain, low = (100 * (getattr(limits[cheapest], part) or 0.0) for part in ("difference", "low"))
-            text = f"The cheapest of them that is shown to be within {self._margin()} of the best, `{best}`, is "
-            text += f"`{cheapest}` ({cost[cheapest]:,.0f} tokens): {_signed(gain)} points, at least {_signed(low)}."
+            text = f"The cheapest of them that is shown to be within {self._margin_text()} of the best, `{best}`, is "
+            text += f"`{cheapest}` ({cost[cheapest]:,.0f} tokens): {_signed_points(gain)} points, "
+            text += f"at least {_signed_points(low)}."
         else:
-            text = f"No cheaper one of them is shown to be within {self._margin()} of the best, `{best}`."
+            text = f"No cheaper one of them is shown to be within {self._margin_text()} of the best, `{best}`."
         if likely is not None and likely != cheapest:
             text += (
                 f" By estimates alone it would be `{likely}` ({cost[likely]:,.0f} tokens), which is not shown to be."
             )
         return cheapest, text
 
-    def candidates(
+    def not_worse_than_best(
         self, families: Mapping[str, Mapping[str, Outcomes]], better: Sequence[str]
     ) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
         """Those of the `better` policies not shown less accurate than the best, fewest tokens first; the cheapest that
@@ -375,11 +383,11 @@ class _PairedEvidence:
             return (), None, ()
         policies = {name: policy for members in families.values() for name, policy in members.items()}
         right = {name: policy["correct"] for name, policy in policies.items()}
-        best = max(better, key=lambda name: self.mean(right[name]))
+        best = max(better, key=lambda name: self.weighted_mean(right[name]))
         pairs = [one - other for one, other in combinations(right.values(), 2)]
         against = [(right[best], right[name]) for name in better]
-        behind = self.differences(against, alone=False, family=pairs)
-        spent = {name: self.mean(policies[name]["total_tokens"]) for name in better}
+        behind = self.paired_differences(against, alone=False, family=pairs)
+        spent = {name: self.weighted_mean(policies[name]["total_tokens"]) for name in better}
         cheapest = sorted(better, key=lambda name: (math.isnan(spent[name]), spent[name], name))
         worse = {name for name, gap in zip(better, behind, strict=True) if name != best and self._is_positive(gap)}
         candidates = tuple(name for name in cheapest if name not in worse)
@@ -390,7 +398,7 @@ class _PairedEvidence:
             return ", ".join(f"`{name}` ({one} tokens)" for name, one in zip(names, tokens, strict=True))
 
         count = f"{len(better)} of {len(policies)} policies are" if len(policies) > 1 else f"`{best}` is"
-        within, text = self.within(families, better, best)
+        within, text = self.cheapest_within_margin(families, better, best)
         sentences = [
             f"{count} shown to be more accurate than the base attempt. {text}{' ' * bool(text)}Not shown to be less "
             f"accurate than the best of them, `{best}`, cheapest first: {costs(candidates)}{_joint_limits(len(pairs))}."
@@ -400,20 +408,25 @@ class _PairedEvidence:
         )
         return candidates, within, tuple(sentences)
 
-    def disabling(self, actions: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
+    def actions_to_disable(self, actions: Mapping[str, Outcomes]) -> Iterator[_ComparisonEvidence]:
         """Comparisons of each action's flips with its fixes, for actions to disable."""
-        intervals = self.differences([(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False)
+        intervals = self.paired_differences(
+            [(policy["flip"], policy["fix"]) for policy in actions.values()], alone=False
+        )
         for (name, policy), worse in zip(actions.items(), intervals, strict=True):
-            holds, helps = (self._is_positive(worse), worse.high is not None and worse.high < 0 and self.certain(worse))
+            holds, helps = (
+                self._is_positive(worse),
+                worse.high is not None and worse.high < 0 and self.agrees_with_exact_test(worse),
+            )
             finding = "flips exceed its fixes" if holds else "fixes exceed its flips" if helps else UNSHOWN
-            fix, flip = (100 * self.mean(policy[key]) for key in ("fix", "flip"))
+            fix, flip = (100 * self.weighted_mean(policy[key]) for key in ("fix", "flip"))
             sentence = (
-                f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of {_in_points(worse, exact=True)}: "
-                f"its {finding}{_joint_limits(len(actions))}."
+                f"`{name}` flips {flip:.2f} % and fixes {fix:.2f} %, a difference of "
+                f"{_interval_in_points(worse, exact=True)}: its {finding}{_joint_limits(len(actions))}."
             )
             yield _ComparisonEvidence(DISABLE, name, sentence, holds, self.needed_to_claim(worse, above=True))
 
-    def _margin(self) -> str:
+    def _margin_text(self) -> str:
         points = f"{100 * self.margin:g}"
         return f"{points} point{'' if points == '1' else 's'}"
 
@@ -421,13 +434,13 @@ class _PairedEvidence:
         """A sentence on what an interval says of a loss beyond the margin."""
         worse = interval.high is not None and interval.high < -self.margin
         verb = "is not" if self._not_worse(interval) else "is" if worse else "may be"
-        return f"{verb} worse by more than {self._margin()}"
+        return f"{verb} worse by more than {self._margin_text()}"
 
     def _not_worse(self, interval: PairedInterval) -> bool:
-        return interval.low is not None and not_worse(interval.low, self.margin, self.units(interval.n))
+        return interval.low is not None and not_worse(interval.low, self.margin, self.count_units(interval.n))
 
 
-def _signed(points: float) -> str:
+def _signed_points(points: float) -> str:
     return NumberWithInterval(2, 1, signed=True).show(IntervalCell(points))
 
 
@@ -436,12 +449,12 @@ def _joint_limits(count: int) -> str:
     return f" (limits that hold for all {count} comparisons at once)" if count > 1 else ""
 
 
-def _all_of(needs: Sequence[NeededQuestions | None]) -> NeededQuestions | None:
+def _questions_for_all(needs: Sequence[NeededQuestions | None]) -> NeededQuestions | None:
     known = [one for one in needs if one is not None]
     return max(known, key=lambda one: one.number) if len(known) == len(needs) else None
 
 
-def _in_points(interval: _Difference, exact: bool = False) -> str:
+def _interval_in_points(interval: _Difference, exact: bool = False) -> str:
     """A difference of shares in points, with its interval and p-value, and the exact one where a claim rests on few.
 
     A p-value is of this difference by itself, which is said where the limits hold for others, too.
@@ -537,17 +550,17 @@ def recommend(
         for policy in file.policies
     )
     result = run(log, replace(file, policies=compared), baseline=base, **options)
-    outcomes = {role: _outcomes(result, role, names) for role, names in parts.items()}
-    of_base = _outcomes(result, "base", (base,))[base]
+    outcomes = {role: _outcomes_by_policy(result, role, names) for role, names in parts.items()}
+    of_base = _outcomes_by_policy(result, "base", (base,))[base]
     examples = result.examples.sort("example_id")
-    recommendation = weigh(
+    recommendation = decide_from_outcomes(
         (base, of_base), **outcomes, margin=margin, cluster=resampling_units(examples).to_numpy(),
-        strata=result.summariser.outcomes.examples.units(examples)[1], settings=result.summariser.settings,
+        strata=result.summariser.outcomes.examples.resampling_units(examples)[1], settings=result.summariser.settings,
     )  # fmt: skip
     return replace(recommendation, simulated=result.simulated)
 
 
-def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outcomes]:
+def _outcomes_by_policy(result: Result, role: str, names: Sequence[str]) -> dict[str, Outcomes]:
     """The outcomes of the policies (or of the sweeps' settings) named for a role, in example_id order."""
     outcomes: dict[str, Outcomes] = {}
     for name in names:
@@ -563,7 +576,7 @@ def _outcomes(result: Result, role: str, names: Sequence[str]) -> dict[str, Outc
     return outcomes
 
 
-def weigh(
+def decide_from_outcomes(
     base: tuple[str, Outcomes],
     budgets: Mapping[str, Outcomes],
     selective: Mapping[str, Outcomes],
@@ -586,24 +599,24 @@ def weigh(
         raise EmptyError("there is no example to decide by")
     judge = _PairedEvidence(margin, cluster, settings, strata)
     rivals = {**selective, **actions} or dict([base])
-    best = max(rivals, key=lambda name: judge.mean(rivals[name]["correct"]))
-    evidence = list(judge.tuning(budgets, base, best, rivals[best]))
-    longest = max({**budgets, base[0]: base[1]}.items(), key=lambda item: judge.mean(item[1]["correct"]))
-    voted, beaten = judge.voting(votes or {}, {**selective, **actions}, best, longest)
+    best = max(rivals, key=lambda name: judge.weighted_mean(rivals[name]["correct"]))
+    evidence = list(judge.compare_longer_budgets(budgets, base, best, rivals[best]))
+    longest = max({**budgets, base[0]: base[1]}.items(), key=lambda item: judge.weighted_mean(item[1]["correct"]))
+    voted, beaten = judge.compare_votes(votes or {}, {**selective, **actions}, best, longest)
     evidence += voted
     evidence += [
         replace(e, holds=e.holds and e.policy not in beaten)
-        for e in judge.intervening(selective, longest, bool(budgets))
+        for e in judge.compare_gated_policies(selective, longest, bool(budgets))
     ]
     others = {**budgets, **(votes or {}), **selective, **actions}
-    evidence += [*judge.changing(base, others), *judge.disabling(actions)]
+    evidence += [*judge.compare_with_base(base, others), *judge.actions_to_disable(actions)]
     order = (TUNE, VOTE, INTERVENE, CHANGE, DISABLE)
     by_verdict = {verdict: [e for e in evidence if e.verdict == verdict and e.holds] for verdict in order}
     disable = tuple(e.policy for e in by_verdict[DISABLE])
     roles = {"budgets": budgets, "votes": votes or {}, "selective": selective, "actions": actions}
-    candidates, within, level_with = judge.candidates(roles, [e.policy for e in by_verdict[CHANGE]])
+    candidates, within, level_with = judge.not_worse_than_best(roles, [e.policy for e in by_verdict[CHANGE]])
     unjudged = (
-        *((EQUAL_VOTES,) if voted else ()), *judge.most_votes(votes or {}, best, rivals[best]),
+        *((EQUAL_VOTES,) if voted else ()), *judge.better_by_more_votes(votes or {}, best, rivals[best]),
         *(() if budgets else (NO_BUDGET,)),
     )  # fmt: skip
     verdict = next((one for one in order if by_verdict[one]), UNDECIDED)
@@ -613,13 +626,13 @@ def weigh(
         reasons += [e.sentence for e in by_verdict[DISABLE]] if verdict != DISABLE else []
         sentences = [*reasons, *level_with, *unjudged]
         return Recommendation(verdict, tuple(sentences), disable, None, None, tuple(evidence), candidates, within)
-    most = max(others, key=lambda name: judge.mean(others[name]["correct"]))
+    most = max(others, key=lambda name: judge.weighted_mean(others[name]["correct"]))
     before = order[: order.index(verdict)] if verdict in order else order
     open_ = [(e.needed, e.verdict) for e in evidence if e.needed is not None and e.verdict in before]
     needed, for_what = min(open_, key=lambda one: one[0].number, default=(None, ""))
     lines = [e.sentence for e in evidence if e.verdict != CHANGE or e.holds or (not candidates and e.policy == most)]
     sentences = [*level_with, *lines, *unjudged]
-    sentences += judge.too_few(len(base[1]["correct"])) if budgets or selective else ()
+    sentences += judge.too_few_examples_notes(len(base[1]["correct"])) if budgets or selective else ()
     n = len(base[1]["correct"])
     do = ("example does" if n == 1 else "examples do") + " not decide" + " which" * (len(candidates) > 1)
     do += " whether fewer tokens do as well" * (len(candidates) == 1)

@@ -51,11 +51,11 @@ def repair_examples(
     picks = [
         (kind, name) for kind, (_, where) in KINDS.items() for name in np.array(ids)[where(fix, flip, acted)][:MOST]
     ]
-    texts = _texts(log, base, action, pool, {name for _, name in picks})
+    texts = _texts_by_slice(log, base, action, pool, {name for _, name in picks})
     return tuple(_repair_example(kind, texts[name]) for kind, name in picks)
 
 
-def _texts(log: Log, base: str, action: str, pool: str | None, ids: set[str]) -> dict[str, pl.DataFrame]:
+def _texts_by_slice(log: Log, base: str, action: str, pool: str | None, ids: set[str]) -> dict[str, pl.DataFrame]:
     """Example -> its question, base attempt and revisions by the action, in order."""
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "parent_id", "answer", "correct"]
     texts = [name for name in ("text",) if name in log.columns("traces")]
@@ -76,12 +76,12 @@ def _repair_example(kind: str, rows: pl.DataFrame) -> RepairExample:
     right = kind in ("fixed", "missed repair")
     row = next(iter(rows.filter(pl.col("correct") == right).iter_rows(named=True)), rows.row(0, named=True))
     return RepairExample(
-        kind, row["example_id"], row["action"], _shortened(row["question"]) or "", row["gold"], row["base_answer"],
-        _shortened(row["base_text"]), row["answer"], _shortened(row["text"]),
+        kind, row["example_id"], row["action"], _cut_long_text(row["question"]) or "", row["gold"], row["base_answer"],
+        _cut_long_text(row["base_text"]), row["answer"], _cut_long_text(row["text"]),
     )  # fmt: skip
 
 
-def _shortened(text: str | None) -> str | None:
+def _cut_long_text(text: str | None) -> str | None:
     return text if text is None or len(text) <= LONGEST else text[:LONGEST] + " …"
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from replay.kinds.act import Act
 from replay.kinds.oracle import Oracle
-from replay.kinds.sample import Sample, attempt
+from replay.kinds.sample import Sample, first_attempt_policy
 from replay.kinds.when import When
 from replay.policies.base import Policy
 from replay.policies.gates import Gate
@@ -22,7 +22,9 @@ V = TypeVar("V", str, int)
 SAMPLED_ACTION, EXPECTED_ACTION, SAMPLED_ROLLOUT = "sampled-action", "expected-action", "sampled-rollout"
 
 
-def oracles(base: Sample, actions: tuple[str, ...], samples: Iterable[str]) -> dict[tuple[str, str], Oracle]:
+def action_and_sample_oracles(
+    base: Sample, actions: tuple[str, ...], samples: Iterable[str]
+) -> dict[tuple[str, str], Oracle]:
     """Oracles over a base attempt's actions, and over samples of pools, by (which oracle, the samples' pool)."""
     kinds = [("action", SAMPLED_ACTION, ""), ("expected_action", EXPECTED_ACTION, "")]
     for pool in samples:
@@ -34,7 +36,7 @@ def oracles(base: Sample, actions: tuple[str, ...], samples: Iterable[str]) -> d
     }  # fmt: skip
 
 
-def matched(base: Sample, act: Policy, rate: float) -> tuple[Oracle, Oracle]:
+def oracle_and_coin_at_rate(base: Sample, act: Policy, rate: float) -> tuple[Oracle, Oracle]:
     """The oracle that acts on a share of the examples, and the coin that acts on as many at random."""
 
     def diagnostic(name: str, rule: str) -> Oracle:
@@ -90,7 +92,7 @@ def best_for_no_more(points: Mapping[str, tuple[float | None, float | None]]) ->
     return {name: best(name) for name in ordered}
 
 
-def crossed(pool: str, acts: Mapping[str, Act], gate: Gate | None) -> dict[str, list[Policy]]:
+def policies_by_action(pool: str, acts: Mapping[str, Act], gate: Gate | None) -> dict[str, list[Policy]]:
     """Action -> the policies that revise a pool's attempts: always, and where a gate without a model fires."""
     policies: dict[str, list[Policy]] = {}
     for action, act in acts.items():
@@ -98,5 +100,5 @@ def crossed(pool: str, acts: Mapping[str, Act], gate: Gate | None) -> dict[str, 
         policies[action] = [always]
         if gate is not None:
             name = f"{pool} + {action} when truncated"
-            policies[action].append(When(name=name, base=attempt(pool, pool), gate=gate, then=always))
+            policies[action].append(When(name=name, base=first_attempt_policy(pool, pool), gate=gate, then=always))
     return policies

@@ -23,11 +23,11 @@ from replay.runs.figures.figure_data import RATE, FigureData
 from replay.runs.figures.figures import FIGURES
 from replay.runs.figures.score_data import scores_of_log
 from replay.runs.passes.example_set import resampling_units, stratum_names
-from replay.runs.passes.logged_order import any_detectable, detectable_points
+from replay.runs.passes.logged_order import detectable_points, smallest_detectable_text
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.runs.saved.display import group_inputs, ranked_input, whole_csv
-from replay.runs.saved.provenance import PolicyRecord, one_attempt, policy_record, usual_baseline
+from replay.runs.saved.provenance import PolicyRecord, policy_record, single_attempt_policy, usual_baseline
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import ThinkbackError, counted, first_line, listed
@@ -128,7 +128,7 @@ PARTS = {
 """Part of the gap -> where it arises, and what would help."""
 
 
-def _sections(
+def _report_sections(
     result: Result, description: Description, room: Headroom | None, areas: Sequence[_VerifierArea],
     left_out: Sequence[str], not_drawn: Sequence[str] = (), same: SameQuestions | None = None,
 ) -> tuple[Section, ...]:  # fmt: skip
@@ -139,17 +139,17 @@ def _sections(
     """
     results, ordered = ranked_input(result), [*_order_warning(description, result)]
     sections = {
-        "Left out": [*_left_out(result, left_out)],
+        "Left out": [*_left_out_sentences(result, left_out)],
         "Best policy": [*_best_sentences(result, results), *_other_samples_sentences(result, same, result.leader)],
         "Against one attempt": [*_gain_sentences(result, results), *_same_gain(result, same)],
         f"Cheapest within a point of {result.baseline}": [*_cheapest_sentence(result, results), *ordered],
-        "What this log can tell apart": [*_detectable(result, results)],
-        "Stopping early": [*_stops(result, results), *ordered],
-        "Headroom": [*_headroom(result, room, results)],
-        "Gates and second steps": [*_gates(result, results)],
-        "Verifiers": [*_verifiers(areas, results.n)],
-        "Assumptions": [*_assumptions(description, result)],
-        "Not drawn": [f"{_sentence('; '.join(not_drawn))}."] if not_drawn else [],
+        "What this log can tell apart": [*_detectable_difference_sentence(result, results)],
+        "Stopping early": [*_stopping_sentences(result, results), *ordered],
+        "Headroom": [*_headroom_sentences(result, room, results)],
+        "Gates and second steps": [*_gate_sentences(result, results)],
+        "Verifiers": [*_verifier_sentences(areas, results.n)],
+        "Assumptions": [*_assumption_sentences(description, result)],
+        "Not drawn": [f"{_as_sentence('; '.join(not_drawn))}."] if not_drawn else [],
     }
     return tuple(Section(heading, tuple(sentences)) for heading, sentences in sections.items() if sentences)
 
@@ -186,7 +186,7 @@ def _best_sentences(result: Result, results: RankedInput) -> Iterator[str]:
     else:
         for row in rank(results):
             if row.place == 1 and row.quality is not None:
-                yield f"`{row.policy.name}`: {_quality(results, row.quality)}."
+                yield f"`{row.policy.name}`: {_quality_text(results, row.quality)}."
     for group in group_inputs(result, results):
         group_sentence = takeaway(group)
         if group_sentence is not None:
@@ -196,7 +196,9 @@ def _best_sentences(result: Result, results: RankedInput) -> Iterator[str]:
 def _gain_sentences(result: Result, results: RankedInput) -> Iterator[str]:
     """Sentences on the gain of the baseline over one attempt, and on its cost."""
     rows = {row.policy.name: row for row in rank(results)}
-    one, baseline = (rows.get(str(name)) for name in (one_attempt(result.policies, results.baseline), results.baseline))
+    one, baseline = (
+        rows.get(str(name)) for name in (single_attempt_policy(result.policies, results.baseline), results.baseline)
+    )
     if one is None or baseline is None or one.quality is None or baseline.quality is None or one.difference is None:
         return
     if not results.quality.share or results.quality.cost:
@@ -204,8 +206,8 @@ def _gain_sentences(result: Result, results: RankedInput) -> Iterator[str]:
     back = one.difference
     low, high = (None if limit is None else 0.0 - limit for limit in (back.high, back.low))
     gained = SIGNED.show(IntervalCell(0.0 - back.estimate, low, high, back.mark))
-    text = f"From `{one.policy.name}`, {_quality(results, one.quality)}, to `{baseline.policy.name}`, "
-    text += f"{_quality(results, baseline.quality)}: {gained} points"
+    text = f"From `{one.policy.name}`, {_quality_text(results, one.quality)}, to `{baseline.policy.name}`, "
+    text += f"{_quality_text(results, baseline.quality)}: {gained} points"
     costs = one.cost is not None and baseline.cost is not None and results.same_calls
     yield f"{text}{_cost_text(results, baseline, one)}." if costs else f"{text}."
 
@@ -218,10 +220,10 @@ def _other_samples_sentences(
     """
     if same is None or policy is None:
         return
-    phrases, fewer = [same.phrase(policy, other)], _smaller_votes(result, result.baseline)
-    known = [name for name in fewer if same.of(name, other).cell is not None and name != other]
-    if same.of(policy, other).cell is None and known:
-        phrases = [same.phrase(known[0], other), *phrases]
+    phrases, fewer = [same.variation_phrase(policy, other)], _smaller_votes(result, result.baseline)
+    known = [name for name in fewer if same.variation_of(name, other).cell is not None and name != other]
+    if same.variation_of(policy, other).cell is None and known:
+        phrases = [same.variation_phrase(known[0], other), *phrases]
     yield same.sentence(*phrases)
 
 
@@ -245,24 +247,24 @@ def _other_samples(result: Result) -> SameQuestions | None:
     """
     if not any(policy.answers for policy in result.policies):
         return None
-    names = {name for name in (result.leader, result.baseline, _attempt_of(result)) if name is not None}
+    names = {name for name in (result.leader, result.baseline, _single_attempt_policy(result)) if name is not None}
     fewer = _smaller_votes(result, result.baseline)
     for name in fewer:
         same = result.same_questions(*sorted({*names, name}))
-        if same.of(name).cell is not None:
+        if same.variation_of(name).cell is not None:
             return same
     same = result.same_questions(*sorted(names))
-    return None if all(same.of(name).why == NO_SAMPLES for name in names) else same
+    return None if all(same.variation_of(name).why == NO_SAMPLES for name in names) else same
 
 
 def _same_gain(result: Result, same: SameQuestions | None) -> Iterator[str]:
-    attempt = _attempt_of(result)
+    attempt = _single_attempt_policy(result)
     if attempt is not None:
         yield from _other_samples_sentences(result, same, result.baseline, attempt)
 
 
-def _attempt_of(result: Result) -> str | None:
-    return one_attempt(result.policies, result.baseline)
+def _single_attempt_policy(result: Result) -> str | None:
+    return single_attempt_policy(result.policies, result.baseline)
 
 
 def _order_warning(description: Description, result: Result) -> Iterator[str]:
@@ -286,33 +288,35 @@ def _cheapest_sentence(result: Result, results: RankedInput) -> Iterator[str]:
         return
     sentences = [*cheapest_within(results)]
     if not results.same_calls:
-        yield from (f"{_sentence(note.text)}." for note in result.notes if note.code in UNLIKE)
+        yield from (f"{_as_sentence(note.text)}." for note in result.notes if note.code in UNLIKE)
     elif sentences:
         yield from sentences
         yield f"Shown: {SEQUENCE}."
-    elif min(map(_costs, rows.values())) >= _costs(baseline):
+    elif min(map(_cost_or_infinity, rows.values())) >= _cost_or_infinity(baseline):
         yield f"`{baseline.policy.name}` has the fewest {results.cost.called}: no policy is cheaper."
 
 
-def _quality(results: RankedInput, cell: IntervalCell) -> str:
+def _quality_text(results: RankedInput, cell: IntervalCell) -> str:
     """The ranking metric of a policy, with its name: `accuracy 74.8 % [72.9, 76.6]`."""
-    return f"{results.quality.label} {_number(results, cell)}"
+    return f"{results.quality.label} {_number_text(results, cell)}"
 
 
-def _number(results: RankedInput, cell: IntervalCell) -> str:
+def _number_text(results: RankedInput, cell: IntervalCell) -> str:
     return percent(cell) if results.quality.share else NumberWithInterval.of(results.quality).show(cell)
 
 
-def _costs(row: Ranked) -> float:
+def _cost_or_infinity(row: Ranked) -> float:
     return float("inf") if row.cost is None else row.cost.estimate
 
 
 def _cost_text(results: RankedInput, row: Ranked, other: Ranked) -> str:
-    paid, instead = (NumberWithInterval.of(results.cost).show(IntervalCell(_costs(one))) for one in (row, other))
+    paid, instead = (
+        NumberWithInterval.of(results.cost).show(IntervalCell(_cost_or_infinity(one))) for one in (row, other)
+    )
     return f", for {paid} {results.cost.label} instead of {instead}"
 
 
-def _detectable(result: Result, results: RankedInput) -> Iterator[str]:
+def _detectable_difference_sentence(result: Result, results: RankedInput) -> Iterator[str]:
     """A sentence on which differences to the baseline this number of examples shows."""
     real = [one.name for one in result.policies if not one.diagnostic and one.name != results.baseline]
     rows = result.outcomes.select("policy", "example_id", "correct").filter(
@@ -320,7 +324,7 @@ def _detectable(result: Result, results: RankedInput) -> Iterator[str]:
     )
     by_policy = rows.collect().pivot("policy", index="example_id", values="correct").sort("example_id")
     shares, texts = {}, {}
-    unit, strata = result.summariser.outcomes.examples.units(result.examples.sort("example_id"))
+    unit, strata = result.summariser.outcomes.examples.resampling_units(result.examples.sort("example_id"))
     for name in real if results.baseline in by_policy.columns else ():
         difference = (by_policy[name] - by_policy[str(results.baseline)]).cast(pl.Float64).to_numpy()
         variance = difference_variance(difference, cluster=unit, strata=strata)
@@ -335,11 +339,11 @@ def _detectable(result: Result, results: RankedInput) -> Iterator[str]:
             f"With {100 * POWER:g} % power these {counted(results.n, 'example')} show differences to "
             f"`{results.baseline}` from {each} on{half}. `thinkback plan` says what smaller ones take."
         )
-    elif text := any_detectable(results.n):
+    elif text := smallest_detectable_text(results.n):
         yield f"{text}."
 
 
-def _stops(result: Result, results: RankedInput) -> Iterator[str]:
+def _stopping_sentences(result: Result, results: RankedInput) -> Iterator[str]:
     """Sentences on the share of their cap that policies with a stop pay; votes first, since they need no verifier."""
     settings, sentences = {policy.name: policy.settings for policy in result.policies}, []
     for row in sorted(rank(results), key=lambda row: settings[row.policy.name].get("verifier") is not None):
@@ -351,8 +355,8 @@ def _stops(result: Result, results: RankedInput) -> Iterator[str]:
         if row.policy.sweep_size > 1 and not row.chosen:
             continue
         paid = f"{traces:.1f} of {most} traces" if most < WHOLE_POOL else f"{traces:.1f} of all guesses of a question"
-        sentence = f"`{row.policy.name}`{_of_sweep(row, 'settings')} pays for {paid}: "
-        sentence += _quality(results, row.quality) + _corrected(results, row)
+        sentence = f"`{row.policy.name}`{_sweep_choice_words(row, 'settings')} pays for {paid}: "
+        sentence += _quality_text(results, row.quality) + _corrected_value_text(results, row)
         if row.difference is not None and not row.baseline:
             sentence += f", {SIGNED.show(row.difference)} points against `{results.baseline}`"
         sentences.append(f"{sentence}.")
@@ -361,18 +365,18 @@ def _stops(result: Result, results: RankedInput) -> Iterator[str]:
         yield f"{counted(len(sentences) - STOPS, 'more policy that stops', 'more policies that stop')}: see the table."
 
 
-def _of_sweep(row: Ranked, what: str) -> str:
+def _sweep_choice_words(row: Ranked, what: str) -> str:
     return f", the best of {row.policy.sweep_size} {what}," * (row.policy.sweep_size > 1)
 
 
-def _corrected(results: RankedInput, row: Ranked) -> str:
+def _corrected_value_text(results: RankedInput, row: Ranked) -> str:
     """A policy's value corrected for its choice among a sweep, with its interval."""
     if row.policy.sweep_size < 2 or row.corrected is None:
         return ""
-    return f" ({_number(results, row.corrected)} corrected for having been chosen)"
+    return f" ({_number_text(results, row.corrected)} corrected for having been chosen)"
 
 
-def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> Iterator[str]:
+def _headroom_sentences(result: Result, room: Headroom | None, results: RankedInput) -> Iterator[str]:
     if room is None:
         yield "There is no oracle among the policies, so what a better choice could gain is not known."
         return
@@ -406,7 +410,7 @@ def _headroom(result: Result, room: Headroom | None, results: RankedInput) -> It
         yield f"`{name}` lacks {lacking} points to always right: {listed_parts}. Most would come from {PARTS[most][1]}."
 
 
-def _gates(result: Result, results: RankedInput) -> Iterator[str]:
+def _gate_sentences(result: Result, results: RankedInput) -> Iterator[str]:
     """Sentences on the best setting of each gate and always-taken action: how often it acts, fixes and flips."""
     best: dict[str, Ranked] = {}
     for row in rank(results):
@@ -427,21 +431,22 @@ def _gates(result: Result, results: RankedInput) -> Iterator[str]:
         base = f"`{row.policy.base}`" if row.policy.base else "its base"
         acting = percent(IntervalCell(acts.estimate))
         yield (
-            f"`{name}`{_of_sweep(row, 'thresholds')} acts on {acting}, fixes {percent(fixes)} and flips "
-            f"{percent(flips)} of what {base} answers: {_quality(results, row.quality)}{_corrected(results, row)}."
+            f"`{name}`{_sweep_choice_words(row, 'thresholds')} acts on {acting}, fixes {percent(fixes)} and flips "
+            f"{percent(flips)} of what {base} answers: {_quality_text(results, row.quality)}"
+            f"{_corrected_value_text(results, row)}."
         )
     if len(best) > MOST:
         yield f"{counted(len(best) - MOST, 'more gate and step', 'more gates and steps')}: see the table of policies."
 
 
-def _verifiers(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
+def _verifier_sentences(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
     verifier_areas = []
     for area in areas:
         notes = [f"{counted(area.auc.n, 'example')} of {n:,}"] if area.auc.n < n else []
         if area.auc_within.estimate is not None:
-            notes.append(f"{_area(area.auc_within)} among traces of one example")
+            notes.append(f"{_area_text(area.auc_within)} among traces of one example")
         verifier_areas.append(
-            f"`{area.verifier}` {_area(area.auc)} on `{area.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
+            f"`{area.verifier}` {_area_text(area.auc)} on `{area.pool}`" + (f" ({'; '.join(notes)})" if notes else "")
         )
     if verifier_areas:
         more = f"; {len(verifier_areas) - 2 * MOST:,} more" if len(verifier_areas) > 2 * MOST else ""
@@ -451,19 +456,19 @@ def _verifiers(areas: Sequence[_VerifierArea], n: int) -> Iterator[str]:
         )
 
 
-def _area(area: Interval) -> str:
+def _area_text(area: Interval) -> str:
     return NumberWithInterval(3).show(IntervalCell(area.estimate or 0.0, area.low, area.high))
 
 
-def _assumptions(description: Description, result: Result) -> Iterator[str]:
-    yield from (f"{_sentence(remark)}." for remark in description.remarks)
+def _assumption_sentences(description: Description, result: Result) -> Iterator[str]:
+    yield from (f"{_as_sentence(remark)}." for remark in description.remarks)
     if not description.remarks:
         yield "The log contradicts none of the assumptions that are checked (order, spread, settings, sizes, seconds)."
-    yield from (f"{_sentence(note.text)}." for note in result.notes if note.severity is Severity.WARNING)
+    yield from (f"{_as_sentence(note.text)}." for note in result.notes if note.severity is Severity.WARNING)
 
 
-def _left_out(result: Result, lines: Sequence[str]) -> Iterator[str]:
-    yield from (f"{_sentence(line)}." for line in lines)
+def _left_out_sentences(result: Result, lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"{_as_sentence(line)}." for line in lines)
     for name, reason in [*result.dropped.items()][:MOST]:
         yield f"Policy `{name}`: {reason}."
     if len(result.dropped) > MOST:
@@ -476,7 +481,7 @@ def _left_out(result: Result, lines: Sequence[str]) -> Iterator[str]:
         )
 
 
-def _sentence(text: str) -> str:
+def _as_sentence(text: str) -> str:
     return _first_upper(text).rstrip(".")
 
 
@@ -512,9 +517,9 @@ class LogReport:
         html = "".join(map(paragraph, self.lead)) + "".join(
             bullets(section.heading, section.sentences) for section in self.sections
         )
-        return html + "".join(short.html() for _, short, *_ in self._tables()) + self._front()
+        return html + "".join(short.html() for _, short, *_ in self._report_tables()) + self._front_picture_html()
 
-    def _front(self) -> str:
+    def _front_picture_html(self) -> str:
         """The front as a picture for a page; empty without a front."""
         data, file = self.figures.get("frontier"), io.BytesIO()
         if data is None:
@@ -525,7 +530,7 @@ class LogReport:
 
     def document(self) -> Document:
         """The findings, the tables and the figures as one document."""
-        tables = tuple(PlacedTable(f"{TABLES}/{name}", short) for name, short, *_ in self._tables())
+        tables = tuple(PlacedTable(f"{TABLES}/{name}", short) for name, short, *_ in self._report_tables())
         simulated = " (simulated log)" * self.result.simulated
         placed = (
             PlacedFigure(f"{FIGURE_FILES}/{name}", f"{_first_upper(FIGURES[name].shows)}{simulated}")
@@ -533,13 +538,13 @@ class LogReport:
         )
         return Document(f"Report on {self.result.log_name}", self.lead, self.sections, tables, tuple(placed))
 
-    def _tables(self) -> Iterator[tuple[str, Table, str, RankedInput | None]]:
+    def _report_tables(self) -> Iterator[tuple[str, Table, str, RankedInput | None]]:
         """Tables by name: as the report shows them, and whole as CSV; what ranks policies, where the table does."""
         results = ranked_input(self.result)
         tables = {"policies": results}
         tables |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
         for name, one in tables.items():
-            short = _short_table(ranked_table(one), one, one_attempt(self.result.policies, one.baseline))
+            short = _short_table(ranked_table(one), one, single_attempt_policy(self.result.policies, one.baseline))
             yield name, short, whole_csv(one), one
         if self.room is not None:
             yield "headroom", self.room.table(ROWS), self.room.table().csv(), None
@@ -555,7 +560,7 @@ class LogReport:
             for name in FOLDERS:
                 (folder / name).mkdir()
             marks = {"simulated": "true"} if self.result.simulated else {}
-            for name, short, whole, results in self._tables():
+            for name, short, whole, results in self._report_tables():
                 printed = short if results is None or size > COLUMN else one_column(results, short)
                 (folder / TABLES / f"{name}.md").write_text(short.markdown(), encoding="utf-8")
                 (folder / TABLES / f"{name}.tex").write_text(printed.latex(f"tab:{name}", size), encoding="utf-8")
@@ -621,8 +626,8 @@ def report(
                 not_drawn.append(f"figure `{name}`: {first_line(error)}")
     areas = _verifier_areas(opened_log, result) if description.verifiers.height else ()
     same = _other_samples(result)
-    sections = _sections(result, description, room, areas, missing, not_drawn, same)
-    lead = (*_lead_sentences(result, result.provenance["where"], standard is not None), *_marks(sections))
+    sections = _report_sections(result, description, room, areas, missing, not_drawn, same)
+    lead = (*_lead_sentences(result, result.provenance["where"], standard is not None), *_mark_explanation(sections))
     return LogReport(result, description, room, sections, lead, figures, same)
 
 
@@ -663,6 +668,6 @@ def _lead_sentences(result: Result, where: str | None, standard: bool) -> Iterat
     yield f"{replayed} of the log `{result.log_name}`.{against} In brackets {intervals} ({resamples})."
 
 
-def _marks(sections: Sequence[Section]) -> Iterator[str]:
+def _mark_explanation(sections: Sequence[Section]) -> Iterator[str]:
     if any("†" in sentence for section in sections for sentence in section.sentences):
         yield "†: few examples tell the two apart, and the interval allows for that."

@@ -23,19 +23,25 @@ from replay.analyses.strategies.strategies import (
     MAJORITY,
     PROBE,
     WEIGHTED,
-    Source,
     Strategies,
     Strategy,
+    StrategySource,
     strategies,
 )
-from replay.analyses.strategies.strategy_grids import Conditional, VotesByScore, fit_votes, grid, on_front
+from replay.analyses.strategies.strategy_grids import (
+    ConditionalStrategy,
+    VotesByScore,
+    fit_votes_by_score,
+    threshold_grid,
+    unbeaten_points,
+)  # fmt: skip
 from replay.data.choice import Choice, Rows
-from replay.data.conditions import matching
+from replay.data.conditions import ids_where
 from replay.data.contents import read_contents
 from replay.policies.suite import as_toml
 from replay.runs.passes.example_set import ExampleSet, resampling_units
 from replay.runs.passes.strata import strata_column, with_strata
-from replay.sampling.orders import example_hashes, mix
+from replay.sampling.orders import example_hashes, mix_bits
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, argument
 from toolkit.log import AnyLog, collect, open_log
@@ -87,18 +93,18 @@ class Frontier:
 
     front: pl.DataFrame
     choice: Choice
-    source: Source
+    source: StrategySource
     left_out: Mapping[str, str]
     simulated: bool = False
     notes: tuple[Note, ...] = ()
 
     @property
-    def chosen(self) -> int:
+    def n_chosen_on(self) -> int:
         """How many examples the settings were chosen on."""
         return self.choice.chosen.examples
 
     @property
-    def reported(self) -> int:
+    def n_reported_on(self) -> int:
         """How many examples everything else is reported on."""
         return self.choice.reported.examples
 
@@ -109,12 +115,12 @@ class Frontier:
         )  # fmt: skip
         return (
             marked(self.simulated)
-            + table_of(frame, f"What no other strategy beat, on {self.reported:,} other examples").html()
+            + table_of(frame, f"What no other strategy beat, on {self.n_reported_on:,} other examples").html()
         )
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
+class _StrategySetting:
     """One setting of a strategy: `n` samples always, or a number of samples by the score of a probe."""
 
     strategy: Strategy
@@ -126,7 +132,7 @@ class _Point:
     def outcomes(self, on: Strategies, scores: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Correctness and samples paid (E,) on some examples; `scores` are the probe's by verifier."""
         if self.rungs is not None:
-            return self.rungs.outcomes(_conditional(self.strategy, on, scores))
+            return self.rungs.outcomes(_conditional_strategy(self.strategy, on, scores))
         if self.strategy.name == CORRECTED:
             assert on.corrected is not None
             return on.corrected, np.full(len(on.unit), 2.0)
@@ -134,10 +140,10 @@ class _Point:
         return on.plain[self.strategy][:, column], np.full(len(on.unit), float(on.n[column]))
 
 
-def _conditional(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> Conditional:
+def _conditional_strategy(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> ConditionalStrategy:
     """The probe of a strategy, and what follows it where it is doubted; without a verifier it never is."""
     score = scores[strategy.verifier] if strategy.verifier is not None else np.zeros(len(on.unit))
-    return on.self_correction(score) if strategy.name == CORRECTED_WHEN else on.conditional(score)
+    return on.self_correction(score) if strategy.name == CORRECTED_WHEN else on.conditional_strategy(score)
 
 
 @checks_arguments()
@@ -156,9 +162,9 @@ def frontier(
     settings = settings_of(settings, **of_intervals)
     opened_log = open_log(log)
     pool_strategies = strategies(opened_log, seed=settings.seed, **options)
-    chosen = halved(pool_strategies.examples, settings.seed)
+    chosen = random_half_of_examples(pool_strategies.examples, settings.seed)
     if on is not None:
-        chosen = pool_strategies.examples["example_id"].is_in(matching(opened_log, on, "on").implode()).to_numpy()
+        chosen = pool_strategies.examples["example_id"].is_in(ids_where(opened_log, on, "on").implode()).to_numpy()
     if not chosen.any() or chosen.all():
         raise EmptyError(f"{argument('on')} leaves {'no' if chosen.all() else 'every'} example to be reported")
     drawn, crossed = ExampleSet(pool_strategies.examples, None), tuple[Note, ...]()
@@ -172,11 +178,11 @@ def frontier(
     return replace(front, simulated=opened_log.simulated, notes=(*crossed, *front.notes))
 
 
-def halved(examples: pl.DataFrame, seed: int) -> np.ndarray:
+def random_half_of_examples(examples: pl.DataFrame, seed: int) -> np.ndarray:
     """A random half of the examples (E,), by hashes of their ids; clusters stay whole."""
     unit = resampling_units(examples)
     names = unit.unique().sort()
-    hashes = mix(example_hashes(names.to_list()) + np.uint64(seed % 2**64))
+    hashes = mix_bits(example_hashes(names.to_list()) + np.uint64(seed % 2**64))
     half = names.gather(np.argsort(hashes, kind="stable")[: (len(names) + 1) // 2])
     return unit.is_in(half.implode()).to_numpy()
 
@@ -185,30 +191,30 @@ def front_of(
     pool_strategies: Strategies, chosen: np.ndarray, settings: Settings, drawn: ExampleSet | None = None
 ) -> Frontier:
     """The front of some strategies, chosen on the examples `chosen` (E,) and reported on the others."""
-    first, second = pool_strategies.among(chosen), pool_strategies.among(~chosen)
+    first, second = pool_strategies.for_examples(chosen), pool_strategies.for_examples(~chosen)
     scores = dict(pool_strategies.scores or {})
     left_out = dict(pool_strategies.left_out or {})
     if pool_strategies.probe is not None and len(scores) > 1 and ENSEMBLE not in scores:
-        scores[ENSEMBLE] = ensemble(scores, pool_strategies.probe, chosen)
+        scores[ENSEMBLE] = fit_score_ensemble(scores, pool_strategies.probe, chosen)
     early, late = ({name: one[on] for name, one in scores.items()} for on in (chosen, ~chosen))
-    points = [point for family in _families(first, early) for point in family]
+    points = [point for family in _settings_by_strategy(first, early) for point in family]
     best = _unbeaten_points(points)
-    strata = None if drawn is None else drawn.units(drawn.frame.filter(pl.Series(~chosen)))[1]
+    strata = None if drawn is None else drawn.resampling_units(drawn.frame.filter(pl.Series(~chosen)))[1]
     rows = _front_rows(points, best, second, late, settings, strata)
     choice = Choice(Rows(examples=len(first.unit)), Rows(examples=len(second.unit)), tried=len(points))
     front = pl.DataFrame(rows, schema=SCHEMA, orient="row")
     return Frontier(front, choice, pool_strategies.source, left_out, notes=tuple(notes_on_strata(strata)))
 
 
-def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[_Point]]:
+def _settings_by_strategy(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list[_StrategySetting]]:
     """Every setting of each strategy, with its cost and accuracy on some examples."""
     for strategy, values in on.plain.items():
         means = zip(on.n.tolist(), values.mean(axis=0).tolist(), strict=True)
-        yield [_Point(strategy, float(n), mean, n=n) for n, mean in means]
+        yield [_StrategySetting(strategy, float(n), mean, n=n) for n, mean in means]
     if on.probe is not None:
-        yield [_Point(Strategy(PROBE), 1.0, float(on.probe.mean()), rungs=VotesByScore((), ()))]
+        yield [_StrategySetting(Strategy(PROBE), 1.0, float(on.probe.mean()), rungs=VotesByScore((), ()))]
     if on.corrected is not None:
-        yield [_Point(Strategy(CORRECTED), 2.0, float(on.corrected.mean()))]
+        yield [_StrategySetting(Strategy(CORRECTED), 2.0, float(on.corrected.mean()))]
     for verifier in scores:
         yield _every_threshold(Strategy(CONDITIONAL, verifier), on, scores)
         if on.corrected is not None:
@@ -216,13 +222,13 @@ def _families(on: Strategies, scores: Mapping[str, np.ndarray]) -> Iterator[list
         yield _fitted_points(Strategy(BY_SCORE, verifier), on, scores)
 
 
-def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
+def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_StrategySetting]:
     """The settings (threshold, number of samples) of a strategy that no other one beats."""
-    of = _conditional(strategy, on, scores)
-    grid_values = grid(of, of.thresholds())
-    at = np.flatnonzero(on_front(grid_values.accuracy.ravel(), grid_values.samples.ravel()))
-    return _thinned_points([
-        _Point(
+    of = _conditional_strategy(strategy, on, scores)
+    grid_values = threshold_grid(of, of.thresholds())
+    at = np.flatnonzero(unbeaten_points(grid_values.accuracy.ravel(), grid_values.samples.ravel()))
+    return _thin_points([
+        _StrategySetting(
             strategy, float(grid_values.samples[t, j]), float(grid_values.accuracy[t, j]),
             rungs=VotesByScore((float(grid_values.thresholds[t]),), (int(grid_values.n[j]),)),
         )
@@ -230,17 +236,17 @@ def _every_threshold(strategy: Strategy, on: Strategies, scores: Mapping[str, np
     ])  # fmt: skip
 
 
-def _fitted_points(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_Point]:
+def _fitted_points(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> list[_StrategySetting]:
     """The settings of a strategy whose numbers of votes fall with the score, fitted at every price of a sample."""
-    of = _conditional(strategy, on, scores)
+    of = _conditional_strategy(strategy, on, scores)
     points = []
-    for rungs in dict.fromkeys(fit_votes(of, price) for price in PRICES):
+    for rungs in dict.fromkeys(fit_votes_by_score(of, price) for price in PRICES):
         right, paid = rungs.outcomes(of)
-        points.append(_Point(strategy, float(paid.mean()), float(right.mean()), rungs=rungs))
-    return _thinned_points(points)
+        points.append(_StrategySetting(strategy, float(paid.mean()), float(right.mean()), rungs=rungs))
+    return _thin_points(points)
 
 
-def _thinned_points(points: Sequence[_Point]) -> list[_Point]:
+def _thin_points(points: Sequence[_StrategySetting]) -> list[_StrategySetting]:
     """The settings of one strategy that no other beats, from cheap to expensive; if many, some evenly spread."""
     on = _unbeaten_points(points)
     front_points = sorted(
@@ -251,15 +257,15 @@ def _thinned_points(points: Sequence[_Point]) -> list[_Point]:
     return [front_points[at] for at in np.unique(np.abs(place[:, None] - aims).argmin(axis=0))]
 
 
-def _unbeaten_points(points: Sequence[_Point]) -> np.ndarray:
+def _unbeaten_points(points: Sequence[_StrategySetting]) -> np.ndarray:
     """Mask of the settings that no other beats; oracles are left out."""
     accuracy = np.array([-np.inf if point.strategy.sees_gold else point.accuracy for point in points])
-    mask = on_front(accuracy, np.array([point.samples for point in points]))
+    mask = unbeaten_points(accuracy, np.array([point.samples for point in points]))
     return np.asarray(mask & np.isfinite(accuracy))
 
 
 def _front_rows(
-    points: Sequence[_Point],
+    points: Sequence[_StrategySetting],
     best: np.ndarray,
     on: Strategies,
     scores: Mapping[str, np.ndarray],
@@ -276,14 +282,17 @@ def _front_rows(
     summary = summary.filter(pl.col("metric") == "accuracy")
     limits = {row["policy"]: row for row in summary.iter_rows(named=True)}
     for number, (point, (right, paid)) in enumerate(zip(points, outcomes, strict=True)):
-        plain = on.voted(float(paid.mean()))
+        plain = on.vote_correctness(float(paid.mean()))
         against, coin = EMPTY, EMPTY
         at_random: float | None = None
         if point.strategy != Strategy(MAJORITY):
-            against = _difference(right, plain, on.unit, settings, strata)
+            against = _paired_difference_numbers(right, plain, on.unit, settings, strata)
         if point.rungs is not None and point.strategy.verifier is not None:
-            by_coin = point.rungs.by_coin(_conditional(point.strategy, on, scores))
-            at_random, coin = float(by_coin.mean()), _difference(right, by_coin, on.unit, settings, strata)
+            by_coin = point.rungs.outcomes_by_coin(_conditional_strategy(point.strategy, on, scores))
+            at_random, coin = (
+                float(by_coin.mean()),
+                _paired_difference_numbers(right, by_coin, on.unit, settings, strata),
+            )
         rungs, row = point.rungs, limits[names[number]]
         below, votes = (None, None) if rungs is None else (list(rungs.below), list(rungs.votes))
         yield (
@@ -293,14 +302,14 @@ def _front_rows(
         )  # fmt: skip
 
 
-def _difference(
+def _paired_difference_numbers(
     first: np.ndarray, second: np.ndarray, unit: np.ndarray, settings: Settings, strata: Strata | None
 ) -> PairedNumbers:
     interval = paired_interval(first, second, cluster=unit, settings=settings, strata=strata)
     return interval.difference, interval.low, interval.high, interval.p_value
 
 
-def ensemble(scores: Mapping[str, np.ndarray], right: np.ndarray, fit_on: np.ndarray) -> np.ndarray:
+def fit_score_ensemble(scores: Mapping[str, np.ndarray], right: np.ndarray, fit_on: np.ndarray) -> np.ndarray:
     """Probability (E,) of being right, fitted to the scores (E,) of several verifiers, standardised, where `fit_on`
     (E,).
 
@@ -336,10 +345,10 @@ SELECTS = {MAJORITY: "majority", WEIGHTED: "weighted", BEST: "best"}
 def front_policies(front: Frontier) -> str:
     """A policy file with the settings of a front, without the oracle and the ensemble, whose score no log has."""
     head = "# Settings of `thinkback frontier`, chosen on one half of the examples."
-    return "\n\n".join([head, *map(as_toml, _tables(front))]) + "\n"
+    return "\n\n".join([head, *map(as_toml, _policy_tables(front))]) + "\n"
 
 
-def _tables(front: Frontier) -> Iterator[Table]:
+def _policy_tables(front: Frontier) -> Iterator[Table]:
     for row in front.front.iter_rows(named=True):
         table = _policy_of_row(row, front.source)
         if table is not None and row["verifier"] != ENSEMBLE:
@@ -350,7 +359,7 @@ def _tables(front: Frontier) -> Iterator[Table]:
             yield {"name": ", ".join(part for part in parts if part), **table}
 
 
-def _policy_of_row(row: Mapping[str, Any], source: Source) -> Table | None:
+def _policy_of_row(row: Mapping[str, Any], source: StrategySource) -> Table | None:
     """The policy of a row of a front; None for the oracle, which sees gold."""
     strategy, verifier, below, votes = (row[name] for name in ("strategy", "verifier", "below", "votes"))
     asks = {"verifier": verifier} if verifier else {}

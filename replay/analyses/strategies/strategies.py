@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.analyses.strategies.strategy_grids import Conditional, plain_at
+from replay.analyses.strategies.strategy_grids import ConditionalStrategy, votes_at_mean_samples
 from replay.data.block import LoggedPool
 from replay.data.conditions import examples_where
-from replay.data.contents import Contents, opened
-from replay.data.needs import scores_on, together
+from replay.data.contents import Contents, open_with_contents
+from replay.data.needs import needs_of_all, scores_on
 from replay.kinds.act import Act
 from replay.kinds.oracle import Oracle
-from replay.kinds.sample import Sample, attempt
+from replay.kinds.sample import Sample, first_attempt_policy
 from replay.policies.base import Evaluator, Policy
 from replay.runs.passes.example_set import resampling_units
-from replay.runs.passes.passes import correctness, evaluators
+from replay.runs.passes.passes import correctness_of_policies, evaluators_by_block
 from replay.sampling.selects import MOST_SETS, WeightedVote
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
@@ -69,7 +69,7 @@ class Strategy:
 
 
 @dataclass(frozen=True)
-class Source:
+class StrategySource:
     """The source of strategies: the pool that is sampled, the probe's pool, the action that revises it, and the
     orders over which weighted votes are means; those of up to `exact` samples are over all orders.
     """
@@ -87,13 +87,13 @@ class Strategies:
     """The values of strategies on the E examples that all of them cover, for the N numbers of samples `n`.
 
     `plain`: correctness (E, N) of strategies that draw n samples; `votes` (E, M): that of plain voting at
-    `every_number` up to the largest n, to compare with what costs a number in between. `probe` (E,): correctness of the
+    `numbers_up_to` the largest n, to compare with what costs a number in between. `probe` (E,): correctness of the
     probe, None where no pool is one; `scores` (E,) of it by verifier, NaN where it has no answer. `corrected` (E,):
     (mean) correctness of its revisions. `unit` (E,) numbers what is resampled. `left_out`: reasons by what was left
     out.
     """
 
-    source: Source
+    source: StrategySource
     examples: pl.DataFrame
     unit: np.ndarray
     n: np.ndarray
@@ -104,24 +104,30 @@ class Strategies:
     corrected: np.ndarray | None = None
     left_out: Mapping[str, str] | None = None
 
-    def conditional(self, verifier: str | np.ndarray, of: Strategy = Strategy(MAJORITY)) -> Conditional:
+    def conditional_strategy(
+        self, verifier: str | np.ndarray, of: Strategy = Strategy(MAJORITY)
+    ) -> ConditionalStrategy:
         """The probe, and n samples of the strategy `of` where a verifier, or scores (E,), doubt it.
 
         Raises ThinkbackError where there is no probe.
         """
-        return Conditional(self._score(verifier), self._probed(), self.plain[of], self.n)
+        return ConditionalStrategy(
+            self._verifier_score(verifier), self._required_probe_correctness(), self.plain[of], self.n
+        )
 
-    def voted(self, samples: float) -> np.ndarray:
+    def vote_correctness(self, samples: float) -> np.ndarray:
         """Correctness (E,) of plain voting at a mean number of samples."""
-        return plain_at(self.votes, np.array(every_number(int(self.n[-1]))), samples)
+        return votes_at_mean_samples(self.votes, np.array(numbers_up_to(int(self.n[-1]))), samples)
 
-    def self_correction(self, verifier: str | np.ndarray) -> Conditional:
+    def self_correction(self, verifier: str | np.ndarray) -> ConditionalStrategy:
         """The probe, and its revision where it is doubted. Raises ThinkbackError where the log has no revision."""
         if self.corrected is None:
             raise RequiredError("no revision of the probe was read; name an action of the log")
-        return Conditional(self._score(verifier), self._probed(), self.corrected[:, None], np.array([1]))
+        return ConditionalStrategy(
+            self._verifier_score(verifier), self._required_probe_correctness(), self.corrected[:, None], np.array([1])
+        )
 
-    def among(self, on: np.ndarray) -> Strategies:
+    def for_examples(self, on: np.ndarray) -> Strategies:
         """The strategies on the examples in `on` (E,) alone."""
         return replace(
             self,
@@ -134,12 +140,12 @@ class Strategies:
             corrected=None if self.corrected is None else self.corrected[on],
         )
 
-    def _probed(self) -> np.ndarray:
+    def _required_probe_correctness(self) -> np.ndarray:
         if self.probe is None:
             raise RequiredError("no probe was read; name a pool with one attempt for each example")
         return self.probe
 
-    def _score(self, verifier: str | np.ndarray) -> np.ndarray:
+    def _verifier_score(self, verifier: str | np.ndarray) -> np.ndarray:
         if isinstance(verifier, np.ndarray):
             return verifier
         known = self.scores or {}
@@ -174,18 +180,18 @@ def strategies(
     Examples that lack a trace, a judgement or a score that is asked for are left out. Raises ThinkbackError for names
     that the log lacks, and where no example is left.
     """
-    log, contents = opened(log)
-    pool = _largest(contents) if pool is None else pool
+    log, contents = open_with_contents(log)
+    pool = _largest_pool(contents) if pool is None else pool
     contents.require_pool(pool)
     size = contents.sizes[pool] if samples is None else min(samples, contents.sizes[pool])
-    numbers = tuple(sorted(set(n))) if n is not None else doubling(size)
+    numbers = tuple(sorted(set(n))) if n is not None else powers_of_two_up_to(size)
     for name, least in (("`samples`", size), ("`n`", min(numbers, default=0)), (argument("orders"), orders)):
         if least < 1:
             raise InvalidError(f"{name} is {least}; it takes integers, at least 1")
     if numbers[-1] > size:
         raise LimitError(f"`n` asks for {numbers[-1]} samples; pool `{pool}` has {size} at most")
     contents.require_other_orders(pool, "no smaller number can be drawn")
-    probe = _probe(contents, pool) if probe is None else probe
+    probe = _probe_pool(contents, pool) if probe is None else probe
     if probe is not None:
         contents.require_pool(probe)
         if probe == pool:
@@ -194,27 +200,27 @@ def strategies(
     for verifier in verifier_names or ():
         contents.require_verifier(verifier)
     names = list(verifier_names) if verifier_names is not None else sorted(contents.verifiers)
-    revised = _revised(contents, probe, action)
+    revised = _probe_action(contents, probe, action)
     frame = examples_where(log, where, "labels", "gold", "cluster", "dataset", "split")
     summed = frozenset(name for name in names if (contents.lowest(pool, name) or 0.0) >= 0)
     exact = max(n for n in range(1, OF_SETS + 1) if comb(contents.sizes[pool], n) <= MOST_SETS)
-    source = Source(pool, probe, revised, orders, seed, exact)
-    plan = _plan(source, names, summed, numbers)
+    source = StrategySource(pool, probe, revised, orders, seed, exact)
+    plan = _policies_by_strategy(source, names, summed, numbers)
     policies = {strategy: [member.resolve(contents) for member in members] for strategy, members in plan.items()}
-    score_needs = together(scores_on([probe], name) for name in names if probe is not None)
-    reader = _Reader(pool, probe, tuple(names), policies, summed, numbers)
+    score_needs = needs_of_all(scores_on([probe], name) for name in names if probe is not None)
+    reader = _StrategyReader(pool, probe, tuple(names), policies, summed, numbers)
     every = [member for members in policies.values() for member in members]
-    blocks = evaluators(log, contents, every, frame, "strategies", needs=score_needs, first={pool: size})
-    parts = [reader.read(on) for on in blocks]
-    return _joined(source, parts, frame, reader, verifier_names is not None)
+    blocks = evaluators_by_block(log, contents, every, frame, "strategies", needs=score_needs, first={pool: size})
+    parts = [reader.read_values(on) for on in blocks]
+    return _join_blocks(source, parts, frame, reader, verifier_names is not None)
 
 
-def doubling(most: int) -> tuple[int, ...]:
+def powers_of_two_up_to(most: int) -> tuple[int, ...]:
     """The powers of two up to `most`: 1, 2, 4 …"""
     return tuple(2**i for i in range(most.bit_length()))
 
 
-def every_number(most: int) -> tuple[int, ...]:
+def numbers_up_to(most: int) -> tuple[int, ...]:
     """The numbers of samples up to `most` at which plain voting is known: each to 16, then each half as large again."""
     numbers = [*range(1, min(most, 16) + 1)]
     while numbers[-1] < most:
@@ -222,8 +228,8 @@ def every_number(most: int) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _plan(
-    source: Source, verifiers: Sequence[str], summed: frozenset[str], numbers: Sequence[int]
+def _policies_by_strategy(
+    source: StrategySource, verifiers: Sequence[str], summed: frozenset[str], numbers: Sequence[int]
 ) -> dict[Strategy, list[Policy]]:
     """Strategy -> its policies, one for each number of samples, or one alone."""
 
@@ -232,7 +238,7 @@ def _plan(
 
     plan: dict[Strategy, list[Policy]] = {
         Strategy(MAJORITY): samples(MAJORITY, select="majority", expected=True),
-        Strategy(EVERY_VOTE): samples(MAJORITY, every_number(numbers[-1]), select="majority", expected=True),
+        Strategy(EVERY_VOTE): samples(MAJORITY, numbers_up_to(numbers[-1]), select="majority", expected=True),
         Strategy(ORACLE): [Oracle(name=f"any of {n}", of=(source.pool,), max_traces=n, expected=True) for n in numbers],
     }
     for name in verifiers:
@@ -243,14 +249,14 @@ def _plan(
             votes = samples(f"by {name}", more, **keys, orders=source.orders, seed=source.seed)
             plan[Strategy(WEIGHTED, name)] = [*samples(f"by {name}", few, **keys, expected=True), *votes]
     if source.probe is not None:
-        plan[Strategy(PROBE)] = [attempt(PROBE, source.probe)]
+        plan[Strategy(PROBE)] = [first_attempt_policy(PROBE, source.probe)]
         if source.action is not None:
             plan[Strategy(CORRECTED)] = [Act(name=CORRECTED, action=source.action, base=source.probe)]
     return plan
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _StrategyReader:
     """Reads the values of strategies on a block. `policies`: those of each strategy. `summed`: the verifiers without
     negative scores, so that they may weight votes.
     """
@@ -262,19 +268,19 @@ class _Reader:
     summed: frozenset[str]
     n: tuple[int, ...]
 
-    def read(self, on: Evaluator) -> dict[Strategy, np.ndarray]:
+    def read_values(self, on: Evaluator) -> dict[Strategy, np.ndarray]:
         """Values (E, …) on a block by strategy; NaN where something is missing."""
         ends = np.cumsum([len(members) for members in self.policies.values()])
-        columns = dict(zip(self.policies, np.split(correctness(on).T, ends[:-1], axis=1), strict=True))
+        columns = dict(zip(self.policies, np.split(correctness_of_policies(on).T, ends[:-1], axis=1), strict=True))
         known = ~np.isnan(columns[Strategy(EVERY_VOTE)]).any(axis=1)
         for strategy, column in columns.items():
             if strategy.name in (PROBE, CORRECTED):
                 columns[strategy] = column[:, 0]
             else:
                 column[~known] = np.nan
-        return columns if self.probe is None else columns | self._scores(on.block.pools[self.probe])
+        return columns if self.probe is None else columns | self._probe_scores(on.block.pools[self.probe])
 
-    def _scores(self, probe: LoggedPool) -> dict[Strategy, np.ndarray]:
+    def _probe_scores(self, probe: LoggedPool) -> dict[Strategy, np.ndarray]:
         """Scores (E,) of the probe by verifier; infinite where the probe has no answer."""
         there = probe.size > 0
         answered = there & (probe.code[:, 0] >= 0)
@@ -285,9 +291,10 @@ class _Reader:
         }
 
 
-def _joined(
-    source: Source, parts: Sequence[Mapping[Strategy, np.ndarray]], frame: pl.DataFrame, reader: _Reader, named: bool
-) -> Strategies:
+def _join_blocks(
+    source: StrategySource, parts: Sequence[Mapping[Strategy, np.ndarray]], frame: pl.DataFrame,
+    reader: _StrategyReader, named: bool,
+) -> Strategies:  # fmt: skip
     """The values of all blocks together, on the examples that have every value."""
     columns = {one: np.concatenate([part[one] for part in parts]) for one in parts[0]}
     known = {one: ~np.isnan(values).reshape(len(values), -1).any(axis=1) for one, values in columns.items()}
@@ -303,7 +310,7 @@ def _joined(
     if not need.any():
         raise EmptyError("no example has a score of every verifier; name fewer of them")
     examples = frame.filter(pl.Series(need))
-    left_out = dict(_left_out(reader, share, named))
+    left_out = dict(_left_out_parts(reader, share, named))
     if not need.all():
         left_out["examples"] = f"{int((~need).sum()):,} of {len(need):,} lack a trace, a judgement or a score"
     values = {one: columns[one][need] for one in subset}
@@ -322,7 +329,7 @@ def _joined(
     )
 
 
-def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> Iterator[tuple[str, str]]:
+def _left_out_parts(reader: _StrategyReader, share: Mapping[Strategy, float], named: bool) -> Iterator[tuple[str, str]]:
     """The strategies and verifiers that are left out, with the reason, by the `share` of examples with a value of each.
 
     Raises ThinkbackError where the probe lacks the score of a verifier that the caller named.
@@ -344,20 +351,20 @@ def _left_out(reader: _Reader, share: Mapping[Strategy, float], named: bool) -> 
             yield str(Strategy(WEIGHTED, name)), "negative scores would weigh against the answers that they support"
 
 
-def _largest(contents: Contents) -> str:
+def _largest_pool(contents: Contents) -> str:
     """The pool with most traces an example; of equals the first by name."""
     if not contents.pools:
         raise UnsuitableError("the log has no pool of first attempts to sample from")
     return min(contents.pools, key=lambda name: (-contents.sizes[name], name))
 
 
-def _probe(contents: Contents, pool: str) -> str | None:
+def _probe_pool(contents: Contents, pool: str) -> str | None:
     """The pool called `probe`, or the only other pool; None without one."""
     others = sorted(contents.pools - {pool})
     return "probe" if "probe" in others else others[0] if len(others) == 1 else None
 
 
-def _revised(contents: Contents, probe: str | None, action: str | None) -> str | None:
+def _probe_action(contents: Contents, probe: str | None, action: str | None) -> str | None:
     """The action that revises the probe; None where none is named and the log has none."""
     if action is not None:
         contents.require_action(action)

@@ -17,7 +17,7 @@ from toolkit.stats.many.ranks import on_front as front_of_draws
 
 
 @dataclass(frozen=True, eq=False)
-class Conditional:
+class ConditionalStrategy:
     """E probed examples, and what takes the probe's place where it is doubted.
 
     `score` (E,): NaN where the probe has no answer, which is never believed. `probe` (E,): correctness of the probe.
@@ -29,9 +29,9 @@ class Conditional:
     then: np.ndarray
     n: np.ndarray
 
-    def among(self, on: np.ndarray) -> Conditional:
+    def for_examples(self, on: np.ndarray) -> ConditionalStrategy:
         """The same on the examples in `on` (E,) alone."""
-        return Conditional(self.score[on], self.probe[on], self.then[on], self.n)
+        return ConditionalStrategy(self.score[on], self.probe[on], self.then[on], self.n)
 
     def thresholds(self, most: int = 256) -> np.ndarray:
         """Every distinct threshold from never to always, or `most` of them that act on evenly spread shares."""
@@ -42,13 +42,13 @@ class Conditional:
         acted = np.linspace(0, len(known), most).round().astype(np.int64)
         return np.unique(np.append(known, np.inf)[acted])
 
-    def fires(self, threshold: float) -> np.ndarray:
+    def doubted_probes(self, threshold: float) -> np.ndarray:
         """Mask (E,) of the probes that are doubted at a threshold."""
         return np.asarray(~(self.score >= threshold))
 
     def outcomes(self, threshold: float, column: int) -> tuple[np.ndarray, np.ndarray]:
         """Correctness and samples paid, (E,) each, at one threshold and at the n with place `column`."""
-        fires = self.fires(threshold)
+        fires = self.doubted_probes(threshold)
         return np.where(fires, self.then[:, column], self.probe), 1.0 + self.n[column] * fires
 
 
@@ -63,7 +63,7 @@ class _StrategyGrid:
     fired: np.ndarray
 
 
-def grid(of: Conditional, thresholds: np.ndarray) -> _StrategyGrid:
+def threshold_grid(of: ConditionalStrategy, thresholds: np.ndarray) -> _StrategyGrid:
     """Exact means at every threshold and every n, by cumulative sums over the examples in the order of their scores."""
     order = np.argsort(np.where(np.isnan(of.score), -np.inf, of.score), kind="stable")
     gained = np.zeros((len(order) + 1, len(of.n)))
@@ -76,7 +76,7 @@ def grid(of: Conditional, thresholds: np.ndarray) -> _StrategyGrid:
     return _StrategyGrid(thresholds, of.n, accuracy, 1 + fired[:, None] * of.n, fired)
 
 
-def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, settings: Settings) -> MetricBand:
+def grid_intervals(of: ConditionalStrategy, thresholds: np.ndarray, unit: np.ndarray, settings: Settings) -> MetricBand:
     """Intervals of accuracy at T ascending thresholds and N numbers of samples (T, N), from one set of resamples.
 
     The band holds for all thresholds of one n at once. `unit` (E,) numbers what is resampled.
@@ -98,7 +98,7 @@ def grid_intervals(of: Conditional, thresholds: np.ndarray, unit: np.ndarray, se
     return MetricBand(n=len(unit), **limits)
 
 
-def plain_at(values: np.ndarray, n: np.ndarray, samples: float) -> np.ndarray:
+def votes_at_mean_samples(values: np.ndarray, n: np.ndarray, samples: float) -> np.ndarray:
     """The value (E,) of plain sampling at a mean number of samples, mixed from the two neighbours of it in `n`.
 
     `values` (E, N) at the ascending `n`. Below the first and beyond the last n, that one.
@@ -110,7 +110,7 @@ def plain_at(values: np.ndarray, n: np.ndarray, samples: float) -> np.ndarray:
     return np.asarray((1 - share) * values[:, after - 1] + share * values[:, after])
 
 
-def on_front(accuracy: np.ndarray, samples: np.ndarray) -> np.ndarray:
+def unbeaten_points(accuracy: np.ndarray, samples: np.ndarray) -> np.ndarray:
     """Mask (P,) of the points that no other beats: none is as accurate for fewer samples, or better for as many.
 
     Of points that are equal in both the first stands for all.
@@ -135,21 +135,21 @@ class VotesByScore:
         rung = np.searchsorted(np.asarray(self.below), score, side="right")
         return places[np.where(np.isnan(score), 0, rung)]
 
-    def outcomes(self, of: Conditional) -> tuple[np.ndarray, np.ndarray]:
+    def outcomes(self, of: ConditionalStrategy) -> tuple[np.ndarray, np.ndarray]:
         """Correctness and samples paid, (E,) each, under the rule."""
         column = self.columns(of.score, of.n)
         stands = column < 0
         votes_then = np.take_along_axis(of.then, np.maximum(column, 0)[:, None], axis=1)[:, 0]
         return np.where(stands, of.probe, votes_then), 1.0 + np.where(stands, 0, of.n[column])
 
-    def by_coin(self, of: Conditional) -> np.ndarray:
+    def outcomes_by_coin(self, of: ConditionalStrategy) -> np.ndarray:
         """Correctness (E,) if a coin, not the score, says which examples get which number of samples."""
         column = self.columns(of.score, of.n)
         share = np.bincount(column + 1, minlength=len(of.n) + 1) / len(column)
         return np.asarray(share[0] * of.probe + of.then @ share[1:])
 
 
-def fit_votes(of: Conditional, price: float) -> VotesByScore:
+def fit_votes_by_score(of: ConditionalStrategy, price: float) -> VotesByScore:
     """The rule, numbers falling with the score, with the highest mean of correctness - price x samples.
 
     Exact over all monotone step functions of the score, by dynamic programming over its distinct values. Of equal ones

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import examples_where, matching
+from replay.data.conditions import examples_where, ids_where
 from replay.runs.passes.example_set import resampling_units
 from toolkit.arguments import checks_arguments
 from toolkit.log import AnyLog, Log, collect, open_log
@@ -22,7 +22,7 @@ FEWEST = 10
 
 
 @dataclass(frozen=True)
-class _ScorePart:
+class _ScoreRange:
     """Questions whose first attempt has a score from `low` to `high`: the entropy of their votes, as a share of the
     largest possible, and the share of votes that are right.
     """
@@ -44,7 +44,7 @@ class VotesEntropy:
     pool: str
     probe: str | None
     correlation: Interval
-    parts: tuple[_ScorePart, ...]
+    parts: tuple[_ScoreRange, ...]
 
 
 @checks_arguments()
@@ -70,11 +70,11 @@ def votes_entropy(
     for part in np.array_split(np.arange(frame.height), PARTS):
         rows = frame[part]
         intervals = [mean_of(rows[name].to_numpy(), unit[part], size).interval(level) for name in ("entropy", "right")]
-        parts.append(_ScorePart(rows["score"][0], rows["score"][-1], rows.height, *intervals))
-    return VotesEntropy(pool, probe, _limits(correlation, size, level), tuple(parts))
+        parts.append(_ScoreRange(rows["score"][0], rows["score"][-1], rows.height, *intervals))
+    return VotesEntropy(pool, probe, _correlation_interval(correlation, size, level), tuple(parts))
 
 
-def _limits(correlation: float, units: int, level: float) -> Interval:
+def _correlation_interval(correlation: float, units: int, level: float) -> Interval:
     if units < FEWEST or abs(correlation) >= 1:
         return Interval(correlation, None, None, units, None)
     half = single_critical(level, units) * np.sqrt((1 + correlation**2 / 2) / (units - 3))
@@ -88,7 +88,7 @@ def _question_scores(log: Log, verifier: str, pool: str, probe: str | None, wher
     pools = [pool] if probe is None else [pool, probe]
     traces = log.scan("traces", columns).filter(pl.col("pool").is_in(pools), pl.col("action") == "solve")
     if where is not None:
-        traces = traces.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+        traces = traces.filter(pl.col("example_id").is_in(ids_where(log, where, "where").implode()))
     frame = collect(traces, log).sort("example_id", "sample_index", "trace_id")
     first = frame.filter(pl.col("pool") == (probe or pool)).unique("example_id", keep="first", maintain_order=True)
     votes = frame.filter(pl.col("pool") == pool).join(first, on="trace_id", how="anti")

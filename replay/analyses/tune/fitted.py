@@ -11,7 +11,7 @@ import polars as pl
 
 from replay.data.conditions import examples_where
 from replay.data.contents import read_contents
-from replay.kinds.sample import Sample, every_example
+from replay.kinds.sample import Sample, vote_on_every_example
 from replay.runs.passes.learning import fit_policies
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
@@ -40,7 +40,7 @@ def run_fitted(log: Log, policies: Sequence[Sample], **options: Any) -> tuple[Re
     try:
         return run(log, policies, **options), ()
     except ThinkbackError as error:
-        failing = _unfitted(log, policies, options.get("where"))
+        failing = _unfittable_policies(log, policies, options.get("where"))
         if not failing:
             return None, (str(error),)
     try:
@@ -50,7 +50,7 @@ def run_fitted(log: Log, policies: Sequence[Sample], **options: Any) -> tuple[Re
         return None, (str(error), *failing.values())
 
 
-def _unfitted(log: Log, policies: Sequence[Sample], where: str | None) -> dict[str, str]:
+def _unfittable_policies(log: Log, policies: Sequence[Sample], where: str | None) -> dict[str, str]:
     """The policies that cannot be fitted on their development rows, each with the reason."""
     contents, reported = read_contents(log), examples_where(log, where)["example_id"]
     failing = {}
@@ -68,7 +68,7 @@ def class_coverage(log: Log, result: Result) -> Iterator[ClassCoverage]:
     compared = gold.filter(pl.col("example_id").is_in(result.examples["example_id"].implode()))
     parts: dict[str, Summary] = {}
     for policy in result.replayed:
-        sets = next((learnt for learnt in policy.learns if isinstance(learnt, Conformal)), None)
+        sets = next((learnt for learnt in policy.learned_settings if isinstance(learnt, Conformal)), None)
         if sets is None or sets.fit is None:
             continue
         for label, threshold in sets.fit.items():
@@ -118,7 +118,7 @@ def sweep(
         pl.DataFrame({"metric": metrics}), how="cross", maintain_order="left_right"
     )
     try:
-        result = run(log, [*policies, every_example(pool)], **options)
+        result = run(log, [*policies, vote_on_every_example(pool)], **options)
     except ThinkbackError as error:
         null = {name: pl.lit(None, pl.Float64) for name in ESTIMATE_COLUMNS}
         missing = dict.fromkeys((policy.name for policy in policies), str(error))

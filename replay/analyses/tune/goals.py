@@ -57,7 +57,7 @@ def read_goal(text: str, columns: Sequence[OutcomeColumn] = COLUMNS) -> Goal:
         raise InvalidError(f"{argument('goal')} is `{text}`; write it like `{CHEAPEST}`, or `{EXAMPLE}`")
     direction, metric, limits = match.groups()
     parts = _BETWEEN.split(limits) if limits else []
-    return Goal(metric.strip('"'), direction.lower() == "min", tuple(_limit(part, text) for part in parts))
+    return Goal(metric.strip('"'), direction.lower() == "min", tuple(_parse_limit(part, text) for part in parts))
 
 
 def with_metrics(goal: Goal, columns: Sequence[OutcomeColumn], known: Collection[str], ranking: str) -> Goal:
@@ -77,7 +77,7 @@ def with_metrics(goal: Goal, columns: Sequence[OutcomeColumn], known: Collection
     return replace(goal, metric=None if goal.metric is None else metric(goal.metric), limits=limits)
 
 
-def _limit(part: str, text: str) -> Limit:
+def _parse_limit(part: str, text: str) -> Limit:
     match = _LIMIT.match(part)
     if match is None:
         raise InvalidError(f"{argument('goal')}: cannot read `{part.strip()}` of `{text}`; write it like `{EXAMPLE}`")

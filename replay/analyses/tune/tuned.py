@@ -19,7 +19,7 @@ from toolkit.stats.many.compare import ACCURACY
 
 
 @dataclass(frozen=True)
-class Estimated:
+class EstimatedChoice:
     """The choice by estimates alone; about how many `questions` would show that it keeps to the goal."""
 
     policy: str
@@ -27,7 +27,7 @@ class Estimated:
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TuningResult:
     """`chosen`: family, tried, feasible, policy, goal metric on the development rows (null: no setting is feasible).
 
     `choice`: of all that were chosen, the one that reaches the goal best on the development rows, of how many settings,
@@ -42,7 +42,7 @@ class Tuned:
     development: Result
     report: Result
     promised: bool = False
-    estimated: Estimated | None = None
+    estimated: EstimatedChoice | None = None
 
     @property
     def best(self) -> str:
@@ -59,13 +59,13 @@ class Tuned:
         return ranking_metric(self.report) if metric_column(metric, self.report.columns).cost else metric
 
     def __str__(self) -> str:
-        return answer(self)
+        return tuning_answer(self)
 
     def _repr_html_(self) -> str:
-        return marked(self.report.simulated) + paragraph(answer(self)) + table_of(self.chosen).html()
+        return marked(self.report.simulated) + paragraph(tuning_answer(self)) + table_of(self.chosen).html()
 
 
-def answer(tuned: Tuned) -> str:
+def tuning_answer(tuned: TuningResult) -> str:
     """A sentence: the best policy, what it reaches on the reported examples, and whether it keeps to the goal there."""
     result, name = tuned.report, tuned.best
     cheaper = tuned.promised and name != tuned.report.baseline
@@ -74,22 +74,22 @@ def answer(tuned: Tuned) -> str:
     if name in result.dropped:
         return f"{text}On the others it is not known: {result.dropped[name]}."
     metric = tuned.quality
-    column, value = metric_column(metric, result.columns), _interval(result, name, metric)
+    column, value = metric_column(metric, result.columns), _metric_interval(result, name, metric)
     if value is None or value.estimate is None:
         return f"{text}On {result.statistics.n:,} others its {column.label} is not known: none of them is judged."
     form, unit = NumberWithInterval.of(column), " %" * column.share
     text += f"On {result.statistics.n:,} others its {column.label} is {form.show(value)}{unit}"
     baseline = result.baseline
     if baseline is not None and baseline != name:
-        text += f", {_difference(result, name, baseline, metric)} against `{baseline}`"
-    text += f"{_cost(result, name, ranked_input(result).cost)}."
+        text += f", {_difference_text(result, name, baseline, metric)} against `{baseline}`"
+    text += f"{_cost_text(result, name, ranked_input(result).cost)}."
     itself = "It is the baseline itself: nothing cheaper is shown to keep to the goal."
     alone = itself if name == baseline and tuned.goal.smallest else None
     limits = (_limit_phrase(tuned, limit) for limit in tuned.goal.limits)
-    return " ".join(filter(None, (text, alone, *limits, _by_estimates(tuned))))
+    return " ".join(filter(None, (text, alone, *limits, _estimated_choice_sentence(tuned))))
 
 
-def _by_estimates(tuned: Tuned) -> str | None:
+def _estimated_choice_sentence(tuned: TuningResult) -> str | None:
     """A sentence on the choice by estimates alone: it promises nothing, and how many questions would show more."""
     if tuned.estimated is None:
         return None
@@ -104,19 +104,19 @@ def ranking_metric(result: Result) -> str:
     return result.statistics.metric if ACCURACY not in known and result.statistics.judged else ACCURACY
 
 
-def _interval(result: Result, policy: str, metric: str) -> IntervalCell | None:
+def _metric_interval(result: Result, policy: str, metric: str) -> IntervalCell | None:
     rows = result.summary.filter(policy=policy, metric=metric).select("estimate", "low", "high").rows()
     return IntervalCell.of(rows[0]) if rows else None
 
 
-def _compared(result: Result, policy: str, baseline: str, metric: str) -> IntervalCell | None:
+def _difference_to_baseline(result: Result, policy: str, baseline: str, metric: str) -> IntervalCell | None:
     comparison = result.comparisons.filter(policy=policy, baseline=baseline, metric=metric)
     rows = comparison.select("difference", "low", "high").rows()
     return IntervalCell.of(rows[0]) if rows else None
 
 
-def _difference(result: Result, policy: str, baseline: str, metric: str) -> str:
-    interval = _compared(result, policy, baseline, metric)
+def _difference_text(result: Result, policy: str, baseline: str, metric: str) -> str:
+    interval = _difference_to_baseline(result, policy, baseline, metric)
     if interval is None:
         return "not compared"
     column = metric_column(metric, result.columns)
@@ -125,7 +125,7 @@ def _difference(result: Result, policy: str, baseline: str, metric: str) -> str:
     return form.show(interval).replace(points, f"{points} points" if column.share else points, 1)
 
 
-def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
+def _cost_text(result: Result, policy: str, cost: OutcomeColumn) -> str:
     metric, baseline, form = str(cost.metric), result.baseline, NumberWithInterval.of(cost)
     known = dict(result.summary.filter(metric=metric).drop_nulls("estimate").select("policy", "estimate").rows())
     if policy not in known:
@@ -134,21 +134,24 @@ def _cost(result: Result, policy: str, cost: OutcomeColumn) -> str:
     if baseline is None or baseline == policy or baseline not in known:
         return text
     text += f" instead of {form.show(IntervalCell(known[baseline]))}"
-    less = _compared(result, policy, baseline, f"reduction:{metric}")
+    less = _difference_to_baseline(result, policy, baseline, f"reduction:{metric}")
     if less is not None:
         text += f" ({abs(100 * less.estimate):.0f} % {'less' if less.estimate >= 0 else 'more'})"
     return text
 
 
-def _limit_phrase(tuned: Tuned, limit: Limit) -> str | None:
+def _limit_phrase(tuned: TuningResult, limit: Limit) -> str | None:
     """A phrase on whether the reported examples keep a limit of the goal, by the ends of the interval."""
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
     label = metric_column(limit.metric, result.columns).label
     if not limit.relative:
-        interval, target = _interval(result, name, limit.metric), f"`{limit.metric}` {limit.sign} {limit.number:g}"
+        interval, target = (
+            _metric_interval(result, name, limit.metric),
+            f"`{limit.metric}` {limit.sign} {limit.number:g}",
+        )
         target = f"the limit of {limit.number:,g} {label}" if tuned.goal.in_words else target
     elif limit.relative == "+" and baseline not in (None, name):
-        interval = _compared(result, name, str(baseline), limit.metric)
+        interval = _difference_to_baseline(result, name, str(baseline), limit.metric)
         points = f"{abs(100 * limit.number):g} point{'' if abs(limit.number) == 0.01 else 's'}"
         within = f"{label if tuned.goal.in_words else f'`{limit.metric}`'} within {points} of `{baseline}`"
         share = metric_column(limit.metric, result.columns).share

@@ -9,20 +9,20 @@ from typing import Any
 import polars as pl
 
 from replay.analyses.tune.goals import EXAMPLE, Goal, read_goal, with_metrics
-from replay.analyses.tune.tuned import Estimated, Tuned, ranking_metric
+from replay.analyses.tune.tuned import EstimatedChoice, TuningResult, ranking_metric
 from replay.data.choice import Choice, Rows
-from replay.data.conditions import examples_of, matching, refuse_overlap
-from replay.data.contents import opened
+from replay.data.conditions import ids_where, read_examples, refuse_overlap
+from replay.data.contents import open_with_contents
 from replay.data.prices import columns_with, load_prices
 from replay.policies.base import Policy, errors_of
 from replay.policies.suite import suite
 from replay.policies.toml import GivenPolicies, PolicyFile, load_policies
-from replay.runs.passes.learning import learnt_on
-from replay.runs.passes.reuse import first_ids, gate_files, seen_by
+from replay.runs.passes.learning import learning_conditions
+from replay.runs.passes.reuse import first_ids_text, gate_files, gates_fitted_on
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.runs.saved.display import ranked_input
-from replay.runs.saved.promise import Promise, families_of
+from replay.runs.saved.promise import Promise, policy_families
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.errors import (
@@ -50,7 +50,7 @@ def tune(
     baseline: str | None = None,
     rules: GivenRules = None,
     **options: Any,
-) -> Tuned:
+) -> TuningResult:
     """Choose settings on the examples where `on` holds, and report them where `report` holds (SQL conditions).
 
     Without them, the splits `dev` and `test` are taken where the log has both, else two seeded halves. Without
@@ -65,12 +65,14 @@ def tune(
         raise ConflictError(
             f"{argument('on')} and {argument('report')} name the examples: leave out {argument('where')}"
         )
-    log, _ = opened(log)
+    log, _ = open_with_contents(log)
     if (on is None) != (report is None):
         raise RequiredError(f"{argument('on')} and {argument('report')} go together: name both, or neither")
     halves = on is None or report is None
     if on is None or report is None:
-        on, report = _two_sets(log, settings_of(options.get("settings"), seed=options.get("seed")).seed)
+        on, report = _development_and_test_condition(
+            log, settings_of(options.get("settings"), seed=options.get("seed")).seed
+        )
     prices = options.get("prices")
     file = load_policies(suite(log, prices=prices).text if policies is None else policies, rules)
     columns = columns_with(file.prices if prices is None else load_prices(prices), file.measure)
@@ -80,21 +82,21 @@ def tune(
         raise RequiredError(f"{argument('goal')} refers to the baseline: name a policy as {argument('baseline')}")
     rows, others = _chosen_and_reported_ids(log, on, report, halves)
     refuse_overlap(log, rows, others, "on", on)
-    _refuse_learnt(log, file.policies, rows)
+    _refuse_learnt_on_reported(log, file.policies, rows)
     development = run(log, file, baseline=baseline, where=on, **options)
     if parsed_goal.metric is None:
         parsed_goal = replace(parsed_goal, metric=str(ranked_input(development).cost.metric))
     valued = set(development.summary.drop_nulls("estimate")["metric"])
     parsed_goal = with_metrics(parsed_goal, development.columns, valued, development.summariser.metric)
-    _known_metrics(parsed_goal, development)
-    promise = Promise.of(parsed_goal.limits if parsed_goal.smallest else (), development)
+    _require_known_metrics(parsed_goal, development)
+    promise = Promise.promise_on_limits(parsed_goal.limits if parsed_goal.smallest else (), development)
     chosen, families = _choose_by_family(parsed_goal, development, baseline, promise)
     names = chosen["policy"].drop_nulls().to_list()
     if not names:
         raise EmptyError(f"no setting keeps to the goal on the {development.statistics.n:,} development examples")
     policy_names = {*names, *([baseline] if baseline else [])}
     frozen = development.replayed  # with numbers where the file has the threshold `all`
-    policy_names = _with_bases(frozen, policy_names)
+    policy_names = _names_with_bases(frozen, policy_names)
     reported_file = PolicyFile(tuple(p for p in frozen if p.name in policy_names), file.measure, file.prices)
     reported = run(log, reported_file, baseline=baseline, where=report, **options)
     best = _best_setting(parsed_goal, chosen, development)
@@ -103,13 +105,13 @@ def tune(
         tried=int(chosen["tried"].sum()),
     )  # fmt: skip
     estimated = None if promise is None else _choice_by_estimates(parsed_goal, development, promise, best, families)
-    return Tuned(parsed_goal, chosen, choice, development, reported, promise is not None, estimated)
+    return TuningResult(parsed_goal, chosen, choice, development, reported, promise is not None, estimated)
 
 
 def _chosen_and_reported_ids(log: Log, on: str, report: str, halves: bool) -> tuple[pl.Series, pl.Series]:
     """Ids of the examples to choose on and of those to report; `halves`: the user named neither."""
     try:
-        return matching(log, on, "on"), matching(log, report, "report")
+        return ids_where(log, on, "on"), ids_where(log, report, "report")
     except ThinkbackError as error:
         if not halves:
             raise
@@ -119,28 +121,29 @@ def _chosen_and_reported_ids(log: Log, on: str, report: str, halves: bool) -> tu
         ) from error
 
 
-def _refuse_learnt(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None:
+def _refuse_learnt_on_reported(log: Log, policies: Sequence[Policy], ids: pl.Series) -> None:
     """Raise where settings would be chosen on examples that a policy learns from, or that its gate has seen."""
     three = "a policy that learns needs three sets of rows: to learn on, to choose on (`on`), to report (`report`)"
     whom = "the examples of `on`, which settings are chosen on"
     first: dict[tuple[str, str], Policy] = {}  # the settings of a sweep learn from the same rows
     for policy in policies:
-        for learnt in learnt_on(policy):
+        for learnt in learning_conditions(policy):
             first.setdefault(learnt, policy)
     for (key, condition), policy in first.items():
         with errors_of(policy.name):
-            refuse_overlap(log, matching(log, condition, key), ids, key, condition, (whom, three))
+            refuse_overlap(log, ids_where(log, condition, key), ids, key, condition, (whom, three))
     gates = gate_files(policies)
     if not gates:
         return
-    for gate, seen in seen_by(gates, examples_of(log, ids, ["question"]), log.digest()):
+    for gate, seen in gates_fitted_on(gates, read_examples(log, ids, ["question"]), log.digest()):
         if not gates[gate]:
             raise LeakageError(
-                f"gate file `{gate.path}` was fitted or tuned on {len(seen):,} of {whom} ({first_ids(seen)}): {three}"
+                f"gate file `{gate.path}` was fitted or tuned on {len(seen):,} of {whom} "
+                f"({first_ids_text(seen)}): {three}"
             )
 
 
-def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
+def _names_with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
     """The names with those of the policies that they are compared with, and so on."""
     bases = {p.name: p.against for p in policies if p.against is not None}
     all_names, fresh = set(names), set(names)
@@ -150,7 +153,7 @@ def _with_bases(policies: Sequence[Policy], names: set[str]) -> set[str]:
     return all_names
 
 
-def _known_metrics(goal: Goal, result: Result) -> None:
+def _require_known_metrics(goal: Goal, result: Result) -> None:
     known, columns = set(result.summary["metric"]), result.columns
     valued = set(result.summary.drop_nulls("estimate")["metric"])
     for metric in (str(goal.metric), *(limit.metric for limit in goal.limits)):
@@ -161,7 +164,7 @@ def _known_metrics(goal: Goal, result: Result) -> None:
             raise EmptyError(f"{argument('goal')} names `{metric}`, of which no policy has a value")
 
 
-def _two_sets(log: Log, seed: int) -> tuple[str, str]:
+def _development_and_test_condition(log: Log, seed: int) -> tuple[str, str]:
     """Conditions of the examples to choose on and of those to report: the splits `dev` and `test` where the log has
     both; else two halves by cluster, of the test examples where there are some beside others.
     """
@@ -196,22 +199,24 @@ def _choose_by_family(
     estimates = result.summary.select("policy", "metric", "estimate").drop_nulls("estimate")
     value = {(p, m): e for p, m, e in estimates.iter_rows()}
     limits = [limit for limit in goal.limits if promise is None or limit not in promise.limits]
-    bounds = [(limit, limit.bound(value.get((baseline or "", limit.metric)))) for limit in limits]
+    bounds = [(limit, limit.bound_for_baseline(value.get((baseline or "", limit.metric)))) for limit in limits]
     feasible: Mapping[str, Sequence[str]] = {
         family: [
             name
             for name in members
             if (name, goal.metric) in value
-            and all(limit.holds(value.get((name, limit.metric)), bound) for limit, bound in bounds)
+            and all(limit.keeps_to_limit(value.get((name, limit.metric)), bound) for limit, bound in bounds)
         ]
-        for family, members in families_of(result).items()
+        for family, members in policy_families(result).items()
     }
     tested = 1
     if promise is not None:
-        passed = promise.passing(feasible, {name: e for (name, metric), e in value.items() if metric == goal.metric})
+        passed = promise.policies_that_pass(
+            feasible, {name: e for (name, metric), e in value.items() if metric == goal.metric}
+        )
         feasible, tested = passed.by_family, passed.families
     rows, sign = [], 1 if goal.smallest else -1
-    for family, members in families_of(result).items():
+    for family, members in policy_families(result).items():
         best = min(feasible[family], key=lambda name: sign * value[name, goal.metric], default=None)
         rows.append((family, len(members), len(feasible[family]), best, value.get((best, goal.metric))))
     schema = {"family": pl.String, "tried": pl.Int64, "feasible": pl.Int64, "policy": pl.String, "value": pl.Float64}
@@ -220,7 +225,7 @@ def _choose_by_family(
 
 def _choice_by_estimates(
     goal: Goal, development: Result, promise: Promise, best: str, families: int
-) -> Estimated | None:
+) -> EstimatedChoice | None:
     """The choice by estimates alone; None if it is the same as the promised one."""
     other = _best_setting(goal, _choose_by_family(goal, development, promise.baseline)[0], development)
-    return None if other == best else Estimated(other, promise.questions(other, families))
+    return None if other == best else EstimatedChoice(other, promise.questions(other, families))

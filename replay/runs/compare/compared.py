@@ -106,7 +106,7 @@ class ComparedPolicies:
         notes = [
             f"{FIX}: `{first}` does better, {counts[FIX]:,}; {FLIP}: `{second}` does better, {counts[FLIP]:,}; "
             f"{OTHER}: {counts[OTHER]:,}.",
-            *self._cut(self.examples.height, limit, "examples"),
+            *self._cut_table_notes(self.examples.height, limit, "examples"),
         ]
         frame = self.examples if limit is None else self.examples.head(limit)
         table = table_of(frame, f"Examples on which {first} and {second} differ", decimals=2, notes=notes)
@@ -137,20 +137,22 @@ class ComparedPolicies:
             for again in [self._other_samples_cells(one, other)]
         ]
         below = [
-            *self._cut(pairs.height, limit, "pairs"),
-            *self._scope(column),
+            *self._cut_table_notes(pairs.height, limit, "pairs"),
+            *self._scope_notes(column),
             ColumnNote("p: two-sided and adjusted for all pairs, step by step, so it may tell apart where Δ does not.",
                        ("p_adjusted",)),
             ColumnNote("fixes, flips: examples on which the first, the second does better.", ("fixes", "flips")),
         ]  # fmt: skip
-        below += [why for method, why in self._few().items() if method in set(rows["method"])]
+        below += [why for method, why in self._few_units_message().items() if method in set(rows["method"])]
         if rows["low"].null_count():
             below.append("No interval: fewer than three clusters, or of an F1 fewer than thirty fixes and flips.")
         below += ["Policies that see gold are in no pair."] if self.diagnostics else []
         below += self._again_lines(rows["first"], rows["second"]) if self.fixed else []
         below += self._whole_notes([self.metric])
         title = f"Pairs of policies on {self.title}, by {column.label}"
-        return Table(title, columns, tuple(body), above=self._lines_above(), below=tuple(below), marks=self._marks())
+        return Table(
+            title, columns, tuple(body), above=self._lines_above(), below=tuple(below), marks=self._csv_marks()
+        )
 
     def _metrics_table(self, metrics: pl.DataFrame) -> Table:
         first, second = self.names
@@ -178,15 +180,17 @@ class ComparedPolicies:
             *([IDENTICAL] if self.identical else []),
             f"{self.n:,} examples. Δ: {first} minus {second}, with {100 * self.level:g} % intervals for this pair "
             "alone, as if it had been named before the data were seen.",
-            *self._pair_among_all(),
-            *self._same_lines(),
+            *self._pair_among_all_notes(),
+            *self._same_questions_lines(),
             *([f"†: {'; '.join(reasons(marks, self.clustered))}."] if marks else []),
             *self._whole_notes(metrics["metric"]),
         ]
         title = f"{first} against {second} on {self.title}"
-        return Table(title, columns, tuple(rows), above=self._lines_above(), below=tuple(below), marks=self._marks())
+        return Table(
+            title, columns, tuple(rows), above=self._lines_above(), below=tuple(below), marks=self._csv_marks()
+        )
 
-    def _pair_among_all(self) -> Iterator[str]:
+    def _pair_among_all_notes(self) -> Iterator[str]:
         """Sentences on where the pair stands among all pairs."""
         column = metric_column(self.metric, self.columns)
         decimals, scale = _decimals_and_scale(column)
@@ -198,23 +202,25 @@ class ComparedPolicies:
             p = "" if p_value is None else f", p {Number(4).show(p_value)}"
             value = form.show(IntervalCell(change, low, high))
             yield f"Among all {self.compared:,} pairs at once: {column.heading} {value}{p}; {verdict}."
-        yield from self._left_out()
+        yield from self._left_out_notes()
 
     def _other_samples_cells(self, first: str, second: str) -> tuple[IntervalCell | None, ...]:
         """The cell of a pair in the column of other samples of the same questions; empty if there is no such column."""
         if not self.fixed:
             return ()
-        return (None if self.same is None else self.same.of(first, second).cell,)
+        return (None if self.same is None else self.same.variation_of(first, second).cell,)
 
     def _again_lines(self, first: pl.Series, second: pl.Series) -> list[str]:
         """Lines on the column of other samples: what its brackets are, and why cells are empty."""
         if self.same is None:
             return [f"{OTHER_SAMPLES}: – (policies of two results)."]
-        whys = Counter(why for one, other in zip(first, second, strict=True) if (why := self.same.of(one, other).why))
+        whys = Counter(
+            why for one, other in zip(first, second, strict=True) if (why := self.same.variation_of(one, other).why)
+        )
         brackets = [AGAIN.format(100 * self.level)] * (whys.total() < len(first))
         return [*brackets, *(f"– in {number:,} of {len(first):,} pairs: {why}." for why, number in whys.items())]
 
-    def _same_lines(self) -> Iterator[str]:
+    def _same_questions_lines(self) -> Iterator[str]:
         """Lines on how the difference of two policies would vary over other samples of the same questions."""
         if not self.fixed:
             return
@@ -224,23 +230,23 @@ class ComparedPolicies:
             return
         parts = []
         for one, other in ((first, None), (second, None), (first, second)):
-            value = self.same.of(one, other)
+            value = self.same.variation_of(one, other)
             cell = "–" if value.cell is None else NumberWithInterval(1, 100, other is not None).show(value.cell)
             parts.append(f"{'Δ' if other is not None else one} {cell}{f' ({value.why})' * bool(value.why)}")
         brackets = f" {AGAIN.format(100 * self.level)}" * any("[" in part for part in parts)
         yield f"{OTHER_SAMPLES}: accuracy % {'; '.join(parts)}.{brackets}"
 
-    def _few(self) -> dict[str, str]:
+    def _few_units_message(self) -> dict[str, str]:
         return FEW | FEW_CLUSTERS if self.clustered else FEW
 
-    def _scope(self, column: OutcomeColumn) -> Iterator[str]:
+    def _scope_notes(self, column: OutcomeColumn) -> Iterator[str]:
         points, level = " in percentage points" * column.share, f"{100 * self.level:g} %"
         at_once = f"the {level} intervals of all {self.compared:,} pairs hold at once"
         intervals = at_once if self.compared > 1 else f"{level} intervals"
         yield f"{self.n:,} examples. Δ: first minus second{points}; {intervals}."
-        yield from self._left_out()
+        yield from self._left_out_notes()
 
-    def _left_out(self) -> Iterator[str]:
+    def _left_out_notes(self) -> Iterator[str]:
         if self.left_out:
             yield f"{self.left_out:,} examples that only one of the results has are left out."
 
@@ -254,7 +260,7 @@ class ComparedPolicies:
             and (not note.metrics or (note.code == BATCHED_SECONDS and names & {*note.metrics}))
         ]
 
-    def _cut(self, height: int, limit: int | None, what: str) -> list[str]:
+    def _cut_table_notes(self, height: int, limit: int | None, what: str) -> list[str]:
         if limit is None or height <= limit:
             return []
         more = f"{height - limit:,} more {what}"
@@ -264,7 +270,7 @@ class ComparedPolicies:
         warned = (str(note) for note in self.notes if note.severity is Severity.WARNING)
         return (*[SIMULATED] * self.simulated, *warned)
 
-    def _marks(self) -> tuple[tuple[str, str], ...]:
+    def _csv_marks(self) -> tuple[tuple[str, str], ...]:
         return (("simulated", "true"),) if self.simulated else ()
 
 

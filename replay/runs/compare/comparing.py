@@ -36,7 +36,7 @@ from toolkit.stats.metrics.scan import Units
 
 
 @dataclass(frozen=True, eq=False)
-class _Side:
+class _ComparedSide:
     """A result as one side of a comparison, with the name that messages give it."""
 
     findings: Findings
@@ -47,11 +47,11 @@ class _Side:
         return self.findings.summariser.names
 
     @property
-    def real(self) -> list[int]:
+    def undiagnostic_policies(self) -> list[int]:
         """Numbers of the policies that could be used in service, since they see no gold."""
         return [number for number, one in enumerate(self.findings.policies) if not one.diagnostic]
 
-    def number(self, name: str) -> int:
+    def number_of_policy(self, name: str) -> int:
         dropped = self.findings.dropped
         if name in dropped:
             raise UnsuitableError(f"policy `{name}` was dropped: {dropped[name]}")
@@ -70,18 +70,21 @@ def compare(
         raise RequiredError("name two policies to compare them, or none for all pairs")
     if first is not None and first == second and other is None:
         raise InvalidError(f"`{first}` would be compared with itself: name two policies")
-    sides = [_Side(one, "the result" if other is None else "the first result")]
-    sides += [] if other is None else [_Side(other, "the second result")]
-    whole = _Whole.of(sides, one.summariser.metric if metric is None else metric)
+    sides = [_ComparedSide(one, "the result" if other is None else "the first result")]
+    sides += [] if other is None else [_ComparedSide(other, "the second result")]
+    whole = _JoinedSides.join_sides(sides, one.summariser.metric if metric is None else metric)
     pair = None
     if first is not None:
         behind = len(sides[0].names) if other is not None else 0
-        pair = sides[0].number(first), behind + sides[-1].number(first if second is None else second)
-    return _compared(whole, sides, _family(sides), pair)
+        pair = (
+            sides[0].number_of_policy(first),
+            behind + sides[-1].number_of_policy(first if second is None else second),
+        )
+    return _compared_policies(whole, sides, _simultaneous_pairs(sides), pair)
 
 
 @dataclass(frozen=True, eq=False)
-class _Whole:
+class _JoinedSides:
     """The policies of all sides, on the examples that every side has."""
 
     store: Store
@@ -92,7 +95,7 @@ class _Whole:
     notes: tuple[Note, ...]
 
     @classmethod
-    def of(cls, sides: Sequence[_Side], metric: str) -> _Whole:
+    def join_sides(cls, sides: Sequence[_ComparedSide], metric: str) -> _JoinedSides:
         """The policies of the sides. Raises ThinkbackError if they share no example, or differ in its gold."""
         ids = sides[0].findings.examples["example_id"]
         for side in sides[1:]:
@@ -101,17 +104,17 @@ class _Whole:
             raise MismatchError("the two results have no example in common, so nothing can be compared in pairs")
         outcomes = [side.findings.summariser.outcomes for side in sides]
         if len(sides) > 1:
-            _check_same(sides, ids)
+            _check_same_settings(sides, ids)
         some = None if len(ids) == len(sides[0].findings.examples) and len(sides) == 1 else ids
         stores = [outcome.statistics(some) for outcome in outcomes]
         labels = outcomes[0].labels if len({outcome.labels for outcome in outcomes}) == 1 else None
         keys = [key for key in stores[0].keys if all(key in store.keys for store in stores)]
         parts = [(store, range(store.policies)) for store in stores]
         store = stores[0] if len(stores) == 1 else side_by_side(parts, keys, len(labels or ()))
-        return cls(store, labels, metric, sides[0].findings.summariser.settings, ids, tuple(_of_the_first(sides)))
+        return cls(store, labels, metric, sides[0].findings.summariser.settings, ids, tuple(_first_side_notes(sides)))
 
 
-def against(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
+def differences_to_policy(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
     """The pairs with one policy, turned to each other policy minus it: `policy`, and the columns of `pairs`."""
     turned = pairs.with_columns(
         first="second", second="first", difference=-pl.col("difference"), low=-pl.col("high"), high=-pl.col("low"),
@@ -120,7 +123,7 @@ def against(pairs: pl.DataFrame, baseline: str) -> pl.DataFrame:
     return pl.concat([pairs, turned]).filter(second=baseline).rename({"first": "policy"})
 
 
-def _of_the_first(sides: Sequence[_Side]) -> Iterator[Note]:
+def _first_side_notes(sides: Sequence[_ComparedSide]) -> Iterator[Note]:
     """Notes where the second result has another setting of the statistics, since the first result's is used."""
     settings = [asdict(side.findings.summariser.settings) for side in sides]
     for name in ("level", "method", "resamples", "seed"):
@@ -129,7 +132,7 @@ def _of_the_first(sides: Sequence[_Side]) -> Iterator[Note]:
             yield note("first_settings", f"`{name}` is that of the first result, {one}; the second has {other}")
 
 
-def _check_same(sides: Sequence[_Side], ids: pl.Series) -> None:
+def _check_same_settings(sides: Sequence[_ComparedSide], ids: pl.Series) -> None:
     """Raise where the results measure success differently, or give shared examples other gold answers or clusters."""
     measures = [side.findings.provenance.get("measure", "correct") for side in sides]
     if measures[0] != measures[1]:
@@ -150,21 +153,22 @@ def _check_same(sides: Sequence[_Side], ids: pl.Series) -> None:
             )
 
 
-def _family(sides: Sequence[_Side]) -> tuple[np.ndarray, np.ndarray] | None:
+def _simultaneous_pairs(sides: Sequence[_ComparedSide]) -> tuple[np.ndarray, np.ndarray] | None:
     """The pairs that the limits cover at once, as numbers of policies; None where there are too many pairs."""
-    if sum(len(side.real) for side in sides) > MOST_PAIRED:
+    if sum(len(side.undiagnostic_policies) for side in sides) > MOST_PAIRED:
         return None
-    first = np.array(sides[0].real, np.int64)
+    first = np.array(sides[0].undiagnostic_policies, np.int64)
     if len(sides) == 1:
         one, other = np.triu_indices(len(first), 1)
         return first[one], first[other]
-    second = np.array(sides[1].real, np.int64) + len(sides[0].names)
+    second = np.array(sides[1].undiagnostic_policies, np.int64) + len(sides[0].names)
     return np.repeat(first, len(second)), np.tile(second, len(first))
 
 
-def _compared(
-    whole: _Whole, sides: Sequence[_Side], family: tuple[np.ndarray, np.ndarray] | None, pair: tuple[int, int] | None
-) -> ComparedPolicies:
+def _compared_policies(
+    whole: _JoinedSides, sides: Sequence[_ComparedSide], family: tuple[np.ndarray, np.ndarray] | None,
+    pair: tuple[int, int] | None,
+) -> ComparedPolicies:  # fmt: skip
     result, names = sides[0].findings, [name for side in sides for name in side.names]
     if family is None and pair is None:
         raise LimitError(
@@ -177,19 +181,19 @@ def _compared(
             whole.store, [str(number) for number in range(len(names))], whole.labels, whole.settings,
             result.columns, whole.metric,
         )  # fmt: skip
-        pairs = _pairs(whole, sample, family, names, pair, better_first=len(sides) == 1)
+        pairs = _pair_rows(whole, sample, family, names, pair, better_first=len(sides) == 1)
     pair_names: tuple[str, ...] = ()
     summary = examples = None
     if pair is not None:
         pair_names = _distinct_names(names[pair[0]], names[pair[1]])
-        summary, examples = _summary_of_pair(whole, result, pair, pair_names), _examples(whole, sides, pair)
+        summary, examples = _summary_of_pair(whole, result, pair, pair_names), _example_rows(whole, sides, pair)
     return ComparedPolicies(
         title=" and ".join(dict.fromkeys(side.findings.log_name for side in sides)),
         names=pair_names,
         metric=whole.metric,
         pairs=pairs,
         compared=0 if family is None else len(family[0]),
-        metrics=None if summary is None else _metrics(summary, pair_names),
+        metrics=None if summary is None else _metric_rows(summary, pair_names),
         examples=examples,
         identical=summary is not None
         and examples is not None
@@ -197,13 +201,13 @@ def _compared(
         and bool(summary.comparisons["identical"].any()),
         n=len(whole.ids),
         left_out=sum(len(side.findings.examples) - len(whole.ids) for side in sides),
-        diagnostics=any(len(side.real) < len(side.names) for side in sides),
+        diagnostics=any(len(side.undiagnostic_policies) < len(side.names) for side in sides),
         columns=result.columns,
         level=whole.settings.level,
         simulated=any(side.findings.simulated for side in sides),
         notes=(
             *whole.notes,
-            *(summary.notes if summary is not None else _warnings(whole)),
+            *(summary.notes if summary is not None else _few_cluster_warnings(whole)),
             *(on_seconds(sample) if summary is None and sample is not None else ()),
             *(notes_on_strata(whole.store.strata) if summary is None else ()),
         ),
@@ -212,7 +216,7 @@ def _compared(
     )
 
 
-def _warnings(whole: _Whole) -> tuple[Note, ...]:
+def _few_cluster_warnings(whole: _JoinedSides) -> tuple[Note, ...]:
     """Warnings that there are few clusters."""
     units = whole.store.unit
     notes = notes_on_units(len(units), len(np.unique(units)), Units(whole.store).kish)
@@ -224,7 +228,9 @@ def _distinct_names(first: str, second: str) -> tuple[str, ...]:
     return (first, second) if first != second else (f"{first} (first)", f"{second} (second)")
 
 
-def _summary_of_pair(whole: _Whole, result: Findings, pair: tuple[int, int], pair_names: tuple[str, ...]) -> Summary:
+def _summary_of_pair(
+    whole: _JoinedSides, result: Findings, pair: tuple[int, int], pair_names: tuple[str, ...]
+) -> Summary:
     """The statistics of two policies without the others, with the second as the baseline."""
     store = side_by_side([(whole.store, pair)], whole.store.keys, len(whole.labels or ()))
     return summarise(
@@ -233,14 +239,10 @@ def _summary_of_pair(whole: _Whole, result: Findings, pair: tuple[int, int], pai
     )  # fmt: skip
 
 
-def _pairs(
-    whole: _Whole,
-    sample: WholeSample,
-    family: tuple[np.ndarray, np.ndarray],
-    names: Sequence[str],
-    pair: tuple[int, int] | None,
-    better_first: bool,
-) -> pl.DataFrame:
+def _pair_rows(
+    whole: _JoinedSides, sample: WholeSample, family: tuple[np.ndarray, np.ndarray], names: Sequence[str],
+    pair: tuple[int, int] | None, better_first: bool,
+) -> pl.DataFrame:  # fmt: skip
     """The rows of all pairs, or of the named one; the limits cover all pairs in either case.
 
     The pairs of the best policies come first. `better_first`: whether the better of two is the first of them.
@@ -286,7 +288,7 @@ def _pairs(
     return rows.filter(pl.Series(pairs.first == pair[0]) & pl.Series(pairs.second == pair[1]))
 
 
-def _metrics(summary: Summary, pair_names: tuple[str, ...]) -> pl.DataFrame:
+def _metric_rows(summary: Summary, pair_names: tuple[str, ...]) -> pl.DataFrame:
     """Every metric that both policies have: its two values, and their difference with limits for this pair alone."""
     one, other = (
         summary.summary.filter(pl.col("policy") == name).select("metric", pl.col("estimate").alias(side))
@@ -298,7 +300,7 @@ def _metrics(summary: Summary, pair_names: tuple[str, ...]) -> pl.DataFrame:
     return rows.filter(pl.any_horizontal(pl.col("first", "second").is_not_null()))
 
 
-def _examples(whole: _Whole, sides: Sequence[_Side], pair: tuple[int, int]) -> pl.DataFrame:
+def _example_rows(whole: _JoinedSides, sides: Sequence[_ComparedSide], pair: tuple[int, int]) -> pl.DataFrame:
     """The examples on which two policies differ in correctness or answer: fixes first, then flips, then the others."""
     columns = ["example_id", "correct", "answer"]
     names, owners = zip(*((name, side) for side in sides for name in side.names), strict=True)

@@ -15,13 +15,13 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import matching
-from replay.data.contents import Contents, opened
+from replay.data.conditions import ids_where
+from replay.data.contents import Contents, open_with_contents
 from replay.kinds.oracle import Oracle
 from replay.kinds.sample import Sample
 from replay.policies.base import Policy
 from replay.runs.passes.example_set import ExampleSet
-from replay.runs.passes.passes import correctness, evaluators
+from replay.runs.passes.passes import correctness_of_policies, evaluators_by_block
 from replay.runs.passes.strata import Weights, strata_column, with_strata
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, InvalidError, UnsuitableError, counted
@@ -40,7 +40,7 @@ SCHEMA = pl.Schema({
 
 
 @dataclass(frozen=True)
-class _Curve:
+class _CurvePoint:
     """One point of a pool's curves: a metric at k traces, and for `best` the verifier."""
 
     metric: str
@@ -57,20 +57,20 @@ class _PoolCurves:
     """
 
     pool: str
-    plan: tuple[_Curve, ...]
+    plan: tuple[_CurvePoint, ...]
     values: np.ndarray
     examples: pl.DataFrame
     drawn: ExampleSet
     incomparable: int = 0
     crossed: tuple[Note, ...] = ()
 
-    def outcomes(self) -> Store:
+    def values_as_outcomes(self) -> Store:
         """The values as if they were outcomes of policies."""
-        unit, strata = self.drawn.units(self.examples)
+        unit, strata = self.drawn.resampling_units(self.examples)
         block = OutcomeBlock(self.examples["example_id"].to_numpy(), unit, {"correct": self.values})
         return Store.of_blocks(partial(iter, [block]), len(self.plan), None, strata)
 
-    def parts(self) -> Iterator[_PoolCurves]:
+    def split_by_coverage(self) -> Iterator[_PoolCurves]:
         """The curves that all examples have; then those that some examples lack, on the examples that have them all."""
         lacking = np.isnan(self.values)
         partial, whole = lacking.any(axis=1), ~lacking.any(axis=0)
@@ -83,7 +83,7 @@ class _PoolCurves:
     def notes(self) -> Iterator[Note]:
         """Notes on strata and weights, and on examples that the votes leave out."""
         yield from self.crossed
-        yield from notes_on_strata(self.drawn.units(self.examples)[1])
+        yield from notes_on_strata(self.drawn.resampling_units(self.examples)[1])
         if not self.incomparable:
             return
         judged = "contested verdicts (equal answers judged differently) or opaque answers"
@@ -120,35 +120,28 @@ def curves(
     Raises ThinkbackError for names that the log lacks, and for a log without judged traces.
     """
     settings = settings_of(settings, resamples=resamples, level=level, seed=seed)
-    pools = measured(
+    pools = measure_pool_curves(
         log, settings, pool=pool, verifier=verifier, max_traces=max_traces, where=where, strata=strata, weigh=weigh
     )
     return pl.concat([curves_table(one, settings) for one in pools])
 
 
-def measured(
-    log: AnyLog,
-    settings: Settings,
-    *,
-    pool: str | None = None,
-    verifier: str | None = None,
-    max_traces: int | None = None,
-    where: str | None = None,
-    strata: str | None = None,
-    weigh: Weights | None = None,
-) -> list[_PoolCurves]:
+def measure_pool_curves(
+    log: AnyLog, settings: Settings, *, pool: str | None = None, verifier: str | None = None,
+    max_traces: int | None = None, where: str | None = None, strata: str | None = None, weigh: Weights | None = None,
+) -> list[_PoolCurves]:  # fmt: skip
     """The curves of each pool on every example, from which `curves` and its comparisons are computed."""
     if max_traces is not None and max_traces < 1:
         raise InvalidError(f"`max_traces` is {max_traces}; it takes an integer, at least 1")
-    log, contents = opened(log)
+    log, contents = open_with_contents(log)
     if pool is not None:
         contents.require_pool(pool)
         contents.require_other_orders(pool, "its subsets cannot be compared")
     if verifier is not None:
         contents.require_verifier(verifier)
-    sizes = _sizes(log)
+    sizes = _judged_trace_counts(log)
     if where is not None:
-        sizes = sizes.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+        sizes = sizes.filter(pl.col("example_id").is_in(ids_where(log, where, "where").implode()))
     column = strata_column(contents, strata, weigh, ())
     columns = list(dict.fromkeys(["example_id", "labels", "gold", "cluster", *([] if column is None else [column])]))
     frame = collect(log.scan("examples", columns), log).sort("example_id")
@@ -163,7 +156,7 @@ def measured(
     return pools
 
 
-def _sizes(log: Log) -> pl.DataFrame:
+def _judged_trace_counts(log: Log) -> pl.DataFrame:
     """How many judged traces each (pool, example) has, up to the first gap."""
     traces = log.scan("traces", ["example_id", "pool", "action", "sample_index", "correct"])
     judged = traces.filter((pl.col("action") == "solve") & pl.col("correct").is_not_null())
@@ -187,21 +180,21 @@ def _pool_curves(
     ordered = pool_sizes["size"].sort()
     most = max_traces or (int(ordered[int((1 - MIN_SHARE) * len(ordered))]) if len(ordered) else 0)
     members = pool_sizes.filter(pl.col("size") >= most)["example_id"]
-    if optional and (most < 2 or members.is_empty() or pool in contents.in_order):
+    if optional and (most < 2 or members.is_empty() or pool in contents.ordered_pools):
         return None
     if members.is_empty():
         raise EmptyError(
             f"no judged example of pool `{pool}` has {counted(most, 'trace')}; give a smaller `max_traces`"
         )
-    examples = drawn.of(members).frame
+    examples = drawn.with_ids(members).frame
     verifiers = [verifier] if verifier is not None else sorted(contents.verifiers)
     steps = sorted({2**i for i in range(most.bit_length())} | {most})
-    plan = [_Curve(m, k) for m in ("avg", "pass") for k in steps]
-    plan += [_Curve(VOTES, k) for k in steps] if pool not in contents.opaque else []
-    plan += [_Curve("best", k, name) for name in verifiers for k in steps]
-    policies, incomparable, parts = [_policy(pool, curve).resolve(contents) for curve in plan], [], []
-    for on in evaluators(log, contents, policies, examples, f"curves of {pool}"):
-        parts.append(correctness(on))
+    plan = [_CurvePoint(m, k) for m in ("avg", "pass") for k in steps]
+    plan += [_CurvePoint(VOTES, k) for k in steps] if pool not in contents.opaque else []
+    plan += [_CurvePoint("best", k, name) for name in verifiers for k in steps]
+    policies, incomparable, parts = [_policy_of_point(pool, curve).resolve(contents) for curve in plan], [], []
+    for on in evaluators_by_block(log, contents, policies, examples, f"curves of {pool}"):
+        parts.append(correctness_of_policies(on))
         incomparable.append(on.block.pools[pool].incomparable)
     values, contested = np.concatenate(parts, axis=1), np.concatenate(incomparable)
     scored = np.isnan(values).mean(axis=1) <= 1 - MIN_SHARE
@@ -217,7 +210,7 @@ def _pool_curves(
     return _PoolCurves(pool, pool_plan, pool_values, examples, drawn, int(contested[whole].sum()))
 
 
-def _policy(pool: str, curve: _Curve) -> Policy:
+def _policy_of_point(pool: str, curve: _CurvePoint) -> Policy:
     """The policy that a point of a curve stands for: the exact mean over all orders."""
     name = f"{curve.metric}@{curve.k} {curve.verifier or ''}"
     if curve.metric == "pass":
@@ -228,16 +221,16 @@ def _policy(pool: str, curve: _Curve) -> Policy:
 
 def curves_table(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
     """Means and intervals of all points of a pool; those on the same examples share their resamples."""
-    tables = pl.concat([_table(part, settings) for part in pool_curves.parts()])
+    tables = pl.concat([_curves_frame(part, settings) for part in pool_curves.split_by_coverage()])
     places = {curve: place for place, curve in enumerate(pool_curves.plan)}
-    order = [places[_Curve(*row)] for row in tables.select("metric", "k", "verifier").iter_rows()]
+    order = [places[_CurvePoint(*row)] for row in tables.select("metric", "k", "verifier").iter_rows()]
     return tables[np.argsort(order)]
 
 
-def _table(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
+def _curves_frame(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
     plan, pool = pool_curves.plan, pool_curves.pool
-    names = [_policy(pool, curve).name for curve in plan]
-    summary = summarise(pool_curves.outcomes(), names, settings=settings).summary
+    names = [_policy_of_point(pool, curve).name for curve in plan]
+    summary = summarise(pool_curves.values_as_outcomes(), names, settings=settings).summary
     accuracy = summary.filter(pl.col("metric") == "accuracy")
     keys = pl.DataFrame(
         [(name, pool, curve.verifier, curve.metric, curve.k) for name, curve in zip(names, plan, strict=True)],
@@ -273,7 +266,9 @@ def curve_pairs(pools: Sequence[_PoolCurves], settings: Settings) -> pl.DataFram
 def _pairs_within_pool(pool_curves: _PoolCurves, settings: Settings) -> pl.DataFrame:
     """Differences between curves of one pool."""
     steps = sorted({curve.k for curve in pool_curves.plan if curve.k > 1})
-    lines = [[i for i, curve in enumerate(pool_curves.plan) if curve.k == k and _counts(curve)] for k in steps]
+    lines = [
+        [i for i, curve in enumerate(pool_curves.plan) if curve.k == k and _counts_gold_answers(curve)] for k in steps
+    ]
     owners = [(pool_curves.pool, curve) for curve in pool_curves.plan]
     pairs = [(later, earlier) for line in lines for earlier, later in itertools.combinations(line, 2)]
     return _pair_rows(pool_curves, owners, lines, pairs, settings)
@@ -288,19 +283,19 @@ def _pairs_between_pools(one: _PoolCurves, other: _PoolCurves, settings: Setting
     mask = other.examples["example_id"].is_in(examples["example_id"].implode()).to_numpy()
     values = np.concatenate([one.values[:, shared], other.values[:, mask]])
     places = {curve: len(one.plan) + i for i, curve in enumerate(other.plan)}
-    pairs = [(i, places[curve]) for i, curve in enumerate(one.plan) if curve in places and _counts(curve)]
+    pairs = [(i, places[curve]) for i, curve in enumerate(one.plan) if curve in places and _counts_gold_answers(curve)]
     owners = [(side.pool, curve) for side in (one, other) for curve in side.plan]
     both = _PoolCurves(one.pool, one.plan + other.plan, values, examples, one.drawn)
     return _pair_rows(both, owners, pairs, pairs, settings)
 
 
-def _counts(curve: _Curve) -> bool:
+def _counts_gold_answers(curve: _CurvePoint) -> bool:
     return curve.metric != SEES_GOLD
 
 
 def _pair_rows(
     pool_curves: _PoolCurves,
-    owners: Sequence[tuple[str, _Curve]],
+    owners: Sequence[tuple[str, _CurvePoint]],
     groups: Sequence[Sequence[int]],
     pairs: Sequence[tuple[int, int]],
     settings: Settings,
@@ -316,18 +311,14 @@ def _pair_rows(
         lines = np.arange(len(partial_)) if lacking else np.flatnonzero(~partial_)
         if subset:
             members = [[place for place in group if place in lines] for group in groups]
-            frames.append(_on_their_examples(pool_curves, owners, lines, members, subset, settings))
+            frames.append(_pair_rows_on_shared_examples(pool_curves, owners, lines, members, subset, settings))
     return pl.concat(frames)
 
 
-def _on_their_examples(
-    pool_curves: _PoolCurves,
-    owners: Sequence[tuple[str, _Curve]],
-    lines: np.ndarray,
-    groups: Sequence[Sequence[int]],
-    pairs: Sequence[tuple[int, int]],
-    settings: Settings,
-) -> pl.DataFrame:
+def _pair_rows_on_shared_examples(
+    pool_curves: _PoolCurves, owners: Sequence[tuple[str, _CurvePoint]], lines: np.ndarray,
+    groups: Sequence[Sequence[int]], pairs: Sequence[tuple[int, int]], settings: Settings,
+) -> pl.DataFrame:  # fmt: skip
     """The rows of some pairs, on the examples that have a value of every curve."""
     values = pool_curves.values[lines]
     whole = ~np.isnan(values).any(axis=0)
@@ -335,16 +326,16 @@ def _on_their_examples(
         return pl.DataFrame(schema=PAIR_SCHEMA)
     plan = tuple(owners[place][1] for place in lines)
     examples = pool_curves.examples.filter(pl.Series(whole))
-    outcomes = replace(pool_curves, plan=plan, values=values[:, whole], examples=examples).outcomes()
+    outcomes = replace(pool_curves, plan=plan, values=values[:, whole], examples=examples).values_as_outcomes()
     group_names = [[str(place) for place in group] for group in groups]
     frame = differences(outcomes, list(map(str, lines)), "accuracy", group_names, settings=settings)
     rows = {(int(row["policy"]), int(row["baseline"])): row for row in frame.iter_rows(named=True)}
-    return pl.DataFrame(list(_rows(rows, owners, pairs)), schema=PAIR_SCHEMA, orient="row")
+    return pl.DataFrame(list(_paired_rows(rows, owners, pairs)), schema=PAIR_SCHEMA, orient="row")
 
 
-def _rows(
+def _paired_rows(
     rows: dict[tuple[int, int], dict[str, object]],
-    owners: Sequence[tuple[str, _Curve]],
+    owners: Sequence[tuple[str, _CurvePoint]],
     pairs: Sequence[tuple[int, int]],
 ) -> Iterator[tuple[object, ...]]:
     for first, second in pairs:

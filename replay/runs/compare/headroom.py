@@ -18,12 +18,12 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.engine.calls import Draw, PolicyPath, Realization
-from replay.runs.passes.passes import paths
+from replay.engine.calls import PolicyPath, RandomDraw, Realization
+from replay.runs.passes.passes import paths_by_block
 from replay.runs.saved.display import policy_row
 from replay.runs.saved.findings import Findings, RunSource
-from replay.runs.saved.provenance import one_attempt
-from replay.sampling.over_orders import highest
+from replay.runs.saved.provenance import single_attempt_policy
+from replay.sampling.over_orders import highest_value_probability
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import RequiredError, require_known
 from toolkit.notes import Note
@@ -97,12 +97,12 @@ class Headroom:
             tuple(columns),
             tuple(rows[:limit]),
             above=(SIMULATED,) if self.simulated else (),
-            below=(*cut, *self._notes(), *self._marked(), *map(str, self.notes)),
+            below=(*cut, *self._notes(), *self._mark_explanation(), *map(str, self.notes)),
             faint=frozenset(i for i, row in enumerate(rows[:limit]) if row[0] == self.oracle),
             marks=(("simulated", "true"),) if self.simulated else (),
         )
 
-    def _marked(self) -> Iterator[str]:
+    def _mark_explanation(self) -> Iterator[str]:
         clustered = any(one.code in ON_CLUSTERS for one in self.notes)
         marks = reasons([*self.frame["method"], *self.accuracy["method"]], clustered)
         if marks:
@@ -131,16 +131,16 @@ def _gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
     """
     plan, policies = source.plan, source.policies
     slices = [sorted(policy.slices(plan.contents)) for policy in policies]
-    unit, _ = plan.examples.units(plan.examples.frame)
-    seeing = {number: False for number, policy in enumerate(policies) if policy.diagnostic and not policy.parts}
-    for block, here, path_parts in paths(plan, policies, source.acting):
+    unit, _ = plan.examples.resampling_units(plan.examples.frame)
+    seeing = {number: False for number, policy in enumerate(policies) if policy.diagnostic and not policy.policy_parts}
+    for block, here, path_parts in paths_by_block(plan, policies, source.acting):
         parts = np.zeros((len(GAP), len(policies), len(block.examples)))
         for path_part in path_parts:
             names = slices[path_part.number]
             parts[:, path_part.number] = np.where(
-                path_part.on, _gap_of(block, path_part.path, names), parts[:, path_part.number]
+                path_part.on, _gap_parts(block, path_part.path, names), parts[:, path_part.number]
             )
-            could[path_part.number] |= _gap_could_be(block, path_part.path, names, path_part.on)
+            could[path_part.number] |= _may_have_gap(block, path_part.path, names, path_part.on)
         for number in seeing:  # it knows gold, so what it has not chosen wrongly here it never would
             seeing[number] |= bool(np.nansum(parts[SELECTED, number]) > 0)
         ids = block.examples["example_id"].to_numpy()
@@ -149,25 +149,25 @@ def _gap_blocks(source: RunSource, could: np.ndarray) -> Iterator[OutcomeBlock]:
         could[number, SELECTED] = missed
 
 
-def _gap_of(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarray:
+def _gap_parts(block: LogBlock, path: PolicyPath, names: Sequence[str]) -> np.ndarray:
     """The parts of a path's gap (3, E): generation, stopping, selection; `names`: slices that its answer may be in.
 
     NaN where the example is unjudged. What it pays by chance is weighed: a mean over orders has the mean of the parts.
     """
     paid, reached = np.zeros((2, len(block.examples)))
     for realization in path.realizations:
-        best = _best_paid(block, realization)
+        best = _best_paid_correctness(block, realization)
         paid += np.where(realization.weight > 0, realization.weight * best, 0.0)
         reached = np.maximum(reached, np.where(realization.weight > 0, best, 0.0))
     for name in names:
         pool = block.pools[name]
-        reached = np.maximum(reached, _best_correctness(pool.judgement, pool.there))
+        reached = np.maximum(reached, _best_correctness(pool.credit_or_correct, pool.has_trace))
     parts = np.stack([1 - reached, reached - paid, paid - path.outcome.correct])
     # what is 0 in exact arithmetic, such as a mean over orders less itself
     return np.where(np.isnan(path.outcome.correct), np.nan, np.where(np.abs(parts) < ROUNDING, 0.0, parts))
 
 
-def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: np.ndarray) -> np.ndarray:
+def _may_have_gap(block: LogBlock, path: PolicyPath, names: Sequence[str], on: np.ndarray) -> np.ndarray:
     """Whether each part (parts,) of the gap may differ from 0 on any example in `on` (E,), by what a path pays.
 
     Nothing is stopped too early where every trace is paid for, and nothing is chosen wrongly of one trace alone.
@@ -175,29 +175,29 @@ def _gap_could_be(block: LogBlock, path: PolicyPath, names: Sequence[str], on: n
     left = several = False
     for realization in path.realizations:
         counts = on & (realization.weight > 0)
-        paid = {name: np.zeros(block.pools[name].there.shape) for name in names}  # probability of each trace
+        paid = {name: np.zeros(block.pools[name].has_trace.shape) for name in names}  # probability of each trace
         for segment in realization.segments:
             for key, mask in segment.calls.items():
-                if key.of_traces:
-                    likely = block.pools[key.slice].there * mask.probability
+                if key.writes_traces:
+                    likely = block.pools[key.slice].has_trace * mask.probability
                     paid[key.slice] = np.maximum(paid[key.slice], likely) if key.slice in paid else likely
-        left |= any((block.pools[name].there & (paid[name] < 1))[counts].any() for name in names)
+        left |= any((block.pools[name].has_trace & (paid[name] < 1))[counts].any() for name in names)
         several |= bool(
             (sum((likely.sum(axis=1) for likely in paid.values()), np.zeros(len(on)))[counts] > 1 + ROUNDING).any()
         )
     return np.array([True, left, several])
 
 
-def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
+def _best_paid_correctness(block: LogBlock, realization: Realization) -> np.ndarray:
     """Correctness (E,) of the best trace that a realization pays, a mean over random draws; 0 where it pays none."""
     best = np.zeros(len(block.examples))
-    drawn: dict[Draw, np.ndarray] = {}
+    drawn: dict[RandomDraw, np.ndarray] = {}
     for segment in realization.segments:
         for key, mask in segment.calls.items():
-            if not key.of_traces:
+            if not key.writes_traces:
                 continue
             pool = block.pools[key.slice]
-            judgement, among = pool.judgement, pool.there & (mask.among > 0)
+            judgement, among = pool.credit_or_correct, pool.has_trace & (mask.among > 0)
             if mask.draw is None:
                 best = np.maximum(best, _best_correctness(judgement, among))
             else:
@@ -205,7 +205,7 @@ def _best_paid(block: LogBlock, realization: Realization) -> np.ndarray:
                 drawn[mask.draw] = np.where(among, np.nan_to_num(judgement), before)
     for draw, value in drawn.items():  # last, since a mean of the best is not the best of means
         values, there = np.maximum(best[:, None], value), draw.among > 0
-        chance = highest(values, there, there.sum(axis=1), draw.count)
+        chance = highest_value_probability(values, there, there.sum(axis=1), draw.count)
         best = np.where(there.any(axis=1), (chance * values).sum(axis=1), best)
     return best
 
@@ -219,7 +219,7 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
     """The parts of every policy's gap as a frame; a part that can only be 0 has no interval."""
     columns = [OutcomeColumn(name, rate=True, quality=True) for name in GAP]
     could = np.zeros((len(names), len(GAP)), bool)
-    _, strata = source.plan.examples.units(source.plan.examples.frame)
+    _, strata = source.plan.examples.resampling_units(source.plan.examples.frame)
     store = Store.of_blocks(lambda: _gap_blocks(source, could), len(names), None, strata)
     summary = summarise(store, names, leaders=(), metric=GENERATION, columns=columns, settings=settings)
     keys = pl.DataFrame(
@@ -245,9 +245,9 @@ def headroom(
     hold at once for all policies. ThinkbackError where there is no oracle.
     """
     summariser, names = result.summariser, result.summariser.names
-    oracle = _oracle_of(result, oracle)
+    oracle = _headroom_oracle(result, oracle)
     if baseline is None:
-        baseline = one_attempt(result.policies, summariser.baseline) or summariser.baseline
+        baseline = single_attempt_policy(result.policies, summariser.baseline) or summariser.baseline
     if baseline is not None:
         require_known(baseline, names, f"no policy is named `{baseline}`")
     settings, store = summariser.settings, summariser.outcomes.statistics().only([CORRECT])
@@ -289,7 +289,7 @@ def headroom(
     )
 
 
-def _oracle_of(result: Findings, name: str | None) -> str:
+def _headroom_oracle(result: Findings, name: str | None) -> str:
     """The oracle that the headroom ends at. ThinkbackError where there is none."""
     names = result.summariser.names
     if name is not None:

@@ -18,7 +18,7 @@ import polars as pl
 from replay.data.block import LogBlock
 from replay.engine.outcome import COVERED
 from replay.policies.base import Evaluator, Policy
-from replay.runs.passes.passes import ReplayPlan, blocks
+from replay.runs.passes.passes import ReplayPlan, read_blocks
 from replay.runs.saved.findings import RunSource
 from toolkit.show import SIMULATED, Called, IntervalCell, NumberWithInterval, Table, TableColumn
 from toolkit.stats.limits.intervals import NORMAL
@@ -52,7 +52,7 @@ NOT_SAVED = "saved without; replay with `--questions fixed`, or save it with `qu
 
 
 @dataclass(frozen=True)
-class OtherSamples:
+class SampleVariation:
     """A value on the same questions, with its limits over other samples; `why` says why there are none."""
 
     estimate: float | None
@@ -91,26 +91,28 @@ class SameQuestions:
     def _repr_html_(self) -> str:
         return self.table().html()
 
-    def of(self, policy: str, other: str | None = None) -> OtherSamples:
+    def variation_of(self, policy: str, other: str | None = None) -> SampleVariation:
         """A policy's accuracy, or its difference to `other`, with limits over other samples."""
         for first, second, sign in ((policy, other, 1.0), (other, policy, -1.0)):
             rows = self.frame.filter(pl.col("policy").eq_missing(first), pl.col("other").eq_missing(second))
             for _, _, estimate, error, varied, unknown in rows.iter_rows():
-                return self._limits(sign * estimate if estimate is not None else None, error, varied, unknown, other)
-        whys = [self.of(one).why for one in (policy, other) if one is not None] if other is not None else []
-        return OtherSamples(None, None, None, False, next((why for why in whys if why), NOT_SAVED))
+                return self._limits_over_samples(
+                    sign * estimate if estimate is not None else None, error, varied, unknown, other
+                )
+        whys = [self.variation_of(one).why for one in (policy, other) if one is not None] if other is not None else []
+        return SampleVariation(None, None, None, False, next((why for why in whys if why), NOT_SAVED))
 
-    def _limits(
+    def _limits_over_samples(
         self, estimate: float | None, error: float | None, varied: int, unknown: str | None, other: str | None
-    ) -> OtherSamples:
+    ) -> SampleVariation:
         if estimate is None or error is None:
-            return OtherSamples(estimate, None, None, False, unknown or ALIKE)
+            return SampleVariation(estimate, None, None, False, unknown or ALIKE)
         half, least = NORMAL.inv_cdf((1 + self.level) / 2) * error, 0.0 if other is None else -1.0
-        return OtherSamples(estimate, max(estimate - half, least), min(estimate + half, 1.0), varied < FEW_VARIED)
+        return SampleVariation(estimate, max(estimate - half, least), min(estimate + half, 1.0), varied < FEW_VARIED)
 
-    def phrase(self, policy: str, other: str | None = None) -> str:
+    def variation_phrase(self, policy: str, other: str | None = None) -> str:
         """A policy's accuracy in per cent, or its difference in points, with limits, in words; or a dash and why."""
-        value, what = self.of(policy, other), f"`{policy}`" + ("" if other is None else f" less `{other}`")
+        value, what = self.variation_of(policy, other), f"`{policy}`" + ("" if other is None else f" less `{other}`")
         if value.cell is None:
             return f"{what} – ({value.why})"
         number, bracket, rest = NumberWithInterval(1, 100, other is not None).show(value.cell).partition(" [")
@@ -130,7 +132,7 @@ class SameQuestions:
         columns += [TableColumn("Δ points", replace(form, signed=True), "difference")] if baseline else []
         rows, whys = [], dict[str, list[str]]()
         for name in alone["policy"].head(limit if limit is not None else alone.height):
-            cells = [self.of(name), *([self.of(name, baseline)] if baseline else [])]
+            cells = [self.variation_of(name), *([self.variation_of(name, baseline)] if baseline else [])]
             if cells[0].why:
                 whys.setdefault(cells[0].why, []).append(self.called.get(name, name))
             rows.append((name, *(None if name == baseline and place else one.cell for place, one in enumerate(cells))))
@@ -147,40 +149,40 @@ class SameQuestions:
         return Table(title, tuple(columns), tuple(rows), above=above, below=tuple(below), marks=marks)
 
 
-def _unknown(policy: Policy, whole: Collection[str]) -> str:
+def _unknown_reason(policy: Policy, whole: Collection[str]) -> str:
     """Why it is not known what other samples would give of a policy; empty where it is."""
-    if not policy.of_samples:
+    if not policy.answers_from_samples:
         return NO_SAMPLES if policy.answers else NO_ANSWER
-    return ONE_ORDER if not policy.drawn_from else WHOLE if policy.drawn_from in whole else ""
+    return ONE_ORDER if not policy.pool_drawn_from else WHOLE if policy.pool_drawn_from in whole else ""
 
 
 def same_questions(source: RunSource, policies: Sequence[Policy]) -> pl.DataFrame:
     """The frame of `SameQuestions` for some policies of a run and all pairs of them, from one pass over the log."""
     whole = source.plan.contents.whole
-    why = [_unknown(one, whole) for one in policies]
+    why = [_unknown_reason(one, whole) for one in policies]
     known = [one for one, reason in zip(policies, why, strict=True) if not reason]
     if len(known) > MOST_PAIRED:
         known, why = [], [reason or MANY for reason in why]
     sums = None
     if known:
-        _, strata = source.plan.examples.units(source.plan.examples.frame)
+        _, strata = source.plan.examples.resampling_units(source.plan.examples.frame)
         even = np.ones(len(source.plan.examples.frame))
         weight = even if strata is None or strata.weight is None else strata.weight
-        sums = SampleSums.of(_small_blocks(source.plan, known), known, weight)
+        sums = SampleSums.sums_over_blocks(_small_blocks(source.plan, known), known, weight)
     rows = [(one.name, None, None, None, None, reason) for one, reason in zip(policies, why, strict=True) if reason]
     others = pl.DataFrame(rows, schema=SCHEMA, orient="row")
-    return others if sums is None else pl.concat([rows_of(known, sums), others])
+    return others if sums is None else pl.concat([variation_rows(known, sums), others])
 
 
-def rows_of(policies: Sequence[Policy], sums: SampleSums) -> pl.DataFrame:
+def variation_rows(policies: Sequence[Policy], sums: SampleSums) -> pl.DataFrame:
     """The rows of the frame for policies and all pairs of them, from the sums over questions."""
     rows: list[tuple[object, ...]] = []
     for number, one in enumerate(policies):
         short = FEW_TRACES if sums.lacking[number] else ""
-        rows.append((one.name, None, *sums.alone(number, short), short or None))
+        rows.append((one.name, None, *sums.accuracy_and_error(number, short), short or None))
     able = [(number, one.name) for number, one in enumerate(policies) if not sums.lacking[number]]
     for (one_place, first), (other_place, second) in itertools.combinations(able, 2):
-        rows.append((first, second, *sums.between(one_place, other_place), None))
+        rows.append((first, second, *sums.difference_and_error(one_place, other_place), None))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
@@ -197,7 +199,7 @@ class SampleSums:
     lacking: np.ndarray  # (P,) bool: some question has too few traces
 
     @classmethod
-    def of(cls, parts: Iterable[LogBlock], policies: Sequence[Policy], weight: Floats) -> SampleSums:
+    def sums_over_blocks(cls, parts: Iterable[LogBlock], policies: Sequence[Policy], weight: Floats) -> SampleSums:
         """The sums over all blocks; `weight` (N,) says how much each example counts."""
         size, start = len(policies), 0
         pairs = np.zeros((size, size))
@@ -208,19 +210,19 @@ class SampleSums:
         return sums
 
     def _add_block(self, block: LogBlock, policies: Sequence[Policy], weight: Floats) -> None:
-        halves = _Halves.of(policies)
+        halves = _OrderHalves.halves_of_policies(policies)
         first, second = halves.values(block)
         judged = np.asarray(~np.isnan(first + second).any(axis=0))
         weight = np.where(judged, weight, 0.0)
         self.weight += float(weight.sum())
-        self.value += halves.mean(np.nan_to_num(first), np.nan_to_num(second)) @ weight
+        self.value += halves.mean_of_halves(np.nan_to_num(first), np.nan_to_num(second)) @ weight
         # By how much the mean over the orders that were drawn deviates from that over all.
-        apart = halves.apart * np.where(judged, first - second, 0.0) * weight
+        apart = halves.half_difference_factor * np.where(judged, first - second, 0.0) * weight
         self.covariance += apart @ apart.T
         varied = np.zeros(first.shape, bool)
-        for pool in sorted({one.drawn_from for one in policies}):
-            mine = np.flatnonzero([one.drawn_from == pool for one in policies])
-            one, other = self._left_out(block, pool, halves.some(mine), mine, judged)
+        for pool in sorted({one.pool_drawn_from for one in policies}):
+            mine = np.flatnonzero([one.pool_drawn_from == pool for one in policies])
+            one, other = self._leave_one_out_moves(block, pool, halves.at_places(mine), mine, judged)
             varied[mine] = (np.abs(one) > ROUNDING).any(axis=1)
             shape = len(mine), one.shape[1] * one.shape[2]
             cross = (one * weight).reshape(shape) @ (other * weight).reshape(shape).T
@@ -228,8 +230,8 @@ class SampleSums:
         alike = (~varied).astype(np.float64)
         self.varied += len(weight) - alike @ alike.T
 
-    def _left_out(
-        self, block: LogBlock, pool: str, halves: _Halves, places: Ints, judged: np.ndarray
+    def _leave_one_out_moves(
+        self, block: LogBlock, pool: str, halves: _OrderHalves, places: Ints, judged: np.ndarray
     ) -> tuple[Floats, Floats]:
         """How leaving out one trace changes correctness, times √((N − 1)/N), for both halves of orders: (policies,
         traces, examples) each.
@@ -240,7 +242,9 @@ class SampleSums:
         for index in range(traces):
             there, able = (index < size) & judged, np.flatnonzero(~self.lacking[places])
             if there.any() and len(able):
-                values = halves.some(able).values(replace(block, pools={**block.pools, pool: logged.without(index)}))
+                values = halves.at_places(able).values(
+                    replace(block, pools={**block.pools, pool: logged.without_sample_index(index)})
+                )
                 self.lacking[places[able]] |= (np.isnan(values[0] + values[1]) & there).any(axis=1)
                 moved[:, able, index] = np.nan_to_num(values)
         there, count = np.arange(traces)[:, None] < size, np.maximum(size, 1)
@@ -248,21 +252,21 @@ class SampleSums:
         moved *= there * np.sqrt((count - 1) / count)
         return moved[0], moved[1]
 
-    def alone(self, number: int, short: str) -> tuple[float | None, float | None, int]:
+    def accuracy_and_error(self, number: int, short: str) -> tuple[float | None, float | None, int]:
         """The accuracy of one policy, its standard error, and how many questions vary between samples."""
         estimate = float(self.value[number] / self.weight) if self.weight else None
         varied = 0 if short else int(self.varied[number, number])
-        error = None if short else self._error(self.covariance[number, number], varied)
+        error = None if short else self._standard_error(self.covariance[number, number], varied)
         return estimate, error, varied
 
-    def between(self, one: int, other: int) -> tuple[float | None, float | None, int]:
+    def difference_and_error(self, one: int, other: int) -> tuple[float | None, float | None, int]:
         """The difference between two policies, its standard error, and how many questions vary between samples."""
         variance = self.covariance[[one, other], [one, other]].sum() - 2 * self.covariance[one, other]
         varied = int(self.varied[one, other])
         estimate = float((self.value[one] - self.value[other]) / self.weight) if self.weight else None
-        return estimate, self._error(variance, varied), varied
+        return estimate, self._standard_error(variance, varied), varied
 
-    def _error(self, variance: float, varied: int) -> float | None:
+    def _standard_error(self, variance: float, varied: int) -> float | None:
         known = self.weight > 0 and varied >= FEWEST_VARIED and variance > 0
         return float(np.sqrt(variance)) / self.weight if known else None
 
@@ -272,15 +276,15 @@ AT_ONCE = 2**24
 
 
 def _small_blocks(plan: ReplayPlan, policies: Sequence[Policy]) -> Iterator[LogBlock]:
-    for block in blocks(plan, policies):
-        traces = max(block.pools[one.drawn_from].code.shape[1] for one in policies)
+    for block in read_blocks(plan, policies):
+        traces = max(block.pools[one.pool_drawn_from].code.shape[1] for one in policies)
         step = max(1, AT_ONCE // (traces * len(policies)))
         for start in range(0, len(block.examples), step):
-            yield block.slice(start, min(start + step, len(block.examples)))
+            yield block.slice_examples(start, min(start + step, len(block.examples)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Halves:
+class _OrderHalves:
     """Policies beside their means over the first half of their random orders; `share` (P, 1): of the orders that half
     has, 0 for an exact mean, which has no half.
     """
@@ -290,23 +294,23 @@ class _Halves:
     share: Floats
 
     @classmethod
-    def of(cls, policies: Sequence[Policy]) -> _Halves:
+    def halves_of_policies(cls, policies: Sequence[Policy]) -> _OrderHalves:
         whole = tuple(one.filled(against=None) for one in policies)
-        halves = [one.half_of_orders() or (one, 0.0) for one in whole]
+        halves = [one.over_half_of_orders() or (one, 0.0) for one in whole]
         first = tuple(half.filled(name=f"{half.name}, half") if share else half for half, share in halves)
         return cls(whole, first, np.array([[share] for _, share in halves]))
 
-    def some(self, places: Ints) -> _Halves:
+    def at_places(self, places: Ints) -> _OrderHalves:
         """The policies at some places."""
         policies, first = (tuple(of[i] for i in places) for of in (self.policies, self.first))
-        return _Halves(policies, first, self.share[places])
+        return _OrderHalves(policies, first, self.share[places])
 
     @property
-    def apart(self) -> Floats:
+    def half_difference_factor(self) -> Floats:
         """The factor (P, 1) from a difference between two halves to the standard deviation of their mean."""
         return np.asarray(np.sqrt(self.share * (1 - self.share)))
 
-    def mean(self, first: Floats, second: Floats) -> Floats:
+    def mean_of_halves(self, first: Floats, second: Floats) -> Floats:
         """The mean (P, E) over all orders, from the means of both halves."""
         return np.asarray(self.share * first + (1 - self.share) * second)
 

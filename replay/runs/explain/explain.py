@@ -14,18 +14,18 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.data.contents import Contents, opened
+from replay.data.contents import Contents, open_with_contents
 from replay.data.read import BlockRequest, read_block, read_texts
 from replay.engine.outcome import COVERED
-from replay.policies.base import Evaluator, Policy, Stage, needs_of
+from replay.policies.base import Evaluator, ExplanationStage, Policy, needs_of_policies
 from replay.policies.toml import GivenPolicies, PolicyFile, load_policies
 from replay.runs.passes.covered import check_rules, replay_covered
-from replay.runs.passes.example_set import ExampleSet, of_texts
-from replay.runs.passes.learning import fit_policies, resolved
+from replay.runs.passes.example_set import ExampleSet, with_gold_of_texts
+from replay.runs.passes.learning import fit_policies, resolve_policies
 from replay.runs.passes.pass_result import PassResult
 from replay.runs.passes.passes import ReplayPlan, number_columns
 from replay.runs.passes.store import CoveredOutcomes
-from replay.runs.passes.versions import Acting, Reported, Versions, policy_named
+from replay.runs.passes.versions import ActingExamples, PolicyVersions, ReportedPolicies, policy_named
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TOGETHER, TRACES
 from replay.runs.saved.provenance import PolicyRecord
@@ -50,17 +50,17 @@ LEAST = ("calls", "completion_tokens", "operations", "verifications", "traces", 
 """Columns of steps that a narrow terminal drops, in this order."""
 
 
-def known(rows: pl.DataFrame) -> pl.DataFrame:
+def without_null_columns(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of a stage, without columns that are null throughout."""
     return rows.select(row.name for row in rows if rows.is_empty() or row.null_count() < len(row))
 
 
-def stage_table(stage: Stage, whole: bool = False) -> Table:
+def stage_table(stage: ExplanationStage, whole: bool = False) -> Table:
     """The rows of a stage as a table, without columns that have no value.
 
     A narrow terminal may drop some others, unless the `whole` is asked for.
     """
-    rows = known(stage.rows)
+    rows = without_null_columns(stage.rows)
     if whole:
         return table_of(rows, stage.title)
     spared = LEAST if "total_tokens" in rows.columns else [name for name in LEAST if name != "completion_tokens"]
@@ -80,7 +80,7 @@ class Explanation:
     """
 
     header: tuple[str, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[ExplanationStage, ...]
     ending: str
     outcomes: pl.DataFrame
     texts: pl.DataFrame | None = None
@@ -132,38 +132,38 @@ def explain(
     Raises ThinkbackError when the log has no such example, `where` does not hold on it, or the file has no such policy.
     """
     file = load_policies(policies, rules)
-    log, contents = opened(log)
+    log, contents = open_with_contents(log)
     chosen, acts = replace(policy_named(file.policies, policy), against=None), None
     if where is None:
         chosen = chosen.resolve(contents)
         chosen.check_log(log, contents)
         chosen = fit_policies(log, contents, [chosen], pl.Series([example]), file.measure)[0]
     else:
-        chosen, acts = _in_run(log, contents, file, chosen, where, example)
+        chosen, acts = _policy_in_run(log, contents, file, chosen, where, example)
     return explain_fitted(log, contents, chosen, example, file, repetition, texts, acts)
 
 
-def _in_run(
+def _policy_in_run(
     log: Log, contents: Contents, file: PolicyFile, chosen: Policy, where: str, example: str
 ) -> tuple[Policy, bool | None]:
     """A policy as it is in a run on the examples of `where`; and for one that ranks them, whether it acts on this
     example.
     """
-    run_file = file if chosen.ranking is not None else replace(file, policies=(chosen,))
-    policies, examples, _ = resolved(log, contents, run_file, file.measure, where)
+    run_file = file if chosen.example_ranking is not None else replace(file, policies=(chosen,))
+    policies, examples, _ = resolve_policies(log, contents, run_file, file.measure, where)
     ids = examples.frame["example_id"]
     if example not in ids:
         _check_known(log, example)
         raise EmptyError(f"{argument('where')} leaves out `{example}`: it is not among those where {where}")
     policies = fit_policies(log, contents, policies, ids, file.measure)
     plain = replace(next(policy for policy in policies if policy.name == chosen.name), against=None)
-    if plain.ranking is None:
+    if plain.example_ranking is None:
         return plain, None
     replay = replay_covered(
         ReplayPlan(log, contents, examples, file.measure, file.prices, None), policies, strict=False
     )
     place = ids.filter(replay.coverage.keep).index_of(example)
-    acting = replay.acting.get(plain.name)
+    acting = replay.masks_of_acting.get(plain.name)
     return plain, None if place is None or acting is None else bool(acting[place])
 
 
@@ -172,7 +172,7 @@ def _check_known(log: Log, example: str) -> None:
     require_known(example, ids, f"the log has no example `{example}`")
 
 
-def _header_of(
+def _header_lines(
     example: str, question: str | None, gold: str | None, policy: Policy | PolicyRecord, simulated: bool
 ) -> tuple[str, ...]:
     """The lines above an explanation; without a question for a result that was saved without texts."""
@@ -198,7 +198,7 @@ def explain_fitted(
     acts: bool | None = None,
 ) -> Explanation:
     """Explain a policy that is resolved and fitted; `acts`: whether a ranking policy acts on the example, if known."""
-    needs = needs_of([chosen], contents) | chosen.explained(contents)
+    needs = needs_of_policies([chosen], contents) | chosen.explanation_needs(contents)
     columns = list(dict.fromkeys(["example_id", "labels", "question", "gold", *sorted(needs.example_columns)]))
     row = collect(log.scan("examples", columns).filter(pl.col("example_id") == example), log)
     if row.is_empty():
@@ -206,26 +206,26 @@ def explain_fitted(
     block = read_block(log, row, BlockRequest(needs, source.measure, source.prices))
     check_rules(block, [chosen])
     stages = tuple(chosen.explain(Evaluator(block, [chosen]), repetition))
-    header = _header_of(example, str(row["question"][0]), of_texts(row)["gold"][0], chosen, log.simulated)
+    header = _header_lines(example, str(row["question"][0]), with_gold_of_texts(row)["gold"][0], chosen, log.simulated)
     ending, outcomes = _ending_and_rows(block, chosen, source.prices is not None, acts)
-    written = _texts_of(stages, read_texts(log, example, needs)) if texts else None
+    written = _texts_of_stages(stages, read_texts(log, example, needs)) if texts else None
     return Explanation(header, stages, ending, outcomes, written)
 
 
 def _ending_and_rows(block: LogBlock, policy: Policy, priced: bool, acts: bool | None) -> tuple[str, pl.DataFrame]:
     """The ending of a policy in words, and the rows of outcomes that it speaks of."""
-    if policy.ranking is None:
-        return _one_ending(block, policy, priced, on=False)
+    if policy.example_ranking is None:
+        return _ending_and_row(block, policy, priced, on=False)
     if acts is not None:
-        text, row = _one_ending(block, policy, priced, on=acts)
+        text, row = _ending_and_row(block, policy, priced, on=acts)
         return f"it {'intervenes' if acts else 'does not intervene'}: {text}", row
-    (there, first), (keeps, second) = (_one_ending(block, policy, priced, on=on) for on in (True, False))
+    (there, first), (keeps, second) = (_ending_and_row(block, policy, priced, on=on) for on in (True, False))
     if first.is_empty():
         return there, first
-    return f"{policy.ending('')}; where it does: {there}; where it does not: {keeps}", pl.concat([first, second])
+    return f"{policy.ending_text('')}; where it does: {there}; where it does not: {keeps}", pl.concat([first, second])
 
 
-def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tuple[str, pl.DataFrame]:
+def _ending_and_row(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tuple[str, pl.DataFrame]:
     """The ending and rows of one outcome; `on`: the policy with whether a ranking policy acts here."""
     evaluator = Evaluator(block, [policy], frozenset([policy.name] if on else []))
     outcome = evaluator.outcome(policy)
@@ -235,27 +235,35 @@ def _one_ending(block: LogBlock, policy: Policy, priced: bool, on: bool) -> tupl
     row = frame.row(0, named=True)
     rows = int(outcome.rows[0])
     if rows > 1:
-        return _ending_of(row, f"mean over {policy.rows_of(evaluator, rows)}: ", policy.columns), frame
-    return _ending_of(row, _reason_of(policy, evaluator, row), policy.columns), frame
+        return _ending_text(row, f"mean over {policy.averaged_rows_text(evaluator, rows)}: ", policy.columns), frame
+    return _ending_text(row, _reason_of(policy, evaluator, row), policy.columns), frame
 
 
 def _reason_of(policy: Policy, on: Evaluator, outcome: Mapping[str, Any]) -> str:
     """Why a policy ended on the one example of a block, in words before what came of it."""
-    why = "" if policy.ranking is not None else policy.why(on, outcome["ending"])
-    return "" if not why else f"{why}; " if why == outcome["ending"] else f"{outcome['ending']}: {why}; "
+    ending_text_on_example = (
+        "" if policy.example_ranking is not None else policy.ending_text_on_example(on, outcome["ending"])
+    )
+    return (
+        ""
+        if not ending_text_on_example
+        else f"{ending_text_on_example}; "
+        if ending_text_on_example == outcome["ending"]
+        else f"{outcome['ending']}: {ending_text_on_example}; "
+    )
 
 
 def _outcome_row(block: LogBlock, policy: Policy, priced: bool, on: bool, complete: bool) -> pl.DataFrame:
     """The row that a run would have in its outcomes; empty where the example is partial."""
-    record = PassResult(Versions.of([policy]), number_columns([policy], priced))
-    record.add(block)
-    acts = Acting(np.zeros(1), True, float(on))  # 0 < 1: it acts
-    reported = Reported((policy,), record.versions.places, {0: (acts, None)})
+    record = PassResult(PolicyVersions.versions_of_policies([policy]), number_columns([policy], priced))
+    record.add_block(block)
+    acts = ActingExamples(np.zeros(1), True, float(on))  # 0 < 1: it acts
+    reported = ReportedPolicies((policy,), record.versions.places, {0: (acts, None)})
     outcomes = CoveredOutcomes(record, reported, ExampleSet(block.examples, None), np.array([complete]))
     return pl.concat([pl.DataFrame(schema=outcomes.schema), *outcomes.frames()])
 
 
-def _ending_of(row: Mapping[str, Any], reason: str, columns: Iterable[OutcomeColumn]) -> str:
+def _ending_text(row: Mapping[str, Any], reason: str, columns: Iterable[OutcomeColumn]) -> str:
     """An ending in words: the `reason` why it ended, and the answer and costs of a row of outcomes; `columns` are its
     quality columns.
     """
@@ -285,21 +293,21 @@ def _answers_text(answers: list[dict[str, Any]]) -> str:
 def _cost_text(outcome_row: Mapping[str, Any]) -> str:
     units = ("traces", "verifications") if outcome_row.get("rounds") is None else ("rounds", "calls")
     counts = ", ".join(
-        _count(outcome_row[name], name.removesuffix("s")) for name in units if outcome_row[name] is not None
+        _count_text(outcome_row[name], name.removesuffix("s")) for name in units if outcome_row[name] is not None
     )
     if outcome_row["total_tokens"] is not None:
-        return f"{counts}, {_count(outcome_row['total_tokens'], 'token', ',.0f')}"
+        return f"{counts}, {_count_text(outcome_row['total_tokens'], 'token', ',.0f')}"
     written = outcome_row["completion_tokens"]
-    known = "" if written is None else f", {_count(written, 'completion token', ',.0f')}"
+    known = "" if written is None else f", {_count_text(written, 'completion token', ',.0f')}"
     return f"{counts}{known}, total tokens not logged"
 
 
-def _count(number: float, what: str, form: str = "g") -> str:
+def _count_text(number: float, what: str, form: str = "g") -> str:
     text = f"{number:{form}}"
     return f"{text} {what}" + ("" if text == "1" else "s")
 
 
-def _texts_of(stages: Iterable[Stage], logged: pl.DataFrame) -> pl.DataFrame:
+def _texts_of_stages(stages: Iterable[ExplanationStage], logged: pl.DataFrame) -> pl.DataFrame:
     """The texts of the traces that stages looked at, each once, in their order."""
     seen = list(dict.fromkeys(trace for stage in stages for trace in stage.traces))
     traces = pl.DataFrame(seen, schema={"of": pl.String, "sample": logged.schema["sample"]}, orient="row")
@@ -328,11 +336,11 @@ def explain_saved(result: Findings, folder: SavedFolder, policy: str, row: pl.Da
     example, record = row["example_id"][0], next(one for one in result.policies if one.name == policy)
     of_example = result.examples.filter(pl.col("example_id") == example)
     question, gold = of_example.row(0, named=True).get("question"), of_example["gold"][0]
-    header = _header_of(example, question, gold, record, result.simulated)
+    header = _header_lines(example, question, gold, record, result.simulated)
     if (chosen := saved_policy(record, folder)) is not None:
         return _explain_rows(folder, chosen, of_example, header, row, texts)
     traces, scores, orders, stops = (_saved_rows(folder, name, example) for name in (TRACES, SCORES, ORDERS, STOPS))
-    paid = _Paid(
+    paid = _PaidCalls(
         {(one["slice"], one["sample"]): one for one in traces.iter_rows(named=True)},
         {((one["slice"], one["sample"]), one["verifier"]): one for one in scores.iter_rows(named=True)},
         {one["order"]: one for one in orders.iter_rows(named=True)},
@@ -340,16 +348,16 @@ def explain_saved(result: Findings, folder: SavedFolder, policy: str, row: pl.Da
     stops = stops.rename({"given_up_by": "abandoned_by"}, strict=False)  # as results were written before 0.1.0
     policy_stops = stops.filter(pl.col("policy") == policy).sort("part", maintain_order=True)
     steps = policy_stops.iter_rows(named=True)
-    stages = tuple(paid.checks(stop) if stop["order"] is None else paid.walk(stop) for stop in steps)
+    stages = tuple(paid.verification_stage(stop) if stop["order"] is None else paid.walk_stage(stop) for stop in steps)
     outcome = row.row(0, named=True)
     why = "mean" if outcome["answers"] is not None else outcome["ending"]
-    ending = _ending_of(outcome, "" if why is None else f"{why}: ", result.columns)
+    ending = _ending_text(outcome, "" if why is None else f"{why}: ", result.columns)
     return Explanation(
         header,
         stages,
         ending if stages else f"{SEVERAL if outcome.get('rounds') is None else IN_LOG}; {ending}",
         row,
-        _texts_of(stages, traces.select("slice", "sample", "trace_id", "text")) if texts else None,
+        _texts_of_stages(stages, traces.select("slice", "sample", "trace_id", "text")) if texts else None,
     )
 
 
@@ -362,24 +370,24 @@ def _explain_rows(
     lacking = () if has_texts(folder, policy.table) else (NO_TEXTS,)
     why = _reason_of(policy, evaluator, outcome)
     stages = tuple(policy.explain(evaluator, 0))
-    written = _texts_of(stages, pl.DataFrame(schema=TEXT_SCHEMA)) if texts else None
-    return Explanation((*header, *lacking), stages, _ending_of(outcome, why, policy.columns), row, written)
+    written = _texts_of_stages(stages, pl.DataFrame(schema=TEXT_SCHEMA)) if texts else None
+    return Explanation((*header, *lacking), stages, _ending_text(outcome, why, policy.columns), row, written)
 
 
 def _saved_rows(folder: SavedFolder, name: str, example: str) -> pl.DataFrame:
-    scan = pl.scan_parquet(folder.file(f"{name}.parquet"))
+    scan = pl.scan_parquet(folder.verified_path(f"{name}.parquet"))
     return collect(scan.filter(pl.col("example_id") == example))
 
 
 @dataclass(frozen=True)
-class _Paid:
+class _PaidCalls:
     """The paid calls of one example that a result has saved: `traces`, `scores` by trace and verifier, and `orders`."""
 
     traces: Mapping[Trace, Row]
     scores: Mapping[tuple[Trace, str], Row]
     orders: Mapping[int, Row]
 
-    def walk(self, stop: Row) -> Stage:
+    def walk_stage(self, stop: Row) -> ExplanationStage:
         """A stage of an explanation: the traces of one order as it revealed them, with the scores that the policy paid.
 
         Where traces are generated before they are verified, a step that reveals none comes first, and may come last.
@@ -410,7 +418,7 @@ class _Paid:
                 "correct": row.get("correct"),
                 "early": early.get(trace, NONE).get("score"),
                 "abandoned": None if trace is None else trace[0] != order["slice"],
-                **self._score(trace, stop, trace in verified),
+                **self._score_entries(trace, stop, trace in verified),
                 "tokens": None if tokens is None else tokens + paid,
                 "chosen": trace == (stop["chosen_slice"], stop["chosen_sample"]),
             })  # fmt: skip
@@ -420,9 +428,9 @@ class _Paid:
         lacking += ["unscored"] if frame["unscored"].is_null().all() else []
         by = f", {counted(1 if together else stop['verified'], 'verification')} by `{verifier}`" if verifier else ""
         text = f"{counted(stop['generated'], 'trace')} generated{by}; order `{order['rule']}`, as far as {len(traces)}"
-        return Stage(f"`{stop['policy']}`: {order['slice']}", frame.drop(lacking), text, generated)
+        return ExplanationStage(f"`{stop['policy']}`: {order['slice']}", frame.drop(lacking), text, generated)
 
-    def _score(self, trace: Trace | None, stop: Row, verified: bool) -> Row:
+    def _score_entries(self, trace: Trace | None, stop: Row, verified: bool) -> Row:
         """The entries on the score of a trace: what the policy paid for, or what it did without one."""
         if stop["verifier"] is None or trace is None or not self.traces[trace]["valid"]:
             return {"score": None, "unscored": None}  # a call that ranks traces together may score invalid ones, too
@@ -432,7 +440,7 @@ class _Paid:
         lowest = {"score": stop["lowest"], "unscored": LOWEST.mark}
         return lowest if score is None else {"score": score, "unscored": None}
 
-    def checks(self, stop: Row) -> Stage:
+    def verification_stage(self, stop: Row) -> ExplanationStage:
         """A stage of an explanation that only verifies, as a gate does, traces that another stage pays for."""
         order, tokens, rows = self.orders[stop["verification_order"]], 0.0, []
         for step, trace in enumerate(_first_traces(order, stop["verified"]), 1):
@@ -444,7 +452,7 @@ class _Paid:
             })  # fmt: skip
         frame = pl.DataFrame(rows, schema={name: kind for name, kind in _STEPS.items() if name in rows[0]})
         text = f"{counted(len(rows), 'verification')} by `{stop['verifier']}`, and no trace generated"
-        return Stage(f"`{stop['policy']}`: {order['slice']}, verified", frame, text)
+        return ExplanationStage(f"`{stop['policy']}`: {order['slice']}, verified", frame, text)
 
 
 def _first_traces(order: Row, count: int) -> tuple[Trace, ...]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from replay.runs.compare.comparing import against, compare
+from replay.runs.compare.comparing import compare, differences_to_policy
 from replay.runs.compare.headroom import GAP, GENERATION, SELECTION, SHARE, STOPPING, headroom
-from replay.runs.saved.display import as_frame, frontier_frame, policy_row, ranked_input
+from replay.runs.saved.display import frontier_frame, policy_row, ranked_input, rows_frame
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.provenance import PolicyRecord
 from toolkit.columns import OutcomeColumn, metric_column
@@ -113,16 +113,11 @@ def figure_rows(request: FigureRequest, most: int) -> tuple[list[Ranked], int]:
     return [row for row in rows if row.policy.name in subset], len(ranked) - len(subset)
 
 
-def fitting(
-    figure: Callable[..., Figure],
-    rows: Sequence[Any],
-    always_drawn: Collection[str] = (),
-    remarks: Sequence[str] = (),
-    left_out: int = 0,
-    what: tuple[str, str] = ("more policy", "more policies"),
-    called: Mapping[str, str] | None = None,
-    **look: Any,
-) -> Callable[..., Figure]:
+def draw_fitting_rows(
+    figure: Callable[..., Figure], rows: Sequence[Any], always_drawn: Collection[str] = (),
+    remarks: Sequence[str] = (), left_out: int = 0, what: tuple[str, str] = ("more policy", "more policies"),
+    called: Mapping[str, str] | None = None, **look: Any,
+) -> Callable[..., Figure]:  # fmt: skip
     """A function that draws as many rows as a page has room for, the first ones, and always those in `always_drawn`.
 
     Below stand `remarks` and how many rows are in the CSV alone, the `left_out` among them. Rows that are `called` as
@@ -166,17 +161,20 @@ def forest_data(request: FigureRequest) -> FigureData:
     scale = 100.0 if column.share else column.scale
     to_baseline = to_baseline and result.baseline is not None
     if to_baseline:
-        limits, stepwise = dict(_limits_to_baseline(result)), _apart_by_p(result)
+        limits, stepwise = dict(_limits_to_baseline(result)), _apart_by_p_value(result)
     else:
-        pairs = against(compare(result, None, None, None, None).pairs, baseline)
-        limits, stepwise = dict(_to_another(result, baseline, column, pairs)), {*pairs.filter("differs")["policy"]}
+        pairs = differences_to_policy(compare(result, None, None, None, None).pairs, baseline)
+        limits, stepwise = (
+            dict(_limits_to_policy(result, baseline, column, pairs)),
+            {*pairs.filter("differs")["policy"]},
+        )
     rows, left_out = figure_rows(request, ROWS)
     differences = {
         name: PolicyDifference(
             name,
             scale * change,
-            _scaled(low, scale),
-            _scaled(high, scale),
+            _scale_value(low, scale),
+            _scale_value(high, scale),
             bool(policies[name].diagnostic),
             stepwise=name in stepwise,
         )
@@ -189,7 +187,7 @@ def forest_data(request: FigureRequest) -> FigureData:
     remarks = [f"{level} limits, for all {'differences' if to_baseline else 'pairs'} at once"]
     if any(row.stepwise and row.holds_zero for row in points):
         remarks.append("p is adjusted step by step, so it may tell apart where limits do not")
-    frame = as_frame([*differences.values()], PolicyDifference).select(
+    frame = rows_frame([*differences.values()], PolicyDifference).select(
         "policy", baseline=pl.lit(baseline), metric=pl.lit(result.summariser.metric), difference="difference",
         low="low", high="high", diagnostic="diagnostic",
     )  # fmt: skip
@@ -200,10 +198,10 @@ def forest_data(request: FigureRequest) -> FigureData:
         "simulated": result.simulated,
     }
     must = {called[one] for one in (baseline, result.leader) if one in called}
-    return FigureData(frame, fitting(forest_figure, points, must, remarks, left_out, called=called, **look))
+    return FigureData(frame, draw_fitting_rows(forest_figure, points, must, remarks, left_out, called=called, **look))
 
 
-def _scaled(value: float | None, scale: float) -> float | None:
+def _scale_value(value: float | None, scale: float) -> float | None:
     return None if value is None else scale * value
 
 
@@ -219,13 +217,13 @@ def _limits_to_baseline(result: Findings) -> Iterator[tuple[str, Limits]]:
             yield row.policy.name, (row.difference.estimate, row.difference.low, row.difference.high)
 
 
-def _apart_by_p(result: Findings) -> set[str]:
+def _apart_by_p_value(result: Findings) -> set[str]:
     """The policies whose adjusted p-value is below 1 - level: they differ from the run's baseline."""
     tail = 1 - result.summariser.settings.level
     return {row.policy.name for row in rank(ranked_input(result)) if row.p_value is not None and row.p_value < tail}
 
 
-def _to_another(
+def _limits_to_policy(
     result: Findings, baseline: str, column: OutcomeColumn, pairs: pl.DataFrame
 ) -> Iterator[tuple[str, Limits]]:
     """Limits of differences to a policy, from all pairs; a policy in no pair, such as a diagnostic, has none."""
@@ -277,7 +275,7 @@ def headroom_data(request: FigureRequest) -> FigureData:
     must = {called[one] for one in (room.baseline, room.oracle, result.leader) if one in called}
     accuracy = room.accuracy.rename({"metric": "measure"}).select(room.frame.columns)
     remarks = [*end_notes, *limits]
-    draw = fitting(gap_figure, bars, must, remarks, left_out, called=called, simulated=result.simulated)
+    draw = draw_fitting_rows(gap_figure, bars, must, remarks, left_out, called=called, simulated=result.simulated)
     return FigureData(pl.concat([accuracy, room.frame]), draw)
 
 
@@ -323,7 +321,9 @@ def stopping_data(request: FigureRequest) -> FigureData:
     remarks = ["means over orders are rounded"] * rounded
     left_out = len(rows) - len(panel_rows)
     frame = counts.select("policy", "traces", "examples", "share")
-    return FigureData(frame, fitting(stopping_figure, panels, (), remarks, left_out, simulated=result.simulated))
+    return FigureData(
+        frame, draw_fitting_rows(stopping_figure, panels, (), remarks, left_out, simulated=result.simulated)
+    )
 
 
 BASE = "base_correct"
@@ -334,7 +334,7 @@ NAMING = {"name", "against", "label", "sweep", "sweep_size"}
 def gates_data(request: FigureRequest) -> FigureData:
     """Accuracy by the share of examples acted on, for every sweep of a gate and every gate with all thresholds."""
     result = request.result
-    curves = [*_all_thresholds(result), *_settings(result)]
+    curves = [*_all_thresholds(result), *_swept_settings_curves(result)]
     if request.policies:
         names = [curve.name for curve in curves]
         for name in request.policies:
@@ -362,7 +362,7 @@ def gates_data(request: FigureRequest) -> FigureData:
     )  # fmt: skip
     labels = {policy.sweep: policy.label or policy.sweep for policy in result.policies}
     named = [replace(curve, name=labels.get(curve.name, curve.name)) for curve in panels]
-    draw = fitting(
+    draw = draw_fitting_rows(
         gates_figure, named, (), interval_notes, left_out, ("more gate", "more gates"), simulated=result.simulated
     )
     return FigureData(frame, draw)
@@ -383,7 +383,7 @@ def _all_thresholds(result: Findings) -> Iterator[GateCurve]:
             yield GateCurve(str(name), rates, values, low, high, whole=True, never=True, always=True)
 
 
-def _settings(result: Findings) -> Iterator[GateCurve]:
+def _swept_settings_curves(result: Findings) -> Iterator[GateCurve]:
     """The curves of sweeps of a gate's threshold, from the base (`never`) to what the gate leads to (`always`)."""
     whole = set() if result.bands is None else {*result.bands["policy"]}
     sweeps: dict[str, list[str]] = {}
@@ -459,7 +459,7 @@ def positions_data(request: FigureRequest) -> FigureData:
             "`length`: use the stop `at_least` on a pool with positions"
         )
     panels = curves if request.policies else curves[:PANELS]
-    draw = fitting(
+    draw = draw_fitting_rows(
         gates_figure, panels, (), ["every threshold"], len(curves) - len(panels), ("more policy", "more policies"),
         simulated=result.simulated, across="text seen, %",
     )  # fmt: skip

@@ -64,7 +64,7 @@ def figure_kind(name: str, options: Sequence[str] = ()) -> _FigureKind:
 
 def check_figure_file(out: Path, force: bool, inputs: Sequence[str | Path | None]) -> None:
     """ThinkbackError where a figure cannot be written as `out`."""
-    for path in _paths(out):
+    for path in _figure_paths(out):
         check_replaceable(path, force, inputs=inputs)
 
 
@@ -72,7 +72,7 @@ def write_figure(data: FigureData, out: Path, width: float, title: str, simulate
     """Write a figure and its numbers as CSV, all files or none, and return their paths. The ending of `out` is the
     format; without one the figure is written in every format.
     """
-    *figures, numbers = paths = _paths(out)
+    *figures, numbers = paths = _figure_paths(out)
     figure = data.draw(width=width, title=title)
     with ExitStack() as held:
         for path in figures:
@@ -84,7 +84,7 @@ def write_figure(data: FigureData, out: Path, width: float, title: str, simulate
     return paths
 
 
-def _paths(out: Path) -> list[Path]:
+def _figure_paths(out: Path) -> list[Path]:
     """The files of a figure, the CSV last."""
     if not out.suffix:
         return [out.with_name(f"{out.name}.{one}") for one in (*FORMATS, "csv")]

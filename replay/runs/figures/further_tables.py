@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.runs.figures.figure_data import PANELS, FigureData, FigureRequest, figure_rows, fitting, requested_policies
+from replay.runs.figures.figure_data import (
+    PANELS,
+    FigureData,
+    FigureRequest,
+    draw_fitting_rows,
+    figure_rows,
+    requested_policies,
+)  # fmt: skip
 from replay.runs.saved.display import policy_row
 from replay.runs.saved.provenance import PolicyRecord
 from toolkit.columns import metric_column
@@ -115,5 +122,5 @@ def buzzes_data(request: FigureRequest) -> FigureData:
     if not panels:
         raise EmptyError("no policy of the result acted on a text whose error has a known position")
     remarks = ["below the diagonal: before the error could be seen"]
-    draw = fitting(buzzes_figure, panels, (), remarks, left_out, simulated=result.simulated)
+    draw = draw_fitting_rows(buzzes_figure, panels, (), remarks, left_out, simulated=result.simulated)
     return FigureData(frame.drop_nulls("position"), draw)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.needs import slice_name
-from replay.runs.figures.figure_data import PANELS, FigureData, FigureRequest, fitting, requested_policies
+from replay.runs.figures.figure_data import PANELS, FigureData, FigureRequest, draw_fitting_rows, requested_policies
 from replay.runs.saved.paid_traces import SCORES, TRACES
 from toolkit.errors import EmptyError, UnsuitableError, argument
 from toolkit.log import Log, collect
@@ -26,12 +26,12 @@ SOLVE = "solve"
 def scores_data(request: FigureRequest) -> FigureData:
     """The scores of judged traces by verifier and pool, those of right and of wrong traces in the same bins."""
     result = request.result
-    saved = result.folder if result.folder is not None and result.folder.has(f"{SCORES}.parquet") else None
+    saved = result.folder if result.folder is not None and result.folder.has_file(f"{SCORES}.parquet") else None
     log = request.result_log() if request.log is None and saved is None else request.log
     if log is not None:
         rows, whose = scores_of_log(log, result.examples["example_id"]), "all traces of the examples compared"
     elif saved is not None:
-        scores, traces = (pl.read_parquet(saved.file(f"{name}.parquet")) for name in (SCORES, TRACES))
+        scores, traces = (pl.read_parquet(saved.verified_path(f"{name}.parquet")) for name in (SCORES, TRACES))
         keys = ["example_id", "slice", "sample"]
         rows = scores.join(traces.select(*keys, "correct"), on=keys).select("verifier", "slice", "score", "correct")
         whose = "traces that some policy paid for"
@@ -48,13 +48,18 @@ def scores_data(request: FigureRequest) -> FigureData:
     several = len({slice_ for (_, slice_), _ in ranked}) > 1
     if request.policies:
         ranked = _groups_read(request, ranked)
-    panels = [_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
+    panels = [_score_distribution(f"{by} on {on}" if several else str(by), mine) for (by, on), mine in ranked]
     remarks = [whose, "AUC: how often a right one scores above a wrong one"]
     drawn = panels if request.policies else panels[:PANELS]
-    frame = pl.concat(_as_frame(str(by), str(on), one) for ((by, on), _), one in zip(ranked, panels, strict=True))
+    frame = pl.concat(
+        _distribution_frame(str(by), str(on), one) for ((by, on), _), one in zip(ranked, panels, strict=True)
+    )
     left_out = len(panels) - len(drawn)
     return FigureData(
-        frame, fitting(distributions_figure, drawn, (), remarks, left_out, ("more", "more"), simulated=result.simulated)
+        frame,
+        draw_fitting_rows(
+            distributions_figure, drawn, (), remarks, left_out, ("more", "more"), simulated=result.simulated
+        ),
     )
 
 
@@ -111,7 +116,7 @@ def scores_of_log(log: Log, ids: pl.Series) -> pl.DataFrame:
     return rows.select("example_id", "verifier", "slice", "score", pl.col("correct").cast(pl.Float64))
 
 
-def _distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:
+def _score_distribution(name: str, rows: pl.DataFrame) -> ScoreDistribution:
     scores, right = rows["score"].to_numpy().astype(float), rows["correct"].to_numpy() > 0.5
     edges = _bin_edges(scores)
     clipped = np.clip(scores, edges[0], edges[-1])
@@ -137,7 +142,7 @@ def _bin_edges(scores: np.ndarray) -> np.ndarray:
     return np.linspace(low, high, BINS + 1) if low < high else np.linspace(values[0], values[-1], BINS + 1)
 
 
-def _as_frame(verifier: str, slice_: str, one: ScoreDistribution) -> pl.DataFrame:
+def _distribution_frame(verifier: str, slice_: str, one: ScoreDistribution) -> pl.DataFrame:
     size = len(one.right)
     return pl.DataFrame(
         {"verifier": [verifier] * size, "slice": [slice_] * size, "from": one.edges[:-1], "to": one.edges[1:],

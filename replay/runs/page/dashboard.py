@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from replay.runs.page.dashboard_data import Json, described, number_of, numbers
+from replay.runs.page.dashboard_data import Json, json_number, json_numbers, result_data
 from replay.runs.page.row_pictures import row_pictures
 from replay.runs.saved.display import ON_PAGE
 from replay.runs.saved.findings import OUTCOMES, Findings
@@ -66,12 +66,12 @@ def write_dashboard(
         raise InvalidError(f"a dashboard is a page: name a file that ends in `.html`, not `{page.name}`")
     if examples < 1:
         raise InvalidError(f"{argument('examples')} is {examples}; it takes an integer, at least 1")
-    folders = [_folder(result) for result in results]
+    folders = [_saved_folder(result) for result in results]
     beside = page.with_name(f"{page.stem}_texts")
     for path in (page, beside) if texts else (page,):
         check_replaceable(path, force, inputs=[folder.path for folder in folders])
     names = _result_names([folder.path for folder in folders])
-    descriptions = [described(one, folder, name) for one, folder, name in zip(results, folders, names, strict=True)]
+    descriptions = [result_data(one, folder, name) for one, folder, name in zip(results, folders, names, strict=True)]
     room = LARGEST - ROOM - len(vega_script()) - sum(len(in_script(description)) for description in descriptions)
     page_results = [
         _fitting_examples(one, folder, data, examples, room // len(results), texts)
@@ -97,7 +97,7 @@ def write_dashboard(
     return [page, beside] if several else [page]
 
 
-def _folder(result: Findings) -> SavedFolder:
+def _saved_folder(result: Findings) -> SavedFolder:
     if result.folder is None:
         raise UnsuitableError("a dashboard is drawn from a saved result: save it, and load what was saved")
     return result.folder
@@ -118,7 +118,7 @@ def _fitting_examples(
     """The examples of a result for which the page has room."""
     names = [one["name"] for one in data["policies"]]
     while True:
-        examples = _examples_of(result, folder, names, most, texts)
+        examples = _page_examples(result, folder, names, most, texts)
         size = packed(examples.data)
         if len(size) <= room or len(examples.ids) <= FEWEST:
             return _PageResult(data, examples, size)
@@ -158,8 +158,10 @@ class _PageExamples:
         """Each file's number with, by the examples' numbers, `{question, traces: {slice: {sample: text}}}`."""
         if not self.files:
             return
-        scan = pl.scan_parquet(self.folder.file(f"{TRACES}.parquet")).select("example_id", "slice", "sample", "text")
-        example_rows = pl.read_parquet(self.folder.file("examples.parquet"))
+        scan = pl.scan_parquet(self.folder.verified_path(f"{TRACES}.parquet")).select(
+            "example_id", "slice", "sample", "text"
+        )
+        example_rows = pl.read_parquet(self.folder.verified_path("examples.parquet"))
         questions = (
             dict(example_rows.select("example_id", "question").iter_rows())
             if "question" in example_rows.columns
@@ -193,36 +195,37 @@ def _read_at_once(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
     yield begin, len(sizes)
 
 
-def _examples_of(
+def _page_examples(
     result: Findings, folder: SavedFolder, names: Sequence[str], most: int, with_texts: bool
 ) -> _PageExamples:
     """The examples of a result that a page shows: at most `most`, fewer where there are many policies or traces.
 
     `names`: the policies as they are ranked.
     """
-    traces = folder.has(f"{TRACES}.parquet")
+    traces = folder.has_file(f"{TRACES}.parquet")
     width = len(names)
     if traces and len(result.examples):
-        paid = collect(pl.scan_parquet(folder.file(f"{TRACES}.parquet")).select(pl.len())).item()
+        paid = collect(pl.scan_parquet(folder.verified_path(f"{TRACES}.parquet")).select(pl.len())).item()
         width = max(width, -(-paid // len(result.examples)))
     frame, strata = _drawn_examples(result, folder, min(most, max(FEWEST, CELLS // max(width, 1))))
-    words = _Words()
+    words = _AnswerNumbering()
     data: Json = {
         "total": len(result.examples),
         "strata": strata,
         "ids": [*map(printable, frame["example_id"])],
-        "gold": [words.number(gold) for gold in frame["gold"]],
-        "asked": _questions(frame, folder),
+        "gold": [words.number_of_answer(gold) for gold in frame["gold"]],
+        "asked": _question_texts(frame, folder),
         "seen": _of_texts(frame, folder, "gold_position"),
         "by": {printable(name): [None if one is None else printable(str(one)) for one in frame[name]]
-               for name in _grouping(result)},
-        "outcomes": _outcomes(result, folder, frame, names, words),
+               for name in _grouping_columns(result)},
+        "outcomes": _outcome_rows(result, folder, frame, names, words),
         "paths": _paid_paths(folder, frame, names, words) if traces else None,
         "length": _of_texts(frame, folder, "length"),
-        "rows": row_pictures(result, folder, frame["example_id"].to_list(), names, words.number) if traces else None,
+        "rows": row_pictures(result, folder, frame["example_id"].to_list(), names, words.number_of_answer)
+                if traces else None,
     }  # fmt: skip
     data["words"] = words.words
-    written = traces and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet"))
+    written = traces and "text" in pl.read_parquet_schema(folder.verified_path(f"{TRACES}.parquet"))
     files, sizes = _text_files(folder, frame["example_id"]) if written and with_texts else ((), ())
     data["texts"] = [*files] if files else None
     return _PageExamples(data, frame["example_id"], folder, files, sizes)
@@ -230,9 +233,11 @@ def _examples_of(
 
 def _text_files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The file that holds each example's texts, filled one after the other, and the size of each file."""
-    scans = [pl.scan_parquet(folder.file(f"{TRACES}.parquet")).select("example_id", "text")]
-    if any(folder.has(name) for name in row_files()):  # rounds and checks have no traces; what unfolds is the question
-        questions = pl.scan_parquet(folder.file("examples.parquet")).select(
+    scans = [pl.scan_parquet(folder.verified_path(f"{TRACES}.parquet")).select("example_id", "text")]
+    if any(
+        folder.has_file(name) for name in row_files()
+    ):  # rounds and checks have no traces; what unfolds is the question
+        questions = pl.scan_parquet(folder.verified_path("examples.parquet")).select(
             "example_id", pl.col("question").alias("text")
         )
         scans.append(questions)
@@ -251,21 +256,21 @@ def _text_files(folder: SavedFolder, ids: pl.Series) -> tuple[tuple[int, ...], t
     return tuple(file_numbers), tuple(held)
 
 
-def _grouping(result: Findings) -> list[str]:
+def _grouping_columns(result: Findings) -> list[str]:
     """Columns by which a reader can choose examples: those of groups, and the data set if there are several."""
     several = result.examples["dataset"].n_unique() > 1
     return list(dict.fromkeys([*result.by, *(["dataset"] if several else [])]))
 
 
-class _Words:
+class _AnswerNumbering:
     """A numbering of distinct answers."""
 
     def __init__(self) -> None:
         self.words: list[str] = []
         self._numbers: dict[str, int] = {}
 
-    def number(self, word: str | None, most: int = EXCERPT) -> int:
-        """The number of an answer; −1 for none. Of a longer one the page has `most` characters."""
+    def number_of_answer(self, word: str | None, most: int = EXCERPT) -> int:
+        """The number_of_answer of an answer; −1 for none. Of a longer one the page has `most` characters."""
         if word is None:
             return -1
         if word not in self._numbers:
@@ -278,10 +283,10 @@ def _drawn_examples(
     result: Findings, folder: SavedFolder, most: int
 ) -> tuple[pl.DataFrame, list[tuple[str, int, int]]]:
     """The examples to show, in their order, and the name, the size and the examples shown of each stratum."""
-    frame = result.examples.select("example_id", "gold", *_grouping(result)).with_row_index("place")
+    frame = result.examples.select("example_id", "gold", *_grouping_columns(result)).with_row_index("place")
     if len(frame) <= most:
         return frame, []
-    scan = pl.scan_parquet(folder.file(OUTCOMES))
+    scan = pl.scan_parquet(folder.verified_path(OUTCOMES))
     real = [policy.name for policy in result.policies if not policy.diagnostic]
     right = collect(
         scan.filter(pl.col("policy").is_in(real)).group_by("example_id").agg(low=pl.col("correct").min(),
@@ -318,9 +323,9 @@ def _shares_of_strata(sizes: Sequence[int], most: int) -> list[int]:
     return shares
 
 
-def _questions(frame: pl.DataFrame, folder: SavedFolder) -> list[str | None] | None:
+def _question_texts(frame: pl.DataFrame, folder: SavedFolder) -> list[str | None] | None:
     """The beginning of each example's question; None where the log has no questions."""
-    file = folder.file("examples.parquet")
+    file = folder.verified_path("examples.parquet")
     if "question" not in pl.read_parquet_schema(file):
         return None
     questions = pl.read_parquet(file, columns=["example_id", "question"])
@@ -332,21 +337,21 @@ def _of_texts(frame: pl.DataFrame, folder: SavedFolder, column: str) -> list[int
     """A column of the examples of unfolding texts: the word from which on the error can be seen, or how many words a
     text has; None where the result has no such column.
     """
-    file = folder.file("examples.parquet")
-    if column not in pl.read_parquet_schema(file):
+    verified_path = folder.verified_path("examples.parquet")
+    if column not in pl.read_parquet_schema(verified_path):
         return None
-    words = pl.read_parquet(file, columns=["example_id", column])
+    words = pl.read_parquet(verified_path, columns=["example_id", column])
     return frame.select("example_id").join(words, on="example_id", how="left", maintain_order="left")[column].to_list()
 
 
-def _outcomes(
-    result: Findings, folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words
+def _outcome_rows(
+    result: Findings, folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _AnswerNumbering
 ) -> Json:  # fmt: skip
     """The outcomes of the examples, policy by policy: answer, correctness, ending, what was drawn or read, and costs.
 
     `quality` names what stands in place of correctness where no answer is judged: what the result is ranked by.
     """
-    file = folder.file(OUTCOMES)
+    file = folder.verified_path(OUTCOMES)
     schema = pl.read_parquet_schema(file)
     scan = pl.scan_parquet(file).filter(pl.col("example_id").is_in(frame["example_id"].implode()))
     cost = next((name for name in COSTS if name in schema), "operations")
@@ -364,12 +369,12 @@ def _outcomes(
     unanswered = rows["correct"].null_count() == len(rows) and metric in rows.columns
     units = {name: rows[name].cast(pl.Float64) for name in UNITS if name in rows.columns}
     return {
-        "answer": [words.number(word) for word in rows["answer"]],
-        "correct": numbers(rows[metric if unanswered else "correct"].cast(pl.Float64)),
+        "answer": [words.number_of_answer(word) for word in rows["answer"]],
+        "correct": json_numbers(rows[metric if unanswered else "correct"].cast(pl.Float64)),
         "quality": metric_column(metric, result.columns).heading if unanswered else None,
         "ending": [ending.get(name, -1) for name in rows.get_column("ending", default=absent)],
-        "units": [(name, numbers(values)) for name, values in units.items() if values.fill_null(0).abs().sum()],
-        "cost": numbers(rows.get_column(cost, default=absent).cast(pl.Float64)),
+        "units": [(name, json_numbers(values)) for name, values in units.items() if values.fill_null(0).abs().sum()],
+        "cost": json_numbers(rows.get_column(cost, default=absent).cast(pl.Float64)),
         "costs": cost.replace("_", " "),
     }
 
@@ -383,12 +388,12 @@ def _shares_of_answers() -> pl.Expr:
     return of_each.list.head(MOST_ANSWERS).list.join(", ") + more
 
 
-def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _Words) -> Json:
+def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], words: _AnswerNumbering) -> Json:
     """The paid traces, their orders and where each policy stopped, as columns of numbers."""
     order = pl.DataFrame({"example_id": frame["example_id"], "row": range(len(frame))})
 
     def mine(name: str) -> pl.DataFrame:
-        scan = pl.scan_parquet(folder.file(f"{name}.parquet"))
+        scan = pl.scan_parquet(folder.verified_path(f"{name}.parquet"))
         scan = scan.select(pl.all().exclude("text", "trace_id")) if name == TRACES else scan
         rows = collect(scan.filter(pl.col("example_id").is_in(frame["example_id"].implode())))
         return rows.join(order, on="example_id", how="inner").sort("row", maintain_order=True)
@@ -416,17 +421,17 @@ def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], 
             "row": traces["row"].to_list(),
             "slice": codes(traces["slice"], "slice"),
             "sample": traces["sample"].to_list(),
-            "answer": [words.number(word) for word in traces["answer"]],
-            "correct": numbers(traces["correct"].cast(pl.Float64)),
-            "tokens": numbers(traces.select(tokens.cast(pl.Float64)).to_series()),
+            "answer": [words.number_of_answer(word) for word in traces["answer"]],
+            "correct": json_numbers(traces["correct"].cast(pl.Float64)),
+            "tokens": json_numbers(traces.select(tokens.cast(pl.Float64)).to_series()),
         },
         "scores": {
             "row": scores["row"].to_list(),
             "slice": codes(scores["slice"], "slice"),
             "sample": scores["sample"].to_list(),
             "verifier": codes(scores["verifier"], "verifier"),
-            "score": [None if score is None else number_of(float(f"{score:.4g}")) for score in scores["score"]],
-            "tokens": numbers(scores["verification_tokens"].cast(pl.Float64)),
+            "score": [None if score is None else json_number(float(f"{score:.4g}")) for score in scores["score"]],
+            "tokens": json_numbers(scores["verification_tokens"].cast(pl.Float64)),
         },
         "orders": {
             "row": orders["row"].to_list(),
@@ -439,7 +444,7 @@ def _paid_paths(folder: SavedFolder, frame: pl.DataFrame, names: Sequence[str], 
                 for names in orders["slices"].to_list()
             ],
             "spent": [
-                None if tokens is None or key not in walked else [*map(number_of, tokens[1:])]
+                None if tokens is None or key not in walked else [*map(json_number, tokens[1:])]
                 for key, tokens in zip(orders.select("row", "order").rows(), orders["tokens"].to_list(), strict=True)
             ],
         },

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.runs.compare.comparing import against, compare
+from replay.runs.compare.comparing import compare, differences_to_policy
 from replay.runs.compare.headroom import GAPS, headroom
 from replay.runs.compare.same_questions import SAME_QUESTIONS, SameQuestions
 from replay.runs.saved.display import ranked_input
@@ -36,7 +36,7 @@ DIGITS = 7
 Json = dict[str, Any]
 
 
-def described(result: Findings, folder: SavedFolder, name: str) -> Json:
+def result_data(result: Findings, folder: SavedFolder, name: str) -> Json:
     """A result as data for a page that calls it `name`; parts that it was saved without are null."""
     results = ranked_input(result)
     rows = rank(results)
@@ -44,26 +44,26 @@ def described(result: Findings, folder: SavedFolder, name: str) -> Json:
     sentence = takeaway(results)
     above, below = (results.notes, ()) if table is None else (table.above, table.below)
     number = {row.policy.name: place for place, row in enumerate(rows)}
-    curves = pl.read_parquet(folder.file("curves.parquet")) if folder.has("curves.parquet") else None
+    curves = pl.read_parquet(folder.verified_path("curves.parquet")) if folder.has_file("curves.parquet") else None
     return {
         "name": printable(name),
         "log": printable(result.log_name),
         "takeaway": None if sentence is None else _in_plain_text(sentence),
-        "basis": basis(result),
+        "basis": basis_sentences(result),
         "n": result.statistics.n,
         "level": result.summariser.settings.level,
         "metric": result.summariser.metric,
         "cost": str(results.cost.metric),
-        "metrics": [*_metrics(results, rows)],
+        "metrics": [*_metric_entries(results, rows)],
         "noFront": no_frontier(results) if rows else "the result has no policy",
-        "table": {"columns": [], "rows": []} if table is None else _table(table, results),
-        "policies": [*_policies(result, rows, number)],
+        "table": {"columns": [], "rows": []} if table is None else _table_data(table, results),
+        "policies": [*_policy_entries(result, rows, number)],
         "baseline": number.get(result.baseline or ""),
         "leader": number.get(result.leader or ""),
-        "pairs": _pairs(result, results, rows, number),
-        "sweeps": [*_sweeps(result, rows, number)],
-        "headroom": _headroom(result, folder, number),
-        "curves": None if curves is None else _curves(curves),
+        "pairs": _pair_differences(result, results, rows, number),
+        "sweeps": [*_sweep_entries(result, rows, number)],
+        "headroom": _headroom_data(result, folder, number),
+        "curves": None if curves is None else _curve_entries(curves),
         "warnings": [*[SIMULATED] * result.simulated, *_in_plain_texts(above, but=SIMULATED)],
         "notes": [*_in_plain_texts([*below, *_other_samples(result, folder)], but=sentence)],
         "leftOut": [*_left_out(result)],
@@ -72,28 +72,28 @@ def described(result: Findings, folder: SavedFolder, name: str) -> Json:
 
 def _other_samples(result: Findings, folder: SavedFolder) -> Iterator[str]:
     """Lines on what other samples of the same questions would show of the best policies, if that is saved."""
-    if folder.has(SAME_QUESTIONS):
-        frame = pl.read_parquet(folder.file(SAME_QUESTIONS))
+    if folder.has_file(SAME_QUESTIONS):
+        frame = pl.read_parquet(folder.verified_path(SAME_QUESTIONS))
         same = SameQuestions(frame, result.summariser.settings.level, result.log_name, result.simulated, {})
         alone = frame.filter(pl.col("other").is_null(), pl.col("error").is_not_null())
         names = alone.sort("estimate", descending=True, maintain_order=True)["policy"].head(BEST)
         if len(names):
-            yield same.sentence(*map(same.phrase, names))
+            yield same.sentence(*map(same.variation_phrase, names))
 
 
-def number_of(value: Any) -> float | int | None:
+def json_number(value: Any) -> float | int | None:
     """A number for JSON, rounded to the digits shown; None where it is NaN or infinite."""
     if value is None or isinstance(value, bool | int):
         return value
     return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
 
 
-def numbers(values: pl.Series) -> list[float | None]:
+def json_numbers(values: pl.Series) -> list[float | None]:
     """The numbers of a column, rounded for JSON."""
-    return [number_of(value) for value in values]
+    return [json_number(value) for value in values]
 
 
-def basis(result: Findings) -> str:
+def basis_sentences(result: Findings) -> str:
     """A few sentences on what the numbers of a result are based on."""
     settings, provenance = result.summariser.settings, result.provenance
     policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
@@ -115,7 +115,7 @@ def _in_plain_texts(notes: Iterable[object], but: str | None) -> Iterator[str]:
     return (_in_plain_text(str(note)) for note in notes if note != but)
 
 
-def _metrics(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
+def _metric_entries(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
     """The metrics that some policy has a value of: their number format, and each policy's value with limits."""
     place = {row.policy.name: number for number, row in enumerate(rows)}
     summary = results.summary.filter(pl.col("policy").is_in(list(place)))
@@ -126,11 +126,11 @@ def _metrics(results: RankedInput, rows: Sequence[Ranked]) -> Iterator[Json]:
         series: dict[str, list[float | None]] = {part: [None] * len(rows) for part in ("estimate", "low", "high")}
         for policy, *values in frame.select("policy", *series).iter_rows():
             for part, value in zip(series, values, strict=True):
-                series[part][place[policy]] = number_of(value)
-        yield {**_form_of(column), "metric": metric, **series}
+                series[part][place[policy]] = json_number(value)
+        yield {**_number_format(column), "metric": metric, **series}
 
 
-def _form_of(column: OutcomeColumn) -> Json:
+def _number_format(column: OutcomeColumn) -> Json:
     """The number format of a metric."""
     return {
         "label": printable(column.heading),
@@ -148,7 +148,7 @@ LEAST_FIRST = ("place", "rank", "p_adjusted", "flip_rate")
 """Columns of numbers, beside the costs, in which the lowest is the best."""
 
 
-def _table(table: Table, results: RankedInput) -> Json:
+def _table_data(table: Table, results: RankedInput) -> Json:
     """The ranked table for a page: cells as people read them, the values to sort by, and which end comes first."""
     indices = [i for i, column in enumerate(table.columns) if _is_filled(column, [row[i] for row in table.rows])]
     least = {*LEAST_FIRST, *(str(one.metric) for one in results.columns if one.cost)}
@@ -160,7 +160,7 @@ def _table(table: Table, results: RankedInput) -> Json:
     texts = table.texts()
     rows = []
     for row, cells in zip(table.rows, texts, strict=True):
-        rows.append([[cells[i], _sorted_by(table.columns[i], row[i])] for i in indices])
+        rows.append([[cells[i], _sort_value(table.columns[i], row[i])] for i in indices])
     return {"columns": columns, "rows": rows}
 
 
@@ -168,17 +168,17 @@ def _is_filled(column: TableColumn, cells: Sequence[Any]) -> bool:
     return not (column.if_filled and all(cell in (None, "", DASH) for cell in cells))
 
 
-def _sorted_by(column: TableColumn, cell: Any) -> float | int | str | None:
+def _sort_value(column: TableColumn, cell: Any) -> float | int | str | None:
     """The value that sorts a cell: its first number in full precision, or its text."""
     if cell is None:
         return None
     value = column.form.values(cell)[0]
     if isinstance(value, str):
         return {"true": 1, "false": 0}.get(value, value) or None
-    return number_of(value)
+    return json_number(value)
 
 
-def _policies(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:
+def _policy_entries(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:
     kinds = {policy.name: policy for policy in result.policies}
     called = short_names([row.policy for row in rows], always=True)
     for row in rows:
@@ -196,7 +196,9 @@ def _policies(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int
         }
 
 
-def _pairs(result: Findings, results: RankedInput, rows: Sequence[Ranked], number: Mapping[str, int]) -> Json:
+def _pair_differences(
+    result: Findings, results: RankedInput, rows: Sequence[Ranked], number: Mapping[str, int]
+) -> Json:
     """The differences of all policies to each of some baselines, policy minus baseline, by baseline.
 
     To the run's own baseline their limits hold for all such differences, to any other for all pairs of policies.
@@ -207,9 +209,9 @@ def _pairs(result: Findings, results: RankedInput, rows: Sequence[Ranked], numbe
     value = {place: row.quality.estimate for place, row in enumerate(rows) if row.quality is not None}
     empty: Json = dict.fromkeys(("low", "high", "p", "fixes", "flips", "differs"))
     differences = {
-        base: [None if place not in value else {**empty, "difference": number_of(value[place] - value[base])}
+        base: [None if place not in value else {**empty, "difference": json_number(value[place] - value[base])}
                for place in range(len(rows))]
-        for base in _baselines(rows, first, usual, most) if base in value
+        for base in _baseline_places(rows, first, usual, most) if base in value
     }  # fmt: skip
     if len(value) > 1:
         _tell_all_pairs(differences, result, rows, number)
@@ -223,7 +225,7 @@ def _pairs(result: Findings, results: RankedInput, rows: Sequence[Ranked], numbe
     }  # fmt: skip
 
 
-def _baselines(rows: Sequence[Ranked], first: Sequence[int], usual: Sequence[int], most: int) -> list[int]:
+def _baseline_places(rows: Sequence[Ranked], first: Sequence[int], usual: Sequence[int], most: int) -> list[int]:
     """Places of at most `most` baselines: `first`, then policies that are in no sweep, then settings of sweeps.
 
     Of either those that there is no room for are spread over the ranking, so that they are not all like the leader.
@@ -251,9 +253,9 @@ def _tell_all_pairs(
     except ThinkbackError:  # too many to be compared at once: the run's own baseline has limits of its own
         return
     for base, entries in differences.items():
-        for pair in against(pairs, rows[base].policy.name).rename({"p_value": "p"}).iter_rows(named=True):
+        for pair in differences_to_policy(pairs, rows[base].policy.name).rename({"p_value": "p"}).iter_rows(named=True):
             if (one := entries[number[pair["policy"]]]) is not None:
-                one |= {name: number_of(pair[name]) for name in one}
+                one |= {name: json_number(pair[name]) for name in one}
 
 
 def _add_baseline_limits(entries: Sequence[Json | None], rows: Sequence[Ranked], level: float) -> None:
@@ -261,15 +263,15 @@ def _add_baseline_limits(entries: Sequence[Json | None], rows: Sequence[Ranked],
     for entry, row in zip(entries, rows, strict=True):
         if entry is not None and row.difference is not None:
             entry |= {
-                "difference": number_of(row.difference.estimate),
-                "low": number_of(row.difference.low),
-                "high": number_of(row.difference.high),
-                "p": number_of(row.p_value),
+                "difference": json_number(row.difference.estimate),
+                "low": json_number(row.difference.low),
+                "high": json_number(row.difference.high),
+                "p": json_number(row.p_value),
                 "differs": None if row.p_value is None else row.p_value < 1 - level,
             }
 
 
-def _sweeps(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:
+def _sweep_entries(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int]) -> Iterator[Json]:
     """Every sweep with its keys and their values; for each setting the place of each value, and the policy.
 
     A gate with every threshold has the means of all of them; those that are no policies have no limits.
@@ -284,7 +286,7 @@ def _sweeps(result: Findings, rows: Sequence[Ranked], number: Mapping[str, int])
             yield _all_thresholds(sweep, members, thresholds, number)
             continue
         keys = [key for key, _ in members[0].swept]
-        values = [_ordered([dict(member.swept)[key] for member in members]) for key in keys]
+        values = [_distinct_sorted([dict(member.swept)[key] for member in members]) for key in keys]
         yield {
             "name": printable(members[0].label or sweep),
             "keys": [
@@ -306,11 +308,11 @@ def _all_thresholds(sweep: str, members: Sequence[Any], rows: pl.DataFrame, numb
         "keys": [{"key": printable(members[0].swept[0][0]), "values": [*map(_value_text, rows["threshold"])]}],
         "at": [[place] for place in range(len(rows))],
         "policy": [mine.get(value) for value in rows["threshold"]],
-        "means": {name: numbers(rows[name]) for name in means if rows[name].null_count() < len(rows)},
+        "means": {name: json_numbers(rows[name]) for name in means if rows[name].null_count() < len(rows)},
     }
 
 
-def _ordered(values: Sequence[Any]) -> list[Any]:
+def _distinct_sorted(values: Sequence[Any]) -> list[Any]:
     """The distinct values, sorted where they are numbers."""
     distinct = list(dict.fromkeys(values))
     plain = all(isinstance(value, int | float) and not isinstance(value, bool) for value in distinct)
@@ -321,9 +323,9 @@ def _value_text(value: Any) -> str:
     return printable(swept_text(value, 6))
 
 
-def _headroom(result: Findings, folder: SavedFolder, number: Mapping[str, int]) -> Json | None:
+def _headroom_data(result: Findings, folder: SavedFolder, number: Mapping[str, int]) -> Json | None:
     """The share of the headroom that each policy reaches; None where no policy sees gold."""
-    gaps = pl.read_parquet(folder.file(GAPS)) if folder.has(GAPS) else None
+    gaps = pl.read_parquet(folder.verified_path(GAPS)) if folder.has_file(GAPS) else None
     try:
         room = headroom(result, gaps)
     except ThinkbackError:
@@ -331,20 +333,20 @@ def _headroom(result: Findings, folder: SavedFolder, number: Mapping[str, int]) 
     measures: dict[str, list[Any]] = {}
     for policy, measure, estimate, low, high, *_ in room.frame.iter_rows():
         rows = measures.setdefault(measure, [None] * len(number))
-        rows[number[policy]] = [number_of(estimate), number_of(low), number_of(high)]
-    accuracy = {policy: number_of(value) for policy, value in room.accuracy.select("policy", "estimate").iter_rows()}
+        rows[number[policy]] = [json_number(estimate), json_number(low), json_number(high)]
+    accuracy = {policy: json_number(value) for policy, value in room.accuracy.select("policy", "estimate").iter_rows()}
     right = [accuracy.get(policy) for policy in number]
     ends = {"oracle": number[room.oracle], "baseline": None if room.baseline is None else number[room.baseline]}
     return {**ends, "parts": room.parts, "accuracy": right, "measures": measures}
 
 
-def _curves(curves: pl.DataFrame) -> list[Json]:
+def _curve_entries(curves: pl.DataFrame) -> list[Json]:
     rows = curves.drop_nulls("estimate")
     return [
         {
             "pool": printable(row["pool"]),
             "series": printable(row["metric"] + (f" ({row['verifier']})" if row["verifier"] is not None else "")),
-            **{part: number_of(row[part]) for part in ("k", "estimate", "low", "high", "n")},
+            **{part: json_number(row[part]) for part in ("k", "estimate", "low", "high", "n")},
         }
         for row in rows.iter_rows(named=True)
     ]

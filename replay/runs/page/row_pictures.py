@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from replay.policies.base import Evaluator, Policy
-from replay.runs.page.dashboard_data import Json, numbers
+from replay.runs.page.dashboard_data import Json, json_numbers
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.saved_folder import SavedFolder
 from replay.runs.saved.saved_rows import saved_block, saved_policy
@@ -72,7 +72,7 @@ def _table(
         frame = frame.with_columns(pl.Series("row", place[starts[mine] + frame["row"].to_numpy()])).sort("row")
         texts = [column for column in frame if column.dtype == pl.String]
         steps = np.diff(frame["row"].to_numpy(), prepend=0).tolist()
-        others = {one.name: numbers(one.cast(pl.Float64)) for one in frame if one.dtype != pl.String}
+        others = {one.name: json_numbers(one.cast(pl.Float64)) for one in frame if one.dtype != pl.String}
         paid.append(others | {one.name: [number(text, LONGEST) for text in one] for one in texts}
                     | {"policy": names.index(name), "row": steps})  # fmt: skip
     by_place = {name: [values[one] for one in order] for name, values in columns.items()}
@@ -87,7 +87,7 @@ def _column(name: str) -> Callable[[pl.DataFrame, Number], list[Any]]:
         if name not in frame.columns:
             return [None] * len(frame)
         column = frame[name]
-        return [number(text) for text in column] if column.dtype == pl.String else numbers(column.cast(pl.Float64))
+        return [number(text) for text in column] if column.dtype == pl.String else json_numbers(column.cast(pl.Float64))
 
     return values
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from replay.data.needs import Action, Needs, slice_name
 from replay.engine.outcome import COVERED, EXHAUSTED
-from replay.policies.base import Policy, nested
+from replay.policies.base import Policy, policy_and_parts
 from replay.policies.remarks import RemarkKind
 from replay.runs.passes.pass_result import ENDING, REASON, PassResult
-from replay.runs.passes.versions import Reported
-from replay.sampling.unscored import Unscored
+from replay.runs.passes.versions import ReportedPolicies
+from replay.sampling.unscored import UnscoredTreatment
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import EmptyError, counted, listed
 from toolkit.notes import Note, note, warning
@@ -28,7 +28,7 @@ REASONS = 3
 
 
 @dataclass
-class _BaselineSet:
+class _BaselineTally:
     """How the baseline's number changes because other policies leave out examples.
 
     `lost`: by policy the examples that the baseline covers and it does not. `on_covered`, `on_shared`: judged examples
@@ -42,7 +42,7 @@ class _BaselineSet:
     on_covered: tuple[int, float] = (0, 0.0)
     on_shared: tuple[int, float] = (0, 0.0)
 
-    def add(self, names: Sequence[str], complete: np.ndarray, correct: np.ndarray) -> None:
+    def add_block(self, names: Sequence[str], complete: np.ndarray, correct: np.ndarray) -> None:
         """Add a block: which policies cover which examples (P, E), and the baseline's correctness (E,)."""
         covered, keep = complete[names.index(self.name)], complete.all(axis=0)
         for name, count in zip(names, (covered & ~complete).sum(axis=1), strict=True):
@@ -87,26 +87,26 @@ class Coverage:
     free: Mapping[str, frozenset[str]] = field(default_factory=dict)
     remarks: Mapping[RemarkKind, Counter[str]] = field(default_factory=dict)
     order_s: Mapping[str, float] = field(default_factory=dict)
-    unscored: Mapping[tuple[str, str, Unscored], Mapping[str, int]] = field(default_factory=dict)
+    unscored: Mapping[tuple[str, str, UnscoredTreatment], Mapping[str, int]] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
-    baseline: _BaselineSet | None = None
+    baseline: _BaselineTally | None = None
 
     @property
-    def shared(self) -> int:
+    def count_covered(self) -> int:
         return int(self.keep.sum())
 
     @property
-    def replayed(self) -> int:
+    def count_replayed(self) -> int:
         return len(self.keep)
 
     @property
     def order_s_per_example(self) -> dict[str, float]:
         """Seconds that each policy's surrogate took, walked to its end, for each example and random order."""
-        return {name: total / max(self.replayed, 1) for name, total in self.order_s.items()}
+        return {name: total / max(self.count_replayed, 1) for name, total in self.order_s.items()}
 
     def require_examples(self, address: str) -> Coverage:
         """The coverage itself. Raises where no example is left."""
-        if not self.shared:
+        if not self.count_covered:
             reasons = Counter(self.excluded.values()).most_common(1)
             why = f"; for most of them, {reasons[0][0]}" if reasons else ""
             raise EmptyError(
@@ -123,11 +123,11 @@ class Coverage:
         yield from _note_undercovered(self.excluded, self.dropped)
         if self.baseline is not None:
             one = self.baseline
-            yield from _note_baseline(one.name, self.shared, one.covered, one.lost, one.accuracies())
+            yield from _note_baseline(one.name, self.count_covered, one.covered, one.lost, one.accuracies())
         yield from _note_unscored(self.unscored)
         remarks = dict(self.remarks)
         for policy in self.policies:
-            for part in nested(policy):
+            for part in policy_and_parts(policy):
                 for kind in part.final_remarks():
                     remarks.setdefault(kind, Counter())[policy.sweep] += 1
         for kind, counts in remarks.items():
@@ -135,14 +135,16 @@ class Coverage:
         yield from _note_underestimated(self.free, self.exhausted, self.behind_gaps)
 
 
-def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, baseline: str | None = None) -> Coverage:
+def coverage_of_pass(
+    pass_result: PassResult, reported: ReportedPolicies, needs: Needs, baseline: str | None = None
+) -> Coverage:
     """The coverage of some policies in the result of a pass; `needs` is what they read of a log."""
     policies, everyone = reported.policies, np.arange(len(reported.policies))
     masks, excluded = list[np.ndarray](), dict[str, str]()
     names = [policy.name for policy in policies]
     base = names.index(baseline) if baseline in names else None
     # Where a policy that ranks all examples acts is not decided yet.
-    baseline_set = None if base is None else _BaselineSet(names[base], policies[base].ranking is None)
+    baseline_set = None if base is None else _BaselineTally(names[base], policies[base].example_ranking is None)
     by_some = first = 0
     counts, exhausted = np.zeros((2, len(policies)), dtype=np.int64)
     why: dict[str, Counter[str]] = {}
@@ -153,7 +155,7 @@ def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, basel
         by_some += int(complete.any(axis=0).sum())
         if baseline_set is not None:
             correct = reported.values(block.tables, "correct", np.array([base]), first, 0, len(block))[0]
-            baseline_set.add(names, complete, correct)
+            baseline_set.add_block(names, complete, correct)
         counts += complete.sum(axis=1)
         for p in np.flatnonzero(~complete.all(axis=1)):
             tally = np.bincount(reason[p], minlength=len(block.reasons))
@@ -168,7 +170,7 @@ def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, basel
         masks.append(keep)
         first += len(block)
     slices = needs.pools | set(needs.slices.values())
-    numbers = pass_result.versions.numbers_of(policies)
+    numbers = pass_result.versions.numbers_of_sources(policies)
     return Coverage(
         policies=policies,
         keep=np.concatenate(masks),
@@ -178,18 +180,18 @@ def coverage_of(pass_result: PassResult, reported: Reported, needs: Needs, basel
         excluded=excluded,
         exhausted={policy.name: int(count) for policy, count in zip(policies, exhausted, strict=True)},
         baseline=baseline_set,
-        **_tallies(pass_result, slices, numbers, masks),
+        **_joined_tallies(pass_result, slices, numbers, masks),
     )
 
 
-def _tallies(
+def _joined_tallies(
     pass_result: PassResult, slices_read: Set[str], numbers: Mapping[int, str], masks: Sequence[np.ndarray]
 ) -> dict[str, Any]:
     """The counts of all blocks beside outcomes, for the slices in `slices_read` and for some policies."""
     valid, outside, actions = Counter[str](), Counter[str](), dict[str, Action]()
     remarks, order_s = dict[RemarkKind, Counter[str]](), dict[str, float]()
     behind_gaps, free = 0, dict[str, frozenset[str]]()
-    unscored = dict[tuple[str, str, Unscored], Counter[str]]()
+    unscored = dict[tuple[str, str, UnscoredTreatment], Counter[str]]()
     for block, keep in zip(pass_result.blocks, masks, strict=True):
         tally = block.tally
         for name in tally.valid.keys() & slices_read:
@@ -221,7 +223,7 @@ def _tallies(
     }  # fmt: skip
 
 
-def undercovered(coverage: Coverage) -> dict[str, str]:
+def undercovered_reasons(coverage: Coverage) -> dict[str, str]:
     """The policies that cover less than nine tenths of the examples covered by any, each with the reason."""
     share, of = MIN_COVERED
     dropped = {}
@@ -259,7 +261,7 @@ UNSCORED, BASELINE_SET = "unscored", "baseline_set"
 examples from the baseline."""
 
 
-def of_suite(missing: Sequence[str], where: str | None) -> Iterator[Note]:
+def notes_on_suite(missing: Sequence[str], where: str | None) -> Iterator[Note]:
     """Notes on what a standard suite leaves out, and on the examples that it reports."""
     if missing:
         few, more = missing[:MOST_MISSING], len(missing) - MOST_MISSING
@@ -281,7 +283,7 @@ def _note_left_out(excluded: Mapping[str, str], of: int) -> Iterator[Note]:
         )
 
 
-def calls_failed(calls: Counter[str]) -> Iterator[Note]:
+def notes_on_failed_calls(calls: Counter[str]) -> Iterator[Note]:
     """A note on the calls that failed for good when the log was made, by cause."""
     if calls:
         causes = sorted(calls.items(), key=lambda one: (-one[1], one[0]))
@@ -349,7 +351,7 @@ def _note_baseline(
     )
 
 
-def unlike_calls(pools: Collection[str], cost: OutcomeColumn) -> Iterator[Note]:
+def notes_on_unlike_calls(pools: Collection[str], cost: OutcomeColumn) -> Iterator[Note]:
     """The warning that the cost counts calls of several pools as equal."""
     if len(pools) > 1 and cost.unit in CALLS:
         yield warning(
@@ -359,7 +361,7 @@ def unlike_calls(pools: Collection[str], cost: OutcomeColumn) -> Iterator[Note]:
         )
 
 
-def unlike_tokens(models: Collection[str], cost: OutcomeColumn) -> Iterator[Note]:
+def notes_on_unlike_tokens(models: Collection[str], cost: OutcomeColumn) -> Iterator[Note]:
     """The warning that the cost counts tokens of several models as equal."""
     if len(models) > 1:
         yield warning(
@@ -369,7 +371,7 @@ def unlike_tokens(models: Collection[str], cost: OutcomeColumn) -> Iterator[Note
         )
 
 
-def _note_unscored(unscored: Mapping[tuple[str, str, Unscored], Mapping[str, int]]) -> Iterator[Note]:
+def _note_unscored(unscored: Mapping[tuple[str, str, UnscoredTreatment], Mapping[str, int]]) -> Iterator[Note]:
     """Notes on valid traces without a score, where policies do not leave out the example for them."""
     for (pool, verifier, way), policies in sorted(unscored.items(), key=lambda one: (*one[0][:2], one[0][2].name)):
         traces = counted(max(policies.values()), "valid trace")  # of several policies the caps are nested

@@ -9,25 +9,25 @@ from math import floor
 import numpy as np
 
 from replay.data.block import LogBlock
-from replay.policies.base import Evaluator, Policy, needs_of, nested
-from replay.runs.passes.coverage import Coverage, coverage_of, undercovered
-from replay.runs.passes.gate_sweep import Sweep, join_branches
+from replay.policies.base import Evaluator, Policy, needs_of_policies, policy_and_parts
+from replay.runs.passes.coverage import Coverage, coverage_of_pass, undercovered_reasons
+from replay.runs.passes.gate_sweep import ThresholdSweep, join_branches
 from replay.runs.passes.pass_result import PassResult
-from replay.runs.passes.passes import ReplayPlan, blocks, number_columns
+from replay.runs.passes.passes import ReplayPlan, number_columns, read_blocks
 from replay.runs.passes.store import CoveredOutcomes
-from replay.runs.passes.versions import Acting, Reported, Versions
-from replay.sampling.declared import Rule, likeness
+from replay.runs.passes.versions import ActingExamples, PolicyVersions, ReportedPolicies
+from replay.sampling.declared import Rule, equality_key
 from replay.sampling.prefix import Prefix
 from toolkit.errors import EmptyError, LeakageError, UnsuitableError
 
 
 @dataclass(frozen=True, eq=False)
-class Covered:
+class CoveredRun:
     """The policies that stay in a run, with the examples and outcomes; `sweeps`: those with every threshold."""
 
     coverage: Coverage
     outcomes: CoveredOutcomes
-    sweeps: tuple[Sweep, ...]
+    sweeps: tuple[ThresholdSweep, ...]
 
     @property
     def policies(self) -> tuple[Policy, ...]:
@@ -35,51 +35,57 @@ class Covered:
         return self.outcomes.reported.policies
 
     @property
-    def acting(self) -> dict[str, np.ndarray]:
+    def masks_of_acting(self) -> dict[str, np.ndarray]:
         """Masks (N,) of the compared examples on which ranking policies act, by policy."""
         reported, keep = self.outcomes.reported, self.coverage.keep
         return {
-            policy.name: acts.on(0, len(keep))[keep]
+            policy.name: acts.acting_mask(0, len(keep))[keep]
             for number, policy in enumerate(reported.policies)
-            if policy.ranking is not None and (acts := reported.acting[number][0]) is not None
+            if policy.example_ranking is not None and (acts := reported.acting[number][0]) is not None
         }
 
 
-def replay_covered(plan: ReplayPlan, policies: Sequence[Policy], strict: bool, baseline: str | None = None) -> Covered:
+def replay_covered(
+    plan: ReplayPlan, policies: Sequence[Policy], strict: bool, baseline: str | None = None
+) -> CoveredRun:
     """Replay policies (resolved), drop those that cover too few examples, and decide where ranking policies act.
 
     `baseline`: a policy of which it is told what the examples left out do to its number.
     """
     pass_result = _pass_over_log(plan, policies)
     reported, sweeps = _with_single_thresholds(pass_result, plan)
-    coverage = coverage_of(pass_result, reported, needs_of(reported.policies, plan.contents), baseline)
-    dropped = undercovered(coverage)
+    coverage = coverage_of_pass(pass_result, reported, needs_of_policies(reported.policies, plan.contents), baseline)
+    dropped = undercovered_reasons(coverage)
     if dropped:
         remaining = _policies_not_dropped(reported, dropped, plan, strict)
-        remaining_coverage = coverage_of(pass_result, remaining, needs_of(remaining.policies, plan.contents), baseline)
+        remaining_coverage = coverage_of_pass(
+            pass_result, remaining, needs_of_policies(remaining.policies, plan.contents), baseline
+        )
         coverage = replace(remaining_coverage, dropped=dropped)
         reported = remaining
     coverage.require_examples(plan.log.address)
     decided = _with_acting(pass_result, reported, coverage.keep)
-    return Covered(coverage, CoveredOutcomes(pass_result, decided, plan.examples, coverage.keep), sweeps)
+    return CoveredRun(coverage, CoveredOutcomes(pass_result, decided, plan.examples, coverage.keep), sweeps)
 
 
 def _pass_over_log(plan: ReplayPlan, policies: Sequence[Policy]) -> PassResult:
     """The one pass over the log."""
-    versions = Versions.of(policies)
-    every = versions.evaluated
+    versions = PolicyVersions.versions_of_policies(policies)
+    every = versions.evaluated_policies
     pass_result = PassResult(versions, number_columns(every, plan.prices is not None))
-    for number, block in enumerate(blocks(plan, every)):
+    for number, block in enumerate(read_blocks(plan, every)):
         if number == 0:
             check_rules(block, every)
-        pass_result.add(block)
+        pass_result.add_block(block)
     return pass_result
 
 
-def _with_single_thresholds(pass_result: PassResult, plan: ReplayPlan) -> tuple[Reported, tuple[Sweep, ...]]:
+def _with_single_thresholds(
+    pass_result: PassResult, plan: ReplayPlan
+) -> tuple[ReportedPolicies, tuple[ThresholdSweep, ...]]:
     """The policies, each with every threshold replaced by up to 200 with one, and the sweeps of these."""
     versions, policies, places = pass_result.versions, list[Policy](), list[np.ndarray]()
-    acting: dict[int, tuple[Acting | None, Acting | None]] = {}
+    acting: dict[int, tuple[ActingExamples | None, ActingExamples | None]] = {}
     sweeps = []
     for policy, place in zip(versions.policies, versions.places, strict=True):
         gate = versions.gates.get(policy.name)
@@ -88,18 +94,20 @@ def _with_single_thresholds(pass_result: PassResult, plan: ReplayPlan) -> tuple[
             places.append(place)
             continue
         parts = [block.branches[policy.name] for block in pass_result.blocks]
-        sweep = Sweep.of(gate, join_branches(parts, gate, plan.examples))
+        sweep = ThresholdSweep.sweep_of_gate(gate, join_branches(parts, gate, plan.examples))
         signal = np.concatenate([part.every_signal for part in parts])
         always = np.where(np.isnan(signal), -np.inf if gate.falling else np.inf, signal)
         for threshold, one in zip(sweep.thresholds, sweep.policies(), strict=True):
-            acting[len(policies)] = Acting(always, gate.falling, float(threshold)), None
+            acting[len(policies)] = ActingExamples(always, gate.falling, float(threshold)), None
             policies.append(one)
             places.append(place)
         sweeps.append(sweep)
-    return Reported(tuple(policies), np.stack(places), acting), tuple(sweeps)
+    return ReportedPolicies(tuple(policies), np.stack(places), acting), tuple(sweeps)
 
 
-def _policies_not_dropped(reported: Reported, dropped: Mapping[str, str], plan: ReplayPlan, strict: bool) -> Reported:
+def _policies_not_dropped(
+    reported: ReportedPolicies, dropped: Mapping[str, str], plan: ReplayPlan, strict: bool
+) -> ReportedPolicies:
     """The policies that are not dropped. Raises where none may be dropped, or one is compared with a dropped one."""
     if strict:
         name, why = next(iter(dropped.items()))
@@ -115,10 +123,10 @@ def _policies_not_dropped(reported: Reported, dropped: Mapping[str, str], plan: 
     if not numbers:
         name, why = next(iter(dropped.items()))
         raise EmptyError(f"no policy can be served by {plan.log.address}; `{name}`: {why}")
-    return reported.some(numbers)
+    return reported.with_numbers(numbers)
 
 
-def _with_acting(pass_result: PassResult, reported: Reported, keep: np.ndarray) -> Reported:
+def _with_acting(pass_result: PassResult, reported: ReportedPolicies, keep: np.ndarray) -> ReportedPolicies:
     """The policies with the compared examples on which ranking policies act."""
     rankings = pass_result.versions.rankings
     if not rankings:
@@ -133,15 +141,15 @@ def _with_acting(pass_result: PassResult, reported: Reported, keep: np.ndarray) 
     return replace(reported, acting=acting)
 
 
-def _examples_acted_on(record: PassResult, name: str, share: float, compared_mask: np.ndarray) -> Acting:
+def _examples_acted_on(record: PassResult, name: str, share: float, compared_mask: np.ndarray) -> ActingExamples:
     """Where a ranking policy acts: floor(r n + 0.5) of n examples by gain; ties: fewer tokens, then example_id."""
     gained, tokens = (np.concatenate([block.gains[name][i] for block in record.blocks])[compared_mask] for i in (0, 1))
-    ids = np.array([str(one).encode() for one in record.ids.filter(compared_mask)], dtype=object)
+    ids = np.array([str(one).encode() for one in record.example_ids.filter(compared_mask)], dtype=object)
     place = np.argsort(np.argsort(ids))
     order = np.lexsort((place, np.nan_to_num(tokens, nan=np.inf), np.nan_to_num(-gained, nan=np.inf)))
     rank = np.full(len(compared_mask), np.inf)
     rank[np.flatnonzero(compared_mask)[order]] = np.arange(len(order))
-    return Acting(rank, True, floor(share * len(order) + 0.5))
+    return ActingExamples(rank, True, floor(share * len(order) + 0.5))
 
 
 CHECKED_EXAMPLES = 256
@@ -152,16 +160,16 @@ def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
 
     Raises ThinkbackError when one decides differently once later steps, or other examples, are cut off.
     """
-    on = Evaluator(block.slice(0, min(CHECKED_EXAMPLES, len(block.examples))), [])
+    on = Evaluator(block.slice_examples(0, min(CHECKED_EXAMPLES, len(block.examples))), [])
     checked: set[Hashable] = set()
-    for policy in (part for whole in policies for part in nested(whole)):
+    for policy in (part for whole in policies for part in policy_and_parts(whole)):
         for rule, seen in policy.untrusted_rules(on):
-            key = likeness(rule), id(seen)  # policies of one walk are shown the very same
+            key = equality_key(rule), id(seen)  # policies of one walk are shown the very same
             if key in checked:
                 continue
             checked.add(key)
             name = f"{rule.label} of policy `{policy.name}`"
-            step = _looks_ahead(rule, seen)
+            step = _first_step_that_looks_ahead(rule, seen)
             if step is not None:
                 raise LeakageError(
                     f"{name} looks ahead: its {rule.says} after step {step} changes when later traces are removed"
@@ -172,14 +180,14 @@ def check_rules(block: LogBlock, policies: Sequence[Policy]) -> None:
                 )
 
 
-def _looks_ahead(rule: Rule, seen: Prefix) -> int | None:
+def _first_step_that_looks_ahead(rule: Rule, seen: Prefix) -> int | None:
     """The first step at which a rule's value depends on later steps; None: at none.
 
     Cutting off catches a rule that waits for the best score, and one that knows how many traces are stored.
     """
-    whole = rule.decide(seen)
+    whole = rule.decide_checked(seen)
     for steps in range(1, whole.shape[1]):
-        cut = rule.decide(seen.first(steps))
+        cut = rule.decide_checked(seen.first(steps))
         if (cut != whole[:, :steps]).any():
             return int(np.flatnonzero((cut != whole[:, :steps]).any(axis=0))[0]) + 1
     return None
@@ -187,7 +195,7 @@ def _looks_ahead(rule: Rule, seen: Prefix) -> int | None:
 
 def _depends_on_other_examples(rule: Rule, seen: Prefix) -> bool:
     """Whether a rule's value on an example depends on which other examples there are."""
-    whole = rule.decide(seen)
+    whole = rule.decide_checked(seen)
     examples = len(whole)
     parts = [slice(0, None, 2), slice(1, None, 2), *(slice(e, e + 1) for e in range(min(examples, 8)))]
-    return any((rule.decide(seen.rows(part)) != whole[part]).any() for part in parts if whole[part].size)
+    return any((rule.decide_checked(seen.rows(part)) != whole[part]).any() for part in parts if whole[part].size)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from replay.data.conditions import matching
+from replay.data.conditions import ids_where
 from replay.data.contents import Contents
 from toolkit.errors import ConflictError, EmptyError, argument
 from toolkit.log import Log, collect
@@ -31,7 +31,7 @@ class ExampleSet:
     strata: str | None = None
     weights: Mapping[str, float] | None = None
 
-    def of(self, ids: pl.Series) -> ExampleSet:
+    def with_ids(self, ids: pl.Series) -> ExampleSet:
         """The set of the examples with these ids alone."""
         return replace(self, frame=self.frame.filter(pl.col("example_id").is_in(ids.implode())))
 
@@ -41,7 +41,7 @@ class ExampleSet:
             return None
         return examples.select(label_codes("gold", self.labels)).to_series().fill_null(-1).to_numpy()
 
-    def units(self, examples: pl.DataFrame) -> tuple[Ints, Strata | None]:
+    def resampling_units(self, examples: pl.DataFrame) -> tuple[Ints, Strata | None]:
         """The resampling unit of each of some examples, and their strata."""
         unit = unit_numbers(resampling_units(examples))
         if self.strata is None:
@@ -72,7 +72,7 @@ Group = tuple[tuple[object, ...], tuple[str | None, ...], pl.Series]
 """The values of a group, the same as texts, and the ids of its examples."""
 
 
-def groups_of(examples: pl.DataFrame, by: Sequence[str]) -> Iterator[Group]:
+def example_groups(examples: pl.DataFrame, by: Sequence[str]) -> Iterator[Group]:
     """The groups of examples by some columns, sorted by their values' texts; none without columns."""
     if not by:
         return
@@ -81,7 +81,7 @@ def groups_of(examples: pl.DataFrame, by: Sequence[str]) -> Iterator[Group]:
         yield values, texts, frame["example_id"].sort()
 
 
-def of_texts(examples: pl.DataFrame) -> pl.DataFrame:
+def with_gold_of_texts(examples: pl.DataFrame) -> pl.DataFrame:
     """The examples; of texts with `gold_error` the gold and the labels are made from it, where they have none."""
     if "gold_error" not in examples.columns or examples["labels"].null_count() < len(examples):
         return examples
@@ -110,9 +110,9 @@ def select_examples(
                 f"{argument('by')} names `{column}`, which is also a column of the result's tables: rename it"
             )
     names = list(dict.fromkeys(["example_id", "dataset", "labels", "gold", "cluster", *by, *columns]))
-    examples = of_texts(collect(log.scan("examples", names), log).sort("example_id"))
+    examples = with_gold_of_texts(collect(log.scan("examples", names), log).sort("example_id"))
     if where is not None:
-        examples = examples.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+        examples = examples.filter(pl.col("example_id").is_in(ids_where(log, where, "where").implode()))
     if examples.is_empty():
         raise EmptyError(f"{log.address} has no examples")
     veiled = contents.opaque | contents.partly_opaque

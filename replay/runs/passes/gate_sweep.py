@@ -15,7 +15,7 @@ import polars as pl
 from replay.engine.outcome import COVERED
 from replay.policies.base import Evaluator, Policy, SweptGate
 from replay.runs.passes.example_set import ExampleSet, resampling_units
-from replay.runs.passes.passes import ReplayPlan, blocks, outcome_values
+from replay.runs.passes.passes import ReplayPlan, outcome_values, read_blocks
 from toolkit.columns import COLUMNS, find
 from toolkit.errors import EmptyError
 from toolkit.stats import Settings, unit_numbers
@@ -35,7 +35,7 @@ SWEPT = frozenset((*CURVE, *BANDED))
 
 
 @dataclass(frozen=True, eq=False)
-class Branches:
+class GateBranches:
     """Both branches of a `when` on the examples that it covers at every threshold, in example_id order.
 
     `signal` (N,): NaN where it fires whatever the threshold, because the base has no answer and no signal. `unfired`,
@@ -54,19 +54,19 @@ class Branches:
     @property
     def strata(self) -> Strata | None:
         """The strata of the examples; None where it is not known which examples there are."""
-        return None if self.examples is None else self.examples.units(self.examples.frame)[1]
+        return None if self.examples is None else self.examples.resampling_units(self.examples.frame)[1]
 
-    def among(self, ids: pl.Series) -> Branches:
+    def with_ids(self, ids: pl.Series) -> GateBranches:
         """The branches on the examples with these ids."""
         mask = self.ids.is_in(ids.implode()).to_numpy()
         return replace(
             self, ids=self.ids.filter(pl.Series(mask)), unit=unit_numbers(self.unit[mask]), signal=self.signal[mask],
-            examples=None if self.examples is None else self.examples.of(ids),
+            examples=None if self.examples is None else self.examples.with_ids(ids),
             unfired={name: values[mask] for name, values in self.unfired.items()},
             fired={name: values[mask] for name, values in self.fired.items()},
         )  # fmt: skip
 
-    def fires(self, threshold: float) -> np.ndarray:
+    def fires_at(self, threshold: float) -> np.ndarray:
         """Mask (N,) of the examples on which the gate fires at a threshold."""
         on = self.signal < threshold if self.below else self.signal >= threshold
         return on | np.isnan(self.signal)
@@ -76,7 +76,7 @@ class Branches:
         values = np.unique(self.signal[~np.isnan(self.signal)])
         return np.append(values, np.inf) if self.below else np.append(values, np.inf)[::-1]
 
-    def at_shares(self, shares: int) -> np.ndarray:
+    def thresholds_at_shares(self, shares: int) -> np.ndarray:
         """Thresholds that act on 0, 1/n, 2/n … of the examples with a signal, each once, from never to always.
 
         The j-th acts on the ⌊j · N / n + 1/2⌋ examples at which the gate would first fire. Where the next ones have the
@@ -88,7 +88,7 @@ class Branches:
             return np.unique(np.append(values, np.inf)[acted])
         return np.unique(np.append(np.inf, values[::-1])[acted])[::-1]
 
-    def steps(self, thresholds: np.ndarray, columns: Iterable[str]) -> GateSteps:
+    def gate_steps(self, thresholds: np.ndarray, columns: Iterable[str]) -> GateSteps:
         """The examples by the first of the thresholds, from never to always, at which the gate fires."""
         forced = np.isnan(self.signal)
         if self.below:  # fires where signal < threshold
@@ -132,38 +132,35 @@ def branch_block(on: Evaluator, gate: SweptGate, columns: Collection[str] | None
     )
 
 
-def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: ExampleSet) -> Branches:
+def join_branches(parts: Sequence[BranchBlock], gate: SweptGate, examples: ExampleSet) -> GateBranches:
     """The branches of all blocks together. Raises ThinkbackError where no example has both."""
     ids = pl.concat([part.ids for part in parts])
     if ids.is_empty():
-        raise gate.policy.refuse("no example of the log has what both of its branches need")
-    rows = examples.of(ids)
-    return Branches(
-        ids=ids,
-        unit=unit_numbers(resampling_units(rows.frame)),
-        signal=np.concatenate([part.every_signal[part.covered] for part in parts]),
-        below=gate.falling,
+        raise gate.policy.refusal("no example of the log has what both of its branches need")
+    rows = examples.with_ids(ids)
+    return GateBranches(
+        ids=ids, unit=unit_numbers(resampling_units(rows.frame)),
+        signal=np.concatenate([part.every_signal[part.covered] for part in parts]), below=gate.falling,
         unfired={name: np.concatenate([part.unfired[name] for part in parts]) for name in parts[0].unfired},
         fired={name: np.concatenate([part.fired[name] for part in parts]) for name in parts[0].fired},
-        left_out=sum(int((~part.covered).sum()) for part in parts),
-        examples=rows,
-    )
+        left_out=sum(int((~part.covered).sum()) for part in parts), examples=rows,
+    )  # fmt: skip
 
 
-def gather(plan: ReplayPlan, gate: SweptGate) -> Branches:
+def replay_branches(plan: ReplayPlan, gate: SweptGate) -> GateBranches:
     """Replay both branches of a `when` (resolved) on the examples of a plan."""
     pair = gate.never_and_always()
-    log_blocks = blocks(plan, pair[:1])
+    log_blocks = read_blocks(plan, pair[:1])
     return join_branches([branch_block(Evaluator(block, pair), gate) for block in log_blocks], gate, plan.examples)
 
 
-def curve(branches: Branches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
+def threshold_means(branches: GateBranches, columns: Iterable[str] = CURVE) -> pl.DataFrame:
     """Every distinct threshold with the exact mean of every column, from never to always.
 
     Columns: threshold, then accuracy, fix_rate, flip_rate, intervention_rate and the costs, null where not known.
     """
     thresholds = branches.thresholds()
-    steps = branches.steps(thresholds, columns)
+    steps = branches.gate_steps(thresholds, columns)
     values = {str(find(name).metric): pl.Series(means(steps, name), nan_to_null=True) for name in steps.base}
     return pl.DataFrame({"threshold": thresholds, **values})
 
@@ -173,7 +170,7 @@ def chosen_points(count: int, most: int = MOST_POINTS) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
 
 
-def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | None = None) -> pl.DataFrame:
+def band_table(branches: GateBranches, settings: Settings, thresholds: np.ndarray | None = None) -> pl.DataFrame:
     """Estimates at some thresholds, with pointwise limits and limits for the whole curve, one row a metric.
 
     `thresholds` run from never to always; by default they are up to 200 of all. Columns: threshold, metric, estimate,
@@ -182,7 +179,7 @@ def band_table(branches: Branches, settings: Settings, thresholds: np.ndarray | 
     """
     every = branches.thresholds()
     thresholds = every[chosen_points(len(every))] if thresholds is None else thresholds
-    metric_bands = _without_interventions(bands(_flips_among_acted(branches.steps(thresholds, BANDED)), settings))
+    metric_bands = _without_interventions(bands(_flips_among_acted(branches.gate_steps(thresholds, BANDED)), settings))
     frames = [
         pl.DataFrame(
             {
@@ -227,22 +224,22 @@ def _flips_among_acted(steps: GateSteps) -> GateSteps:
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class ThresholdSweep:
     """A policy with several thresholds: both of its branches, and the thresholds that are compared.
 
     `size`: how many there are to choose from.
     """
 
     gate: SweptGate
-    branches: Branches
+    branches: GateBranches
     thresholds: np.ndarray
     size: int
 
     @classmethod
-    def of(cls, gate: SweptGate, branches: Branches) -> Sweep:
+    def sweep_of_gate(cls, gate: SweptGate, branches: GateBranches) -> ThresholdSweep:
         """The sweep of a gate's thresholds: at equal shares of the examples, or up to 200 evenly spread ones."""
         if gate.shares is not None:
-            thresholds = branches.at_shares(gate.shares)
+            thresholds = branches.thresholds_at_shares(gate.shares)
             return cls(gate, branches, thresholds, len(thresholds))
         every = branches.thresholds()
         return cls(gate, branches, every[chosen_points(len(every))], len(every))
@@ -255,24 +252,26 @@ class Sweep:
             name, setting = f"{policy.name}[gate.{key}={float(threshold)!r}]", ((f"gate.{key}", float(threshold)),)
             yield replace(self.gate.at(threshold), name=name, sweep=policy.name, sweep_size=size, swept=setting)
 
-    def tables(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def sweep_frames(self, excluded: Collection[str], settings: Settings) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The tables of all thresholds on the examples that a run compares, those not `excluded`.
 
         The curve has a row per (policy, threshold), with the examples (`n`) and those of them that are judged
         (`judged`); the bands per (policy, threshold, metric), with the examples that the metric is known of.
         """
         ids = self.branches.ids
-        branches, of = self.branches.among(ids.filter(~ids.is_in(list(excluded)))), pl.lit(self.gate.policy.name)
+        branches, of = self.branches.with_ids(ids.filter(~ids.is_in(list(excluded)))), pl.lit(self.gate.policy.name)
         judged = int(np.isfinite(branches.unfired["correct"] + branches.fired["correct"]).sum())
-        table = curve(branches).select(of.alias("policy"), pl.all(), n=pl.lit(len(branches.ids)), judged=pl.lit(judged))
+        table = threshold_means(branches).select(
+            of.alias("policy"), pl.all(), n=pl.lit(len(branches.ids)), judged=pl.lit(judged)
+        )
         return table, band_table(branches, settings, self.thresholds).select(of.alias("policy"), pl.all())
 
 
 def sweep_tables(
-    sweeps: Iterable[Sweep], excluded: Collection[str], settings: Settings
+    sweeps: Iterable[ThresholdSweep], excluded: Collection[str], settings: Settings
 ) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
     """The tables of several sweeps together; None without any."""
-    tables = [sweep.tables(excluded, settings) for sweep in sweeps]
+    tables = [sweep.sweep_frames(excluded, settings) for sweep in sweeps]
     if not tables:
         return None, None
     return pl.concat([table for table, _ in tables], how="diagonal"), pl.concat([band for _, band in tables])

@@ -9,22 +9,22 @@ from typing import Any, TypeVar
 import polars as pl
 
 from replay.data.block import LogBlock
-from replay.data.conditions import examples_of, matching, refuse_overlap, refuse_reuse
+from replay.data.conditions import ids_where, read_examples, refuse_overlap, refuse_reuse
 from replay.data.contents import Contents
-from replay.data.fitted_scores import folds_of
+from replay.data.fitted_scores import fold_of_each_example
 from replay.data.read import BlockRequest, read_block
-from replay.policies.base import Policy, errors_of, needs_of, nested
+from replay.policies.base import Policy, errors_of, needs_of_policies, policy_and_parts
 from replay.policies.toml import PolicyFile
 from replay.runs.passes.example_set import ExampleSet, select_examples
-from replay.runs.passes.reuse import check_reuse, out_of_fold, training_rows
-from replay.sampling.learned import Learned
+from replay.runs.passes.reuse import check_reuse, notes_on_out_of_fold, notes_on_training_rows
+from replay.sampling.learned import LearnedSetting
 from toolkit.log import Log
 from toolkit.notes import Note
 
 P = TypeVar("P", bound=Policy)
 
 
-def resolved(
+def resolve_policies(
     log: Log, contents: Contents, file: PolicyFile, measure: str | None, where: str | None, by: Sequence[str] = (),
     columns: Sequence[str] = (),
 ) -> tuple[tuple[Policy, ...], ExampleSet, tuple[Note, ...]]:  # fmt: skip
@@ -33,23 +33,23 @@ def resolved(
     ThinkbackError for what the log cannot serve.
     """
     chosen = tuple(policy.resolve(contents) for policy in file.policies)
-    for policy in (part for whole in chosen for part in nested(whole)):
+    for policy in (part for whole in chosen for part in policy_and_parts(whole)):
         policy.check_log(log, contents)
     if measure is not None:
         contents.require_measure(measure)
-    needs = needs_of(chosen, contents)
+    needs = needs_of_policies(chosen, contents)
     verifying = [policy.name for policy in chosen if policy.needs(contents).scores]
     read = {*needs.example_columns, *columns}
     split = {"split"} if verifying and "split" in contents.example_columns else set()
     examples = select_examples(log, contents, needs.pools, where, by, sorted(read | split))
-    notes = [*(training_rows(verifying, examples.frame["split"]) if split else ())]
-    readers = _readers(chosen, contents)
-    notes += out_of_fold(readers, folds_of(log, readers), examples.frame["example_id"])
+    notes = [*(notes_on_training_rows(verifying, examples.frame["split"]) if split else ())]
+    readers = _policies_by_verifier(chosen, contents)
+    notes += notes_on_out_of_fold(readers, fold_of_each_example(log, readers), examples.frame["example_id"])
     examples = replace(examples, frame=examples.frame.drop(split - read - {*by}))
     return chosen, examples, (*check_reuse(chosen, examples.frame, log.digest()), *notes)
 
 
-def _readers(policies: Sequence[Policy], contents: Contents) -> dict[str, list[str]]:
+def _policies_by_verifier(policies: Sequence[Policy], contents: Contents) -> dict[str, list[str]]:
     """Verifier -> the names of the policies that read it."""
     readers: dict[str, list[str]] = {}
     for policy in policies:
@@ -66,13 +66,13 @@ def fit_policies(
     `measure` judges traces in place of `correct`. Raises where a development split overlaps `reported`, or the rows of
     `conformal` those that its scores were fitted on.
     """
-    fitter = _Fitter(log, contents, reported, measure)
-    for part in (part for policy in policies for part in nested(policy)):
-        fitter.check_apart(part)
-    return tuple(policy.learn(fitter.fit) for policy in policies)
+    fitter = _PolicyFitter(log, contents, reported, measure)
+    for part in (part for policy in policies for part in policy_and_parts(policy)):
+        fitter.check_disjoint(part)
+    return tuple(policy.fit_with(fitter.fit_setting) for policy in policies)
 
 
-class _Fitter:
+class _PolicyFitter:
     """Fits each setting once, on the examples where its condition holds."""
 
     def __init__(self, log: Log, contents: Contents, reported: pl.Series, measure: str | None) -> None:
@@ -80,33 +80,35 @@ class _Fitter:
         self._fitted: dict[Hashable, Any] = {}
         self._splits: dict[tuple[str, tuple[str, ...]], pl.DataFrame] = {}
 
-    def fit(
-        self, policy: Policy, settings: Learned, same: tuple[Hashable, ...], fit: Callable[[LogBlock, Any], Any]
+    def fit_setting(
+        self, policy: Policy, settings: LearnedSetting, same: tuple[Hashable, ...], fit: Callable[[LogBlock, Any], Any]
     ) -> Any:
         """The `settings` after `fit`, computed once for all policies that share the key `same`."""
         key = (settings.key, settings, *same)
         if key not in self._fitted:
             with errors_of(policy.name):
-                self._fitted[key] = fit(self._rows(policy, settings), settings)
+                self._fitted[key] = fit(self._development_rows(policy, settings), settings)
         return self._fitted[key]
 
-    def check_apart(self, policy: Policy) -> None:
+    def check_disjoint(self, policy: Policy) -> None:
         """Raise where a policy would set thresholds on examples that it learns a score from."""
-        for settings in (learn for learn in policy.learns if learn.calibrates):
-            for learnt in (learn for learn in policy.learns if not learn.calibrates):
+        for settings in (learn for learn in policy.learned_settings if learn.calibrates):
+            for learnt in (learn for learn in policy.learned_settings if not learn.calibrates):
                 with errors_of(policy.name):
                     refuse_reuse(self.log, (f"{learnt.key}.on", learnt.on), (f"{settings.key}.on", settings.on))
 
-    def _rows(self, policy: Policy, settings: Learned) -> LogBlock:
-        condition, needs = settings.on, needs_of([policy], self.contents)
+    def _development_rows(self, policy: Policy, settings: LearnedSetting) -> LogBlock:
+        condition, needs = settings.on, needs_of_policies([policy], self.contents)
         columns = tuple(dict.fromkeys(["labels", "gold", *sorted(needs.example_columns)]))
         if (condition, columns) not in self._splits:
-            ids = matching(self.log, condition, f"{settings.key}.on")
+            ids = ids_where(self.log, condition, f"{settings.key}.on")
             refuse_overlap(self.log, ids, self.reported, f"{settings.key}.on", condition)
-            self._splits[condition, columns] = examples_of(self.log, ids, columns)
+            self._splits[condition, columns] = read_examples(self.log, ids, columns)
         return read_block(self.log, self._splits[condition, columns], BlockRequest(needs, self.measure))
 
 
-def learnt_on(policy: Policy) -> list[tuple[str, str]]:
+def learning_conditions(policy: Policy) -> list[tuple[str, str]]:
     """(setting, condition) of all examples that a policy or a part of it learns from."""
-    return [(f"{settings.key}.on", settings.on) for part in nested(policy) for settings in part.learns]
+    return [
+        (f"{settings.key}.on", settings.on) for part in policy_and_parts(policy) for settings in part.learned_settings
+    ]

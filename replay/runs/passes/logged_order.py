@@ -10,12 +10,12 @@ from math import sqrt
 import numpy as np
 import polars as pl
 
-from replay.data.contents import Contents, opened
+from replay.data.contents import Contents, open_with_contents
 from replay.kinds.sample import Sample
 from replay.policies.base import Policy
 from replay.policies.suite import ORDERS
 from replay.runs.passes.example_set import resampling_units
-from replay.runs.passes.passes import correctness, evaluators
+from replay.runs.passes.passes import correctness_of_policies, evaluators_by_block
 from toolkit.errors import counted, listed
 from toolkit.log import AnyLog, Log, collect
 from toolkit.notes import Note, note
@@ -35,38 +35,40 @@ FEWEST_TRACES = 4
 
 
 @dataclass(frozen=True)
-class _Narrower:
+class _OrderVariances:
     """Variances, by policy, of the difference to the policy `first`: in the logged order, and over all orders."""
 
     first: str = ""
     variances: dict[str, tuple[DifferenceVariance, DifferenceVariance]] = field(default_factory=dict)
 
     @property
-    def times(self) -> dict[str, float]:
+    def width_factors(self) -> dict[str, float]:
         """Policy -> the factor by which its interval is narrower over all orders."""
         return {name: sqrt(one.value / over.value) for name, (one, over) in self.variances.items()}
 
     def __bool__(self) -> bool:
-        return max(self.times.values(), default=0.0) > LEAST_TIMES
+        return max(self.width_factors.values(), default=0.0) > LEAST_TIMES
 
     def __str__(self) -> str:
-        low, high = (f"{max(1.0, end):.2g}" for end in (min(self.times.values()), max(self.times.values())))
+        low, high = (
+            f"{max(1.0, end):.2g}" for end in (min(self.width_factors.values()), max(self.width_factors.values()))
+        )
         return f"{low} times" if low == high else f"{low} to {high} times"
 
 
-def _narrower(
+def _order_variances(
     log: Log, contents: Contents, policies: Sequence[Policy], examples: pl.DataFrame, baseline: str | None
-) -> _Narrower:
+) -> _OrderVariances:
     """Variances of the differences between policies as they are, and between their means over all orders."""
     in_order = ((policy.name, one) for policy in policies if (one := policy.over_all_orders()) is not None)
     exact = dict(itertools.islice(in_order, MOST_POLICIES))
     some = examples.gather_every(max(len(examples) // MOST_COMPARED, 1)).head(MOST_COMPARED)
     if not exact or len(some) < FEWEST_COMPARED:
-        return _Narrower()
+        return _OrderVariances()
     logged = {policy.name: policy for policy in policies if policy.name in exact or policy.name == baseline}
     pairs = [*logged.values(), *(exact.get(name, policy) for name, policy in logged.items())]
     named = [policy.filled(name=str(number), against=None) for number, policy in enumerate(pairs)]
-    parts = [correctness(on) for on in evaluators(log, contents, named, some, "orders")]
+    parts = [correctness_of_policies(on) for on in evaluators_by_block(log, contents, named, some, "orders")]
     plain, every = (dict(zip(logged, half, strict=True)) for half in np.split(np.concatenate(parts, axis=1), 2))
     moved = [name for name in exact if not np.array_equal(plain[name], every[name], equal_nan=True)]
     first = baseline if baseline is not None and baseline in logged else next(iter(moved), "")
@@ -77,7 +79,7 @@ def _narrower(
         pair = (difference_variance(one + unknown, cluster=units), difference_variance(over + unknown, cluster=units))
         if pair[1].questions >= FEWEST_COMPARED and pair[1].value > 0:
             variances[name] = pair
-    return _Narrower(first, variances)
+    return _OrderVariances(first, variances)
 
 
 def order_notes(
@@ -91,8 +93,8 @@ def order_notes(
     if by_orders:
         parts = [f"over {orders}: {listed(names, MOST_NAMED)}" for orders, names in by_orders.items()]
         yield note("orders", f"means {'; '.join(parts)}", [name for names in by_orders.values() for name in names])
-    if narrower := _narrower(log, contents, policies, examples, baseline):
-        names = list(narrower.times)
+    if narrower := _order_variances(log, contents, policies, examples, baseline):
+        names = list(narrower.width_factors)
         yield note(
             "logged_order",
             f"in the order in which the traces were logged: {listed(names, MOST_NAMED)}. Over all orders "
@@ -105,14 +107,14 @@ def gains_of_orders(log: AnyLog) -> Iterator[Note]:
     """Notes on the gain of exact means over all orders, by pool, for the vote of a half of its traces against that of a
     quarter; and on the smallest difference, between these or any two policies, that so many questions show.
     """
-    log, contents = opened(log)
+    log, contents = open_with_contents(log)
     examples = collect(log.scan("examples", ["example_id", "labels", "gold", "cluster"]), log).sort("example_id")
     some = examples
     if len(examples) > MOST_DESCRIBED:
         places = np.random.default_rng(0).choice(len(examples), MOST_DESCRIBED, replace=False)
         some = examples[np.sort(places)]
     shows = False
-    for pool in sorted(contents.pools - contents.in_order - contents.opaque):
+    for pool in sorted(contents.pools - contents.ordered_pools - contents.opaque):
         size = contents.sizes[pool]
         if size < FEWEST_TRACES or len(some) < FEWEST_COMPARED:
             continue
@@ -123,7 +125,7 @@ def gains_of_orders(log: AnyLog) -> Iterator[Note]:
         pair = _in_one_and_over_all_orders(log, contents, (few, many), some)
         if pair is None:
             continue
-        gain = _Narrower(few.name, {many.name: pair})
+        gain = _OrderVariances(few.name, {many.name: pair})
         if gain:
             text = f"the interval of {many.name} − {few.name} is {gain} narrower than in one order"
             where = f"pool `{pool}`: over all orders (`expected = true`)"
@@ -135,7 +137,7 @@ def gains_of_orders(log: AnyLog) -> Iterator[Note]:
             shows = True
             text = f"show, with {100 * POWER:g} % power, {many.name} − {few.name} of {', or '.join(known)}"
             yield note("detectable", f"pool `{pool}`: {counted(n, 'question')} {text}")
-    if not shows and len(examples) >= FEWEST_COMPARED and (text := any_detectable(len(examples))):
+    if not shows and len(examples) >= FEWEST_COMPARED and (text := smallest_detectable_text(len(examples))):
         yield note("detectable", text)
 
 
@@ -146,9 +148,9 @@ def _in_one_and_over_all_orders(
     ones, and over all; None where too few questions are judged, or the order makes no difference.
     """
     exact = [policy.over_all_orders() or policy for policy in pair]
-    seeded = [policy.in_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair]
+    seeded = [policy.over_seeded_orders(contents, 1, seed) for seed in range(ORDERS) for policy in pair]
     named = [policy.filled(name=str(number), against=None) for number, policy in enumerate([*exact, *seeded])]
-    parts = [correctness(on) for on in evaluators(log, contents, named, examples, "orders")]
+    parts = [correctness_of_policies(on) for on in evaluators_by_block(log, contents, named, examples, "orders")]
     values, units = np.concatenate(parts, axis=1), unit_numbers(resampling_units(examples))
     over, single = values[1] - values[0], values[3::2] - values[2::2]
     if (~np.isnan(over)).sum() < FEWEST_COMPARED:
@@ -166,12 +168,12 @@ def detectable_points(variance: DifferenceVariance, questions: float, level: flo
     if difference is None:
         return None
     limits = (variance.detectable(questions, level=level, end=end) for end in (-1, 1))
-    low, high = ("" if limit is None else _short(limit) for limit in limits)
+    low, high = ("" if limit is None else _short_percent(limit) for limit in limits)
     ends = f" ({100 * RANGE:g} % range {low} to {high})" if low and high and low != high else ""
-    return f"{_short(difference)} points{ends}"
+    return f"{_short_percent(difference)} points{ends}"
 
 
-def _short(share: float) -> str:
+def _short_percent(share: float) -> str:
     return f"{100 * share:#.2g}".rstrip(".")
 
 
@@ -179,7 +181,7 @@ IN_ORDERS = "in one order", "over all orders"
 TENTH = 0.1
 
 
-def any_detectable(questions: int) -> str:
+def smallest_detectable_text(questions: int) -> str:
     """A sentence on the smallest difference between any two policies that so many questions show; empty without."""
     difference = DifferenceVariance(TENTH, 0.0, questions, questions, questions).detectable(questions)
     if difference is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from replay.engine.outcome import Outcome
 from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable
@@ -22,7 +23,7 @@ class OutcomeGroup:
     ways: Ways | None = None
 
     @property
-    def examples(self) -> Ints | slice:
+    def examples(self) -> NDArray[np.int32] | slice:
         """The number of the example of each place of the outcomes."""
         return slice(None) if self.ways is None else self.ways.example
 
@@ -33,21 +34,21 @@ def grouped(outcomes: Sequence[tuple[Outcome, Ints | None]]) -> Iterator[Outcome
     for number, (outcome, examples) in enumerate(outcomes):
         if examples is not None and (outcome.rows == 1).all():
             sharing.setdefault(id(outcome), []).append(number)
-    apart = [outcome if examples is None else None for outcome, examples in outcomes]
+    grouped_numbers: set[int] = set()
     for numbers in sharing.values():
         ways = Ways.of(np.stack([np.asarray(outcomes[number][1]) for number in numbers]))
         if ways is not None and len(numbers) > 1:
             outcome = outcomes[numbers[0]][0]
             whole = len(ways[1]) == len(outcome.reason) and bool((np.diff(ways[1]) == 1).all())
-            yield OutcomeGroup(np.array(numbers), (outcome if whole else outcome.at(ways[1]),), ways[0])
-    placed = {number for numbers in sharing.values() for number in numbers}
-    rest = [number for number in range(len(outcomes)) if apart[number] is not None or number not in placed]
+            yield OutcomeGroup(np.array(numbers), (outcome if whole else outcome.at_examples(ways[1]),), ways[0])
+            grouped_numbers.update(numbers)
+    rest = [number for number in range(len(outcomes)) if number not in grouped_numbers]
     if rest:
         yield OutcomeGroup(np.array(rest), tuple(_at(*outcomes[number]) for number in rest))
 
 
 def _at(outcome: Outcome, examples: Ints | None) -> Outcome:
-    return outcome if examples is None else outcome.at(examples)
+    return outcome if examples is None else outcome.at_examples(examples)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,15 +16,15 @@ import polars as pl
 
 from replay.data.block import SCORE_COSTS, LogBlock
 from replay.data.needs import Action
-from replay.engine.mixing import predicted
+from replay.engine.mixing import most_probable_answer
 from replay.engine.outcome import MIXED, Outcome
-from replay.policies.base import Evaluator, nested
-from replay.policies.remarks import Payable, RemarkKind
+from replay.policies.base import Evaluator, policy_and_parts
+from replay.policies.remarks import PayableVerifications, RemarkKind
 from replay.runs.passes.gate_sweep import SWEPT, BranchBlock, branch_block
 from replay.runs.passes.outcome_tables import OutcomeGroup, OutcomeTables, grouped
 from replay.runs.passes.passes import outcome_values
-from replay.runs.passes.versions import Versions
-from replay.sampling.unscored import Unscored
+from replay.runs.passes.versions import PolicyVersions
+from replay.sampling.unscored import UnscoredTreatment
 from toolkit.errors import InvalidError, MismatchError
 from toolkit.stats.metrics.outcomes import ANSWER
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
@@ -35,7 +35,7 @@ answer that it predicts (null where there is none, or where the outcome is a mea
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class RowShares:
     """Outcomes that are means over several rows: the share of each `word` (−1: null), by `example` and `version`, (N,)
     each.
     """
@@ -47,7 +47,7 @@ class Shares:
 
 
 @dataclass(frozen=True, eq=False)
-class _Tally:
+class _BlockTally:
     """Counts of a block beside outcomes, by slices and by policies (their numbers), so that some may be left out later.
 
     `valid`, `behind_gaps`: valid answers and traces behind a gap, by slice; `outside`: answers outside the label space,
@@ -63,7 +63,7 @@ class _Tally:
     actions: Mapping[str, Action]
     remarks: Mapping[int, Counter[tuple[RemarkKind, str]]]
     lacking: Mapping[tuple[int, str, str], bytes]
-    unscored: Mapping[tuple[int, str, str, Unscored], Ints]
+    unscored: Mapping[tuple[int, str, str, UnscoredTreatment], Ints]
     order_s: Mapping[int, float]
 
 
@@ -79,10 +79,10 @@ class PassBlock:
     tables: OutcomeTables
     vocabulary: pl.Series
     reasons: tuple[str, ...]
-    shares: Shares | None
+    shares: RowShares | None
     branches: Mapping[str, BranchBlock]
     gains: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    tally: _Tally
+    tally: _BlockTally
     keeper: Keeper
 
     def __len__(self) -> int:
@@ -93,19 +93,19 @@ class PassBlock:
 class PassResult:
     """The result of a pass, all blocks in example_id order; `numbers`: numeric columns of outcomes."""
 
-    versions: Versions
+    versions: PolicyVersions
     numbers: tuple[str, ...]
     blocks: list[PassBlock] = field(default_factory=list)
     keeper: Keeper = field(default_factory=Keeper)
 
-    def add(self, block: LogBlock) -> None:
+    def add_block(self, block: LogBlock) -> None:
         """Replay every version on the next block."""
-        evaluator = Evaluator(block, self.versions.evaluated)
+        evaluator = Evaluator(block, self.versions.evaluated_policies)
         outcomes = self.versions.outcomes(evaluator)
         groups = list(grouped(outcomes))
         apart = next((group for group in groups if group.ways is None), None)
-        shares = None if apart is None else _shares(apart)
-        words = {id(group): np.stack([np.where(o.rows == 1, predicted(o), -1) for o in group.outcomes])
+        shares = None if apart is None else _row_shares(apart)
+        words = {id(group): np.stack([np.where(o.rows == 1, most_probable_answer(o), -1) for o in group.outcomes])
                  for group in groups}  # fmt: skip
         used = np.zeros(len(block.vocabulary) + 1, bool)  # the last one: null
         for numbers in words.values():
@@ -117,9 +117,9 @@ class PassResult:
         known = {"served": 0}
 
         def columns(group: OutcomeGroup) -> dict[str, SpilledTable]:
-            tables = dict(self._numbers(block, group))
+            tables = dict(self._number_columns(block, group))
             tables |= {
-                REASON: _reasons(group.outcomes, known),
+                REASON: _reason_numbers(group.outcomes, known),
                 ENDING: _nan_where_null(np.stack([o.ending for o in group.outcomes]), MIXED),
                 WORD: _nan_where_null(number[words[id(group)]], -1),
             }
@@ -131,14 +131,14 @@ class PassResult:
                 tables=OutcomeTables.of(groups, columns),
                 vocabulary=block.vocabulary.filter(pl.Series(used[:-1])),
                 reasons=tuple(known),
-                shares=None if shares is None else Shares(
+                shares=None if shares is None else RowShares(
                     shares.version, shares.example, number[shares.word], shares.share
                 ),
                 branches={
                     name: branch_block(evaluator, gate, SWEPT) for name, gate in self.versions.gates.items()
                 },
                 gains={name: ranking.gain(evaluator) for name, ranking in self.versions.rankings.items()},
-                tally=_tally(block, self.versions, [outcome for outcome, _ in outcomes]),
+                tally=_block_tally(block, self.versions, [outcome for outcome, _ in outcomes]),
                 keeper=self.keeper,
             )
         )  # fmt: skip
@@ -157,10 +157,10 @@ class PassResult:
         return PassResult(self.versions, self.numbers, blocks)
 
     @property
-    def ids(self) -> pl.Series:
+    def example_ids(self) -> pl.Series:
         return pl.concat([block.ids for block in self.blocks])
 
-    def _numbers(self, block: LogBlock, group: OutcomeGroup) -> list[tuple[str, Floats]]:
+    def _number_columns(self, block: LogBlock, group: OutcomeGroup) -> list[tuple[str, Floats]]:
         parts = [outcome_values(outcome) for outcome in group.outcomes]
         empty = np.full(len(group.outcomes[0].reason), np.nan)
         tables = [(name, np.stack([part.get(name, empty) for part in parts])) for name in self.numbers]
@@ -168,14 +168,15 @@ class PassResult:
             if np.isinf(table).any():
                 version, row = np.argwhere(np.isinf(table))[0]
                 example = np.arange(len(block.examples))[group.examples][int(row)]
+                policy = self.versions.evaluated_policies[group.versions[version]].name
                 raise InvalidError(
-                    f"`{name}` of policy `{self.versions.evaluated[group.versions[version]].name}` is infinite for "
+                    f"`{name}` of policy `{policy}` is infinite for "
                     f"example `{block.examples['example_id'][int(example)]}`: leave a missing value null"
                 )
         return tables
 
 
-def _reasons(outcomes: Sequence[Outcome], known: dict[str, int]) -> Floats:
+def _reason_numbers(outcomes: Sequence[Outcome], known: dict[str, int]) -> Floats:
     """The numbers of the reasons of outcomes, (outcomes, E); new ones are added to the `known`."""
     table = np.zeros((len(outcomes), len(outcomes[0].reason)))
     for row, outcome in enumerate(outcomes):
@@ -190,7 +191,7 @@ def _nan_where_null(values: np.ndarray, null: int) -> Floats:
     return np.where(values == null, np.nan, values)
 
 
-def _shares(group: OutcomeGroup) -> Shares | None:
+def _row_shares(group: OutcomeGroup) -> RowShares | None:
     """The shares of the versions that are means over two or more rows; None without any."""
     parts = []
     for number, outcome in zip(group.versions.tolist(), group.outcomes, strict=True):
@@ -202,32 +203,29 @@ def _shares(group: OutcomeGroup) -> Shares | None:
     if not parts:
         return None
     version, example, word, share = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Shares(version, example, word.astype(np.int64), share)
+    return RowShares(version, example, word.astype(np.int64), share)
 
 
-def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> _Tally:
+def _block_tally(block: LogBlock, versions: PolicyVersions, outcomes: Sequence[Outcome]) -> _BlockTally:
     """The counts of a block beside its outcomes."""
     remarks: dict[int, Counter[tuple[RemarkKind, str]]] = {}
     lacking: dict[tuple[int, str, str], bytes] = {}
     interned: dict[bytes, bytes] = {}
-    unscored: dict[tuple[int, str, str, Unscored], Ints] = {}
+    unscored: dict[tuple[int, str, str, UnscoredTreatment], Ints] = {}
     counts: dict[bytes, Ints] = {}
     order_s: dict[int, float] = {}
     for number, place in enumerate(versions.places[:, 0]):
         policy, _ = versions.every[place]
-        for part in nested(policy):
+        for part in policy_and_parts(policy):
             for remark in part.remarks(block):
                 remarks.setdefault(number, Counter())[remark.kind, remark.subject] += remark.count
-            for payable in part.may_pay(block):
+            for payable in part.payable_verifications(block):
                 for cost, bits in _free_costs(payable, block):
                     key = number, payable.verifier, cost
                     old = lacking.get(key, bytes(len(bits)))
                     union = (np.frombuffer(old, np.uint8) | np.frombuffer(bits, np.uint8)).tobytes()
                     lacking[key] = interned.setdefault(union, union)
-                if (
-                    payable.unscored.says
-                    and (count := _without_score(payable, block).sum(axis=1, dtype=np.int32)).any()
-                ):
+                if payable.unscored.says and (count := _lacks_score(payable, block).sum(axis=1, dtype=np.int32)).any():
                     whose = number, payable.slice, payable.verifier, payable.unscored
                     most = np.maximum(unscored.get(whose, 0), count)  # parts of a policy read the same first traces
                     unscored[whose] = counts.setdefault(most.tobytes(), most)
@@ -238,29 +236,25 @@ def _tally(block: LogBlock, versions: Versions, outcomes: Sequence[Outcome]) -> 
     outside: Counter[tuple[tuple[str, ...], str]] = Counter()
     for (word, slices), count in zip(*np.unique(block.outside[:, 1:], axis=0, return_counts=True), strict=True):
         outside[block.slices[slices], block.vocabulary[int(word)]] += int(count)
-    return _Tally(
+    return _BlockTally(
         valid=Counter({name: int((pool.code >= 0).sum()) for name, pool in there.items()}),
         behind_gaps=Counter({name: int(pool.behind_gap.sum()) for name, pool in block.pools.items()}),
-        outside=outside,
-        actions=dict(block.actions),
-        remarks=remarks,
-        lacking=lacking,
-        unscored=unscored,
+        outside=outside, actions=dict(block.actions), remarks=remarks, lacking=lacking, unscored=unscored,
         order_s=order_s,
-    )
+    )  # fmt: skip
 
 
-def _free_costs(may: Payable, block: LogBlock) -> Iterator[tuple[str, bytes]]:
+def _free_costs(may: PayableVerifications, block: LogBlock) -> Iterator[tuple[str, bytes]]:
     """Costs that a verification may lack though a policy may pay it, each with the examples as bits."""
     scores = block.pools[may.slice].scores[may.verifier]
-    imputed = _without_score(may, block).any(axis=1) & may.unscored.fills
+    imputed = _lacks_score(may, block).any(axis=1) & may.unscored.fills
     for cost in SCORE_COSTS:
         lacks = scores.lacking.get(cost)
-        on = imputed if lacks is None else imputed | (lacks & (may.traces | scores.listwise[:, None])).any(axis=1)
+        on = imputed if lacks is None else imputed | (lacks & (may.traces | scores.is_listwise[:, None])).any(axis=1)
         if on.any():
             yield cost, np.packbits(on).tobytes()
 
 
-def _without_score(may: Payable, block: LogBlock) -> np.ndarray:
+def _lacks_score(may: PayableVerifications, block: LogBlock) -> np.ndarray:
     """Mask (E, T) of the valid traces that a policy may verify and that have no score."""
-    return may.traces & block.pools[may.slice].lacking(may.verifier)
+    return may.traces & block.pools[may.slice].unscored_by(may.verifier)

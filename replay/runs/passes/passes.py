@@ -15,10 +15,10 @@ from replay.data.needs import Needs
 from replay.data.prices import Prices
 from replay.data.read import BlockRequest, read_block
 from replay.engine.calls import PolicyPath
-from replay.engine.costs import by_name
+from replay.engine.costs import costs_by_name
 from replay.engine.outcome import COVERED, Outcome
 from replay.engine.positions import threshold_curve
-from replay.policies.base import Evaluator, Policy, columns_of, needs_of
+from replay.policies.base import Evaluator, Policy, needs_of_policies, outcome_columns_of
 from replay.runs.passes.example_set import ExampleSet
 from toolkit.columns import COLUMNS, with_columns
 from toolkit.log import Log
@@ -43,20 +43,22 @@ class ReplayPlan:
     prices: Prices | None
     block_examples: int | None
 
-    def among(self, ids: pl.Series) -> ReplayPlan:
+    def with_ids(self, ids: pl.Series) -> ReplayPlan:
         """The plan for the examples with these ids."""
         frame = self.examples.frame.filter(pl.col("example_id").is_in(ids.implode()))
         return replace(self, examples=replace(self.examples, frame=frame))
 
 
-def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = False) -> Iterator[LogBlock]:
+def read_blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = False) -> Iterator[LogBlock]:
     """The examples in chunks, which are read in blocks of whole chunks with at most about BLOCK_CELLS cells.
 
     `identified`: with the ids of traces.
     """
-    most = _widest(plan.contents, policies, LIST_CELLS)
-    chunk = min(chunk_size(len(policies), _widest(plan.contents, policies, ROW_CELLS)), max(BLOCK_CELLS // most, 1))
-    request = BlockRequest(needs_of(policies, plan.contents), plan.measure, plan.prices, identified)
+    most = _cells_per_example(plan.contents, policies, LIST_CELLS)
+    chunk = min(
+        chunk_size(len(policies), _cells_per_example(plan.contents, policies, ROW_CELLS)), max(BLOCK_CELLS // most, 1)
+    )
+    request = BlockRequest(needs_of_policies(policies, plan.contents), plan.measure, plan.prices, identified)
     examples = plan.examples.frame
     bound = max(BLOCK_CELLS // most // chunk, 1) * chunk
     outer = max((plan.block_examples or bound) // chunk, 1) * chunk
@@ -66,7 +68,7 @@ def blocks(plan: ReplayPlan, policies: Sequence[Policy], identified: bool = Fals
                 stop = min(start + bound, begin + outer, len(examples))
                 block = read_block(plan.log, examples[start:stop], request)
                 for first in range(0, len(block.examples), chunk):
-                    yield block.slice(first, min(first + chunk, len(block.examples)))
+                    yield block.slice_examples(first, min(first + chunk, len(block.examples)))
                     advance(min(chunk, len(block.examples) - first))
                     if first + chunk < len(block.examples) or stop < len(examples):
                         gc.collect(1)  # a walk and its statistics hold each other, and arrays call no collector
@@ -81,7 +83,7 @@ class PathPart:
     on: np.ndarray
 
 
-def paths(
+def paths_by_block(
     plan: ReplayPlan, policies: Sequence[Policy], acting: Mapping[str, np.ndarray], identified: bool = False
 ) -> Iterator[tuple[LogBlock, slice, list[PathPart]]]:
     """Block after block with the places of its examples among all, and the paths of all policies on it.
@@ -89,10 +91,10 @@ def paths(
     `acting`: of policies that rank all examples those on which they act (N,), where they have another path.
     """
     first = 0
-    for block in blocks(plan, policies, identified):
+    for block in read_blocks(plan, policies, identified):
         here = slice(first, first + len(block.examples))
         never = Evaluator(block, policies, paths=True)
-        always, everywhere, parts = never.where_act(frozenset(acting)), np.ones(len(block.examples), bool), []
+        always, everywhere, parts = never.with_acting(frozenset(acting)), np.ones(len(block.examples), bool), []
         for number, policy in enumerate(policies):
             acts = acting[policy.name][here] if policy.name in acting else ~everywhere
             parts += [PathPart(number, always.path(policy), acts)] if policy.name in acting else []
@@ -101,7 +103,7 @@ def paths(
         first = here.stop
 
 
-def evaluators(
+def evaluators_by_block(
     log: Log, contents: Contents, policies: Sequence[Policy], examples: pl.DataFrame, title: str, *,
     needs: Needs | None = None, first: Mapping[str, int] | None = None,
 ) -> Iterator[Evaluator]:  # fmt: skip
@@ -109,7 +111,7 @@ def evaluators(
 
     `needs`: what is read beside the policies' needs. `first`: pool -> how many of its first traces alone are read.
     """
-    request = BlockRequest(needs_of(policies, contents) | (needs or Needs()))
+    request = BlockRequest(needs_of_policies(policies, contents) | (needs or Needs()))
     with progress(title, len(examples), "examples") as advance:
         for start in range(0, len(examples), EXAMPLES_AT_ONCE):
             block = read_block(log, examples[start : start + EXAMPLES_AT_ONCE], request)
@@ -123,34 +125,34 @@ def threshold_curves(plan: ReplayPlan, policies: Sequence[Policy]) -> pl.DataFra
     """
     first: dict[Hashable, Policy] = {}
     for policy in policies:
-        if policy.unfolding is not None:
-            first.setdefault(policy.unfolding, policy)
+        if policy.unfolding_key is not None:
+            first.setdefault(policy.unfolding_key, policy)
     frames = []
     for policy in first.values():
         others = ", ".join(f"{key}={value}" for key, value in policy.swept if key != "stop.score")
         name = policy.name if not policy.swept else f"{policy.sweep}[{others}]" if others else policy.sweep
-        curve = threshold_curve([policy.at_thresholds(block) for block in blocks(plan, [policy])])
+        curve = threshold_curve([policy.at_each_threshold(block) for block in read_blocks(plan, [policy])])
         frames.append(curve.rename({"correct": "accuracy"}).select(pl.lit(name).alias("policy"), pl.all()))
     return pl.concat(frames) if frames else None
 
 
 def first_traces(block: LogBlock, first: Mapping[str, int]) -> LogBlock:
     """The block in which some pools have only their first traces, as many as `first` says."""
-    fewer = {name: block.pools[name].first(count) for name, count in first.items()}
+    fewer = {name: block.pools[name].first_traces(count) for name, count in first.items()}
     return replace(block, pools={**block.pools, **fewer})
 
 
-def correctness(on: Evaluator) -> np.ndarray:
+def correctness_of_policies(on: Evaluator) -> np.ndarray:
     """The correctness of every policy (P, E), NaN where the example is not covered."""
     outcomes = [on.outcome(policy) for policy in on.policies]
     return np.stack([np.where(outcome.reason == COVERED, outcome.correct, np.nan) for outcome in outcomes])
 
 
-def _widest(contents: Contents, policies: Sequence[Policy], list_cells: int) -> int:
+def _cells_per_example(contents: Contents, policies: Sequence[Policy], list_cells: int) -> int:
     """Cells per example that the policies read at most: traces, and rows of further tables, which take `list_cells`
     where they hold lists.
     """
-    needs = needs_of(policies, contents)
+    needs = needs_of_policies(policies, contents)
     traces = sum(contents.sizes.get(pool, 1) for pool in needs.pools)
     lists = {table for table, _, column in needs.tables if isinstance(schema_of(table)[column].dtype, pl.List)}
     pools = {(table, pool) for table, pool, _ in needs.tables}
@@ -165,14 +167,14 @@ def chunk_size(policies: int, traces: int) -> int:
 
 def number_columns(policies: Sequence[Policy], priced: bool) -> tuple[str, ...]:
     """The numeric columns of outcomes of some policies: those of every run, and those that a policy adds."""
-    extra = columns_of(policies)
+    extra = outcome_columns_of(policies)
     added, table = {column.name for column in extra} | ({"price"} if priced else set()), with_columns(extra)
     return tuple(c.name for c in table if not (c.computed or c.family) and (c.always or c.name in added))
 
 
 def outcome_values(outcome: Outcome, keep: np.ndarray | slice = slice(None)) -> dict[str, np.ndarray]:
     """The numeric columns of one policy's outcome on some examples, by default on all; NaN for null."""
-    values = by_name(outcome.costs[keep]) | {name: column[keep] for name, column in outcome.measured.items()}
+    values = costs_by_name(outcome.costs[keep]) | {name: column[keep] for name, column in outcome.measured.items()}
     values["intervened"] = np.zeros(len(outcome.correct[keep]))
     against = outcome.against
     values |= {c.name: getattr(against, c.name)[keep] for c in COLUMNS if hasattr(against, c.name)}

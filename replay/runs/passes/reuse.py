@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import polars as pl
 
 from replay.data.conditions import TEST, has_test
-from replay.policies.base import Policy, nested
-from replay.policies.gate_file import GateFile, hashed, normalised_question
+from replay.policies.base import Policy, policy_and_parts
+from replay.policies.gate_file import GateFile, normalised_question, text_hashes
 from toolkit.errors import LeakageError, argument, listed
 from toolkit.notes import Note, note, warning
 
@@ -22,27 +22,29 @@ def question_hashes(examples: pl.DataFrame, log: str) -> list[str]:
     """
     texts = map(normalised_question, examples["question"].fill_null("").to_list())
     ids = examples["example_id"].to_list()
-    return hashed(text or f"id {name} of log {log}" for text, name in zip(texts, ids, strict=True))
+    return text_hashes(text or f"id {name} of log {log}" for text, name in zip(texts, ids, strict=True))
 
 
-def seen_by(gates: Iterable[GateFile], examples: pl.DataFrame, log: str) -> Iterator[tuple[GateFile, list[str]]]:
+def gates_fitted_on(
+    gates: Iterable[GateFile], examples: pl.DataFrame, log: str
+) -> Iterator[tuple[GateFile, list[str]]]:
     """The gates that were fitted or tuned on some of the examples, each with the ids of these."""
     gates = tuple(gates)
     ids = examples["example_id"].to_list() if gates else []
     hashes = question_hashes(examples, log) if gates else []
     for gate in gates:
-        known = set(gate.seen())
+        known = set(gate.seen_question_hashes())
         matches = [name for name, digest in zip(ids, hashes, strict=True) if digest in known]
         if matches:
             yield gate, matches
 
 
-def overlap(examples: pl.DataFrame, gate: GateFile, log: str) -> list[str]:
+def ids_fitted_on(examples: pl.DataFrame, gate: GateFile, log: str) -> list[str]:
     """Ids of the examples that a gate was fitted or tuned on; `log`: the digest of the log."""
-    return next((ids for _, ids in seen_by([gate], examples, log)), [])
+    return next((ids for _, ids in gates_fitted_on([gate], examples, log)), [])
 
 
-def first_ids(ids: Iterable[str]) -> str:
+def first_ids_text(ids: Iterable[str]) -> str:
     """The first three of some ids, as messages show them."""
     return listed(list(ids)[:MAX_NAMED])
 
@@ -51,7 +53,7 @@ def gate_files(policies: Iterable[Policy]) -> dict[GateFile, bool]:
     """Gate file -> whether its reuse is allowed by every policy that reads it."""
     files: dict[GateFile, bool] = {}
     for policy in policies:
-        for part in nested(policy):
+        for part in policy_and_parts(policy):
             for file, reuse in part.gate_files:
                 files[file] = files.get(file, True) and reuse
     return files
@@ -64,8 +66,8 @@ def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) 
     """
     notes = []
     files = gate_files(policies)
-    for gate, ids in seen_by(files, examples, log):
-        where = f"{len(ids):,} of {len(examples):,} examples ({first_ids(ids)})"
+    for gate, ids in gates_fitted_on(files, examples, log):
+        where = f"{len(ids):,} of {len(examples):,} examples ({first_ids_text(ids)})"
         if not files[gate]:
             raise LeakageError(
                 f"gate file `{gate.path}` was fitted or tuned on {where}: name the split to report on with "
@@ -76,7 +78,7 @@ def check_reuse(policies: Collection[Policy], examples: pl.DataFrame, log: str) 
     return tuple(notes)
 
 
-def training_rows(policies: Sequence[str], split: pl.Series) -> Iterator[Note]:
+def notes_on_training_rows(policies: Sequence[str], split: pl.Series) -> Iterator[Note]:
     """A note that policies that verify are reported on examples outside the test split, too."""
     if has_test(split):
         others = int((~split.eq_missing("test")).sum())
@@ -89,7 +91,9 @@ def training_rows(policies: Sequence[str], split: pl.Series) -> Iterator[Note]:
         )
 
 
-def out_of_fold(readers: Mapping[str, Sequence[str]], folds: pl.DataFrame, examples: pl.Series) -> Iterator[Note]:
+def notes_on_out_of_fold(
+    readers: Mapping[str, Sequence[str]], folds: pl.DataFrame, examples: pl.Series
+) -> Iterator[Note]:
     """Notes that a verifier was fitted on some of the examples; `readers`: verifier -> the policies that read it;
     `folds`: verifier and example_id of the scores that are out of fold.
     """

@@ -19,8 +19,8 @@ import polars as pl
 
 from replay.engine.outcome import ENDINGS
 from replay.runs.passes.example_set import ExampleSet
-from replay.runs.passes.pass_result import ENDING, WORD, PassBlock, PassResult, Shares
-from replay.runs.passes.versions import Reported
+from replay.runs.passes.pass_result import ENDING, WORD, PassBlock, PassResult, RowShares
+from replay.runs.passes.versions import ReportedPolicies
 from toolkit.stats.metrics.outcomes import Key, Store
 from toolkit.stats.metrics.spill import Floats, Ints
 
@@ -43,7 +43,7 @@ class _CoveredChunk:
     """Some examples of a block, for the policies that are reported."""
 
     block: PassBlock
-    reported: Reported
+    reported: ReportedPolicies
     labels: tuple[str, ...] | None
     first: int  # number of the block's first example among all
     chosen: Ints  # examples of the block, ascending
@@ -63,7 +63,7 @@ class _CoveredChunk:
         if isinstance(key, str):
             numbers = self.reported.values(self.block.tables, key, policies, self.first, low, high)
         else:
-            numbers = self._label_shares(self._words[key], policies, low, high)
+            numbers = self._label_shares(self._label_numbers[key], policies, low, high)
         return numbers if len(here) == high - low else numbers[:, here - low]
 
     def rows(self, start: int, stop: int) -> Ints | None:
@@ -78,10 +78,10 @@ class _CoveredChunk:
         """A column, or a label's predicted shares, in some rows of outcomes."""
         if isinstance(key, str):
             return self.block.tables.at_rows(key, rows)
-        return (self.block.tables.at_rows(WORD, rows) == self._words[key]).astype(float)
+        return (self.block.tables.at_rows(WORD, rows) == self._label_numbers[key]).astype(float)
 
     @cached_property
-    def _words(self) -> list[int]:
+    def _label_numbers(self) -> list[int]:
         """The block's number for each label's text; −1 for a label that nobody predicts."""
         known = {word: number for number, word in enumerate(self.block.vocabulary)}
         return [known.get(label, -1) for label in self.labels or ()]
@@ -101,7 +101,7 @@ class _CoveredChunk:
         on = place[version] >= 0
         np.add.at(values, (place[version[on]], example[on]), share[on])  # one word may stand in several rows
         for row in sorted(set(range(len(policies))) - set(plain)):
-            counts = self.reported.versions(int(policies[row]), self.first + start, self.first + stop)
+            counts = self.reported.version_by_example(int(policies[row]), self.first + start, self.first + stop)
             on = version == counts[example]
             np.add.at(values, (row, example[on]), share[on])
         return values
@@ -112,7 +112,7 @@ class CoveredOutcomes:
     """The outcomes of the covered examples; `keep` (N,): which examples of the pass every policy covers."""
 
     pass_result: PassResult
-    reported: Reported
+    reported: ReportedPolicies
     examples: ExampleSet
     keep: np.ndarray
 
@@ -126,7 +126,7 @@ class CoveredOutcomes:
         if ids is not None:
             chosen = chosen & self.examples.frame["example_id"].is_in(ids.implode()).to_numpy()
         examples = self.examples.frame.filter(pl.Series(chosen))
-        gold, (unit, strata) = self.examples.gold_codes(examples), self.examples.units(examples)
+        gold, (unit, strata) = self.examples.gold_codes(examples), self.examples.resampling_units(examples)
         chunks, size = list(self._chunks(chosen)), len(self.reported.policies)
         return Store(chunks, unit, gold, size, self.pass_result.numbers, strata)
 
@@ -148,10 +148,10 @@ class CoveredOutcomes:
         names = pl.Series([one.name for one in self.reported.policies], dtype=pl.String)
         chosen = np.arange(len(names)) if policy is None else np.flatnonzero((names == policy).to_numpy())
         for chunk in self._chunks(self.keep):
-            series = {name: self._column(name, chunk, names, chosen) for name in wanted}
+            series = {name: self._chunk_column(name, chunk, names, chosen) for name in wanted}
             yield pl.DataFrame(series, schema={name: self.schema[name] for name in wanted})
 
-    def _column(self, name: str, chunk: _CoveredChunk, names: pl.Series, chosen: Ints) -> pl.Series:
+    def _chunk_column(self, name: str, chunk: _CoveredChunk, names: pl.Series, chosen: Ints) -> pl.Series:
         """One column of a chunk, policy after policy."""
         size = chunk.size
         if name == "policy":
@@ -159,21 +159,21 @@ class CoveredOutcomes:
         if name == "example_id":
             return pl.concat([chunk.block.ids.gather(chunk.chosen)] * len(chosen))
         if name == "answer":
-            return words_of(chunk.values(WORD, chosen, 0, size), chunk.block.vocabulary)
+            return answers_of_numbers(chunk.values(WORD, chosen, 0, size), chunk.block.vocabulary)
         if name == "answers":
             return _answer_column(chunk, chosen)
         if name == "ending":
-            return words_of(chunk.values(ENDING, chosen, 0, size), pl.Series(ENDINGS))
+            return answers_of_numbers(chunk.values(ENDING, chosen, 0, size), pl.Series(ENDINGS))
         return pl.Series(chunk.values(name, chosen, 0, size).ravel(), nan_to_null=True)
 
     def write(self, path: Path) -> None:
         """The table as a Parquet file."""
         with FrameWriter(path) as file:
             for frame in self.frames():
-                file.append(frame)
+                file.write_row_group(frame)
 
 
-def words_of(numbers: Floats, words: pl.Series) -> pl.Series:
+def answers_of_numbers(numbers: Floats, words: pl.Series) -> pl.Series:
     """The words with some numbers; null for a number below 0."""
     flat = pl.Series(numbers.ravel(), nan_to_null=True).cast(pl.Int64)
     return words.gather(flat) if len(words) else pl.Series([None] * len(flat), dtype=pl.String)
@@ -188,7 +188,7 @@ def _answer_column(chunk: _CoveredChunk, policies: Ints) -> pl.Series:
     row, which = (np.concatenate(part) for part in zip(*entries, strict=True))
     answers = (
         pl.DataFrame({"row": row, "share": shares.share[which]})
-        .with_columns(answer=words_of(_null_words(shares.word[which]), chunk.block.vocabulary))
+        .with_columns(answer=answers_of_numbers(_null_share(shares.word[which]), chunk.block.vocabulary))
         .group_by("row", "answer")
         .agg(pl.col("share").sum())
         .sort("row", -pl.col("share").round(12), "answer", nulls_last=True)
@@ -199,16 +199,16 @@ def _answer_column(chunk: _CoveredChunk, policies: Ints) -> pl.Series:
     return empty.join(answers, on="row", how="left", maintain_order="left")["answers"].cast(ANSWERS)
 
 
-def _null_words(words: Ints) -> Floats:
+def _null_share(words: Ints) -> Floats:
     return np.where(words < 0, np.nan, words)
 
 
-def _share_entries(chunk: _CoveredChunk, shares: Shares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _share_entries(chunk: _CoveredChunk, shares: RowShares, policies: Ints) -> Iterator[tuple[Ints, Ints]]:
     """(row of the table, place among the shares) for each entry of the shares, policy by policy."""
     place = np.full(len(chunk.block), -1)
     place[chunk.chosen] = np.arange(chunk.size)
     for number, policy in enumerate(policies.tolist()):
-        counts = chunk.reported.versions(policy, chunk.first, chunk.first + len(chunk.block))
+        counts = chunk.reported.version_by_example(policy, chunk.first, chunk.first + len(chunk.block))
         for version in np.unique(counts):
             start, stop = np.searchsorted(shares.version, [version, version + 1])
             example = shares.example[start:stop]
@@ -224,7 +224,7 @@ class FrameWriter:
         self.path, self._part = path, path.with_suffix(".part")
         self._writer: pq.ParquetWriter | None = None
 
-    def append(self, frame: pl.DataFrame) -> None:
+    def write_row_group(self, frame: pl.DataFrame) -> None:
         """Write one frame as a row group."""
         import pyarrow.parquet as pq
 

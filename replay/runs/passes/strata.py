@@ -53,12 +53,12 @@ def with_strata(
         return examples, (note("no_strata", f"{text}: examples are resampled as if all were of one"),)
     single = names.n_unique() == 1 and is_requested
     text = f"all examples have the same `{column}`, `{names[0]}`, so strata by it change nothing" if single else ""
-    return replace(examples, strata=column, weights=_weights(weigh, column, sorted(names.unique().to_list()))), (
-        (note("one_stratum", text),) if text else ()
-    )
+    return replace(
+        examples, strata=column, weights=_stratum_weights(weigh, column, sorted(names.unique().to_list()))
+    ), ((note("one_stratum", text),) if text else ())
 
 
-def _weights(weigh: Weights | None, column: str, names: Sequence[str]) -> Mapping[str, float] | None:
+def _stratum_weights(weigh: Weights | None, column: str, names: Sequence[str]) -> Mapping[str, float] | None:
     """Weight by stratum. Raises ThinkbackError unless each stratum has one above 0, and no other name has any."""
     if weigh is None:
         return None

@@ -81,7 +81,7 @@ def user_columns(metrics: Sequence[Metric], columns: Sequence[OutcomeColumn]) ->
 
     Raises ThinkbackError for names that are taken or not known.
     """
-    metric_columns = tuple(_column(metric, columns) for metric in metrics)
+    metric_columns = tuple(_metric_outcome_column(metric, columns) for metric in metrics)
     families = [column.name for column in columns if column.family and column.metric is not None and column.name]
     reserved = {word for column in columns if not column.family for word in _names_of_column(column)} | {*TABLE_WORDS}
     for column in metric_columns:
@@ -124,7 +124,7 @@ def check_ranking(
         raise EmptyError(f"policies cannot be ranked by `{metric}`: no policy has {listed(lacking)}")
 
 
-def with_unvalued(summary: Summary, columns: Sequence[OutcomeColumn]) -> Summary:
+def with_missing_metrics(summary: Summary, columns: Sequence[OutcomeColumn]) -> Summary:
     """The summary with empty rows for ratios of columns that no policy has, and a note on them."""
     there = set(summary.summary["metric"].unique())
     lacking = [one for one in columns if one.computed == "ratio" and one.always and one.metric not in there]
@@ -171,13 +171,16 @@ def _names_of_column(column: OutcomeColumn) -> Iterator[str]:
         yield column.heading
 
 
-def _column(metric: Metric, columns: Sequence[OutcomeColumn]) -> OutcomeColumn:
+def _metric_outcome_column(metric: Metric, columns: Sequence[OutcomeColumn]) -> OutcomeColumn:
     return OutcomeColumn(
         metric.name,
         unit=metric.unit,
         per=metric.times,
         computed="ratio",
-        ratio=(_metric_of(metric, metric.of, columns), _metric_of(metric, metric.over, columns) if metric.over else ""),
+        ratio=(
+            _mean_metric_name(metric, metric.of, columns),
+            _mean_metric_name(metric, metric.over, columns) if metric.over else "",
+        ),
         share=metric.share,
         quality=True,
         cost=metric.better == "lower",
@@ -188,7 +191,7 @@ def _column(metric: Metric, columns: Sequence[OutcomeColumn]) -> OutcomeColumn:
     )
 
 
-def _metric_of(metric: Metric, name: str, columns: Sequence[OutcomeColumn]) -> str:
+def _mean_metric_name(metric: Metric, name: str, columns: Sequence[OutcomeColumn]) -> str:
     """The name of the metric that is the mean of a column, from the column's name or the metric's."""
     means = {column.name: str(column.metric) for column in columns if column.metric and not column.family}
     known = means | {mean: mean for mean in means.values()}

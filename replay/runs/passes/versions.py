@@ -15,20 +15,20 @@ import numpy as np
 
 from replay.engine.outcome import Outcome
 from replay.kinds.when import ALL_ALONE
-from replay.policies.base import Evaluator, Policy, Ranking, SweptGate, nested
+from replay.policies.base import Evaluator, ExampleRanking, Policy, SweptGate, policy_and_parts
 from replay.runs.passes.outcome_tables import OutcomeTables
 from toolkit.errors import AmbiguousError, InvalidError, listed, quote, require_known
 from toolkit.stats.metrics.spill import Floats, Ints
 
 
-def swept(policy: Policy) -> SweptGate | None:
+def swept_gate_of(policy: Policy) -> SweptGate | None:
     """The gate of a policy with several thresholds; None for other policies.
 
     Raises ThinkbackError where it is of a part of the policy, or in a combined gate.
     """
-    for part in nested(policy):
+    for part in policy_and_parts(policy):
         if part is not policy and part.swept_gate is not None:
-            raise policy.refuse(ALL_ALONE)
+            raise policy.refusal(ALL_ALONE)
     return policy.swept_gate
 
 
@@ -39,7 +39,7 @@ def policy_named(policies: Sequence[Policy], name: str) -> Policy:
     """
     by_name = {one.name: one for one in policies}
     whole = next((one for one in policies if name.startswith(f"{one.name}[gate.")), None)
-    if name not in by_name and whole is not None and (gate := swept(whole)) is not None:
+    if name not in by_name and whole is not None and (gate := swept_gate_of(whole)) is not None:
         value = name.removesuffix("]").rpartition("=")[2]
         try:
             return replace(gate.at(float(value)), name=name)
@@ -48,14 +48,14 @@ def policy_named(policies: Sequence[Policy], name: str) -> Policy:
     if len(settings := [one.name for one in policies if one.sweep == name and one.name != name]) > 1:
         raise AmbiguousError(f"`{name}` stands for several settings: name one, {listed(settings, 6)}")
     require_known(name, by_name, f"no policy is named `{name}`")
-    if (gate := swept(by_name[name])) is not None:
+    if (gate := swept_gate_of(by_name[name])) is not None:
         key = "below" if gate.falling else "at_least"
         raise AmbiguousError(f"`{name}` stands for several thresholds: name one, as `{name}[gate.{key}=0.5]`")
     return by_name[name]
 
 
 @dataclass(frozen=True, eq=False)
-class Versions:
+class PolicyVersions:
     """The versions of policies. `every`: each version's policy, and the ranking policies that act in it. `places` (P,
     4): of each policy the versions where neither acts, it acts, the policy that it is compared with acts, both act.
     """
@@ -64,19 +64,19 @@ class Versions:
     every: tuple[tuple[Policy, frozenset[str]], ...]
     places: Ints
     gates: Mapping[str, SweptGate]
-    rankings: Mapping[str, Ranking]
+    rankings: Mapping[str, ExampleRanking]
 
     @classmethod
-    def of(cls, policies: Sequence[Policy]) -> Versions:
+    def versions_of_policies(cls, policies: Sequence[Policy]) -> PolicyVersions:
         """The versions of policies. Raises ThinkbackError where one is compared with a policy of many thresholds."""
-        gates = {policy.name: gate for policy in policies if (gate := swept(policy)) is not None}
-        rankings = {policy.name: ranking for policy in policies if (ranking := policy.ranking) is not None}
+        gates = {policy.name: gate for policy in policies if (gate := swept_gate_of(policy)) is not None}
+        rankings = {policy.name: ranking for policy in policies if (ranking := policy.example_ranking) is not None}
         every: list[tuple[Policy, frozenset[str]]] = []
         places = []
         for policy in policies:
             if policy.against in gates:
                 why = f"`against` names `{policy.against}`, which stands for several thresholds: name a policy with one"
-                raise policy.refuse(why)
+                raise policy.refusal(why)
             sides = gates[policy.name].never_and_always() if policy.name in gates else (policy, policy)
             acts = {policy.name} & rankings.keys()
             rivals = {name for name in (policy.against,) if name in rankings}
@@ -92,60 +92,60 @@ class Versions:
             places.append(row)
         return cls(tuple(policies), tuple(every), np.array(places, np.int64).reshape(-1, 4), gates, rankings)
 
-    def numbers_of(self, policies: Sequence[Policy]) -> dict[int, str]:
+    def numbers_of_sources(self, policies: Sequence[Policy]) -> dict[int, str]:
         """Number -> name of the policies, as given, that some reported ones come from."""
         known = {policy.name for policy in self.policies}
         names = {policy.name if policy.name in known else policy.sweep for policy in policies}
         return {n: p.name for n, p in enumerate(self.policies) if p.name in names}
 
     @property
-    def evaluated(self) -> tuple[Policy, ...]:
+    def evaluated_policies(self) -> tuple[Policy, ...]:
         return tuple(policy for policy, _ in self.every)
 
     def outcomes(self, on: Evaluator) -> list[tuple[Outcome, Ints | None]]:
         """The outcome of each version on a block; with one that others share come the version's examples (E,) in it."""
-        worlds = {acting: on.where_act(acting) for _, acting in self.every}
+        worlds = {acting: on.with_acting(acting) for _, acting in self.every}
         every = ((worlds[acting], policy) for policy, acting in self.every)
-        return [world.shared(policy) or (world.compared(policy), None) for world, policy in every]
+        return [world.shared(policy) or (world.outcome_against_base(policy), None) for world, policy in every]
 
 
 @dataclass(frozen=True, eq=False)
-class Acting:
+class ActingExamples:
     """The examples on which a policy acts: those whose `values` (N,) are below a threshold, or at least as high."""
 
     values: Floats
     falling: bool
     threshold: float
 
-    def on(self, start: int, stop: int) -> np.ndarray:
+    def acting_mask(self, start: int, stop: int) -> np.ndarray:
         """Mask (E,) of the examples from `start` to `stop`."""
         here = self.values[start:stop]
         return here < self.threshold if self.falling else here >= self.threshold
 
 
 @dataclass(frozen=True, eq=False)
-class Reported:
+class ReportedPolicies:
     """The policies of a result, and which version of each counts on each example.
 
-    `places` (P, 4): as those of `Versions`; `acting`: of policies for which it is not the first everywhere, where they
+    `places` (P, 4): as of `PolicyVersions`; `acting`: of policies for which it is not the first everywhere, where they
     themselves and where the policies that they are compared with act.
     """
 
     policies: tuple[Policy, ...]
     places: Ints
-    acting: Mapping[int, tuple[Acting | None, Acting | None]] = field(default_factory=dict)
+    acting: Mapping[int, tuple[ActingExamples | None, ActingExamples | None]] = field(default_factory=dict)
 
-    def some(self, numbers: Sequence[int]) -> Reported:
+    def with_numbers(self, numbers: Sequence[int]) -> ReportedPolicies:
         """The reported policies with these numbers."""
         acting = {place: self.acting[number] for place, number in enumerate(numbers) if number in self.acting}
-        return Reported(tuple(self.policies[number] for number in numbers), self.places[list(numbers)], acting)
+        return ReportedPolicies(tuple(self.policies[number] for number in numbers), self.places[list(numbers)], acting)
 
-    def versions(self, policy: int, start: int, stop: int) -> Ints:
+    def version_by_example(self, policy: int, start: int, stop: int) -> Ints:
         """The version (E,) of a policy that counts on each example from `start` to `stop`."""
         itself, other = self.acting.get(policy, (None, None))
         which = np.zeros(stop - start, np.int64)
         for weight, one in ((1, itself), (2, other)):
-            which += 0 if one is None else weight * one.on(start, stop)
+            which += 0 if one is None else weight * one.acting_mask(start, stop)
         return self.places[policy][which]
 
     def values(self, tables: OutcomeTables, column: str, policies: Ints, first: int, start: int, stop: int) -> Floats:
@@ -153,7 +153,7 @@ class Reported:
         numbers = tables.values(column, self.places[policies, 0], start, stop)
         for row in np.flatnonzero(np.isin(policies, list(self.acting))) if self.acting else ():
             policy = int(policies[row])
-            several, counts = self.places[policy], self.versions(policy, first + start, first + stop)
+            several, counts = self.places[policy], self.version_by_example(policy, first + start, first + stop)
             place = (counts[:, None] == several).argmax(axis=1)
             numbers[row] = tables.values(column, several, start, stop)[place, np.arange(len(place))]
         return numbers

@@ -20,11 +20,17 @@ from replay.runs.compare.same_questions import SCHEMA as SAME_SCHEMA
 from replay.runs.explain.explain import Explanation, explain_fitted, explain_saved
 from replay.runs.figures.figure_data import FigureData, FigureRequest
 from replay.runs.figures.figures import figure_kind
-from replay.runs.saved.display import ON_PAGE, ROWS, chosen, in_short, policy_row, ranked_input
-from replay.runs.saved.findings import WITHOUT, Findings, RunSource, answer, log_of
+from replay.runs.saved.display import ON_PAGE, ROWS, policy_row, ranked_input, short_lines, table_of_columns
+from replay.runs.saved.findings import WITHOUT, Findings, RunSource, answer_sql, unchanged_log_of
 from replay.runs.saved.paid_traces import PARTS, TRACES, write_traces
 from replay.runs.saved.provenance import PolicyRecord
-from replay.runs.saved.saved import pack, read_findings, seal_findings, unpack, write_findings
+from replay.runs.saved.saved import (
+    files_from_bytes,
+    read_findings,
+    result_files_as_bytes,
+    seal_findings,
+    write_findings,
+)  # fmt: skip
 from replay.runs.saved.saved_folder import SavedFolder, is_saved_result
 from replay.runs.saved.saved_rows import row_files, without_texts, write_rows
 from toolkit.arguments import checks_arguments
@@ -87,7 +93,7 @@ class Result(Findings):
     """
 
     def __repr__(self) -> str:
-        return "\n".join(map(printable, in_short(self)))
+        return "\n".join(map(printable, short_lines(self)))
 
     def _repr_html_(self) -> str:
         return self.table(limit=ROWS).html()
@@ -113,7 +119,7 @@ class Result(Findings):
                 raise RequiredError("`margin` needs a baseline: run with one")
         if limit is not None and limit < 1:
             raise InvalidError(f"`limit` is {limit}; it takes an integer, at least 1")
-        return chosen(ranked_input(self, margin, cost), columns, limit)
+        return table_of_columns(ranked_input(self, margin, cost), columns, limit)
 
     @checks_arguments()
     def frontier(self, *, cost: str | None = None, width: str | float = WIDTH, title: str = "") -> Figure:
@@ -151,7 +157,9 @@ class Result(Findings):
         if opened_log is not None and opened_log.digest() != self.provenance["log"]["sha256"]:
             raise MismatchError(f"the log `{opened_log.name}` is another than the one that was replayed: name that one")
         return kind.make(
-            FigureRequest(self, lambda: self._gaps, self._log, opened_log, baseline, oracle, policies, cost)
+            FigureRequest(
+                self, lambda: self._gap_frame, self._unchanged_log, opened_log, baseline, oracle, policies, cost
+            )
         )
 
     @checks_arguments(name="a policy's name")
@@ -174,8 +182,8 @@ class Result(Findings):
         require_known(example, ids, f"the result compares no example `{example}`")
         row = collect(self.outcomes_of(policy).filter(pl.col("example_id") == example))
         if self.source is None:
-            return explain_saved(self, self._saved(traces=True, texts=texts), policy, row, texts)
-        plan, acting = self._source().plan, self.source.acting
+            return explain_saved(self, self._saved_folder(traces=True, texts=texts), policy, row, texts)
+        plan, acting = self._run_source().plan, self.source.acting
         chosen = next(one for one in self.source.policies if one.name == policy)
         acts = bool(acting[policy][int((ids == example).arg_max() or 0)]) if policy in acting else None
         plain = replace(chosen, against=None)
@@ -223,7 +231,7 @@ class Result(Findings):
         for name in policies:
             self._require_policy(name)
         if policies and self.source is not None:
-            frame = same_questions(self._source(), [one for one in self.source.policies if one.name in policies])
+            frame = same_questions(self._run_source(), [one for one in self.source.policies if one.name in policies])
         else:
             frame = self._same_questions
         called = short_names([policy_row(policy) for policy in self.policies])
@@ -234,11 +242,11 @@ class Result(Findings):
     def _same_questions(self) -> pl.DataFrame:
         """The rows on other samples, for all policies; none if a loaded result was saved without them."""
         if self.source is not None:
-            return same_questions(self._source(), self.source.policies)
-        there = self.folder is not None and self.folder.has(SAME_QUESTIONS)
+            return same_questions(self._run_source(), self.source.policies)
+        there = self.folder is not None and self.folder.has_file(SAME_QUESTIONS)
         if self.folder is None or not there:
             return pl.DataFrame(schema=SAME_SCHEMA)
-        return pl.read_parquet(self.folder.file(SAME_QUESTIONS))
+        return pl.read_parquet(self.folder.verified_path(SAME_QUESTIONS))
 
     @checks_arguments()
     def headroom(self, *, oracle: str | None = None, baseline: str | None = None) -> Headroom:
@@ -248,15 +256,15 @@ class Result(Findings):
 
         Raises ThinkbackError where there is no oracle. A loaded result has the parts that it was saved with.
         """
-        return headroom(self, self._gaps, oracle, baseline)
+        return headroom(self, self._gap_frame, oracle, baseline)
 
     @cached_property
-    def _gaps(self) -> pl.DataFrame | None:
+    def _gap_frame(self) -> pl.DataFrame | None:
         """The parts of every policy's gap; None if a loaded result was saved without them."""
         if self.source is not None:
-            return gap_frame(self._source(), self.summariser.names, self.summariser.settings)
-        there = self.folder is not None and self.folder.has(GAPS)
-        return pl.read_parquet(self.folder.file(GAPS)) if self.folder is not None and there else None
+            return gap_frame(self._run_source(), self.summariser.names, self.summariser.settings)
+        there = self.folder is not None and self.folder.has_file(GAPS)
+        return pl.read_parquet(self.folder.verified_path(GAPS)) if self.folder is not None and there else None
 
     @checks_arguments()
     def query(self, sql: str) -> pl.DataFrame:
@@ -265,15 +273,15 @@ class Result(Findings):
 
         Raises ThinkbackError for wrong SQL, and for a table of the log where the log is not there any more.
         """
-        return answer(self, sql)
+        return answer_sql(self, sql)
 
-    def _log(self) -> Log | None:
+    def _unchanged_log(self) -> Log | None:
         """The log of the run, if it is still there and unchanged; else None."""
-        return log_of(self)
+        return unchanged_log_of(self)
 
-    def _source(self) -> RunSource:
+    def _run_source(self) -> RunSource:
         """The source for further passes over the log. ThinkbackError where the log is gone or has changed."""
-        if self.source is None or self._log() is None:
+        if self.source is None or self._unchanged_log() is None:
             address = self.provenance["log"]["address"]
             raise NotFoundError(f"the log `{address}` is not there or is another by now: replay again")
         return self.source
@@ -319,25 +327,25 @@ class Result(Findings):
         by_trace, saved = traces or texts, None
         if self.source is None:
             parts = {"curves": curves, "headroom": headroom, "questions": questions}
-            saved = self._saved(traces=by_trace, texts=texts, **parts)
+            saved = self._saved_folder(traces=by_trace, texts=texts, **parts)
         write_findings(self, folder, self._saved_examples(texts))
         if self.source is not None and by_trace:
-            source = self._source()
+            source = self._run_source()
             write_traces(folder, source.plan, source.policies, source.acting, texts)
             write_rows(folder, source.plan, source.policies, texts)
         elif saved is not None and by_trace:
             for name in PARTS:
-                shutil.copyfile(saved.file(f"{name}.parquet"), folder / f"{name}.parquet")
+                shutil.copyfile(saved.verified_path(f"{name}.parquet"), folder / f"{name}.parquet")
             if not texts:
                 plain = pl.read_parquet(folder / f"{TRACES}.parquet").drop("text", strict=False)
                 plain.write_parquet(folder / f"{TRACES}.parquet")
-            for name in filter(saved.has, row_files()):
-                rows = pl.read_parquet(saved.file(name))
+            for name in filter(saved.has_file, row_files()):
+                rows = pl.read_parquet(saved.verified_path(name))
                 (rows if texts else without_texts(rows)).write_parquet(folder / name)
         if curves:
             self.curves().write_parquet(folder / f"{CURVES}.parquet")
-        if headroom and self._gaps is not None:
-            self._gaps.write_parquet(folder / GAPS)
+        if headroom and self._gap_frame is not None:
+            self._gap_frame.write_parquet(folder / GAPS)
         if questions:
             same = self._same_questions
         if same is not None:
@@ -350,23 +358,23 @@ class Result(Findings):
         Raises ThinkbackError where a loaded result was saved without them.
         """
         if self.source is None:
-            return pl.read_parquet(self._saved(curves=True).file(f"{CURVES}.parquet"))
+            return pl.read_parquet(self._saved_folder(curves=True).verified_path(f"{CURVES}.parquet"))
         examples, settings = self.summariser.outcomes.examples, self.summariser.settings
-        log, where = self._source().plan.log, self.provenance["where"]
+        log, where = self._run_source().plan.log, self.provenance["where"]
         return curves(log, where=where, strata=examples.strata, weigh=examples.weights, settings=settings)
 
-    def _saved(self, **parts: bool) -> SavedFolder:
+    def _saved_folder(self, **parts: bool) -> SavedFolder:
         """The folder of a loaded result. Raises if it lacks the part that is asked for."""
         folder = self.folder
         if folder is None:
             raise UnsuitableError("this result was not loaded")
-        by_trace = folder.has(f"{TRACES}.parquet")
+        by_trace = folder.has_file(f"{TRACES}.parquet")
         has = {
             "traces": by_trace,
-            "texts": by_trace and "text" in pl.read_parquet_schema(folder.file(f"{TRACES}.parquet")),
-            "curves": folder.has(f"{CURVES}.parquet"),
-            "headroom": folder.has(GAPS),
-            "questions": folder.has(SAME_QUESTIONS),
+            "texts": by_trace and "text" in pl.read_parquet_schema(folder.verified_path(f"{TRACES}.parquet")),
+            "curves": folder.has_file(f"{CURVES}.parquet"),
+            "headroom": folder.has_file(GAPS),
+            "questions": folder.has_file(SAME_QUESTIONS),
         }
         for part in (part for part, wanted in parts.items() if wanted and not has[part]):
             raise UnsuitableError(WITHOUT.format(part=part))
@@ -377,7 +385,7 @@ class Result(Findings):
         plain = self.examples.drop("question", strict=False)
         if not texts or self.source is None:
             return self.examples if texts else plain
-        log = self._source().plan.log
+        log = self._run_source().plan.log
         questions = collect(log.scan("examples", ["example_id", "question"]), log)
         return plain.join(questions, on="example_id", how="left", maintain_order="left")
 
@@ -400,7 +408,10 @@ class Result(Findings):
         """
         from replay.runs.page.dashboard import write_dashboard
 
-        saved = [one if one.folder is not None else unpacked(pack(one, one.write)) for one in (self, *others)]
+        saved = [
+            one if one.folder is not None else unpack_result(result_files_as_bytes(one, one.write))
+            for one in (self, *others)
+        ]
         return write_dashboard(saved, out, texts=texts, examples=examples, force=force)
 
     def __copy__(self) -> Result:
@@ -410,7 +421,7 @@ class Result(Findings):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return unpacked, (pack(self, self.write),)
+        return unpack_result, (result_files_as_bytes(self, self.write),)
 
 
 @checks_arguments(address="the folder of a saved result")
@@ -422,7 +433,7 @@ def load(address: str | Path) -> Result:
     return Result(**read_findings(address))
 
 
-def unpacked(data: bytes) -> Result:
+def unpack_result(data: bytes) -> Result:
     """The result that a pickle's bytes hold."""
-    scratch = unpack(data)
+    scratch = files_from_bytes(data)
     return Result(**read_findings(scratch.path, scratch))

@@ -8,23 +8,29 @@ from typing import Any
 
 import polars as pl
 
-from replay.data.contents import Contents, opened
+from replay.data.contents import Contents, open_with_contents
 from replay.data.prices import GivenPrices, columns_with, load_prices, logged_prices
-from replay.policies.base import Policy, columns_of
+from replay.policies.base import Policy, outcome_columns_of
 from replay.policies.suite import suite
 from replay.policies.toml import GivenPolicies, load_policies
-from replay.runs.passes.coverage import Coverage, calls_failed, of_suite, unlike_calls, unlike_tokens
-from replay.runs.passes.covered import Covered, replay_covered
-from replay.runs.passes.example_set import groups_of
+from replay.runs.passes.coverage import (
+    Coverage,
+    notes_on_failed_calls,
+    notes_on_suite,
+    notes_on_unlike_calls,
+    notes_on_unlike_tokens,
+)  # fmt: skip
+from replay.runs.passes.covered import CoveredRun, replay_covered
+from replay.runs.passes.example_set import example_groups
 from replay.runs.passes.gate_sweep import sweep_tables
-from replay.runs.passes.learning import fit_policies, resolved
+from replay.runs.passes.learning import fit_policies, resolve_policies
 from replay.runs.passes.logged_order import order_notes
 from replay.runs.passes.passes import ReplayPlan, threshold_curves
 from replay.runs.passes.strata import strata_column, with_strata
 from replay.runs.passes.user_metrics import Metric, check_labels, check_ranking, user_columns, user_metrics
 from replay.runs.result.result import Result
 from replay.runs.saved.findings import RunSource, Summariser
-from replay.runs.saved.provenance import PolicyRecord, policy_record, usual_baseline, versions
+from replay.runs.saved.provenance import PolicyRecord, policy_record, software_versions, usual_baseline
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
 from toolkit.columns import OutcomeColumn, cost_named, costs_called, metric_column, with_columns
@@ -103,47 +109,49 @@ def run(
         policies = suite(log, where, prices)
     file, metrics = load_policies(policies, rules), user_metrics(metrics)
     priced = file.prices if prices is None else load_prices(prices)
-    log, contents = opened(log)
+    log, contents = open_with_contents(log)
     priced = priced or logged_prices(log)
-    suite_notes = tuple(of_suite(file.left_out, file.where if where is None else None))
+    suite_notes = tuple(notes_on_suite(file.left_out, file.where if where is None else None))
     if where is None:
         where, by = file.where, by or file.by
     by, measure = tuple(dict.fromkeys([by] if isinstance(by, str) else by)), measure or file.measure
-    user_columns(metrics, with_columns(columns_of(file.policies)))  # refused before anything is replayed
+    user_columns(metrics, with_columns(outcome_columns_of(file.policies)))  # refused before anything is replayed
     column = strata_column(contents, strata, weigh, by)
-    chosen, examples, reused = resolved(log, contents, file, measure, where, by, [] if column is None else [column])
+    chosen, examples, reused = resolve_policies(
+        log, contents, file, measure, where, by, [] if column is None else [column]
+    )
     examples, crossed = with_strata(examples, column, weigh, strata is not None or weigh is not None)
     check_labels(metrics, examples.labels)
     chosen = fit_policies(log, contents, chosen, examples.frame["example_id"], measure)
     if file.standard and baseline is None:
         baseline = usual_baseline([*map(policy_record, chosen)])
-    plain = with_columns(columns_of(chosen), columns_with(priced, measure))
+    plain = with_columns(outcome_columns_of(chosen), columns_with(priced, measure))
     if cost is not None:
         cost = cost_named(cost, with_columns(user_columns(metrics, plain), plain)).called
     plan = ReplayPlan(log, contents, examples, measure, priced, block_examples)
-    replay = _replay(plan, chosen, strict, baseline)
+    replay = _replay_plan(plan, chosen, strict, baseline)
     coverage = replay.coverage
     records = tuple(map(policy_record, replay.policies))
-    columns = with_columns(columns_of(replay.policies), plain)
+    columns = with_columns(outcome_columns_of(replay.policies), plain)
     columns = with_columns(user_columns(metrics, columns), columns)
     summariser = Summariser(replay.outcomes, records, metric or ACCURACY, cost, baseline, columns, settings)
     check_ranking(summariser.metric, replay.outcomes.schema.names(), examples.labels, columns, settings)
     statistics = summariser.summary()
-    if metric is None and (qualities := _qualities(statistics, columns)) and ACCURACY not in qualities:
+    if metric is None and (qualities := _ranking_metrics(statistics, columns)) and ACCURACY not in qualities:
         summariser = replace(summariser, metric=qualities[0])
         statistics = summariser.summary()
         suite_notes = (
             *suite_notes,
             note("unjudged", f"{_without_accuracy(chosen)}, so policies are ranked by `{qualities[0]}`"),
         )
-    _check_ranked(statistics, summariser, measure, log.address)
+    _check_ranking_metric(statistics, summariser, measure, log.address)
     frame = examples.frame.filter(coverage.keep)
     _check_groups(frame, by)
-    groups = {group: summariser.summary(ids) for group, _, ids in groups_of(frame, by)}
+    groups = {group: summariser.summary(ids) for group, _, ids in example_groups(frame, by)}
     thresholds, bands = sweep_tables(replay.sweeps, coverage.excluded, settings)
     warned = tuple(note("log", text) for text in log.warnings)
-    failed = calls_failed(calls_left_out(log.manifest.source if log.manifest is not None else None))
-    unlike = _unlike(log, replay.policies, contents, statistics, summariser)
+    failed = notes_on_failed_calls(calls_left_out(log.manifest.source if log.manifest is not None else None))
+    unlike = _unlike_cost_warnings(log, replay.policies, contents, statistics, summariser)
     orders = order_notes(log, contents, replay.policies, frame, baseline)
     notes = (
         *suite_notes, *warned, *failed, *reused, *crossed, *coverage.notes(len(examples.frame)), *unlike, *orders,
@@ -163,28 +171,28 @@ def run(
         excluded=coverage.excluded,
         notes=notes,
         simulated=log.simulated,
-        provenance=_provenance(log, coverage, records, statistics, settings, request, notes),
+        provenance=_provenance_record(log, coverage, records, statistics, settings, request, notes),
         thresholds=thresholds,
         bands=bands,
-        positions=threshold_curves(plan.among(frame["example_id"]), replay.policies),
+        positions=threshold_curves(plan.with_ids(frame["example_id"]), replay.policies),
         examples=frame,
-        source=RunSource(plan.among(frame["example_id"]), replay.policies, replay.acting),
+        source=RunSource(plan.with_ids(frame["example_id"]), replay.policies, replay.masks_of_acting),
     )
 
 
-def _unlike(
+def _unlike_cost_warnings(
     log: Log, policies: Sequence[Policy], contents: Contents, statistics: Summary, summariser: Summariser
 ) -> Iterator[Note]:
     """Warnings that the cost of the front counts calls of several pools, or tokens of several models, as equal."""
     pools = {name for policy in policies if not policy.diagnostic for name in policy.slices(contents)}
     for name in statistics.ranks.filter(pl.col("metric") != summariser.metric)["metric"].unique():
         cost = metric_column(name, summariser.columns)
-        yield from unlike_calls(pools, cost)
+        yield from notes_on_unlike_calls(pools, cost)
         if len(pools) > 1 and cost.unit == "tokens":
             traces = log.scan("traces", ["example_id", "pool", "model"]).filter(pl.col("pool").is_in(sorted(pools)))
             models = traces.group_by("example_id").agg(pl.col("model").unique()).filter(pl.col("model").list.len() > 1)
             names = collect(models.select(pl.col("model").explode().unique()), log)["model"]
-            yield from unlike_tokens(names.to_list(), cost)
+            yield from notes_on_unlike_tokens(names.to_list(), cost)
 
 
 def _without_accuracy(policies: Sequence[Policy]) -> str:
@@ -192,18 +200,18 @@ def _without_accuracy(policies: Sequence[Policy]) -> str:
     return "no example is judged" if any(policy.answers for policy in policies) else "no policy gives an answer"
 
 
-def _qualities(statistics: Summary, columns: Sequence[OutcomeColumn]) -> list[str]:
+def _ranking_metrics(statistics: Summary, columns: Sequence[OutcomeColumn]) -> list[str]:
     """The metrics that can rank policies, since some policy has a value."""
     known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
     return [name for name in known if metric_column(name, columns).quality]
 
 
-def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | None, address: str) -> None:
+def _check_ranking_metric(statistics: Summary, summariser: Summariser, measure: str | None, address: str) -> None:
     """Raise where no policy has a value of the ranking metric, or of the cost."""
     known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
     metric, cost, columns = summariser.metric, summariser.cost, summariser.columns
     if metric not in known:
-        qualities = _qualities(statistics, columns)
+        qualities = _ranking_metrics(statistics, columns)
         others = f"; the run can be ranked by {listed(qualities)}" if qualities else ""
         unjudged = (
             f"no example is judged (`{measure or 'correct'}` of traces is null on all that are compared), so nothing "
@@ -222,7 +230,7 @@ def _check_ranked(statistics: Summary, summariser: Summariser, measure: str | No
         raise UnknownError(f"{address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
 
 
-def _replay(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> Covered:
+def _replay_plan(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> CoveredRun:
     names = [policy.name for policy in policies]
     if baseline is not None and not any(baseline.startswith(f"{name}[") for name in names):
         require_known(baseline, names, f"no policy is named `{baseline}`")
@@ -242,15 +250,10 @@ def _check_groups(frame: pl.DataFrame, by: Sequence[str]) -> None:
         raise LimitError(f"{argument('by')} {', '.join(by)} makes {count:,} groups; at most {MOST_GROUPS} are allowed")
 
 
-def _provenance(
-    log: Log,
-    coverage: Coverage,
-    policies: Sequence[PolicyRecord],
-    statistics: Summary,
-    settings: Settings,
-    request: Mapping[str, Any],
-    notes: tuple[Note, ...],
-) -> dict[str, Any]:
+def _provenance_record(
+    log: Log, coverage: Coverage, policies: Sequence[PolicyRecord], statistics: Summary, settings: Settings,
+    request: Mapping[str, Any], notes: tuple[Note, ...],
+) -> dict[str, Any]:  # fmt: skip
     return {
         "log": {"address": log.address, "name": log.name, "sha256": log.digest(), "simulated": log.simulated},
         "policies": [policy.settings for policy in policies],
@@ -262,7 +265,7 @@ def _provenance(
         "verifications_free": {name: sorted(lacking) for name, lacking in sorted(coverage.free.items()) if lacking},
         "surrogate_s_per_example": coverage.order_s_per_example,
         "notes": [note.record() for note in notes],
-        "versions": versions(),
+        "versions": software_versions(),
     }
 
 
@@ -289,6 +292,6 @@ def check_policies(
     file = load_policies(policies, rules)
     if log is None:
         return _CheckedPolicies(file.policies)
-    opened_log, contents = opened(log)
-    chosen, examples, notes = resolved(opened_log, contents, file, file.measure, where)
+    opened_log, contents = open_with_contents(log)
+    chosen, examples, notes = resolve_policies(opened_log, contents, file, file.measure, where)
     return _CheckedPolicies(chosen, len(examples.frame), notes)

@@ -55,7 +55,7 @@ def ranked_input(result: Findings, margin: float | None = None, cost: str | None
     summariser = result.summariser
     cost_name = summariser.cost if cost is None else cost_named(cost, summariser.columns).called
     results = RankedInput(
-        summary=pl.concat([result.summary, _percentiles(result)]),
+        summary=pl.concat([result.summary, _seconds_percentiles(result)]),
         comparisons=result.comparisons,
         policies=tuple(policy_row(p) for p in result.policies),
         n=result.statistics.n,
@@ -77,7 +77,7 @@ def ranked_input(result: Findings, margin: float | None = None, cost: str | None
     return replace(results, within=lambda: within_margin(result, margin, str(results.cost.metric)))
 
 
-def _percentiles(result: Findings) -> pl.DataFrame:
+def _seconds_percentiles(result: Findings) -> pl.DataFrame:
     """Rows as of `summary` with the percentiles of each policy's seconds, and the median of its deviations, where some
     are logged.
     """
@@ -126,9 +126,9 @@ def printed_tables(
 
     Of the standard `suite` and of sweeps they have the rows that matter most.
     """
-    whole = chosen(ranked, columns, RowLimits(ROWS, OF_SWEEP, OF_SUITE if suite else None))
+    whole = table_of_columns(ranked, columns, RowLimits(ROWS, OF_SWEEP, OF_SUITE if suite else None))
     few = RowLimits(ROWS, OF_SWEEP, OF_SUITE_GROUP if suite else None, "table_by.md and summary_by.parquet")
-    tables = [chosen(group, columns, few) for group in groups]
+    tables = [table_of_columns(group, columns, few) for group in groups]
     return [whole, *(replace(table, below=tuple(n for n in table.below if n not in whole.below)) for table in tables)]
 
 
@@ -148,17 +148,17 @@ def write_display(
     `columns` are those of the tables, by default all; `most`: the rows of those in LaTeX. Returns the table in LaTeX
     and the inputs of the groups.
     """
-    table, groups = chosen(ranked, columns, ROWS), group_inputs(result, ranked)
+    table, groups = table_of_columns(ranked, columns, ROWS), group_inputs(result, ranked)
     on_paper = RowLimits(ROWS, most=most)
-    printed = chosen(ranked, columns, on_paper)
+    printed = table_of_columns(ranked, columns, on_paper)
     (folder / "table.md").write_text(table.markdown(), encoding="utf-8")
     (folder / "table.csv").write_text(whole_csv(ranked, columns), encoding="utf-8")
     printed = printed if columns or width > COLUMN else one_column(ranked, printed)
     write_latex(folder / "table.tex", {"policies": printed}, width)
     if groups:
-        tables = [chosen(group, columns, RowLimits(ROWS, rest="summary_by.parquet")) for group in groups]
+        tables = [table_of_columns(group, columns, RowLimits(ROWS, rest="summary_by.parquet")) for group in groups]
         (folder / "table_by.md").write_text("\n".join(one.markdown() for one in tables), encoding="utf-8")
-        named = {f"policies-{number}": chosen(one, columns, on_paper) for number, one in enumerate(groups, 1)}
+        named = {f"policies-{number}": table_of_columns(one, columns, on_paper) for number, one in enumerate(groups, 1)}
         if not columns and width <= COLUMN:
             named = {name: one_column(one, table) for one, (name, table) in zip(groups, named.items(), strict=True)}
         write_latex(folder / "table_by.tex", named, width)
@@ -173,32 +173,32 @@ def write_display(
 def frontier_frame(results: RankedInput) -> pl.DataFrame:
     """The points of the figure of the front, with the full names of their policies."""
     whole = {label: name for name, label in short_names(results.policies, always=True).items()}
-    return as_frame([replace(one, name=whole[one.name]) for one in frontier_points(results)], FrontierPoint)
+    return rows_frame([replace(one, name=whole[one.name]) for one in frontier_points(results)], FrontierPoint)
 
 
-def as_frame(rows: Sequence[Any], kind: type) -> pl.DataFrame:
+def rows_frame(rows: Sequence[Any], kind: type) -> pl.DataFrame:
     """A frame of frozen rows; the column `policy` has their names."""
     names = [field.name for field in fields(kind)]
     frame = pl.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, strict=False)
     return frame.rename({"name": "policy"})
 
 
-def chosen(ranked: RankedInput, columns: Sequence[str], limit: int | RowLimits | None = None) -> Table:
+def table_of_columns(ranked: RankedInput, columns: Sequence[str], limit: int | RowLimits | None = None) -> Table:
     """The ranked table with some columns, by default all."""
     if not columns:
         return ranked_table(ranked, limit)
     known = set(ranked.summary.drop_nulls("estimate")["metric"])
-    names = [_as_metric(name, ranked.columns, known) for name in columns]
+    names = [_metric_of_column(name, ranked.columns, known) for name in columns]
     return ranked_table(ranked, limit, names).only(names)
 
 
 def whole_csv(ranked: RankedInput, columns: Sequence[str] = ()) -> str:
     """The ranked table as CSV: all rows, and percentiles and the median unless columns are named."""
     also = [str(column.metric) for column in (*PERCENTILES, MEDIAN_DEVIATION)]
-    return (chosen(ranked, columns) if columns else ranked_table(ranked, also=also)).csv()
+    return (table_of_columns(ranked, columns) if columns else ranked_table(ranked, also=also)).csv()
 
 
-def _as_metric(name: str, columns: Sequence[OutcomeColumn], known: Collection[str]) -> str:
+def _metric_of_column(name: str, columns: Sequence[OutcomeColumn], known: Collection[str]) -> str:
     """The metric whose heading is `name` (`tokens`: those that are logged); the name itself if none is."""
     short = name.strip().casefold()
     names = [str(one.metric) for one in PERCENTILES if short == one.header.partition(" ")[0]]
@@ -208,7 +208,7 @@ def _as_metric(name: str, columns: Sequence[OutcomeColumn], known: Collection[st
         return name
 
 
-def in_short(result: Findings) -> Iterator[str]:
+def short_lines(result: Findings) -> Iterator[str]:
     """A few lines on a result: what was compared on what, and which policy leads."""
     suffix = " (simulated)" if result.simulated else ""
     policies, examples = counted(len(result.policies), "policy", "policies"), counted(result.statistics.n, "example")
@@ -221,10 +221,10 @@ def in_short(result: Findings) -> Iterator[str]:
             yield f"  {row.place}. {row.policy.name}: {column.heading} {form.show(row.quality)}"
     if len(ranked) > BEST:
         yield f"  … {len(ranked) - BEST} more"
-    yield from (f"  {what}" for what in _left_out(result))
+    yield from (f"  {what}" for what in _left_out_policies(result))
 
 
-def _left_out(result: Findings) -> Sequence[str]:
+def _left_out_policies(result: Findings) -> Sequence[str]:
     lines = []
     if result.baseline is not None:
         lines.append(f"baseline: {result.baseline}")

@@ -19,7 +19,7 @@ from polars.io.plugins import register_io_source
 from replay.policies.base import Policy
 from replay.runs.passes.example_set import ExampleSet
 from replay.runs.passes.passes import ReplayPlan
-from replay.runs.passes.user_metrics import with_unvalued
+from replay.runs.passes.user_metrics import with_missing_metrics
 from replay.runs.saved.paid_traces import ORDERS, SCORES, STOPS, TRACES
 from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
@@ -41,7 +41,7 @@ SECONDS = (50, 95, 99)
 """The percentiles of a policy's seconds that results show."""
 
 
-class Scratch:
+class ScratchFolder:
     """A temporary folder for data that may not fit in memory; it is removed once nothing refers to it."""
 
     def __init__(self) -> None:
@@ -140,16 +140,16 @@ class Summariser:
             columns=self.columns,
             settings=self.settings,
         )
-        return with_unvalued(statistics, self.columns)
+        return with_missing_metrics(statistics, self.columns)
 
-    def differences(self, metric: str, groups: Sequence[Sequence[str]]) -> pl.DataFrame:
+    def group_differences(self, metric: str, groups: Sequence[Sequence[str]]) -> pl.DataFrame:
         """Every policy of a group compared with every other of it, as rows like those of `comparisons`."""
         outcomes, labels = self.outcomes.statistics(), self.outcomes.labels
         return differences(
             outcomes, self.names, metric, groups, labels=labels, columns=self.columns, settings=self.settings
         )
 
-    def together(self, metric: str, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
+    def joint_differences(self, metric: str, pairs: Sequence[tuple[str, str]]) -> pl.DataFrame:
         """Differences of pairs of policies, with limits and p-values that hold for all pairs at once.
 
         Columns: policy, baseline, difference, low, high, p_value; without the pairs of which a policy has no value. F1s
@@ -179,7 +179,7 @@ class Summariser:
         ends = single.select("policy", "baseline", "low", "high", p_value=adjusted)
         return frame.update(ends, on=["policy", "baseline"], how="left")
 
-    def draws(self, metric: str) -> np.ndarray:
+    def resampled_values(self, metric: str) -> np.ndarray:
         """A metric's values on resamples, (policies, resamples); every interval comes from the same resamples."""
         outcomes, labels = self.outcomes.statistics(), self.outcomes.labels
         return draws(outcomes, self.names, metric, labels=labels, columns=self.columns, settings=self.settings)
@@ -210,7 +210,7 @@ class Findings:
     folder: SavedFolder | None = None
     """The folder that the result was loaded from; None if it was not."""
     saved_seconds: pl.DataFrame | None = None
-    scratch: Scratch = field(default_factory=Scratch)
+    scratch: ScratchFolder = field(default_factory=ScratchFolder)
 
     @property
     def policies(self) -> tuple[PolicyRecord, ...]:
@@ -339,7 +339,7 @@ VIEWS = {TRACES: "paid_traces", SCORES: "paid_scores", ORDERS: "orders", STOPS: 
 WITHOUT = "this result was saved, or pickled, without {part}: replay again, and save it with `{part}=True`"
 
 
-def answer(result: Findings, sql: str) -> pl.DataFrame:
+def answer_sql(result: Findings, sql: str) -> pl.DataFrame:
     """The rows that one SELECT gives. ThinkbackError for wrong SQL, and for a table that is not there."""
     files = {}
     for name, frame in (("summary", result.summary), ("comparisons", result.comparisons), ("ranks", result.ranks)):
@@ -347,9 +347,9 @@ def answer(result: Findings, sql: str) -> pl.DataFrame:
         frame.write_parquet(files[name])
     if re.search(r"\boutcomes\b", sql, re.IGNORECASE):  # who reads a view must name it
         files["outcomes"] = _outcomes_file(result)
-    if result.folder is not None and result.folder.has(f"{TRACES}.parquet"):
-        files |= {view: result.folder.file(f"{name}.parquet") for name, view in VIEWS.items()}
-    log = log_of(result)
+    if result.folder is not None and result.folder.has_file(f"{TRACES}.parquet"):
+        files |= {view: result.folder.verified_path(f"{name}.parquet") for name, view in VIEWS.items()}
+    log = unchanged_log_of(result)
     if log is None:
         files["examples"] = result.scratch.path / "examples.parquet"
         result.examples.write_parquet(files["examples"])
@@ -359,17 +359,17 @@ def answer(result: Findings, sql: str) -> pl.DataFrame:
         match = re.search(r"[Tt]able with name (\w+)", str(error))
         name = "" if match is None else match[1].lower()
         if name in VIEWS.values() and name not in files:
-            raise _without_traces(result, name) from None
+            raise _no_traces_error(result, name) from None
         if log is not None or name not in SCHEMAS:
             raise
-        raise _without_log(result, name) from None
+        raise _no_log_error(result, name) from None
 
 
-def log_of(result: Findings) -> Log | None:
+def unchanged_log_of(result: Findings) -> Log | None:
     """The log of a result, if it is still there and unchanged; else None."""
     if result.source is not None and result.source.plan.log.address == IN_MEMORY:
         return result.source.plan.log  # nothing but what refers to them can change them
-    for address in _addresses(result):
+    for address in _candidate_addresses(result):
         with suppress(ThinkbackError):
             log = open_log(address)
             if log.digest() == result.provenance["log"]["sha256"]:
@@ -377,7 +377,7 @@ def log_of(result: Findings) -> Log | None:
     return None
 
 
-def _addresses(result: Findings) -> Iterator[str]:
+def _candidate_addresses(result: Findings) -> Iterator[str]:
     """Addresses at which the log may be: that of the run; for a loaded result the same from the working directory, and
     from the folders above the result.
     """
@@ -395,7 +395,7 @@ def _is_relative(address: str) -> bool:
     return address != IN_MEMORY and "://" not in address and not at_home(address).is_absolute()
 
 
-def _without_log(result: Findings, table: str) -> ThinkbackError:
+def _no_log_error(result: Findings, table: str) -> ThinkbackError:
     """The error that the log, and so a table of it, is not there."""
     address = str(result.provenance["log"]["address"])
     where = " (looked for from the working directory and from the folders above the result)"
@@ -406,7 +406,7 @@ def _without_log(result: Findings, table: str) -> ThinkbackError:
     )
 
 
-def _without_traces(result: Findings, view: str) -> ThinkbackError:
+def _no_traces_error(result: Findings, view: str) -> ThinkbackError:
     """The error that the result was saved without the part by trace."""
     if result.source is None:
         return UnsuitableError(f"`{view}`: {WITHOUT.format(part='traces')}")
@@ -416,7 +416,7 @@ def _without_traces(result: Findings, view: str) -> ThinkbackError:
 
 def _outcomes_file(result: Findings) -> Path:
     if result.folder is not None:
-        return result.folder.file(OUTCOMES)
+        return result.folder.verified_path(OUTCOMES)
     path = result.scratch.path / OUTCOMES
     if not path.exists():
         result.summariser.outcomes.write(path)

@@ -43,7 +43,7 @@ class Limit:
     number: float
     relative: str = ""  # "", "+" or "*" of the baseline
 
-    def bound(self, baseline: float | None) -> float:
+    def bound_for_baseline(self, baseline: float | None) -> float:
         """The number that the limit stands for; `baseline` is the baseline's value, for a limit relative to it."""
         if not self.relative:
             return self.number
@@ -51,20 +51,20 @@ class Limit:
             raise EmptyError(f"`{self.metric}` of the baseline has no value on the development rows")
         return baseline + self.number if self.relative == "+" else baseline * self.number
 
-    def holds(self, value: float | None, bound: float) -> bool:
+    def keeps_to_limit(self, value: float | None, bound: float) -> bool:
         """Whether a value keeps to the limit; an unknown value does not."""
         if value is None:
             return False
         return value >= bound - CLOSE if self.sign == ">=" else value <= bound + CLOSE
 
     @property
-    def allowed(self) -> float:
+    def allowed_loss(self) -> float:
         """The loss that the limit allows, if it is the baseline plus a number."""
         return self.number * (-1 if self.sign == ">=" else 1)
 
 
 @dataclass(frozen=True)
-class Passed:
+class PassedPolicies:
     """The policies that pass, by family, from the most expensive to the cheapest.
 
     With them: the lower limit, by the first limit, of each difference that was tested and keeps to the limits; and how
@@ -84,29 +84,33 @@ class Promise:
     result: Findings
 
     @classmethod
-    def of(cls, limits: Sequence[Limit], result: Findings) -> Promise | None:
+    def promise_on_limits(cls, limits: Sequence[Limit], result: Findings) -> Promise | None:
         """The promise on those limits that are relative to the baseline, on a mean over examples; None without any."""
-        able = tuple(limit for limit in limits if limit.relative == "+" and _is_mean(_column(result, limit)))
+        able = tuple(limit for limit in limits if limit.relative == "+" and _is_mean(_limited_column(result, limit)))
         return cls(able, result) if able and result.baseline is not None else None
 
     @property
     def baseline(self) -> str:
         return str(self.result.baseline)
 
-    def passing(self, families: Mapping[str, Sequence[str]], cost: Mapping[str, float]) -> Passed:
+    def policies_that_pass(self, families: Mapping[str, Sequence[str]], cost: Mapping[str, float]) -> PassedPolicies:
         """The policies that pass their tests. The baseline passes, and a policy that costs more is not tested."""
         tested, shares = dearest_first(families, cost, self.baseline)
-        able = first_of(tested, {self.baseline, *self.likely()})  # a limit is no farther than the estimate
+        able = policies_before_failure(
+            tested, {self.baseline, *self.policies_likely_to_pass()}
+        )  # a limit is no farther than the estimate
         names = [name for members in able.values() for name in members if name != self.baseline]
-        low = self._lower_limits(names, shares) if names and not self._too_few() else {}
-        return Passed(first_of(tested, {self.baseline, *low}), low, shares)
+        low = self._lower_limits(names, shares) if names and not self._has_too_few_units() else {}
+        return PassedPolicies(policies_before_failure(tested, {self.baseline, *low}), low, shares)
 
-    def likely(self) -> set[str]:
+    def policies_likely_to_pass(self) -> set[str]:
         """The policies whose estimates keep to the limits."""
         value = {(p, m): e for p, m, e in self.result.summary.select("policy", "metric", "estimate").iter_rows()}
-        bounds = [(limit, limit.bound(value.get((self.baseline, limit.metric)))) for limit in self.limits]
+        bounds = [(limit, limit.bound_for_baseline(value.get((self.baseline, limit.metric)))) for limit in self.limits]
         names = self.result.summariser.names
-        return {one for one in names if all(limit.holds(value.get((one, limit.metric)), b) for limit, b in bounds)}
+        return {
+            one for one in names if all(limit.keeps_to_limit(value.get((one, limit.metric)), b) for limit, b in bounds)
+        }
 
     def _lower_limits(self, names: Sequence[str], families: int) -> dict[str, float]:
         """Lower limits, by the first limit, of the differences of those policies that keep to every limit; differences
@@ -115,7 +119,7 @@ class Promise:
         summariser, names = self.result.summariser, [self.baseline, *names]
         settings = replace(summariser.settings, level=1 - 2 * ERROR / families)
         places = [summariser.names.index(name) for name in names]
-        columns = [_column(self.result, limit) for limit in self.limits]
+        columns = [_limited_column(self.result, limit) for limit in self.limits]
         keys = dict.fromkeys(column.name for column in columns)
         store = side_by_side([(summariser.outcomes.statistics(), places)], list(keys), 0)
         tables = summarise(
@@ -131,7 +135,7 @@ class Promise:
         for limit in self.limits:
             ends = tables.filter(metric=limit.metric, baseline=self.baseline).drop_nulls("low")
             end = pl.col("low") if limit.sign == ">=" else -pl.col("high")
-            rows = ends.select("policy", end=end).filter(pl.col("end") >= -limit.allowed)
+            rows = ends.select("policy", end=end).filter(pl.col("end") >= -limit.allowed_loss)
             sure.append(dict(rows.iter_rows()))
         return {name: low for name, low in sure[0].items() if all(name in one for one in sure)}
 
@@ -139,19 +143,19 @@ class Promise:
         """The fewest questions, by limit, on which a sample without any loss would rule out so large a loss of a share;
         0 where the limit allows no loss, or is on no share.
         """
-        able = [limit.allowed if _column(self.result, limit).share else 0.0 for limit in self.limits]
+        able = [limit.allowed_loss if _limited_column(self.result, limit).share else 0.0 for limit in self.limits]
         return [(fewest_examples(min(allowed, 0.999)) or 0) if allowed > 0 else 0 for allowed in able]
 
-    def _too_few(self) -> bool:
+    def _has_too_few_units(self) -> bool:
         """Whether there are fewer questions than any sample needs to pass."""
         return resampling_units(self.result.examples).n_unique() < max(self._fewest_questions())
 
     def questions(self, name: str, families: int) -> NeededQuestions | None:
         """How many questions would show that a policy keeps to the limits; None where no number would."""
         examples = self.result.examples.sort("example_id")
-        _, strata = self.result.summariser.outcomes.examples.units(examples)
+        _, strata = self.result.summariser.outcomes.examples.resampling_units(examples)
         weight = None if strata is None else strata.weight
-        columns = [_column(self.result, limit).name for limit in self.limits]
+        columns = [_limited_column(self.result, limit).name for limit in self.limits]
         one, base = (
             self.result.outcomes_of(policy).select("example_id", *dict.fromkeys(columns)).collect().sort("example_id")
             for policy in (name, self.baseline)
@@ -161,7 +165,7 @@ class Promise:
             difference = (one[column].cast(pl.Float64) - base[column].cast(pl.Float64)).to_numpy()
             gain = difference * (1 if limit.sign == ">=" else -1)
             variance = difference_variance(gain, cluster=units, strata=strata)
-            distance = float(np.nanmean(gain if weight is None else gain * weight)) + limit.allowed
+            distance = float(np.nanmean(gain if weight is None else gain * weight)) + limit.allowed_loss
             needed = variance.needed(distance, level=1 - 2 * ERROR / families, error=variance.mean_error)
             if needed is None:
                 return None
@@ -183,12 +187,12 @@ def dearest_first(
     return tested, max(1, sum(any(one != baseline for one in members) for members in tested.values()))
 
 
-def first_of(sequences: Mapping[str, Sequence[str]], passing: Collection[str]) -> dict[str, list[str]]:
+def policies_before_failure(sequences: Mapping[str, Sequence[str]], passing: Collection[str]) -> dict[str, list[str]]:
     """The policies of each sequence up to the first that is not in `passing`."""
     return {family: [*takewhile(passing.__contains__, members)] for family, members in sequences.items()}
 
 
-def _column(result: Findings, limit: Limit) -> OutcomeColumn:
+def _limited_column(result: Findings, limit: Limit) -> OutcomeColumn:
     return metric_column(limit.metric, result.columns)
 
 
@@ -201,23 +205,23 @@ NAMES = frozenset({"name", "label", "sweep", "sweep_size", "swept"})
 """Settings that only name a policy."""
 
 
-def families_of(result: Findings) -> dict[str, list[str]]:
+def policy_families(result: Findings) -> dict[str, list[str]]:
     """The policies of a result in families: sweeps, and policies that differ in numbers alone; without diagnostics."""
     families: dict[tuple[str, str], list[str]] = {}
     for policy in result.policies:
         if not policy.diagnostic:
             swept = policy.sweep != policy.name
-            key = (policy.sweep, "") if swept else ("", repr(_without_numbers(policy.settings)))
+            key = (policy.sweep, "") if swept else ("", repr(_setting_without_numbers(policy.settings)))
             families.setdefault(key, []).append(policy.name)
     return {sweep or " … ".join(dict.fromkeys((names[0], names[-1]))): names for (sweep, _), names in families.items()}
 
 
-def _without_numbers(setting: Any) -> Any:
+def _setting_without_numbers(setting: Any) -> Any:
     """A setting with every number replaced by 0, and without names."""
     if isinstance(setting, Mapping):
-        return {key: _without_numbers(value) for key, value in setting.items() if key not in NAMES}
+        return {key: _setting_without_numbers(value) for key, value in setting.items() if key not in NAMES}
     if isinstance(setting, list | tuple):
-        return [_without_numbers(value) for value in setting]
+        return [_setting_without_numbers(value) for value in setting]
     return 0 if isinstance(setting, int | float) and not isinstance(setting, bool) else setting
 
 
@@ -236,19 +240,19 @@ def within_margin(result: Findings, margin: float | None, cost: str) -> WithinMa
 
 def _policies_within(result: Findings, margin: float, metric: str) -> WithinMargin | None:
     quality, baseline = metric_column(result.summariser.metric, result.columns), str(result.baseline)
-    promise = Promise.of([Limit(str(quality.metric), ">=", -margin, "+")], result)
+    promise = Promise.promise_on_limits([Limit(str(quality.metric), ">=", -margin, "+")], result)
     paid = dict(result.summary.filter(metric=metric).drop_nulls("estimate").select("policy", "estimate").iter_rows())
     if promise is None or not quality.share or quality.cost or baseline not in paid:
         return None
-    families = families_of(result)
+    families = policy_families(result)
     names = [name for members in families.values() for name in members]
     cost = {name: paid[name] for name in names if name == baseline or paid.get(name, np.inf) < paid[baseline]}
     if len(cost) < 2:
         return None
-    passed = promise.passing(families, cost)
+    passed = promise.policies_that_pass(families, cost)
     sure = [name for members in passed.by_family.values() for name in members if name != baseline]
     policy = min(sure, key=lambda name: cost[name], default=None)
-    likely = min((name for name in cost if name in promise.likely()), key=lambda name: cost[name])
+    likely = min((name for name in cost if name in promise.policies_likely_to_pass()), key=lambda name: cost[name])
     estimated = None if likely in (policy, baseline) else likely
     needed = None if estimated is None else promise.questions(estimated, passed.families)
     return WithinMargin(margin, policy, None if policy is None else passed.low[policy], estimated, needed)

@@ -66,7 +66,7 @@ def _whole(policy: PolicyRecord) -> bool:
     return policy.settings.get("stop") == {"rule": "none"}
 
 
-def one_attempt(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
+def single_attempt_policy(policies: Sequence[PolicyRecord], baseline: str | None) -> str | None:
     """The name of the policy of one attempt at the baseline's pool, the exact mean if there is one; None without it, or
     if the baseline is it.
     """
@@ -89,10 +89,10 @@ def _describe_policy(policy: Policy) -> dict[str, Any]:
     settings = {
         f.name: _plain_setting(getattr(policy, f.name)) for f in fields(policy) if f.name != "name" and f.compare
     }
-    return described | {name: finite(value) for name, value in settings.items()}
+    return described | {name: json_safe(value) for name, value in settings.items()}
 
 
-def versions() -> dict[str, str]:
+def software_versions() -> dict[str, str]:
     """The versions of everything that the numbers depend on."""
     return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
 
@@ -100,7 +100,7 @@ def versions() -> dict[str, str]:
 def write_record(folder: Path, record: Mapping[str, Any]) -> None:
     """Write the record of a run or a study as run.json into a folder."""
     parts = (
-        f"{_json(key)}: {_json_list(value) if isinstance(value, list) else _json(value)}"
+        f"{_json_text(key)}: {_json_list(value) if isinstance(value, list) else _json_text(value)}"
         for key, value in record.items()
     )
     (folder / "run.json").write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
@@ -108,20 +108,20 @@ def write_record(folder: Path, record: Mapping[str, Any]) -> None:
 
 def _json_list(values: list[Any]) -> str:
     """A list as JSON, one entry a line, so that each of a thousand policies is easy to see in the file."""
-    return "[\n" + ",\n".join(map(_json, values)) + "\n]" if values else "[]"
+    return "[\n" + ",\n".join(map(_json_text, values)) + "\n]" if values else "[]"
 
 
-def _json(value: Any) -> str:
-    return json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
+def _json_text(value: Any) -> str:
+    return json.dumps(json_safe(value), ensure_ascii=False, allow_nan=False)
 
 
-def finite(value: Any) -> Any:
+def json_safe(value: Any) -> Any:
     """Data that every reader of JSON takes: infinities become the texts `inf` and `-inf`, NaN becomes null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None if math.isnan(value) else str(value)
     if isinstance(value, Mapping):
-        return {str(key): finite(entry) for key, entry in value.items()}
-    return [finite(entry) for entry in value] if isinstance(value, list | tuple) else value
+        return {str(key): json_safe(entry) for key, entry in value.items()}
+    return [json_safe(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _plain_setting(value: Any) -> Any:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
-from replay.runs.passes.example_set import ExampleSet, groups_of, label_codes
+from replay.runs.passes.example_set import ExampleSet, example_groups, label_codes
 from replay.runs.passes.store import KEYS
-from replay.runs.saved.findings import OUTCOMES, Findings, Scratch, Summariser
+from replay.runs.saved.findings import OUTCOMES, Findings, ScratchFolder, Summariser
 from replay.runs.saved.provenance import PolicyRecord, write_record
 from replay.runs.saved.saved_folder import RECORD, RUN, SavedFolder, read_sealed, write_sealed
 from toolkit import documents
@@ -70,8 +70,8 @@ def seal_findings(result: Findings, folder: Path) -> None:
         "labels": None if summariser.outcomes.labels is None else list(summariser.outcomes.labels),
         "strata": summariser.outcomes.examples.strata,
         "weights": summariser.outcomes.examples.weights,
-        "statistics": _statistics(result.statistics),
-        "groups": [_statistics(one) for one in result.groups.values()],
+        "statistics": _statistics_record(result.statistics),
+        "groups": [_statistics_record(one) for one in result.groups.values()],
         "notes": [note.record() for note in result.notes],
         "dropped": dict(result.dropped),
         "excluded": dict(result.excluded),
@@ -81,7 +81,7 @@ def seal_findings(result: Findings, folder: Path) -> None:
     write_sealed(folder, record)
 
 
-def _statistics(summary: Summary) -> dict[str, Any]:
+def _statistics_record(summary: Summary) -> dict[str, Any]:
     notes = [note.record() for note in summary.notes]
     return {name: getattr(summary, name) for name in ("leader", "n", "judged", "seconds")} | {"notes": notes}
 
@@ -100,15 +100,15 @@ class _SavedOutcomes:
 
     @property
     def schema(self) -> pl.Schema:
-        return pl.Schema(pl.read_parquet_schema(self.folder.file(OUTCOMES)))
+        return pl.Schema(pl.read_parquet_schema(self.folder.verified_path(OUTCOMES)))
 
     def write(self, path: Path) -> None:
         """Copy the file of outcomes."""
-        shutil.copyfile(self.folder.file(OUTCOMES), path)
+        shutil.copyfile(self.folder.verified_path(OUTCOMES), path)
 
     def frames(self, columns: list[str] | None = None, policy: str | None = None) -> Iterator[pl.DataFrame]:
         """The table of outcomes, chunk by chunk: some columns, for one policy or all."""
-        scan = pl.scan_parquet(self.folder.file(OUTCOMES))
+        scan = pl.scan_parquet(self.folder.verified_path(OUTCOMES))
         scan = scan if policy is None else scan.filter(pl.col("policy") == policy)
         yield from (scan if columns is None else scan.select(columns)).collect_batches(maintain_order=True)
 
@@ -116,14 +116,14 @@ class _SavedOutcomes:
         """The outcomes of the examples with these ids, or of all, in the form that the statistics read."""
         frame = self.examples.frame
         examples = frame if ids is None else frame.filter(pl.col("example_id").is_in(ids.implode()))
-        gold, (unit, strata) = self.examples.gold_codes(examples), self.examples.units(examples)
+        gold, (unit, strata) = self.examples.gold_codes(examples), self.examples.resampling_units(examples)
         names = [name for name in self.schema if name not in KEYS]
         return Store(list(self._chunks(names, ids)), unit, gold, len(self.policies), names, strata)
 
     def _chunks(self, names: list[str], ids: pl.Series | None) -> Iterator[Part]:
         import pyarrow.parquet as pq
 
-        file, keeper = pq.ParquetFile(self.folder.file(OUTCOMES)), Keeper()
+        file, keeper = pq.ParquetFile(self.folder.verified_path(OUTCOMES)), Keeper()
         for group in range(file.num_row_groups):
             group_ids = pl.Series(file.read_row_group(group, columns=["example_id"])["example_id"].to_pylist())
             group_ids = group_ids[: len(group_ids) // len(self.policies)]
@@ -157,19 +157,19 @@ class _SavedChunk(Unshared):
         if key not in self.columns:
             if key == ANSWER:
                 words = self._read(["answer"])["answer"].cast(pl.Categorical).to_physical()
-                self._keep(key, words.cast(pl.Float64).fill_null(np.nan).to_numpy())
+                self._keep_values(key, words.cast(pl.Float64).fill_null(np.nan).to_numpy())
             elif isinstance(key, str):
-                self._keep(key, self._read([key])[key].fill_null(np.nan).to_numpy())
+                self._keep_values(key, self._read([key])[key].fill_null(np.nan).to_numpy())
             else:
                 shares = _label_shares(self._read(["answer", "answers"]), self.labels)
                 for label, share in enumerate(shares):
-                    self._keep(label, share)
+                    self._keep_values(label, share)
         return self.columns[key].rows(policies, start, stop)
 
     def _read(self, columns: list[str]) -> pl.DataFrame:
         return pl.DataFrame(pl.from_arrow(self.parquet.read_row_group(self.group, columns=columns)))
 
-    def _keep(self, key: Key, values: Floats) -> None:
+    def _keep_values(self, key: Key, values: Floats) -> None:
         self.columns[key] = self.keeper.keep(values.reshape(self.policies, -1)[:, self.chosen])
 
 
@@ -221,7 +221,7 @@ def _read_swept(given: Any, place: str) -> tuple[tuple[str, Any], ...]:
 
 def _read_policies(given: Any, place: str) -> tuple[PolicyRecord, ...]:
     """The reader of a field that holds policies' records, without the settings, which run.json has."""
-    tables = several(lambda one, place: dict(_table(one, place)))(given, place)
+    tables = several(lambda one, place: dict(_as_table(one, place)))(given, place)
     swept = [_read_swept(one.pop("swept", []), f"{place}.swept") for one in tables]
     records = [
         of_hints(PolicyRecord)({key: value for key, value in one.items() if key != "settings"}, place) for one in tables
@@ -231,7 +231,7 @@ def _read_policies(given: Any, place: str) -> tuple[PolicyRecord, ...]:
     return tuple(replace(one, swept=pairs) for one, pairs in zip(records, swept, strict=True))
 
 
-def _table(given: Any, place: str) -> Mapping[str, Any]:
+def _as_table(given: Any, place: str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise InvalidError(f"`{place}` is {quote(given)}; it takes a table")
     return given
@@ -241,13 +241,13 @@ def _read_weights(given: Any, place: str) -> dict[str, float] | None:
     """The reader of a field that holds weights by stratum, above 0; or null."""
     if given is None:
         return None
-    table = _table(given, place)
+    table = _as_table(given, place)
     numbers(float, np.nextafter(0.0, 1.0))(list(table.values()), place)
     return dict(table)
 
 
 @dataclass(frozen=True)
-class _Statistics(Checked):
+class _StatisticsRecord(Checked):
     """What a saved summary has beside its frames."""
 
     leader: str | None = setting()
@@ -270,8 +270,8 @@ class _SavedRecord(Checked):
     labels: tuple[str, ...] | None = setting()
     strata: str | None = setting()
     weights: Mapping[str, float] | None = setting(read=_read_weights)
-    statistics: _Statistics = setting()
-    groups: tuple[_Statistics, ...] = setting()
+    statistics: _StatisticsRecord = setting()
+    groups: tuple[_StatisticsRecord, ...] = setting()
     notes: tuple[Note, ...] = setting(read=_read_notes)
     dropped: Mapping[str, str] = setting()
     excluded: Mapping[str, str] = setting()
@@ -312,7 +312,7 @@ class _RunRecord:
     """The parts of run.json that are read when a result is loaded."""
 
     log: _LogRecord = setting()
-    policies: tuple[dict[str, Any], ...] = setting(read=several(lambda one, place: dict(_table(one, place))))
+    policies: tuple[dict[str, Any], ...] = setting(read=several(lambda one, place: dict(_as_table(one, place))))
     where: str | None = setting(None)
     measure: str = setting("correct")
     verifications_free: Mapping[str, Any] = setting({})
@@ -324,12 +324,14 @@ class _RunRecord:
 def _loaded_fields(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, Any]:
     where, of_run = (f"`{folder.path / name}`" for name in (RECORD, RUN))
     files = {name: f"{name}.parquet" for name in FRAMES}
-    provenance = documents.parse_json(documents.read_text(folder.file(RUN), of_run), of_run)
+    provenance = documents.parse_json(documents.read_text(folder.verified_path(RUN), of_run), of_run)
     try:
         known, run = from_table(_SavedRecord, record), of_schema(_RunRecord)(provenance, RUN)
     except ThinkbackError as error:
         raise error.about(f"{where} is no record of a result: ") from None
-    frames = {name: pl.read_parquet(folder.file(file)) for name, file in files.items() if folder.has(file)}
+    frames = {
+        name: pl.read_parquet(folder.verified_path(file)) for name, file in files.items() if folder.has_file(file)
+    }
     columns = frames["examples"].columns
     if len(known.policies) != len(run.policies) or not {*known.by, known.strata} - {None} <= {*columns}:
         raise FormatError(f"{where} does not fit to the files beside it: replay again")
@@ -345,7 +347,7 @@ def _loaded_fields(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, 
         columns=known.columns,
         settings=known.settings,
     )
-    groups, places = {}, list(groups_of(frames["examples"], known.by))
+    groups, places = {}, list(example_groups(frames["examples"], known.by))
     if len(places) != len(known.groups):
         raise FormatError(f"{where} has {len(known.groups):,} groups, and its examples make {len(places):,}")
     for (group, texts, _), statistics in zip(places, known.groups, strict=True):
@@ -354,10 +356,10 @@ def _loaded_fields(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, 
             name: frames[f"{name}_by"].filter(conditions).drop(known.by)
             for name in STATISTICS if f"{name}_by" in frames
         }  # fmt: skip
-        groups[group] = _summary(by_group, known.metric, statistics)
+        groups[group] = _summary_of_frames(by_group, known.metric, statistics)
     return {
         "summariser": summariser,
-        "statistics": _summary(frames, known.metric, known.statistics),
+        "statistics": _summary_of_frames(frames, known.metric, known.statistics),
         "groups": groups,
         "by": known.by,
         "dropped": known.dropped,
@@ -374,14 +376,14 @@ def _loaded_fields(folder: SavedFolder, record: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _summary(frames: Mapping[str, pl.DataFrame], metric: str, statistics: _Statistics) -> Summary:
+def _summary_of_frames(frames: Mapping[str, pl.DataFrame], metric: str, statistics: _StatisticsRecord) -> Summary:
     values: dict[str, Any] = {one.name: getattr(statistics, one.name) for one in fields(statistics)}
     return Summary(metric=metric, **values | {name: frames[name] for name in STATISTICS})
 
 
-def pack(result: Findings, write_files: Callable[[Path], None]) -> bytes:
+def result_files_as_bytes(result: Findings, write_files: Callable[[Path], None]) -> bytes:
     """The files of a result as bytes: those that it was loaded from, else those that `write_files` writes."""
-    buffer, scratch = io.BytesIO(), Scratch()
+    buffer, scratch = io.BytesIO(), ScratchFolder()
     folder = result.folder
     if folder is None:
         write_files(scratch.path)
@@ -392,9 +394,9 @@ def pack(result: Findings, write_files: Callable[[Path], None]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(data: bytes) -> Scratch:
+def files_from_bytes(data: bytes) -> ScratchFolder:
     """A temporary folder with the files in these bytes, removed once nothing refers to it."""
-    scratch = Scratch()
+    scratch = ScratchFolder()
     try:
         zipfile.ZipFile(io.BytesIO(data)).extractall(scratch.path)
     except OSError as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replay.runs.saved.provenance import finite
+from replay.runs.saved.provenance import json_safe
 from toolkit import documents
 from toolkit.errors import DamagedError, FormatError, NotFoundError, quote
 from toolkit.log.read.footers import hash_file
@@ -30,11 +30,11 @@ class SavedFolder:
     owner: object = field(default=None, repr=False)
     _sound: dict[str, tuple[int, int, int]] = field(default_factory=dict, repr=False)
 
-    def has(self, name: str) -> bool:
+    def has_file(self, name: str) -> bool:
         """Whether the folder has a file of this name."""
         return name in self.hashes
 
-    def file(self, name: str) -> Path:
+    def verified_path(self, name: str) -> Path:
         """The path of a file, once its hash is that of the file that was saved.
 
         ThinkbackError where it is gone, or another one by now.
@@ -74,8 +74,8 @@ def write_sealed(folder: Path, record: Mapping[str, Any]) -> None:
 
 def write_hashed(folder: Path, record: Any) -> None:
     """Write the record of a result with its hash."""
-    body = _text(record)
-    head = f'{{"format": {json.dumps(FORMAT)}, "version": {VERSION}, "sha256": "{_digest(body)}",\n"record": '
+    body = _record_text(record)
+    head = f'{{"format": {json.dumps(FORMAT)}, "version": {VERSION}, "sha256": "{_text_sha256(body)}",\n"record": '
     (folder / RECORD).write_text(head + body + "}\n", encoding="utf-8")
 
 
@@ -100,7 +100,7 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
         how = "replay again" if older else "upgrade thinkback"
         raise FormatError(f"{where} has version {quote(version)}, this program reads version {VERSION}: {how}")
     record = document.get("record")
-    if not isinstance(record, Mapping) or _digest(_text(record)) != document.get("sha256"):
+    if not isinstance(record, Mapping) or _text_sha256(_record_text(record)) != document.get("sha256"):
         raise DamagedError(f"{where} is damaged: it is not what was saved; replay again")
     hashes = of_kind(Mapping[str, str], record.get("files"))
     if hashes is None or RUN not in hashes or any(Path(name).name != name for name in hashes):
@@ -111,9 +111,9 @@ def read_sealed(address: str | Path, owner: object = None) -> tuple[SavedFolder,
     return SavedFolder(folder, hashes, owner), record
 
 
-def _text(record: Any) -> str:
-    return json.dumps(finite(record), ensure_ascii=False, allow_nan=False)
+def _record_text(record: Any) -> str:
+    return json.dumps(json_safe(record), ensure_ascii=False, allow_nan=False)
 
 
-def _digest(text: str) -> str:
+def _text_sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

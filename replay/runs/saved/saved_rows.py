@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 
 from replay.data.block import LogBlock, TableRows
-from replay.data.needs import Needs, together
+from replay.data.needs import Needs, needs_of_all
 from replay.data.read import BlockRequest, read_block
-from replay.policies.base import KINDS, Policy, needs_of, read_policy
+from replay.policies.base import KINDS, Policy, needs_of_policies, read_policy
 from replay.runs.passes.passes import EXAMPLES_AT_ONCE, ReplayPlan
 from replay.runs.passes.store import FrameWriter
 from replay.runs.saved.provenance import PolicyRecord
@@ -34,8 +34,8 @@ def write_rows(folder: Path, plan: ReplayPlan, policies: Sequence[Policy], texts
 
     `texts`: with the columns that hold what was written.
     """
-    explained = together(policy.explained(plan.contents) for policy in policies)
-    needs = Needs(tables=(needs_of(policies, plan.contents) | explained).tables)
+    explained = needs_of_all(policy.explanation_needs(plan.contents) for policy in policies)
+    needs = Needs(tables=(needs_of_policies(policies, plan.contents) | explained).tables)
     tables = {table for table, _, _ in needs.tables if any(policy.table == table for policy in policies)}
     examples = plan.examples.frame
     with ExitStack() as held:
@@ -46,7 +46,7 @@ def write_rows(folder: Path, plan: ReplayPlan, policies: Sequence[Policy], texts
                 ids = block.examples["example_id"].gather(rows.example)
                 columns = pl.all() if texts else pl.exclude(*TEXTS)
                 frame = rows.frame.select(ids, pl.lit(pool).alias("pool"), columns)
-                files[table].append(frame)
+                files[table].write_row_group(frame)
 
 
 def row_files() -> list[str]:
@@ -61,14 +61,14 @@ def without_texts(frame: pl.DataFrame) -> pl.DataFrame:
 
 def has_texts(folder: SavedFolder, table: str) -> bool:
     """Whether the saved rows of a table have the texts that its log has columns for."""
-    there = pl.read_parquet_schema(folder.file(f"{table}.parquet"))
+    there = pl.read_parquet_schema(folder.verified_path(f"{table}.parquet"))
     return all(name in there for name in TEXTS & {*schema_of(table)})
 
 
 def saved_policy(record: PolicyRecord, folder: SavedFolder) -> Policy | None:
     """The policy of a record as it was replayed, where it reads rows that a saved result has; None for any other."""
     kind = KINDS.get(record.kind)
-    if kind is None or not kind.table or not folder.has(f"{kind.table}.parquet"):
+    if kind is None or not kind.table or not folder.has_file(f"{kind.table}.parquet"):
         return None
     compared = [one for one in fields(kind) if one.compare and one.name in record.settings]
     keys = [one.name for one in compared if one.metadata.get("key", True) and one.name not in ("name", "against")]
@@ -87,7 +87,7 @@ def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def saved_block(folder: SavedFolder, table: str, examples: pl.DataFrame) -> LogBlock:
     """A block with the saved rows of a table, of all pools, on some `examples` of the result (sorted by id)."""
-    rows = pl.scan_parquet(folder.file(f"{table}.parquet"))
+    rows = pl.scan_parquet(folder.verified_path(f"{table}.parquet"))
     numbered = examples.select("example_id").with_row_index("e").lazy()
     frame = collect(rows.join(numbered, on="example_id", how="inner"))
     frame = frame.with_columns(pl.lit(None, pl.String).alias(name) for name in TEXTS - {*frame.columns})

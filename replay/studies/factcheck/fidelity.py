@@ -12,8 +12,8 @@ from typing import Any
 import polars as pl
 
 from replay.analyses.budgets.budgets import ORDERS, budgets
-from replay.analyses.budgets.pool_depth import gold_within
-from replay.analyses.budgets.surrogate_keys import gaps
+from replay.analyses.budgets.pool_depth import gold_trace_shares
+from replay.analyses.budgets.surrogate_keys import macro_f1_gaps
 from replay.data.conditions import TEST
 from replay.studies.factcheck.published import (
     BUDGETS,
@@ -286,7 +286,7 @@ def check_simulation(log: Log, name: str, pool: str) -> list[_Line]:
 
 
 def _gold(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[_Line]:
-    within = gold_within(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
+    within = gold_trace_shares(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
     published_value = WORK.stated(GOLD[name])
     share, error = 100 * within["share"].item(), _share_error(published_value / 100, claims)
     yield _Line("gold", FIRST_FIVE, "claims with a gold trace, %", published_value, share, FIT["shares"], error)
@@ -365,7 +365,7 @@ def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_
     tells_errors = options["resamples"] > 1
     luck = {"random, expected": _one_order(log, options)} if tells_errors else {}
     for order, column in columns.items():
-        order_gaps = gaps(pool_budgets, "surrogate", order)
+        order_gaps = macro_f1_gaps(pool_budgets, "surrogate", order)
         for k in BUDGETS[of.size]:
             published_value = round(rows[k][ORDER_COLUMNS["surrogate"]] - rows[k][column], 2)
             less, what = order_gaps[k].points if k in order_gaps else None, f"{prefix}k = {k}: less {order}, points"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from replay.analyses.budgets.surrogate_keys import gaps
+from replay.analyses.budgets.surrogate_keys import macro_f1_gaps
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.published import CAP, pool_of, published_claims, published_pools
 from replay.studies.factcheck.runs import TITLES, VERIFYING
@@ -112,7 +112,7 @@ def _differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> 
     for first, second in pairs:
         for study in studies:
             for fixed in study.budgets.pools:
-                by_budget = gaps(fixed.budgets, first, second)
+                by_budget = macro_f1_gaps(fixed.budgets, first, second)
                 if not by_budget:
                     continue
                 ends = ((gap.points.estimate, gap.points.low, gap.points.high) for gap in by_budget.values())

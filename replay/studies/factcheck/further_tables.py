@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from replay.analyses.budgets.surrogate_keys import UNSEEN, gaps, signs
+from replay.analyses.budgets.surrogate_keys import UNSEEN, difference_sign_at_each_value, macro_f1_gaps
 from replay.analyses.tune.fitted import SettingSweep
 from replay.kinds.sample import EVERY
 from replay.runs.passes.coverage import LEFT_OUT
@@ -272,12 +272,12 @@ def _orders_at_budgets(study: Study) -> Iterator[Row]:
             (order, k): IntervalCell.of(cell, 100)
             for order, k, *cell in by_k.select("order", "k", "estimate", "low", "high").iter_rows()
         }
-        less = {order: gaps(fixed.budgets, "surrogate", order) for order in LESS}
+        less = {order: macro_f1_gaps(fixed.budgets, "surrogate", order) for order in LESS}
         for k in study.setting.table_budgets(size):
             values: dict[str, Value] = {key: cells.get((order, k)) for order, (_, key) in BUDGET_ORDERS.items()}
             for order, (_, key) in LESS.items():
                 values[key] = less[order][k].points if k in less[order] else None
-                values[f"{key}_depends"] = signs(fixed.keys, size, k, order)
+                values[f"{key}_depends"] = difference_sign_at_each_value(fixed.keys, size, k, order)
             yield Row((fixed.name, k), values=values, **study.published_budget(fixed, k))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from replay.data.conditions import matching, reported
-from replay.data.contents import opened
+from replay.data.conditions import ids_where, report_condition
+from replay.data.contents import open_with_contents
 from replay.studies.factcheck.cases import case_lines, cases_csv, cases_markdown
 from replay.studies.factcheck.figures import figures, undone
 from replay.studies.factcheck.further_tables import FURTHER_TABLES, THESIS_BUDGETS
@@ -165,7 +165,7 @@ def study_factcheck(
     check_margin(margin)
     width_inches = inches(width)
     known = published_datasets(WORK, published)
-    opened_log, contents = opened(log)
+    opened_log, contents = open_with_contents(log)
     if not caps or min(caps) < 1:
         raise InvalidError(f"{argument('caps')} is {quote(list(caps))}; it takes {CAPS_FORM}")
     if orders < 1:
@@ -173,8 +173,8 @@ def study_factcheck(
     if verifier is None and USUAL_VERIFIER in contents.verifiers:
         verifier = USUAL_VERIFIER
     if dev is not None:
-        matching(opened_log, dev, "dev")  # its own mistakes are told before those of a condition made of it
-    by_default = reported(opened_log, dev) if where is None else None
+        ids_where(opened_log, dev, "dev")  # its own mistakes are told before those of a condition made of it
+    by_default = report_condition(opened_log, dev) if where is None else None
     if dev is not None and by_default is not None:
         refuse_none_left(opened_log, by_default, dev)
     where = by_default if where is None else where

@@ -15,9 +15,9 @@ import polars as pl
 
 from replay.analyses.budgets.wall_clock import device_seconds
 from replay.analyses.report.trace_buckets import Bucket, trace_buckets
-from replay.data.conditions import examples_of, examples_where, matching, of_dataset
+from replay.data.conditions import examples_where, ids_where, in_dataset, read_examples
 from replay.data.contents import read_contents
-from replay.kinds.sample import Sample, every_example
+from replay.kinds.sample import Sample, vote_on_every_example
 from replay.runs.passes.coverage import FREE
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
@@ -109,10 +109,10 @@ class FactcheckSetting:
         numbers = published_beside(published, dataset, len(every) == 1)
         if len(every) == 1:
             return replace(self, published=numbers)
-        options, dev = {**self.options, "where": of_dataset(self.where, dataset)}, None
+        options, dev = {**self.options, "where": in_dataset(self.where, dataset)}, None
         if self.dev is not None:
-            learnt = examples_of(log, matching(log, self.dev, "dev"), ["dataset"])["dataset"]
-            dev = of_dataset(self.dev, dataset) if (learnt == dataset).any() else None
+            learnt = read_examples(log, ids_where(log, self.dev, "dev"), ["dataset"])["dataset"]
+            dev = in_dataset(self.dev, dataset) if (learnt == dataset).any() else None
         return replace(self, options=options, dev=dev, published=numbers, alone=False)
 
 
@@ -142,14 +142,14 @@ def pools_of(log: Log, where: str | None, known: Collection[str]) -> tuple[str, 
     """Lists the pools in `known` in which the examples of the condition `where` have traces."""
     traces = log.scan("traces", ["example_id", "pool"]).filter(pl.col("pool").is_in(list(known)))
     if where is not None:
-        traces = traces.filter(pl.col("example_id").is_in(matching(log, where, "where").implode()))
+        traces = traces.filter(pl.col("example_id").is_in(ids_where(log, where, "where").implode()))
     return tuple(collect(traces.select(pl.col("pool").unique().sort()), log)["pool"])
 
 
 def refuse_none_left(log: Log, reported: str, dev: str) -> None:
     """Raises ThinkbackError where the examples of `dev` are all that would be reported by default."""
     try:
-        matching(log, reported, "where")
+        ids_where(log, reported, "where")
     except ThinkbackError:  # both of its parts hold somewhere: together they do not
         raise EmptyError(
             f"{argument('dev')} ({dev}) leaves no claim to report: name fewer claims to learn from"
@@ -174,7 +174,7 @@ def datasets_without(log: Log, where: str | None, pool: str) -> tuple[str, ...]:
 def _pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Maps each data set of the examples to its pools among those in `known`."""
     datasets = examples_where(log, where, "dataset")["dataset"].drop_nulls().unique().sort()
-    return {dataset: pools_of(log, of_dataset(where, dataset), known) for dataset in datasets}
+    return {dataset: pools_of(log, in_dataset(where, dataset), known) for dataset in datasets}
 
 
 def verifiers_of(log: Log, where: str | None) -> frozenset[str]:
@@ -323,7 +323,7 @@ class Methods:
         comparison = compared(self.result.statistics.comparisons, policy, against, metric)
         if comparison is None:
             names = [policy, against]
-            comparison = compared(self.result.summariser.differences(metric, [names]), policy, against, metric)
+            comparison = compared(self.result.summariser.group_differences(metric, [names]), policy, against, metric)
         _, low, high, p_value = comparison or (None,) * 4
         return IntervalCell(one - two, low, high).times(scale), p_value
 
@@ -409,7 +409,7 @@ class Methods:
         row = [policy.name for policy in result.policies].index(policy)
         for name in metric.split("+"):
             if name not in self._memo:
-                self._memo[name] = result.summariser.draws(name)
+                self._memo[name] = result.summariser.resampled_values(name)
         return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
 
 
@@ -440,7 +440,7 @@ def claims_notes(log: Log, reported: int, total: int, dev: str | None) -> Iterat
     of = "" if reported == total else f" of the {total:,} that are asked about"
     yield note("claims", f"{reported:,} claims{of} are reported")
     if dev is not None:
-        learnt = len(matching(log, dev, "dev"))
+        learnt = len(ids_where(log, dev, "dev"))
         yield note("learnt", f"{learnt:,} claims of `dev` ({dev}) are learnt from and not reported")
 
 
@@ -482,7 +482,10 @@ def replay_methods(
     Where the verifier scored too few traces for exhaustive best-of-N, the others stand without differences to it.
     Raises ThinkbackError where nothing can be replayed, or the log cannot serve even votes.
     """
-    policies = [*method_policies(setting, methods, orders), *([] if TOP in methods else [every_example(setting.pool)])]
+    policies = [
+        *method_policies(setting, methods, orders),
+        *([] if TOP in methods else [vote_on_every_example(setting.pool)]),
+    ]
     try:
         result = run(log, policies, baseline=BEST, **setting.options)
     except ThinkbackError:

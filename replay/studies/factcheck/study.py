@@ -13,13 +13,13 @@ import polars as pl
 
 from replay.analyses.budgets.budgets import BEST as BEST_OF_N
 from replay.analyses.budgets.budgets import Budgets, budgets
-from replay.analyses.budgets.pool_depth import Depth, gold_within, pool_depth, unresolved
-from replay.analyses.budgets.surrogate_keys import UNSEEN, AtUnseen, fixed_by_keys
+from replay.analyses.budgets.pool_depth import Depth, gold_trace_shares, pool_depth, unresolved_claim_shares
+from replay.analyses.budgets.surrogate_keys import UNSEEN, SurrogateGapsAtSetting, surrogate_gaps_by_setting
 from replay.analyses.budgets.wall_clock import WallClock, wall_clock
 from replay.analyses.tune.fitted import ClassCoverage, SettingSweep, class_coverage, run_fitted, sweep
-from replay.data.conditions import examples_where, matching, of_dataset, refuse_overlap
+from replay.data.conditions import examples_where, ids_where, in_dataset, refuse_overlap
 from replay.data.contents import read_contents
-from replay.kinds.sample import Sample, every_example
+from replay.kinds.sample import Sample, vote_on_every_example
 from replay.runs.passes.coverage import WARN_EXCLUDED
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.result.result import Result
@@ -110,7 +110,7 @@ class Variants:
 
 def variants(log: Log, setting: FactcheckSetting) -> Variants:
     """Replays the further policies; fitted ones need the development split."""
-    policies = [*_variant_policies(setting), every_example(setting.pool)]
+    policies = [*_variant_policies(setting), vote_on_every_example(setting.pool)]
     hint = "name the claims to learn from (`--dev`, in Python `dev`) to have the fitted policies"
     result, missing = run_fitted(log, policies, **setting.options)
     coverage = () if result is None else tuple(class_coverage(log, result))
@@ -169,7 +169,7 @@ class FixedBudgets:
     """
 
     budgets: Budgets
-    keys: tuple[AtUnseen, ...]
+    keys: tuple[SurrogateGapsAtSetting, ...]
     split: str = ""
 
     @property
@@ -232,8 +232,8 @@ def _verifier_budgets(log: Log, setting: FactcheckSetting, dataset: str, depth: 
         tuple(fixed for fixed, _ in results if fixed is not None),
         tuple(gap for _, gaps in results for gap in gaps),
         _validation_budgets(log, setting, dataset),
-        gold=gold_within(log, pool, depth.size, where=where, settings=settings),
-        unresolved=unresolved(
+        gold=gold_trace_shares(log, pool, depth.size, where=where, settings=settings),
+        unresolved=unresolved_claim_shares(
             log, pool, setting.verifier, depth.size, margin=setting.margin, where=where, settings=settings
         ),
     )  # fmt: skip
@@ -256,10 +256,12 @@ def _budgets_at(
     return FixedBudgets(pool_budgets, _at_keys(log, setting, traces), split), gaps
 
 
-def _at_keys(log: Log, setting: FactcheckSetting, size: int) -> tuple[AtUnseen, ...]:
+def _at_keys(log: Log, setting: FactcheckSetting, size: int) -> tuple[SurrogateGapsAtSetting, ...]:
     """Replays the surrogate with other keys, at the budgets that tables show of a pool of so many traces."""
     options = {**setting.options, "features": setting.features}
-    return tuple(fixed_by_keys(log, setting.pool, setting.verifier, size, setting.table_budgets(size), **options))
+    return tuple(
+        surrogate_gaps_by_setting(log, setting.pool, setting.verifier, size, setting.table_budgets(size), **options)
+    )
 
 
 def _validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> _Validation:
@@ -274,7 +276,7 @@ def _validation_budgets(log: Log, setting: FactcheckSetting, dataset: str) -> _V
         return _Validation()
     if validation_ids["example_id"].is_in(setting.claims(log)["example_id"].implode()).any():
         return _Validation(missing=(remark("validation_reported", "validation claims are among those reported"),))
-    where = of_dataset(f"split = '{VALIDATION}'", dataset)
+    where = in_dataset(f"split = '{VALIDATION}'", dataset)
     pools = runs.pools_of(log, where, read_contents(log).pools)
     if setting.pool not in pools and len(pools) != 1:
         why = f"validation claims have {len(pools)} pools ({listed(pools)}), and `{setting.pool}` is none of them"
@@ -510,7 +512,7 @@ def study_log(
     replayed.
     """
     if setting.dev is not None:
-        learnt = matching(log, setting.dev, "dev")
+        learnt = ids_where(log, setting.dev, "dev")
         refuse_overlap(log, learnt, setting.claims(log)["example_id"], "dev", setting.dev)
     spaces = runs.label_spaces(setting.claims(log, "dataset", "labels"), "the study of fact checking")
     settings = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.analyses.budgets.budgets import BEST as BEST_OF_N
-from replay.analyses.budgets.surrogate_keys import USUAL_UNSEEN, gaps
+from replay.analyses.budgets.surrogate_keys import USUAL_UNSEEN, macro_f1_gaps
 from replay.runs.passes.example_set import resampling_units
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE
 from replay.studies.factcheck.study import FixedBudgets, Study
@@ -38,7 +38,9 @@ def _savings(study: Study) -> Iterator[Finding]:
     result, margin = study.main.result, study.setting.tolerated
     limits = {}
     if result is not None:
-        rows = result.summariser.together(_METRIC, [(method, against) for method, against, _ in _STEPS]).iter_rows()
+        rows = result.summariser.joint_differences(
+            _METRIC, [(method, against) for method, against, _ in _STEPS]
+        ).iter_rows()
         limits = {(method, against): IntervalCell(*ends) for method, against, *ends, _ in rows}
     units = 0 if result is None else resampling_units(result.examples).n_unique()
     level = 1 - (1 - study.setting.settings.level) / len(_STEPS)
@@ -70,7 +72,7 @@ def _orders(fixed: FixedBudgets) -> Iterator[Finding]:
     for order, called in (("surrogate", "the surrogate's order"), ("generation", "generation order")):
         for against, words in _ORDERS.items():
             if order == "surrogate" or against == BEST_OF_N:
-                by_k = {f"k = {k}": gap.points for k, gap in gaps(fixed.budgets, order, against).items()}
+                by_k = {f"k = {k}": gap.points for k, gap in macro_f1_gaps(fixed.budgets, order, against).items()}
                 yield ever(f"does {called} beat {words} at any budget ({fixed.name})", by_k, "macro-F1")
     moved = {
         f"k = {at.k}, unseen = {at.unseen:g}": at.to_usual.points

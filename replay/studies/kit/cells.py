@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from replay.runs.passes.coverage import CALLS_FAILED, LEFT_OUT
-from replay.runs.passes.reuse import first_ids
+from replay.runs.passes.reuse import first_ids_text
 from replay.runs.result.result import Result
 from toolkit.notes import Note, Severity
 from toolkit.show import IntervalCell, remark
@@ -88,6 +88,6 @@ def left_out_note(excluded: Mapping[str, str]) -> tuple[str, ...]:
     if not excluded:
         return ()
     one = len(excluded) == 1
-    such = first_ids(sorted(excluded)) if len(excluded) <= 3 else f"such as {first_ids(sorted(excluded))}"
+    such = first_ids_text(sorted(excluded)) if len(excluded) <= 3 else f"such as {first_ids_text(sorted(excluded))}"
     which = f"{len(excluded):,} example{' is' if one else 's are'} left out, {such}"
     return (remark(LEFT_OUT, f"{which}; `{LEFT_OUT_FILE}` names {'it' if one else 'all of them'} with the reason"),)

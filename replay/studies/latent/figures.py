@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
-from replay.analyses.strategies.strategy_grids import Conditional, grid, grid_intervals
+from replay.analyses.strategies.strategy_grids import ConditionalStrategy, grid_intervals, threshold_grid
 from replay.studies.kit.report import Figures, StudyFigure
 from replay.studies.latent.study import LatentStudy
 from replay.studies.latent.verdicts import POOLED, WITHIN
@@ -79,7 +79,7 @@ def _reported(study: LatentStudy) -> tuple[Strategies, Strategies] | None:
     strategies, chosen = study.strategies, study.chosen
     if strategies is None or strategies.probe is None or chosen is None or not chosen.any() or chosen.all():
         return None
-    return strategies.among(chosen), strategies.among(~chosen)
+    return strategies.for_examples(chosen), strategies.for_examples(~chosen)
 
 
 def _conditional_votes(study: LatentStudy) -> list[Panel]:
@@ -90,10 +90,10 @@ def _conditional_votes(study: LatentStudy) -> list[Panel]:
     if halves is None or verifier not in (halves[1].scores or {}):
         return []
     strategies = halves[1]
-    of = strategies.conditional(str(verifier))
+    of = strategies.conditional_strategy(str(verifier))
     known = np.sort(of.score[~np.isnan(of.score)])
     thresholds = np.unique(known[(np.array(DOUBTED) * len(known)).astype(int)])
-    exact = grid(of, thresholds)
+    exact = threshold_grid(of, thresholds)
     intervals = grid_intervals(of, thresholds, strategies.unit, study.setting.settings)
     majority = _plain(study, strategies, Strategy(MAJORITY))
     panels: list[Panel] = []
@@ -117,7 +117,7 @@ def _corrected(study: LatentStudy) -> list[Panel]:
     chosen, correction = (half.self_correction(str(verifier)) for half in halves)
     thresholds = correction.thresholds(MOST)
     intervals = grid_intervals(correction, thresholds, halves[1].unit, study.setting.settings)
-    samples = grid(correction, thresholds).samples[:, 0]
+    samples = threshold_grid(correction, thresholds).samples[:, 0]
     line = PlottedCurve(
         "conditional self-correction", tuple(samples), tuple(intervals.estimate[:, 0]), tuple(intervals.band_low[:, 0]),
         tuple(intervals.band_high[:, 0]),
@@ -125,9 +125,9 @@ def _corrected(study: LatentStudy) -> list[Panel]:
     return [("", [line, _best(chosen, correction, halves[1], study.setting.settings.level)])]
 
 
-def _best(chosen: Conditional, correction: Conditional, on: Strategies, level: float) -> PlottedCurve:
+def _best(chosen: ConditionalStrategy, correction: ConditionalStrategy, on: Strategies, level: float) -> PlottedCurve:
     thresholds = chosen.thresholds()
-    best = thresholds[int(np.argmax(grid(chosen, thresholds).accuracy[:, 0]))]
+    best = thresholds[int(np.argmax(threshold_grid(chosen, thresholds).accuracy[:, 0]))]
     right, samples = correction.outcomes(best, 0)
     interval = mean_of(right, on.unit, int(on.unit.max()) + 1).interval(level)
     return _curve_of("threshold that is best on the other half", [float(samples.mean())], [interval])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from replay.runs.saved.provenance import versions
+from replay.runs.saved.provenance import software_versions
 from replay.studies.kit.cells import UNSERVED
 from replay.studies.kit.published import published_datasets
 from replay.studies.kit.report import UNDONE, StudyReport, drawn, intervals_line, log_line, record_of
@@ -167,7 +167,7 @@ def record(study: LatentStudy) -> dict[str, Any]:
             for verdict in study.verdicts
         ],
         "seed": settings.seed, "resamples": settings.resamples, "level": settings.level,
-        "versions": versions(),
+        "versions": software_versions(),
     }  # fmt: skip
 
 

@@ -15,10 +15,10 @@ from importlib.util import find_spec
 import numpy as np
 import polars as pl
 
-from replay.analyses.strategies.frontier import Frontier, front_of, halved
+from replay.analyses.strategies.frontier import Frontier, front_of, random_half_of_examples
 from replay.analyses.strategies.strategies import MOST_MISSING, Strategies, strategies
 from replay.analyses.strategies.votes_entropy import VotesEntropy, votes_entropy
-from replay.data.conditions import examples_where, matching, matching_or_none, of_dataset, reported, without
+from replay.data.conditions import examples_where, excluding, ids_where, ids_where_or_none, in_dataset, report_condition
 from replay.data.contents import Contents, read_contents
 from replay.latent import place_probes
 from replay.latent.place_probes import ModelArea, PlaceArea, PlacedTraces, SeededArea
@@ -253,12 +253,13 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     """Studies every data set of the reported examples that a verifier of the study scored."""
     contents = read_contents(log)
     _require(log, contents, setting)
-    setting = replace(setting, verifiers=_verifiers(contents, setting.verifiers), where=setting.where or reported(log))
+    where, verifiers = setting.where or report_condition(log), _verifiers(contents, setting.verifiers)
+    setting = replace(setting, where=where, verifiers=verifiers)
     ids = examples_where(log, setting.where)["example_id"]
-    train = matching_or_none(log, setting.on)
+    train = ids_where_or_none(log, setting.on)
     both = ids.is_in(train.implode())
     if both.any():
-        setting = replace(setting, where=without(setting.where, setting.on), trained=int(both.sum()))
+        setting = replace(setting, where=excluding(setting.where, setting.on), trained=int(both.sum()))
     ids = ids.filter(~both)
     if ids.is_empty():
         raise EmptyError(f"{argument('where')} names training rows alone; report others, such as split = 'test'")
@@ -281,7 +282,7 @@ def _require(log: Log, contents: Contents, setting: LatentSetting) -> None:
     if setting.action is not None:
         contents.require_action(setting.action)
     if setting.on != TRAIN:
-        matching(log, setting.on, "on")
+        ids_where(log, setting.on, "on")
 
 
 def _verifiers(contents: Contents, names: Sequence[str]) -> tuple[str, ...]:
@@ -316,7 +317,7 @@ def _studies(
                 pools.append(measured(drawn_at.get(traces.pool), verifier, traces, training, kinds, UNTRAINED))
         if pools:
             study = LatentStudy(
-                dataset, log, setting, of_dataset(setting.where, dataset), of_dataset(setting.on, dataset),
+                dataset, log, setting, in_dataset(setting.where, dataset), in_dataset(setting.on, dataset),
                 _states_of(log, dataset), kinds, tuple(pools), _models_of(log, dataset),
             )  # fmt: skip
             yield _with_front(study, pool_traces, contents)
@@ -341,7 +342,7 @@ def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], content
             study.log, pool=pool, probe=probe, verifiers=[] if scored is None else [scored], action=setting.action,
             orders=setting.orders, seed=setting.settings.seed, where=study.where,
         )  # fmt: skip
-        chosen = halved(pool_strategies.examples, setting.settings.seed)
+        chosen = random_half_of_examples(pool_strategies.examples, setting.settings.seed)
         front = front_of(pool_strategies, chosen, setting.settings)
     except ThinkbackError as error:
         return replace(study, missing={**study.missing, FRONT: str(error)})
@@ -388,7 +389,7 @@ def _other_pools(study: LatentStudy, pool_strategies: Strategies, contents: Cont
             continue
         on = one.examples["example_id"].is_in(pool_strategies.examples["example_id"].implode()).to_numpy()
         if on.sum() == len(pool_strategies.unit):
-            by_pool[pool] = one.among(on)
+            by_pool[pool] = one.for_examples(on)
     return by_pool
 
 
@@ -452,13 +453,13 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
         missing |= dict.fromkeys(FITTED, why)
         return replace(on_votes, suffixes=tuple(_suffixes(study, study.main.pool, None, None)))
     level = study.setting.settings.level
-    dataset_traces = place_probes.restricted(placed, placed.of("dataset", study.dataset))
+    dataset_traces = place_probes.restrict_traces(placed, placed.has_value("dataset", study.dataset))
     pool = _pool(study, dataset_traces)
-    main = place_probes.restricted(dataset_traces, dataset_traces.of("pool", pool))
+    main = place_probes.restrict_traces(dataset_traces, dataset_traces.has_value("pool", pool))
     few = _places(main, study.setting.positions)
     fewer = _spread(few, FEW_PLACES)
-    table = place_probes.score_table(main, main.train, main.at())
-    everywhere = place_probes.pooled(main, place_probes.joint(table), ~main.train)
+    table = place_probes.score_table(main, main.train, main.states_at())
+    everywhere = place_probes.pooled_area_of_score(main, place_probes.mean_score_over_places(table), ~main.train)
     transferred, read = _transfer(study, every, placed, pool, few, missing), _readers(study, pool, missing)
     others = max(len(transferred) - 1, 0) + max(len(read) - 1, 0)
     by_temperature = tuple(_temperatures(study, dataset_traces, few, missing, others))
@@ -472,8 +473,8 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
         locations=place_probes.location_map(main, table, level),
         temperatures=by_temperature,
         models=tuple(_models(study, main, missing)),
-        sizes=tuple(place_probes.by_questions(main, fewer, study.setting.seeds, level)),
-        shares=tuple(place_probes.by_share(main, fewer, study.setting.seeds, level)),
+        sizes=tuple(place_probes.areas_by_training_questions(main, fewer, study.setting.seeds, level)),
+        shares=tuple(place_probes.areas_by_right_share(main, fewer, study.setting.seeds, level)),
         suffixes=tuple(_suffixes(study, pool, main, table)),
         places=tuple(main.places[place] for place in few),
         notes=tuple(_ablation_notes(main, pool, few, placed.left_out, everywhere.interval(level))),
@@ -483,19 +484,19 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
 
 def _all_placed(study: LatentStudy, every: Sequence[LatentStudy]) -> PlacedTraces | None:
     """Reads hidden states by one model: training traces of all data sets, and reported traces of this one."""
-    train = pl.concat([matching_or_none(one.log, one.on) for one in every if one.states == study.states])
+    train = pl.concat([ids_where_or_none(one.log, one.on) for one in every if one.states == study.states])
     return _placed(study, study.states, train)
 
 
 def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces | None:
     """Reads traces with their hidden states; None where this data set has no training trace or no reported one."""
-    setting, reported = study.setting, matching(study.log, study.where, "where")
+    setting, reported = study.setting, ids_where(study.log, study.where, "where")
     placed = place_probes.placed_traces(
         study.log, states, train, reported, setting.most, setting.settings.seed, answered=setting.answered
     )
     if placed is None:
         return None
-    in_dataset = placed.of("dataset", study.dataset)
+    in_dataset = placed.has_value("dataset", study.dataset)
     return placed if (in_dataset & placed.train).any() and (in_dataset & ~placed.train).any() else None
 
 
@@ -547,14 +548,14 @@ def _temperatures(
     pools = {pool: drawn_at[pool] for pool in placed.keys["pool"].unique().sort() if pool in drawn_at}
     by_degree: dict[float, np.ndarray] = {}
     for pool, degree in sorted(pools.items(), key=lambda one: one[1]):
-        by_degree[degree] = by_degree.get(degree, np.zeros(len(placed.right), bool)) | placed.of("pool", pool)
+        by_degree[degree] = by_degree.get(degree, np.zeros(len(placed.right), bool)) | placed.has_value("pool", pool)
     if len(by_degree) < 2:
         missing[TEMPERATURES] = "traces with hidden states were drawn at fewer than two known temperatures"
         return
     names = {f"{degree:g}": degree for degree in by_degree}
     parts = {name: by_degree[degree] for name, degree in names.items()}
-    level, balanced = study.setting.settings.level, place_probes.as_many(placed, parts, study.setting.settings.seed)
-    areas = place_probes.transfer(placed, parts, places, trained_on=balanced)
+    level, balanced = study.setting.settings.level, place_probes.equal_parts(placed, parts, study.setting.settings.seed)
+    areas = place_probes.transfer_areas(placed, parts, places, trained_on=balanced)
     behind = place_probes.transfer_gaps(areas, _raised(level, len(parts) * (len(parts) - 1) + others))
     for (trained, at), area in areas.items():
         rows, less = int(balanced[trained].sum()), behind.get((trained, at))
@@ -578,20 +579,20 @@ def _transfer(
     missing: dict[str, str],
 ) -> Mapping[str, Influenced]:  # fmt: skip
     names = [one.dataset for one in every if one.states == study.states]
-    at_pool = placed.of("pool", pool)
-    parts = {name: at_pool & placed.of("dataset", name) for name in names}
+    at_pool = placed.has_value("pool", pool)
+    parts = {name: at_pool & placed.has_value("dataset", name) for name in names}
     parts = {name: part for name, part in parts.items() if part.any()}
     if len(parts) < 2:
         missing[TRANSFER] = "no model's hidden states are of two data sets (in one pool)"
-    areas = place_probes.transfer(placed, parts, places, together=True)
+    areas = place_probes.transfer_areas(placed, parts, places, together=True)
     return {trained: area for (trained, at), area in areas.items() if at == study.dataset}
 
 
 def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[str, Influenced]:
-    train, by_model = matching_or_none(study.log, study.on), {}
+    train, by_model = ids_where_or_none(study.log, study.on), {}
     for name in study.log.hidden_models:
         placed = _placed(study, name, train)
-        in_pool = placed if placed is None else place_probes.restricted(placed, placed.of("pool", pool))
+        in_pool = placed if placed is None else place_probes.restrict_traces(placed, placed.has_value("pool", pool))
         if in_pool is not None and in_pool.train.any() and not in_pool.train.all():
             by_model[name] = in_pool
     if len(by_model) < 2:
@@ -601,18 +602,16 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
     counts = common.group_by("trace_id").len().filter(pl.col("len") == len(by_model))["trace_id"]
     scores, traces = {}, None
     for name, reader_traces in by_model.items():
-        common_traces = place_probes.restricted(
-            reader_traces, reader_traces.keys["trace_id"].is_in(counts.implode()).to_numpy()
-        )
+        is_common = reader_traces.keys["trace_id"].is_in(counts.implode()).to_numpy()
+        common_traces = place_probes.restrict_traces(reader_traces, is_common)
         if common_traces.train.any() and not common_traces.train.all():
-            table = place_probes.score_table(
-                common_traces, common_traces.train, common_traces.at(_places(common_traces, study.setting.positions))
-            )
-            scores[name], traces = place_probes.joint(table), common_traces
+            rows = common_traces.states_at(_places(common_traces, study.setting.positions))
+            table = place_probes.score_table(common_traces, common_traces.train, rows)
+            scores[name], traces = place_probes.mean_score_over_places(table), common_traces
     if traces is None:
         return {}
     known = ~traces.train & ~np.isnan(list(scores.values())).any(axis=0)
-    return {name: place_probes.pooled(traces, score, known) for name, score in scores.items()}
+    return {name: place_probes.pooled_area_of_score(traces, score, known) for name, score in scores.items()}
 
 
 def _models(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> Iterator[ModelArea]:
@@ -625,7 +624,7 @@ def _models(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> 
         missing["the classifier swiglu"] = "it needs the package torch, which the extra `generate` brings"
     else:
         kinds.append("swiglu")
-    yield from place_probes.by_model(
+    yield from place_probes.areas_by_model_kind(
         main, _spread(places, FEW_PLACES), kinds, study.setting.seeds, study.setting.settings.level
     )
 
@@ -641,7 +640,7 @@ def _suffixes(
         states, logprob = None, scores.get(length)
         if main is not None and table is not None and length >= min(tokens, default=LONGEST + 1):
             within = [at for at, (_, token) in enumerate(main.places) if -length <= token < 0]
-            measured_scores = np.where(main.train, np.nan, place_probes.joint(table, within))
+            measured_scores = np.where(main.train, np.nan, place_probes.mean_score_over_places(table, within))
             states = _at_traces(traces, main.keys["trace_id"], measured_scores)
         given = [~np.isnan(one) for one in (logprob, states) if one is not None]
         known = np.logical_and.reduce(given) if given else np.zeros(0, bool)  # both on the traces that have both

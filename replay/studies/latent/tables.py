@@ -356,7 +356,8 @@ def _best_pool_lines(study: LatentStudy) -> Iterator[str]:
 
 def _half_lines(study: LatentStudy) -> Iterator[str]:
     if study.front is not None:
-        yield f"settings: chosen on {study.front.chosen:,} questions; numbers: of {study.front.reported:,} others"
+        front = study.front
+        yield f"settings: chosen on {front.n_chosen_on:,} questions; numbers: of {front.n_reported_on:,} others"
 
 
 BEHIND = intervals("difference, points", "difference", 1, interval_of("difference", POINTS), signed=True)

@@ -256,14 +256,14 @@ def _conditional_gains(
     many samples on the other half. Settings that doubt fewer than 5 % or more than 95 % of the probes are left out,
     and so are repeats.
     """
-    on = strategies.among(~chosen)
+    on = strategies.for_examples(~chosen)
     pools = {strategies.source.pool: strategies, **others}
     known = set[bytes]()
     plain, by_coin, elsewhere = list[_Pair](), list[_Pair](), list[_Pair]()
     for row in front.front.filter(strategy=CONDITIONAL).sort("chosen_samples").iter_rows(named=True):
         rungs = VotesByScore(tuple(row["below"]), tuple(row["votes"]))
-        of = on.conditional(row["verifier"])
-        if not rungs.below or not LEAST_DOUBTED <= of.fires(rungs.below[0]).mean() <= 1 - LEAST_DOUBTED:
+        of = on.conditional_strategy(row["verifier"])
+        if not rungs.below or not LEAST_DOUBTED <= of.doubted_probes(rungs.below[0]).mean() <= 1 - LEAST_DOUBTED:
             continue
         acts = rungs.columns(of.score, of.n).tobytes()
         if acts in known:
@@ -271,12 +271,12 @@ def _conditional_gains(
         known.add(acts)
         right, paid = rungs.outcomes(of)
         samples, setting = float(paid.mean()), (rungs.votes[0], rungs.below[0])
-        voted = on.voted(samples)
+        voted = on.vote_correctness(samples)
         plain.append(_pair(right, voted, CONDITIONAL, samples, *setting))
-        by_coin.append(_pair(right, rungs.by_coin(of), CONDITIONAL, samples, *setting))
+        by_coin.append(_pair(right, rungs.outcomes_by_coin(of), CONDITIONAL, samples, *setting))
         if others:
-            best = max(pools, key=lambda pool, at=samples: float(pools[pool].voted(at)[chosen].mean()))  # type: ignore[misc]
-            rival = pools[best].voted(samples)[~chosen]
+            best = max(pools, key=lambda pool, at=samples: float(pools[pool].vote_correctness(at)[chosen].mean()))  # type: ignore[misc]
+            rival = pools[best].vote_correctness(samples)[~chosen]
             elsewhere.append(_pair(right, rival, CONDITIONAL, samples, *setting, best))
     return (
         together(plain, on.unit, settings),
@@ -303,7 +303,7 @@ def _oracle_gaps(strategies: Strategies, chosen: np.ndarray, settings: Settings)
     """Returns the gap of the best strategy to the oracle at every n from 2 on. The best is chosen on one half, the gap
     is of the other.
     """
-    on, of = strategies.among(~chosen), strategies.among(chosen)
+    on, of = strategies.for_examples(~chosen), strategies.for_examples(chosen)
     known = [one for one in strategies.plain if not one.sees_gold]
     pairs = []
     for at, n in enumerate(strategies.n.tolist()):

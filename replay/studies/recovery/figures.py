@@ -104,7 +104,7 @@ def _panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
     primary action.
     """
     panels = []
-    for gate in (one for one in study.gates if one.predicts):
+    for gate in (one for one in study.gates if one.predicts_probability):
         if gate.action != study.roles.action and gate.policy != study.roles.cheap(gate.action):
             continue
         bins = study.calibration[gate.policy]

@@ -10,7 +10,7 @@ from replay.analyses.recommend.repair_examples import EXAMPLES_NOTE, example_fil
 from replay.data.prices import Prices, load_prices
 from replay.gatefit.data import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
-from replay.policies.gate_file import GateFile, gate_given
+from replay.policies.gate_file import GateFile, load_or_pass_gate
 from replay.studies.kit.cells import left_out_note
 from replay.studies.kit.published import published_datasets
 from replay.studies.kit.report import UNDONE, StudyReport, drawable, drawn, filed, intervals_line, log_line, record_of
@@ -88,7 +88,7 @@ def study_recovery(
     check_log(log)
     setting = InterventionSetting(
         action=action, base=base, budgets=_several(budgets), on=on or ON, tune=tune or TUNE, where=where,
-        gates=tuple(gate_given(one) for one in _several(gates)), margin=margin,
+        gates=tuple(load_or_pass_gate(one) for one in _several(gates)), margin=margin,
         prices=load_prices(prices) if isinstance(prices, str | Path) else prices,
         settings=Settings(resamples=resamples, level=level, seed=seed), pools=_several(pool), pooled=pooled,
         together=together, published=published_datasets(WORK, published),

@@ -14,19 +14,25 @@ import numpy as np
 import polars as pl
 
 from replay.analyses.recommend import attempts
-from replay.analyses.recommend.recommend import Recommendation, weigh
+from replay.analyses.recommend.recommend import Recommendation, decide_from_outcomes
 from replay.analyses.recommend.repair_examples import RepairExample, repair_examples
-from replay.analyses.recommend.rivals import crossed, equal_sizes, equal_vote, matched, oracles
+from replay.analyses.recommend.rivals import (
+    action_and_sample_oracles,
+    equal_sizes,
+    equal_vote,
+    oracle_and_coin_at_rate,
+    policies_by_action,
+)  # fmt: skip
 from replay.data.choice import Choice, Rows
-from replay.data.conditions import matching, of_dataset
+from replay.data.conditions import ids_where, in_dataset
 from replay.data.contents import Contents, read_contents
 from replay.data.prices import Prices
 from replay.gatefit import gate_set
-from replay.gatefit.data import check_gates, plan_of, refuse_seen, setting
+from replay.gatefit.data import check_gates, gate_setting, plan_for_condition, refuse_seen
 from replay.gatefit.gate_set import CHEAP, FEATURE_RULES, RULE, TRUNCATION, GateFitting, NamedGate
 from replay.gatefit.report import GateReport, transfer_report
 from replay.kinds.act import Act
-from replay.kinds.sample import Sample, attempt
+from replay.kinds.sample import Sample, first_attempt_policy
 from replay.kinds.when import When
 from replay.policies.base import Policy
 from replay.policies.gate_file import GateFile
@@ -34,7 +40,7 @@ from replay.policies.gates import Gate, Threshold
 from replay.policies.toml import PolicyFile
 from replay.runs.passes.coverage import CALLS_FAILED
 from replay.runs.passes.example_set import resampling_units
-from replay.runs.passes.gate_sweep import CURVE, Branches, band_table, curve, gather
+from replay.runs.passes.gate_sweep import CURVE, GateBranches, band_table, replay_branches, threshold_means
 from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.studies.kit.cells import cell, estimate, interval_cell, notes_beyond, warnings_of
@@ -121,7 +127,7 @@ class InterventionRoles:
 
     @property
     def first(self) -> Sample:
-        return attempt(f"base: {self.base}", self.base)
+        return first_attempt_policy(f"base: {self.base}", self.base)
 
     def act(self, name: str, action: str, base: str) -> Act:
         """Returns the policy that revises a pool's first attempts by an action."""
@@ -146,21 +152,21 @@ class InterventionRoles:
             for size in sizes
         ]  # fmt: skip
 
-    def branches(self, log: Log, where: str) -> Branches | None:
+    def branches(self, log: Log, where: str) -> GateBranches | None:
         """Gathers what the base and the primary action answer on the examples of a condition; None without a primary
         gate.
         """
         if self.primary is None:
             return None
-        at = setting(log, self.action, self.base, self.pools[self.action, self.base])
-        return gather(plan_of(at, where), at.when(self.primary).one_gate)
+        at = gate_setting(log, self.action, self.base, self.pools[self.action, self.base])
+        return replay_branches(plan_for_condition(at, where), at.gated_policy(self.primary).required_swept_gate)
 
-    def matched(self, branches: Branches | None) -> tuple[Policy, ...]:
+    def matched(self, branches: GateBranches | None) -> tuple[Policy, ...]:
         """Returns the oracle and the coin that act at the primary gate's rate; empty without a primary gate."""
         if branches is None or self.primary is None:
             return ()
-        rate = float(branches.fires(self.primary.threshold).mean())
-        return matched(self.first, self.always(self.action), rate)
+        rate = float(branches.fires_at(self.primary.threshold).mean())
+        return oracle_and_coin_at_rate(self.first, self.always(self.action), rate)
 
     def crossed(
         self, gate: Gate | None, pools: Mapping[str, str], there: Mapping[str, Sequence[str]], ruled: bool
@@ -174,7 +180,7 @@ class InterventionRoles:
         names, policies = list(pools.values()), list[Policy]()
         for pool in pools:
             acts = {action: self.act("act", action, pool) for action in sorted(a for a, b in self.pools if b == pool)}
-            for action, more in crossed(pool, acts, gate).items():
+            for action, more in policies_by_action(pool, acts, gate).items():
                 if pool == self.base:
                     names += there[action]
                     more = [] if ruled and action == self.action else more[1:]
@@ -222,9 +228,9 @@ def _with_others(
     more = list[NamedGate]()
     for there in others:
         fitting = replace(there.fitting, notes=notes)
-        more += gate_set.transferred(fitting, here.roles.every_gate, there.roles.every_gate)
+        more += gate_set.transferred_gates(fitting, here.roles.every_gate, there.roles.every_gate)
     if here.dataset is not None:
-        refuse_seen(log, [gate.file for gate in more], of_dataset(setting.where, here.dataset))
+        refuse_seen(log, [gate.file for gate in more], in_dataset(setting.where, here.dataset))
     roles = replace(here.roles, rivals=(*here.roles.rivals, *more))
     return replace(here, roles=roles, notes=(*here.notes, *notes))
 
@@ -238,19 +244,21 @@ def choose(log: Log, setting: InterventionSetting, dataset: str | None = None) -
     for gate in setting.gates[:1]:
         named, action = named or gate.base, action or gate.action
     base, actions = attempts.base_and_actions(log, contents, named, setting.action)
-    left_out = contents.opaque | contents.partly_opaque | contents.in_order
+    left_out = contents.opaque | contents.partly_opaque | contents.ordered_pools
     samples = {p: (n,) for p, n in contents.sizes.items() if n > 2 and p not in left_out}
     budgets, note = attempts.budget_pools(log, contents, base, setting.budgets, samples)
     gate_scopes = [(one.action, one.base, one.pool) for one in setting.gates]
     pools = attempts.revision_pools(contents, base, setting.pools, gate_scopes)
-    scopes = gate_set.scopes_of(log, setting.rows, dataset)
-    where = setting.where if dataset is None else of_dataset(setting.where, dataset)
+    scopes = gate_set.fitting_scopes(log, setting.rows, dataset)
+    where = setting.where if dataset is None else in_dataset(setting.where, dataset)
     known = action is not None or len(actions) == 1
-    screening, refused = attempts.screened_on(log, base, pools, (str(scopes[0][1].on), where), known, setting.settings)
+    screening, refused = attempts.screen_actions_on_conditions(
+        log, base, pools, (str(scopes[0][1].fitted_on_condition), where), known, setting.settings
+    )
     action = action or attempts.best_action(screening.filter(pl.col("action").is_in(actions)))
     fitting = GateFitting(log, base, pools, scopes, [*refused, *note])
     cheap = gate_set.cheap_gates(fitting, actions)
-    gates, beside = gate_set.given_gates(setting.gates, cheap)
+    gates, beside = gate_set.load_given_gates(setting.gates, cheap)
     rivals = [*beside, *gate_set.rival_gates(fitting, action, actions, contents, FEATURE_RULES)]
     refuse_seen(log, [gate.file for gate in (*cheap.values(), *rivals) if gate.file not in setting.gates], where)
     roles = InterventionRoles(
@@ -334,18 +342,18 @@ class PolicyNames:
 def _build_policies(roles: InterventionRoles, contents: Contents) -> tuple[tuple[Policy, ...], PolicyNames]:
     """Returns the policies and their names, without the matched ones, which need the primary gate's rate."""
     base = roles.first
-    budgets = {pool: attempt(f"budget: {pool}", pool, base.name) for pool in roles.budgets}
+    budgets = {pool: first_attempt_policy(f"budget: {pool}", pool, base.name) for pool in roles.budgets}
     always = {action: roles.always(action) for action in roles.actions}
     selective = {action: roles.gated(roles.gates[action]) for action in roles.actions if action in roles.gates}
     acting = {action: [one[action] for one in (always, selective) if action in one] for action in roles.actions}
     unfitted = gate_set.rule_gates(contents, roles.primary)
     rules = {rule: roles.when(gate_set.rule_label(rule), one) for rule, one in unfitted.items()}
-    headroom = oracles(base, roles.actions, roles.samples)
+    headroom = action_and_sample_oracles(base, roles.actions, roles.samples)
     voters = [vote for pool, sizes in roles.samples.items() for vote in roles.votes(pool, sizes)]
     longer_names = {pool: policy.name for pool, policy in budgets.items()}
     there = {action: [policy.name for policy in policies] for action, policies in acting.items()}
     there[roles.action] += [rules[TRUNCATION].name] if TRUNCATION in rules else []
-    gate = gate_set.cut_off() if "finish_reason" in contents.trace_columns else None
+    gate = gate_set.zero_one_threshold() if "finish_reason" in contents.trace_columns else None
     joint, more = roles.crossed(gate, {roles.base: base.name, **longer_names}, there, TRUNCATION in rules)
     names = PolicyNames(
         base=base.name,
@@ -443,7 +451,9 @@ class DatasetStudy:
         outcomes = {part: {name: self.values(name) for name in self.replayed(names)} for part, names in parts.items()}
         base = named.base, self.values(named.base)
         cluster, margin = self.cluster, self.setting.margin
-        return weigh(base, **outcomes, margin=margin, cluster=cluster, strata=None, settings=self.settings)
+        return decide_from_outcomes(
+            base, **outcomes, margin=margin, cluster=cluster, strata=None, settings=self.settings
+        )
 
     def warnings(self, alone: bool) -> tuple[str, ...]:
         """Returns warnings and notes on failed calls, each after the data set's name unless it is `alone`."""
@@ -527,7 +537,7 @@ class DatasetStudy:
     @cached_property
     def calibration(self) -> Mapping[str, tuple[ScoreBin, ...]]:
         """Reliability bins, by policy, of the gates that predict repairs; absent where scores are no probabilities."""
-        reports = {gate.policy: self.reports[gate.policy] for gate in self.gates if gate.predicts}
+        reports = {gate.policy: self.reports[gate.policy] for gate in self.gates if gate.predicts_probability}
         return {name: wide_bins(one.scores, one.repairs, one.unit, self.settings) for name, one in reports.items()}
 
     @property
@@ -545,8 +555,8 @@ def study_log(log: Log, setting: InterventionSetting) -> tuple[tuple[DatasetStud
     """Studies every data set of the reported examples, each with its own gates unless `pooled`; returns the results
     and notes on what is missing.
     """
-    matching(log, setting.where, "where")
-    chosen = _choose_all(log, setting, gate_set.datasets_of(log, setting.where))
+    ids_where(log, setting.where, "where")
+    chosen = _choose_all(log, setting, gate_set.dataset_names(log, setting.where))
     notes = _shared_notes({name: one.notes for name, one in chosen.items()})
     alone = len(chosen) == 1
     studies = ((name, _study_dataset(log, one, setting, name)) for name, one in chosen.items())
@@ -558,7 +568,7 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
 
     Curves and reports of gates are over the examples that it compares.
     """
-    contents, where, settings = read_contents(log), of_dataset(setting.where, dataset), setting.settings
+    contents, where, settings = read_contents(log), in_dataset(setting.where, dataset), setting.settings
     policies, names = _build_policies(chosen.roles, contents)
     rivals = [policy for policy in policies if policy.name in names.interventions]
     roles = _with_equal_votes(log, chosen.roles, rivals, where, settings.seed)
@@ -573,7 +583,7 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
     result = replayed(beside)
     ids = result.examples["example_id"]
     if branches is not None:  # the coin and the oracle act at the rate of those compared
-        branches = branches.among(ids)
+        branches = branches.with_ids(ids)
         again = roles.matched(branches)
         if again != beside:
             beside, result = again, replayed(again)
@@ -582,13 +592,13 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
     gates = [gate for gate in roles.every_gate if gate.policy in there]
     study = DatasetStudy(
         result, dataset, setting, roles, names,
-        curve=None if branches is None else curve(branches),
+        curve=None if branches is None else threshold_means(branches),
         band=None if branches is None else band_table(branches, settings),
         reports={
             gate.policy: transfer_report(log, gate.file, where=where, ids=ids, settings=settings) for gate in gates
         },
         matched=tuple(policy.name for policy in beside),
-        state=attempts.states(log, roles.base, compared),
+        state=attempts.completion_masks(log, roles.base, compared),
         finalizers=attempts.finalizer_tokens(log, roles.base, roles.pools, compared),
         screening=chosen.screening,
     )  # fmt: skip

@@ -276,7 +276,9 @@ def _gates(study: DatasetStudy) -> Iterator[Row]:
         values = {"fitted_on": gate.fitted_on, "minus_cheap": gained, "p_value": p_value}
         values |= {"action_tokens": study.mean(gate.policy, "action_tokens"), "action_tokens_minus_cheap": dearer}
         report_numbers = study.reports[gate.policy].numbers()
-        values |= {key: one for key, one in report_numbers.items() if gate.predicts or key not in OF_PROBABILITIES}
+        values |= {
+            key: one for key, one in report_numbers.items() if gate.predicts_probability or key not in OF_PROBABILITIES
+        }
         published_row = published.published_gate(study.published, gate.action) if gate.part == CHEAP else {}
         yield Row((gate.action, gate.label), values=values, published=published_row)
 
@@ -425,7 +427,7 @@ BUDGETS = Sheet[DatasetStudy](
 
 
 def _bins(study: DatasetStudy) -> Iterator[Row]:
-    for gate in (one for one in study.gates if one.predicts):
+    for gate in (one for one in study.gates if one.predicts_probability):
         for one in study.calibration[gate.policy]:
             yield Row((gate.action, gate.label, f"{one.low:.1f} to {one.high:.1f}"), one)
 

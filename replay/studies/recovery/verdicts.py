@@ -24,7 +24,7 @@ def minus_cheap(study: DatasetStudy, metric: str) -> Mapping[str, tuple[Interval
     pairs = [(gate.policy, study.roles.cheap(gate.action)) for gate in study.gates]
     pairs = [(gate, cheap) for gate, cheap in pairs if cheap != gate and cheap in study.policies]
     known = set(study.result.summary.filter(metric=metric)["metric"])
-    rows = study.result.summariser.together(metric, pairs).iter_rows() if known else ()
+    rows = study.result.summariser.joint_differences(metric, pairs).iter_rows() if known else ()
     return {gate: (IntervalCell(*ends), p_value) for gate, _, *ends, p_value in rows}
 
 

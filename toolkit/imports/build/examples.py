@@ -38,7 +38,7 @@ def example_keys(rows: SourceRows, mapping: ImportMapping) -> pl.Series:
     ids, words = frame["example_id"], names[1:]
     if not words:
         return ids
-    hashes = frame.select(_together(words)).to_series().hash()
+    hashes = frame.select(_join_columns(words)).to_series().hash()
     return ids + _APART + hashes.cast(pl.String).str.zfill(_DIGITS)
 
 
@@ -55,7 +55,7 @@ def _key_parts(mapping: ImportMapping) -> list[str]:
     return ["question", "gold"] if mapping.ids == "gold" and "gold" in mapping.examples.columns else ["question"]
 
 
-def _together(columns: list[str]) -> pl.Expr:
+def _join_columns(columns: list[str]) -> pl.Expr:
     return pl.concat_str([pl.col(column).fill_null("") for column in columns], separator="\0")
 
 
@@ -76,7 +76,7 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
         questions = frame.group_by("example_id").agg(pl.struct(parts).n_unique().alias("several"))
         several = questions.filter(pl.col("several") > 1)["example_id"]
     if several.len() and mapping.ids != "trust":
-        frame = _split_ids(frame, several, parts)
+        frame = _add_key_parts(frame, several, parts)
     trusted = ["question"] if mapping.ids == "trust" else []
     _check_agreement(rows, frame, trusted, mapping.ids)
     firsts = [pl.col(name).drop_nulls().first() for name in frame.columns if name != "example_id"]
@@ -85,10 +85,10 @@ def make_examples(rows: SourceRows, mapping: ImportMapping, several: pl.Series |
     return ImportedExamples(table, frame["example_id"], counts)
 
 
-def _split_ids(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.DataFrame:
+def _add_key_parts(frame: pl.DataFrame, several: pl.Series, parts: list[str]) -> pl.DataFrame:
     """Gives each question of an id that has several an id of its own: `-` and 8 hex digits of its SHA-256 are added."""
     odd = pl.col("example_id").is_in(several.implode())
-    frame = frame.with_columns(_together(parts).alias(_WHOLE))
+    frame = frame.with_columns(_join_columns(parts).alias(_WHOLE))
     questions = frame.filter(odd)[_WHOLE].unique().to_list()
     digests = [hashlib.sha256(question.encode()).hexdigest()[:8] for question in questions]
     suffix = pl.col(_WHOLE).replace_strict(questions, digests, default=None, return_dtype=pl.String)

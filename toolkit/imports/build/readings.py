@@ -44,7 +44,7 @@ Reading = tuple[str, str | None]
 
 
 @dataclass(frozen=True)
-class _Cure:
+class _SettingsCure:
     """A change of settings that would help: with the options `settings`, `helped` of the `tried` traces are right, or
     readable.
 
@@ -58,7 +58,7 @@ class _Cure:
     reads: bool = False
     harms: bool = False
     elsewhere: bool = False
-    change: _Change | None = None
+    change: _ReadingChange | None = None
     reach: tuple[int, int] | None = None
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class _Cure:
 
 
 @dataclass(frozen=True)
-class _Change:
+class _ReadingChange:
     """One change of how answers are read: the kind of answer, and the ways to read answers and gold."""
 
     kind: str
@@ -85,43 +85,43 @@ class _Change:
 
 
 @dataclass(frozen=True)
-class _Tried:
+class _TrialSample:
     """A sample of traces with `answer`, `text` and `gold`, on which changes of the rules are tried."""
 
     sample: pl.DataFrame
     rules: AnswerRules
 
-    def right(self, change: _Change) -> int:
+    def count_right(self, change: _ReadingChange) -> int:
         """The number of traces whose answer equals gold under a change of the rules."""
-        gold = self._gold(change)
+        gold = self._read_gold(change)
         if change.reading[1] == "last number" and not _are_numbers(gold):
             return 0
         return int(judge(self._answers(change), gold, self.rules.judge).fill_null(False).sum())
 
-    def alike(self, kind: str) -> pl.Series:
+    def equals_gold(self, kind: str) -> pl.Series:
         """Whether each answer, as it stands, equals its gold in the normal form of a kind."""
         answers, gold = self.sample["answer"], self.sample["gold"]
-        same = (self._normal(answers, kind) == self._normal(gold, kind)).fill_null(False)
+        same = (self._normal_forms(answers, kind) == self._normal_forms(gold, kind)).fill_null(False)
         if kind != "text":
             return same
         pairs = zip(answers, gold, strict=True)
         numbers = [_is_number(one or "") or _is_number(other or "") for one, other in pairs]
         return same & ~pl.Series(numbers, dtype=pl.Boolean)
 
-    def _answers(self, change: _Change) -> pl.Series:
-        return self._normal(self.read(*change.reading, change.pattern), change.kind)
+    def _answers(self, change: _ReadingChange) -> pl.Series:
+        return self._normal_forms(self.read(*change.reading, change.pattern), change.kind)
 
-    def _gold(self, change: _Change) -> pl.Series:
-        return self._normal(self.read("gold", change.gold_way), change.kind)
+    def _read_gold(self, change: _ReadingChange) -> pl.Series:
+        return self._normal_forms(self.read("gold", change.gold_way), change.kind)
 
-    def _normal(self, texts: pl.Series, kind: str) -> pl.Series:
+    def _normal_forms(self, texts: pl.Series, kind: str) -> pl.Series:
         return normalise(texts, kind, self.rules.labels, self.rules.aliases)
 
     def read(self, column: str, way: str | None, pattern: str | None = None) -> pl.Series:
         """A column of texts read in one of the ways; unchanged where `way` is None."""
         return self.sample[column] if way is None else read_answers(self.sample[column], [way], pattern)
 
-    def mark(self, column: str) -> str | None:
+    def mark_before_gold(self, column: str) -> str | None:
         """The text most often found just before gold, where most texts of a column contain their gold; else None."""
         before = []
         for text, gold in zip(self.sample[column], self.sample["gold"], strict=True):
@@ -136,7 +136,9 @@ class _Tried:
         return None
 
 
-def _likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping, rejudges: bool) -> _Cure | None:
+def _likely_cure(
+    sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping, rejudges: bool
+) -> _SettingsCure | None:
     """The smallest change of the rules that makes most answers of a sample right, else readable; None without one.
 
     `others` are traces that are read well: a cure that makes these wrong is for the sample's files alone. `rejudges`:
@@ -145,24 +147,24 @@ def _likely_cure(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapp
     rules = mapping.answers
     if not sample.height or rules.kind == "label" or rules.judge == "source":
         return None
-    tried, rest, height = _Tried(sample, rules), _Tried(others, rules), sample.height
+    tried, rest, height = _TrialSample(sample, rules), _TrialSample(others, rules), sample.height
     changes = list(_candidate_changes(mapping, tried)) if rejudges else []
-    right = {place: tried.right(change) for place, change in enumerate(changes)}
+    right = {place: tried.count_right(change) for place, change in enumerate(changes)}
     best = max(right, key=lambda place: right[place], default=None)
     if best is not None and right[best] > _GAIN * height:
-        change, harm = changes[best], rest.right(changes[best]) < rest.right(changes[0])
-        return _Cure(_command_options(mapping, change), right[best], height, harms=harm, change=change)
+        change, harm = changes[best], rest.count_right(changes[best]) < rest.count_right(changes[0])
+        return _SettingsCure(_command_options(mapping, change), right[best], height, harms=harm, change=change)
     column = _answer_columns(mapping)[-1]
     ways = _WAYS if sample["gold"].null_count() == height else _MARKS
     readable = {way: tried.read(column, way).count() for way in ways}
     way = max(readable, key=lambda one: readable[one])
     if sample["answer"].null_count() == height and readable[way] > _GAIN * height:
-        settings = _command_options(mapping, _Change(rules.kind, (column, way), None), rejudges)
-        return _Cure(settings, readable[way], height, reads=True)
+        settings = _command_options(mapping, _ReadingChange(rules.kind, (column, way), None), rejudges)
+        return _SettingsCure(settings, readable[way], height, reads=True)
     return None
 
 
-def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> _Cure | None:
+def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapping) -> _SettingsCure | None:
     """The kind of answer in whose normal form several wrong answers of a sample equal their gold; None without one.
 
     `others` are traces that are right: a kind by which these are wrong is for the sample's files alone.
@@ -170,17 +172,17 @@ def _likely_form(sample: pl.DataFrame, others: pl.DataFrame, mapping: ImportMapp
     rules = mapping.answers
     if not sample.height or rules.kind == "label" or rules.judge == "source":
         return None
-    tried, rest = _Tried(sample, rules), _Tried(others, rules)
-    known = tried.alike(rules.kind)
-    helped = {kind: int((tried.alike(kind) & ~known).sum()) for kind in _KINDS if kind != rules.kind}
+    tried, rest = _TrialSample(sample, rules), _TrialSample(others, rules)
+    known = tried.equals_gold(rules.kind)
+    helped = {kind: int((tried.equals_gold(kind) & ~known).sum()) for kind in _KINDS if kind != rules.kind}
     best = max(helped, key=lambda kind: helped[kind])
     if helped[best] < _SEVERAL:
         return None
-    now, change = (_Change(kind, ("answer", None), None) for kind in (rules.kind, best))
+    now, change = (_ReadingChange(kind, ("answer", None), None) for kind in (rules.kind, best))
     # The log has the forms alone: what numbers looked like, and whether another kind takes them for equal, is unknown.
     numbers = rules.kind == "number" and any(map(_is_number, others["gold"].drop_nulls()))
-    harm = numbers or rest.right(change) < rest.right(now)
-    return _Cure(_command_options(mapping, change), helped[best], sample.height, harms=harm)
+    harm = numbers or rest.count_right(change) < rest.count_right(now)
+    return _SettingsCure(_command_options(mapping, change), helped[best], sample.height, harms=harm)
 
 
 def _text_setting(mapping: ImportMapping) -> str | None:
@@ -189,18 +191,18 @@ def _text_setting(mapping: ImportMapping) -> str | None:
     return f"traces.answer={alone['text']}" if "answer" in alone and "text" in alone else None
 
 
-def _candidate_changes(mapping: ImportMapping, tried: _Tried) -> Iterator[_Change]:
+def _candidate_changes(mapping: ImportMapping, tried: _TrialSample) -> Iterator[_ReadingChange]:
     """Yields the unchanged rules, then changes to try, the smallest first; the last reads behind a mark found in the
     texts.
     """
     readings: list[Reading] = [("answer", None), *itertools.product(_answer_columns(mapping), _WAYS)]
     for kind in dict.fromkeys((mapping.answers.kind, *_KINDS)):
         for reading, gold_way in itertools.product(readings, (None, *_GOLD_WAYS)):
-            yield _Change(kind, reading, gold_way)
+            yield _ReadingChange(kind, reading, gold_way)
     column = _answer_columns(mapping)[-1]
-    if mark := tried.mark(column):
+    if mark := tried.mark_before_gold(column):
         pattern = re.escape(mark).replace("\\ ", " ") + r"\s*([^\n]+)"
-        yield _Change(mapping.answers.kind, (column, "pattern"), None, pattern)
+        yield _ReadingChange(mapping.answers.kind, (column, "pattern"), None, pattern)
 
 
 def _answer_columns(mapping: ImportMapping) -> list[str]:
@@ -220,7 +222,7 @@ def _is_number(text: str) -> bool:
     return number_form(text) is not None
 
 
-def _command_options(mapping: ImportMapping, change: _Change, rejudges: bool = True) -> str:
+def _command_options(mapping: ImportMapping, change: _ReadingChange, rejudges: bool = True) -> str:
     """The options that a user adds to the command to make a change."""
     column, way = change.reading
     text = _text_setting(mapping)
@@ -294,17 +296,17 @@ class _ReadCounts:
 
 
 @dataclass(frozen=True)
-class _Doubt:
+class _DoubtfulGroup:
     """A group of traces of which almost none is right or readable, with a likely cure. `places`: the group's data sets
     and pools; empty for all traces.
     """
 
     counts: _ReadCounts
     places: tuple[tuple[str, str], ...]
-    cure: _Cure | None
+    cure: _SettingsCure | None
 
     @property
-    def whose(self) -> str:
+    def group_text(self) -> str:
         names = [f"`{_short(dataset)}` in pool `{_short(pool)}`" for dataset, pool in self.places]
         if len(names) < 2:
             return f" of {names[0]}" if names else ""
@@ -312,7 +314,7 @@ class _Doubt:
         return f" of {len(names):,} data sets in pools ({', '.join(names[:_NAMED])}{more})"
 
     @property
-    def condition(self) -> pl.Expr:
+    def group_condition(self) -> pl.Expr:
         if not self.places:
             return pl.lit(True)
         each = [(pl.col("dataset") == dataset) & (pl.col("pool") == pool) for dataset, pool in self.places]
@@ -337,15 +339,15 @@ class Readings(_ReadCounts):
     """
 
     wrong: tuple[_WrongAnswer, ...]
-    doubts: tuple[_Doubt, ...]
+    doubts: tuple[_DoubtfulGroup, ...]
     unnamed: int
     only_source: bool
     idle: str | None
-    form: _Cure | None = None
+    form: _SettingsCure | None = None
     values: ValuePairs = ValuePairs()
 
     @property
-    def cure(self) -> _Cure | None:
+    def cure(self) -> _SettingsCure | None:
         """The cure of the first doubt."""
         return self.doubts[0].cure if self.doubts else None
 
@@ -385,14 +387,14 @@ class Readings(_ReadCounts):
         return "see whether `answers.kind`, `answers.read` and the gold column are what they should be"
 
 
-def _doubt_text(doubt: _Doubt) -> str:
+def _doubt_text(doubt: _DoubtfulGroup) -> str:
     counts = doubt.counts
     if counts.unreadable:
         readable = counts.traces - counts.unread
         has = "has" if 1 in (readable, counts.traces) else "have"
-        return f"only {readable:,} of {counted(counts.traces, 'trace')}{doubt.whose} {has} a readable answer"
+        return f"only {readable:,} of {counted(counts.traces, 'trace')}{doubt.group_text} {has} a readable answer"
     are = "is" if 1 in (counts.right, counts.judged) else "are"
-    return f"only {counts.right:,} of {counted(counts.judged, 'judged trace')}{doubt.whose} {are} right"
+    return f"only {counts.right:,} of {counted(counts.judged, 'judged trace')}{doubt.group_text} {are} right"
 
 
 def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readings:
@@ -405,24 +407,24 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
         traces = traces.join(named, on="example_id", how="left")
     else:
         traces = traces.with_columns(dataset=pl.lit(datasets["dataset"].first(), pl.String))
-    sampled = _Sampled(opened, traces, datasets.select("example_id", "gold"))
+    sampled = _TraceSample(opened, traces, datasets.select("example_id", "gold"))
     groups = sampled.counts()
     every = _ReadCounts(*(int(groups[name].sum()) for name in _COUNTS))
     doubts = list(_doubts(groups))
     looked_at = [_with_cure(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]] if not every.doubtful else []
     if every.doubtful:
-        whole = _with_cure(sampled, _Doubt(every, (), None), mapping)
+        whole = _with_cure(sampled, _DoubtfulGroup(every, (), None), mapping)
         looked_at = _separate_doubts(sampled, doubts, mapping) if not _is_sufficient(whole.cure) else []
         doubts, looked_at = (doubts, looked_at) if looked_at else ([whole], [whole])
     cures = [_with_reach(sampled, doubt, doubts, mapping) for doubt in _join_equal_cures(looked_at)[:_NAMED]]
     covered = sum(max(len(doubt.places), 1) for doubt in cures)
-    meant = pl.any_horizontal([doubt.condition for doubt in doubts]) if doubts else pl.lit(True)
+    meant = pl.any_horizontal([doubt.group_condition for doubt in doubts]) if doubts else pl.lit(True)
     compares = mapping.answers.judge == "equal" and not _has_verdicts(mapping)
     others = meant if doubts else pl.lit(False)
     text = _text_setting(mapping) if mapping.answers.read and not reread else None
     return Readings(
         **vars(every),
-        wrong=sampled.wrong(meant),
+        wrong=sampled.wrong_answers(meant),
         doubts=tuple(cures),
         unnamed=len(doubts) - covered,
         only_source=mapping.answers.judge == "source",
@@ -432,20 +434,22 @@ def check_readings(log: Path, mapping: ImportMapping, reread: int = 0) -> Readin
     )
 
 
-def _doubts(groups: pl.DataFrame) -> Iterator[_Doubt]:
+def _doubts(groups: pl.DataFrame) -> Iterator[_DoubtfulGroup]:
     """Yields a doubt for each pool of a data set that is doubtful, the largest first."""
     for row in groups.sort("traces", "dataset", "pool", descending=[True, False, False]).iter_rows(named=True):
         counts = _ReadCounts(*(row[name] for name in _COUNTS))
         if counts.doubtful and (counts.judged >= _LEAST or (counts.unreadable and counts.traces >= _LEAST)):
-            yield _Doubt(counts, ((row["dataset"], row["pool"]),), None)
+            yield _DoubtfulGroup(counts, ((row["dataset"], row["pool"]),), None)
 
 
-def _is_sufficient(cure: _Cure | None) -> bool:
+def _is_sufficient(cure: _SettingsCure | None) -> bool:
     """Whether a cure makes almost all tried traces right, so that no other need be looked for."""
     return cure is not None and cure.helped >= _NEARLY_ALL * cure.tried
 
 
-def _separate_doubts(sampled: _Sampled, doubts: Sequence[_Doubt], mapping: ImportMapping) -> list[_Doubt]:
+def _separate_doubts(
+    sampled: _TraceSample, doubts: Sequence[_DoubtfulGroup], mapping: ImportMapping
+) -> list[_DoubtfulGroup]:
     """The doubts where each needs settings of its own; empty where one cure helps all, or none helps any."""
     cured = [_with_cure(sampled, doubt, mapping) for doubt in doubts[:_LOOKED_AT]]
     if len({doubt.cure and doubt.cure.settings for doubt in cured}) == 1:
@@ -454,9 +458,9 @@ def _separate_doubts(sampled: _Sampled, doubts: Sequence[_Doubt], mapping: Impor
     return [replace(one, cure=one.cure and replace(one.cure, elsewhere=True)) for one in first]
 
 
-def _join_equal_cures(doubts: Sequence[_Doubt]) -> list[_Doubt]:
+def _join_equal_cures(doubts: Sequence[_DoubtfulGroup]) -> list[_DoubtfulGroup]:
     """The doubts, with those that have equal cures joined into one."""
-    by_cure: dict[object, list[_Doubt]] = {}
+    by_cure: dict[object, list[_DoubtfulGroup]] = {}
     for number, doubt in enumerate(doubts):
         by_cure.setdefault(doubt.cure.settings if doubt.cure is not None else number, []).append(doubt)
     joined = []
@@ -467,37 +471,39 @@ def _join_equal_cures(doubts: Sequence[_Doubt]) -> list[_Doubt]:
         if cure is not None:
             helped, tried = sum(one.helped for one in cures), sum(one.tried for one in cures)
             cure = replace(cure, helped=helped, tried=tried, harms=any(one.harms for one in cures))
-        joined.append(_Doubt(counts, tuple(place for one in same for place in one.places), cure))
+        joined.append(_DoubtfulGroup(counts, tuple(place for one in same for place in one.places), cure))
     return joined
 
 
-def _with_reach(sampled: _Sampled, doubt: _Doubt, every: Sequence[_Doubt], mapping: ImportMapping) -> _Doubt:
+def _with_reach(
+    sampled: _TraceSample, doubt: _DoubtfulGroup, every: Sequence[_DoubtfulGroup], mapping: ImportMapping
+) -> _DoubtfulGroup:
     """The doubt with the `reach` of its cure filled in, which is needed where there are several doubts."""
     if doubt.cure is None or doubt.cure.change is None or len(every) <= max(len(doubt.places), 1):
         return doubt
-    meant = pl.any_horizontal([one.condition for one in every])
-    sample = sampled.spread(meant & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
-    reach = _Tried(sample, mapping.answers).right(doubt.cure.change), sample.height
+    meant = pl.any_horizontal([one.group_condition for one in every])
+    sample = sampled.spread_sample(meant & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
+    reach = _TrialSample(sample, mapping.answers).count_right(doubt.cure.change), sample.height
     return replace(doubt, cure=replace(doubt.cure, reach=reach))
 
 
-def _with_cure(sampled: _Sampled, doubt: _Doubt, mapping: ImportMapping) -> _Doubt:
+def _with_cure(sampled: _TraceSample, doubt: _DoubtfulGroup, mapping: ImportMapping) -> _DoubtfulGroup:
     """The doubt with the cure that is most likely to help."""
-    sample = sampled.spread(doubt.condition & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
-    others = sampled.spread(~doubt.condition & _PLAIN & pl.col("correct"), _TRIED, 1)
+    sample = sampled.spread_sample(doubt.group_condition & _PLAIN & ~pl.col("correct").fill_null(False), _TRIED, _EACH)
+    others = sampled.spread_sample(~doubt.group_condition & _PLAIN & pl.col("correct"), _TRIED, 1)
     return replace(doubt, cure=_likely_cure(sample, others, mapping, _may_rejudge(mapping, doubt.counts)))
 
 
-def _form_cure(sampled: _Sampled, doubted: pl.Expr, mapping: ImportMapping) -> _Cure | None:
+def _form_cure(sampled: _TraceSample, doubted: pl.Expr, mapping: ImportMapping) -> _SettingsCure | None:
     """The cure that would make wrong answers equal to gold among the traces that are not doubted; None without one."""
     answered = ~doubted & _PLAIN & pl.col("answer").is_not_null()
-    sample = sampled.spread(answered & ~pl.col("correct").fill_null(True), _TRIED, _EACH)
-    others = sampled.spread(answered & pl.col("correct"), _TRIED, 1)
+    sample = sampled.spread_sample(answered & ~pl.col("correct").fill_null(True), _TRIED, _EACH)
+    others = sampled.spread_sample(answered & pl.col("correct"), _TRIED, 1)
     return _likely_form(sample, others, mapping)
 
 
 @dataclass(frozen=True)
-class _Sampled:
+class _TraceSample:
     """A sample of a log's traces, each with its `dataset`. Memory does not grow with the log."""
 
     log: Log
@@ -520,16 +526,16 @@ class _Sampled:
         first = alike.row(0, named=True) if alike.height else {"answer": "", "gold": ""}
         return ValuePairs(int(alike["len"].sum()), first["answer"], first["gold"])
 
-    def wrong(self, meant: pl.Expr) -> tuple[_WrongAnswer, ...]:
+    def wrong_answers(self, meant: pl.Expr) -> tuple[_WrongAnswer, ...]:
         """Some wrong answers among the traces `meant`, and then some traces without a readable answer."""
         missed, unread = meant & _PLAIN & ~pl.col("correct").fill_null(True), pl.col("answer").is_null()
-        rows = [*self.spread(missed & ~unread, _MOST, 1).iter_rows(named=True)]
+        rows = [*self.spread_sample(missed & ~unread, _MOST, 1).iter_rows(named=True)]
         if len(rows) < _MOST:
-            rows += self.spread(missed & unread, _MOST, 1).iter_rows(named=True)
+            rows += self.spread_sample(missed & unread, _MOST, 1).iter_rows(named=True)
         names = ("example_id", "answer", "gold", "text")
         return tuple(_WrongAnswer(*(row[name] for name in names)) for row in rows[:_MOST])
 
-    def spread(self, condition: pl.Expr, most: int, per_example: int) -> pl.DataFrame:
+    def spread_sample(self, condition: pl.Expr, most: int, per_example: int) -> pl.DataFrame:
         """Up to `most` traces that meet a condition, from examples all over the log, at most `per_example` of each."""
         ids = collect(self.traces.filter(condition).select("example_id").unique(), self.log).to_series().sort()
         count = min(len(ids), most)

@@ -93,9 +93,9 @@ def index_traces(rows: SourceRows, mapping: ImportMapping, parts: list[pl.DataFr
         revisions, orphans = _without_dropped_parents(rows, frame, _set_trace_ids(revisions), solves)
         whole = pl.concat([solves, revisions], how="diagonal_relaxed")
         dropped, numbered = dropped + orphans + more_dropped, numbered + more_numbered
-    namesakes = _namesakes(rows, whole) if mapping.path is None else 0  # a `path` tells files of one name apart
+    namesakes = _count_namesakes(rows, whole) if mapping.path is None else 0  # a `path` tells files of one name apart
     counts = {"duplicates_dropped": dropped, "duplicates_numbered": numbered, "namesakes": namesakes}
-    return CountedTraces(whole, counts | _repeats(rows, mapping, whole))
+    return CountedTraces(whole, counts | _count_repeats(rows, mapping, whole))
 
 
 def _number_samples(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> tuple[pl.DataFrame, int, int]:
@@ -144,7 +144,7 @@ def _run_options(first_path: str, second_path: str) -> str:
     return f"--set 'path={pattern}' --set traces.pool=run"
 
 
-def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
+def _count_namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
     """The number of traces in runs whose rows come from several files of the same name."""
     if rows.frame["source_path"].n_unique() == rows.frame["source_file"].n_unique():
         return 0
@@ -154,7 +154,7 @@ def _namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
     return int(sizes.filter(pl.col("paths") > 1)["traces"].sum())
 
 
-def _repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> dict[str, int]:
+def _count_repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> dict[str, int]:
     """Counts of runs, numbered by row order, whose second half of source rows repeats the first exactly. `unlike` and
     `alike`: their traces, by whether the samples differ; `single`: runs without a repeat; `ordered`: examples.
     """

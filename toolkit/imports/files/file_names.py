@@ -62,14 +62,14 @@ def _path_columns(pattern: str, paths: Sequence[str]) -> list[dict[str, str] | N
     parts.append(re.escape(pattern[at:]))
     folders = pattern.count("/") + 1
     ends = ["/".join(PurePosixPath(path).parts[-folders:]) for path in paths]
-    plain = [_unpacked(end) for end in ends]
+    plain = [_without_packing(end) for end in ends]
     # In linear time, whatever the pattern: a mapping may be somebody else's.
     groups = pl.Series([*ends, *plain], dtype=pl.String).str.extract_groups(f"^{''.join(parts)}$").to_list()
     tries = zip(groups[: len(ends)], groups[len(ends) :], strict=True)
     return [next((columns for columns in both if None not in columns.values()), None) for both in tries]
 
 
-def _unpacked(path: str) -> str:
+def _without_packing(path: str) -> str:
     """The path without endings of compression such as `.gz`."""
     for ending in UNPACKERS:
         path = path.removesuffix(ending)

@@ -113,13 +113,13 @@ def with_companions(files: Sequence[ListedFile], names: Sequence[str]) -> list[L
             path = str(PurePosixPath(file.path).with_name(name))
             if path not in {*others, *given} and "::" not in file.address and file.name not in names:
                 folder = file.address.rpartition("/")[0]
-                near = (_if_there(f"{folder}/{name}{packing}") for packing in ("", *UNPACKERS))
+                near = (_file_if_exists(f"{folder}/{name}{packing}") for packing in ("", *UNPACKERS))
                 there = next(filter(None, near), None)
                 others |= {path: replace(there, path=path)} if there is not None else {}
     return [*files, *others.values()]
 
 
-def _if_there(address: str) -> ListedFile | None:
+def _file_if_exists(address: str) -> ListedFile | None:
     try:
         return find_files([address], lambda _: True)[0]
     except ThinkbackError:
@@ -127,7 +127,7 @@ def _if_there(address: str) -> ListedFile | None:
 
 
 @dataclass(frozen=True)
-class _Source:
+class _ListedSource:
     """A place to list files in: a single file, or the visible files and folders below `root`."""
 
     text: str
@@ -137,46 +137,46 @@ class _Source:
     root: str
     named: bool = False
 
-    def below(self, folder: str) -> list[str]:
+    def files_below(self, folder: str) -> list[str]:
         return [name for name in self.system.find(folder) if not hidden(name.removeprefix(self.root))]
 
-    def address(self, name: str) -> str:
+    def address_of(self, name: str) -> str:
         """The address of one of its files or folders, as a user would write it."""
         _, chained, inside = self.text.partition("::")  # a place inside another file: zip://*.jsonl::runs.zip
         return f"{self.system.unstrip_protocol(name)}{chained}{inside}" if "://" in self.text else name
 
 
 @contextmanager
-def _open_source(source: str) -> Iterator[_Source]:
+def _open_source(source: str) -> Iterator[_ListedSource]:
     """Opens the source at an address: a file, a folder, or the matches of a glob. ThinkbackError where none opens."""
     import fsspec
 
     try:
         system, path = fsspec.core.url_to_fs(source)
         if system.isfile(path):
-            yield _Source(source, system, [path], [], str(PurePosixPath(path).parent), named=True)
+            yield _ListedSource(source, system, [path], [], str(PurePosixPath(path).parent), named=True)
         elif system.isdir(path):
             folder = path.rstrip("/") or path
-            yield _Source(source, system, [], [folder], folder)
+            yield _ListedSource(source, system, [], [folder], folder)
         else:
             root = _fixed_part(path)
             names = [name for name in (system.glob(path) if root else []) if not hidden(name.removeprefix(root))]
             folders = [name for name in names if system.isdir(name)]
-            yield _Source(source, system, [name for name in names if system.isfile(name)], folders, root)
+            yield _ListedSource(source, system, [name for name in names if system.isfile(name)], folders, root)
     except _BROKEN as error:
         raise FormatError(f"source `{source}` can't be opened: {first_line(error)}") from None
 
 
 def _files_of_source(source: str, takes: Callable[[str], bool]) -> list[ListedFile]:
     with _open_source(source) as there:
-        names = sorted({*there.files, *(name for folder in there.folders for name in there.below(folder))})
+        names = sorted({*there.files, *(name for folder in there.folders for name in there.files_below(folder))})
     if not names:
         raise NotFoundError(f"source `{source}`: there is no such file or folder, or nothing in it")
     files: list[ListedFile] = []
     for name in names:
         local = Path(name) if "://" not in source else None
         size = partial(_file_size, there.system, name)
-        file = _list_file(name.removeprefix(there.root).lstrip("/"), there.address(name), local, size)
+        file = _list_file(name.removeprefix(there.root).lstrip("/"), there.address_of(name), local, size)
         files += _files_of_file(file, takes, there.named)
     if not files:
         among = counted(len(names), "file")
@@ -201,7 +201,7 @@ def _files_of_file(file: ListedFile, takes: Callable[[str], bool], named: bool) 
 
 def _archive_member(archive: ListedFile, name: str, allowance: Allowance) -> ListedFile:
     """One file of an archive. All files of an archive share one allowance."""
-    inner, packing = PurePosixPath(_without_compression(name)), _packing(name)
+    inner, packing = PurePosixPath(_without_compression(name)), _packing_ending(name)
 
     @contextmanager
     def opened() -> Iterator[BinaryIO]:
@@ -220,7 +220,7 @@ def _archive_member(archive: ListedFile, name: str, allowance: Allowance) -> Lis
 
 
 def _list_file(relative: str, address: str, local: Path | None, size: Callable[[], int]) -> ListedFile:
-    packing = _packing(relative)
+    packing = _packing_ending(relative)
 
     @contextmanager
     def opened() -> Iterator[BinaryIO]:
@@ -232,7 +232,7 @@ def _list_file(relative: str, address: str, local: Path | None, size: Callable[[
         with _open_packed(address) as packed:
             return hashlib.file_digest(packed, "sha256").hexdigest()
 
-    place, beside = _place_of(address), address.rpartition("::")[2].rpartition("/")[0]
+    place, beside = _path_of_address(address), address.rpartition("::")[2].rpartition("/")[0]
     return ListedFile(
         _without_compression(relative), address, place, beside, opened, digest, None if packing else local
     )
@@ -259,7 +259,7 @@ def _open_packed(address: str) -> Iterator[io.BufferedReader]:
         yield io.BufferedReader(ByteStream(read))
 
 
-def _place_of(address: str) -> str:
+def _path_of_address(address: str) -> str:
     """The path that an address leads to, outermost first: of `zip://a/b.jsonl::runs.zip` it is `runs.zip/a/b.jsonl`."""
     if "://" not in address:
         return address
@@ -285,14 +285,14 @@ def _file_size(system: Any, name: str) -> int:
     return int(system.size(name) or 0)
 
 
-def _packing(path: str) -> str:
+def _packing_ending(path: str) -> str:
     ending = PurePosixPath(path).suffix.lower()
     return ending if ending in UNPACKERS else ""
 
 
 def _without_compression(path: str) -> str:
     """The path without an ending of compression."""
-    packing = _packing(path)
+    packing = _packing_ending(path)
     return path[: len(path) - len(packing)]
 
 
@@ -328,16 +328,18 @@ def _find_addresses(source: str, pattern: str | None, beside: str | None) -> _Ad
         raise NotFoundError(f"source `{source}`: there is no such file; name a JSONL, CSV or Parquet file")
     if there.named:
         return _Addresses((source,), source.rpartition("/")[0])
-    addresses = tuple(map(there.address, chosen))
+    addresses = tuple(map(there.address_of, chosen))
     alone = there.folders == [there.root]
-    near = there.address(there.root) if alone else addresses[0].rpartition("/")[0]
+    near = there.address_of(there.root) if alone else addresses[0].rpartition("/")[0]
     return _Addresses(addresses, near, sum(others for _, others in parts))
 
 
-def _tables_of_folder(there: _Source, folder: str, pattern: str | None, beside: str | None) -> tuple[list[str], int]:
+def _tables_of_folder(
+    there: _ListedSource, folder: str, pattern: str | None, beside: str | None
+) -> tuple[list[str], int]:
     """The tables of a folder, and the number of tables that were left out. ThinkbackError where it has no table."""
     source = there.text if folder == there.root else folder
-    places = {name: name.removeprefix(folder).lstrip("/") for name in there.below(folder)}
+    places = {name: name.removeprefix(folder).lstrip("/") for name in there.files_below(folder)}
     known = {name: place for name, place in places.items() if format_of(name) is not None}
     known = {name: place for name, place in known.items() if place != beside}
     if not known:
@@ -380,7 +382,7 @@ def chunks(address: str, size: int) -> Iterator[bytes]:
     """Yields a file's unpacked bytes in chunks of about `size`, or all at once for -1."""
     import fsspec
 
-    unpack = UNPACKERS.get(_packing(str(plain_path(address))), nullcontext)
+    unpack = UNPACKERS.get(_packing_ending(str(plain_path(address))), nullcontext)
     opening: Callable[..., Any] = open if local_path(address) is not None else fsspec.open
     try:
         with opening(address, "rb") as packed, unpack(packed) as stream:

@@ -27,16 +27,20 @@ def parse(text: str) -> Any:
 
 def dump(value: Any) -> str:
     """The value as JSON, with its numbers as they were written. A text is returned unchanged."""
-    return value if isinstance(value, str) else _dump(value)
+    return value if isinstance(value, str) else _json_text(value)
 
 
-def _dump(value: Any) -> str:
+def _json_text(value: Any) -> str:
     if isinstance(value, LiteralFloat):
         return value.text
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {_dump(it)}" for key, it in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {_json_text(it)}" for key, it in value.items())
+            + "}"
+        )
     if isinstance(value, list):
-        return "[" + ", ".join(map(_dump, value)) + "]"
+        return "[" + ", ".join(map(_json_text, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -44,12 +48,12 @@ def column(name: str, values: Sequence[Any]) -> tuple[pl.Series, pl.DataType]:
     """Makes a column of parsed JSON values, and gives the type to compute with. The column has that type, but text in
     place of numbers if it contains floats.
     """
-    kind = _kind(values)
+    kind = _lossless_type(values)
     dtype = with_strings(kind) if holds(kind, pl.Float64) else kind
-    return pl.Series(name, [_like(value, dtype) for value in values], dtype=dtype), kind
+    return pl.Series(name, [_as_type(value, dtype) for value in values], dtype=dtype), kind
 
 
-def _kind(values: Iterable[Any]) -> pl.DataType:
+def _lossless_type(values: Iterable[Any]) -> pl.DataType:
     """The polars type that holds parsed JSON values without loss.
 
     Mixed kinds (a number here, a list there) are text, and so are numbers that would lose digits.
@@ -58,9 +62,9 @@ def _kind(values: Iterable[Any]) -> pl.DataType:
     kinds = {float if isinstance(value, float) else type(value) for value in known}
     if kinds == {dict}:
         names = dict.fromkeys(name for value in known for name in value)
-        return pl.Struct([pl.Field(name, _kind([value.get(name) for value in known])) for name in names])
+        return pl.Struct([pl.Field(name, _lossless_type([value.get(name) for value in known])) for name in names])
     if kinds == {list}:
-        return pl.List(_kind([item for value in known for item in value]))
+        return pl.List(_lossless_type([item for value in known for item in value]))
     integers = [value for value in known if type(value) is int] if int in kinds else []
     if kinds == {int} and all(-(2**63) <= value < 2**63 for value in integers):
         return pl.Int64()
@@ -71,13 +75,13 @@ def _kind(values: Iterable[Any]) -> pl.DataType:
     return pl.String()
 
 
-def _like(value: Any, dtype: pl.DataType) -> Any:
+def _as_type(value: Any, dtype: pl.DataType) -> Any:
     if value is None:
         return None
     if isinstance(dtype, pl.Struct):
-        return {field.name: _like(value.get(field.name), known(field.dtype)) for field in dtype.fields}
+        return {field.name: _as_type(value.get(field.name), known(field.dtype)) for field in dtype.fields}
     if isinstance(dtype, pl.List):
-        return [_like(it, known(dtype.inner)) for it in value]
+        return [_as_type(it, known(dtype.inner)) for it in value]
     return dump(value) if dtype == pl.String else value
 
 

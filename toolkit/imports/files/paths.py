@@ -112,7 +112,7 @@ def expression(value: str) -> Expression:
         text = token["path"] or token["inner"]
         if text is None or text[:6].upper() == "ARRAY[":  # a list that SQL makes
             continue
-        parts += [value[at : token.start()], _PathUse(_path(text), token["call"] or "", token["end"] or "")]
+        parts += [value[at : token.start()], _PathUse(_parse_path(text), token["call"] or "", token["end"] or "")]
         at = token.end()
     parts.append(value[at:])
     uses = [part for part in parts if isinstance(part, _PathUse)]
@@ -131,18 +131,18 @@ def fields_of(value: object, column: str) -> list[str]:
     return [step for step in firsts if isinstance(step, str)]
 
 
-def _path(text: str) -> _NestedPath:
+def _parse_path(text: str) -> _NestedPath:
     column, *steps = _PART.findall(text)
-    return _NestedPath(text, _unquoted(column), tuple(map(_step, steps)), text.endswith("?"))
+    return _NestedPath(text, _unquote(column), tuple(map(_parse_step, steps)), text.endswith("?"))
 
 
-def _unquoted(name: str) -> str:
+def _unquote(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-def _step(text: str) -> Step:
+def _parse_step(text: str) -> Step:
     if text.startswith("."):
-        return _unquoted(text[1:])
+        return _unquote(text[1:])
     if text == "[*]":
         return EACH
     inside, quote = text[1:-1], text[1]
@@ -237,7 +237,7 @@ def element(value: Any, step: Step) -> Any:
 
 def walk(value: Any, text: str) -> Any:
     """The value at the end of the path `text` in a parsed JSON object; None where there is none."""
-    path = _path(text)
+    path = _parse_path(text)
     for step in (path.column, *path.steps):
         value = element(value, step)
     return value

@@ -23,21 +23,21 @@ _OF_TASKS = re.compile(r"((human[-_]?eval|mbpp|evalperf)([-_]?(plus|\+))?|sample
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """Yields the rows of each of evalplus' files."""
-    models = [_model(file) for file in files]
-    tasks = [set(_results(file)) for file in files]
+    models = [_model_name(file) for file in files]
+    tasks = [set(_results_by_task(file)) for file in files]
     named = [(model, held, file.path) for model, held, file in zip(models, tasks, files, strict=True)]
     for file, model, pool in zip(files, models, by_parts(named), strict=True):
         yield PreparedRows(file, _rows(file, model, pool))
 
 
-def _model(file: ListedFile) -> str:
+def _model_name(file: ListedFile) -> str:
     file_part = named_part(_NAME, file)
     folders = [part.removesuffix(".zip") for part in reversed(PurePosixPath(file.place).parent.parts)]
     names = (name for name in (file_part, *folders) if not _OF_TASKS.fullmatch(name.strip("/")))
     return next(names, file_part or file.folder or "evalplus")
 
 
-def _results(file: ListedFile) -> dict[str, list[Row]]:
+def _results_by_task(file: ListedFile) -> dict[str, list[Row]]:
     """The list of entries of each task."""
     content = parsed_object(file, file.read())
     if not isinstance(content.get("eval"), dict):
@@ -52,7 +52,7 @@ def _results(file: ListedFile) -> dict[str, list[Row]]:
 
 
 def _rows(file: ListedFile, model: str, pool: str) -> Iterator[Row]:
-    for task, entries in _results(file).items():
+    for task, entries in _results_by_task(file).items():
         for index, entry in enumerate(entries):
             yield {
                 "task_id": task,

@@ -21,12 +21,12 @@ _TOGETHER = 256
 def table_rows(file: ListedFile) -> Iterator[dict[str, Any]]:
     """Yields the rows of a Parquet file, of JSON lines or of a JSON list. ThinkbackError for any other file."""
     if file.ending in (".parquet", ".pq"):
-        yield from _parquet(file)
+        yield from _parquet_rows(file)
     else:
         yield from json_objects(file)
 
 
-def _parquet(file: ListedFile) -> Iterator[dict[str, Any]]:
+def _parquet_rows(file: ListedFile) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -45,7 +45,7 @@ def json_objects(file: ListedFile) -> Iterator[dict[str, Any]]:
             if not line.strip():
                 continue
             if number == 1 and line.lstrip().startswith(b"["):
-                yield from _objects(file, parsed(file, line + stream.read()))
+                yield from _require_objects(file, parsed(file, line + stream.read()))
                 return
             value = parsed(file, line, f", line {number}")
             if not isinstance(value, dict):
@@ -53,7 +53,7 @@ def json_objects(file: ListedFile) -> Iterator[dict[str, Any]]:
             yield value
 
 
-def _objects(file: ListedFile, value: Any) -> Iterator[dict[str, Any]]:
+def _require_objects(file: ListedFile, value: Any) -> Iterator[dict[str, Any]]:
     for number, item in enumerate(value, 1):
         if not isinstance(item, dict):
             raise FormatError(f"`{file.address}`, item {number}: not an object")

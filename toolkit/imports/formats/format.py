@@ -48,7 +48,7 @@ class FileHead:
         return self.keys.issuperset(keys)
 
 
-def _keys(value: Any, place: str) -> tuple[frozenset[str], ...]:
+def _read_key_lists(value: Any, place: str) -> tuple[frozenset[str], ...]:
     """Reads lists of keys. A file has the format when it has all keys of one list."""
     lists = value if isinstance(value, list) else [value]
     if not all(isinstance(one, list) and all(isinstance(key, str) for key in one) for one in lists):
@@ -65,7 +65,7 @@ class KnownFormat(Checked):
     files: str = setting()
     """A regular expression that the paths of its files match, in a folder or an archive."""
     lacks: str = setting()
-    keys: tuple[frozenset[str], ...] = setting((), read=_keys)
+    keys: tuple[frozenset[str], ...] = setting((), read=_read_key_lists)
     members: tuple[str, ...] = setting(())
     """File names; an archive of the format has one of them."""
     prepare: str | None = setting(None)

@@ -37,7 +37,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     loaded = []
     for file in states:
         beside = {name: by_path.get(str(PurePosixPath(file.path).with_name(name))) for name in (STATS, SPEC)}
-        loaded.append((file, _dataset(file, beside[SPEC]), beside[STATS]))
+        loaded.append((file, _dataset_name(file, beside[SPEC]), beside[STATS]))
     models = [text(dig(parsed_object(file, file.read()), "adapter_spec", "model")) or "helm" for file in states]
     named = [(model, dataset, file.path) for model, (file, dataset, _) in zip(models, loaded, strict=True)]
     for (file, dataset, stats), model, pool in zip(loaded, models, distinct_pools(named), strict=True):
@@ -45,18 +45,18 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
         if stats is None:
             lack = f"no {STATS} beside it, so HELM's verdicts and counts of tokens are missing"
             notes.append(FileNote(f"`{file.path}`", lack))
-        rows = _rows(file, dataset, model, pool, _stats(stats), notes)
-        yield PreparedRows(file, map(_answered, with_answers(rows)), notes)
+        rows = _rows(file, dataset, model, pool, _mean_metrics(stats), notes)
+        yield PreparedRows(file, map(_row_with_answer, with_answers(rows)), notes)
 
 
-def _answered(row: Row) -> Row:
+def _row_with_answer(row: Row) -> Row:
     """The row with an answer: the completion's text, where HELM judged it and it has no marked answer."""
     if row["answer"] is not None or row["correct"] is None:
         return row
     return {**row, "answer": (row["text"] or "").strip() or None}
 
 
-def _dataset(file: ListedFile, spec: ListedFile | None) -> str:
+def _dataset_name(file: ListedFile, spec: ListedFile | None) -> str:
     """The data set of a run: the run's name without the model, such as `mmlu:subject=anatomy`."""
     name = text(dig(parsed_object(spec, spec.read()), "name")) if spec is not None else None
     scenario, _, arguments = (name or file.folder or "helm").partition(":")
@@ -64,7 +64,7 @@ def _dataset(file: ListedFile, spec: ListedFile | None) -> str:
     return f"{scenario}:{','.join(settings)}" if settings else scenario
 
 
-def _stats(file: ListedFile | None) -> Stats:
+def _mean_metrics(file: ListedFile | None) -> Stats:
     """The mean of each metric, by instance, trial and perturbation."""
     if file is None:
         return {}
@@ -72,11 +72,11 @@ def _stats(file: ListedFile | None) -> Stats:
     for entry in objects({"items": parsed(file, file.read())}, "items"):
         means = {text(dig(stat, "name", "name")) or "": number(stat.get("mean")) for stat in objects(entry, "stats")}
         known = {name: mean for name, mean in means.items() if mean is not None}
-        stats.setdefault(_key(entry, entry.get("instance_id")), {}).update(known)
+        stats.setdefault(_instance_key(entry, entry.get("instance_id")), {}).update(known)
     return stats
 
 
-def _key(entry: Mapping[str, Any], instance: Any) -> tuple[str, int, str]:
+def _instance_key(entry: Mapping[str, Any], instance: Any) -> tuple[str, int, str]:
     perturbed = dig(entry, "perturbation", "name") or dig(entry, "instance", "perturbation", "name")
     return text(instance) or "", count(entry.get("train_trial_index")) or 0, text(perturbed) or ""
 
@@ -84,7 +84,7 @@ def _key(entry: Mapping[str, Any], instance: Any) -> tuple[str, int, str]:
 def _rows(file: ListedFile, dataset: str, model: str, pool: str, stats: Stats, notes: list[FileNote]) -> Iterator[Row]:
     verdict = next((name for name in VERDICTS if any(name in means for means in stats.values())), None)
     requests = objects(parsed_object(file, file.read()), "request_states")
-    references = pl.Series([_gold(request) for request in requests], dtype=pl.String)
+    references = pl.Series([_gold_reference(request) for request in requests], dtype=pl.String)
     marked = read_answers(references, ["boxed", "####", "answer is"])
     for request, gold in zip(requests, marked.zip_with(marked.is_not_null(), references), strict=True):
         if request.get("reference_index") is not None:
@@ -93,13 +93,13 @@ def _rows(file: ListedFile, dataset: str, model: str, pool: str, stats: Stats, n
                 " answer: only runs that generate are imported"
             )
         about = {"dataset": dataset, "model": model, "pool": pool, "gold": gold}
-        yield from _completions(request, about, stats, verdict)
+        yield from _completion_rows(request, about, stats, verdict)
     if verdict is not None:
         notes.append(FileNote("", f"HELM's verdicts come from `{verdict}`"))
 
 
-def _completions(request: Mapping[str, Any], about: Row, stats: Stats, verdict: str | None) -> Iterator[Row]:
-    instance, trial, perturbed = key = _key(request, dig(request, "instance", "id"))
+def _completion_rows(request: Mapping[str, Any], about: Row, stats: Stats, verdict: str | None) -> Iterator[Row]:
+    instance, trial, perturbed = key = _instance_key(request, dig(request, "instance", "id"))
     means = stats.get(key, {})
     completions = objects(request, "result", "completions")
     single = len(completions) == 1
@@ -126,7 +126,7 @@ def _completions(request: Mapping[str, Any], about: Row, stats: Stats, verdict: 
         }
 
 
-def _gold(request: Mapping[str, Any]) -> str | None:
+def _gold_reference(request: Mapping[str, Any]) -> str | None:
     """The reference that is tagged correct, or its letter where the choices were shown with letters."""
     right = [item for item in objects(request, "instance", "references") if "correct" in items(item, "tags")]
     answer = text(dig(right, 0, "output", "text"))

@@ -82,11 +82,11 @@ def import_format(
     with _name_other_format(given, form) if detected is None else nullcontext():
         matches = find_files(given, form.takes) if detected is None else detected.files
         files = with_companions(_files_of_format(form, matches, others, notes), form.companions)
-        with _addresses(form, files, options, notes) as (addresses, prepared):
+        with _addresses_to_read(form, files, options, notes) as (addresses, prepared):
             report = import_table(
                 addresses, form.mapping, out, rejudge=rejudge, name=title, settings=others, prepared=prepared
             )
-        again = _repeats(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
+        again = _repeated_question_notes(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
     detection = [str(detected)] if detected is not None else []
     lacks = f"{form.name} does not record: {form.lacks}"
     return replace(report, notes=(*detection, *merged_notes(notes), lacks, *report.notes, *again))
@@ -117,14 +117,14 @@ def _files_of_format(
     if not form.nameless:
         return rest or list(files)
     heads = {file.address: head_of(file) for file in rest if not file.named}
-    known = [file for file in rest if file.named or _may_be(form, heads[file.address])]
+    known = [file for file in rest if file.named or _may_have_format(form, heads[file.address])]
     if others := [f"`{file.path}`" for file in rest if known and file not in known]:
         what = f"is no file of {form.name}" if len(others) == 1 else f"are no files of {form.name}"
         notes.append(FileNote("", f"{together(others)} {what}: left out"))
     return known or rest or list(files)
 
 
-def _may_be(form: KnownFormat, head: FileHead) -> bool:
+def _may_have_format(form: KnownFormat, head: FileHead) -> bool:
     return head.fault is not None or form.recognises(head)
 
 
@@ -156,7 +156,7 @@ def detect_format(sources: Sequence[str]) -> Detected:
 
 
 @contextmanager
-def _addresses(
+def _addresses_to_read(
     form: KnownFormat, files: Sequence[ListedFile], options: Mapping[str, str], notes: list[FileNote]
 ) -> Iterator[tuple[list[str], PreparedSources]]:
     """The addresses that the format's mapping reads: original files, unpacked copies, or files of converted rows."""
@@ -170,7 +170,7 @@ def _addresses(
         if not pairs:
             fault = f"no sample of {form.name} in {listed([file.address for file in files], 3)}"
             raise FormatError("; ".join((fault, *merged_notes(notes))))
-        runs = _runs([file for file, _ in pairs], form.depth)
+        runs = _run_of_files([file for file, _ in pairs], form.depth)
         first = files[0].beside
         sources = PreparedSources(
             {address: run for (_, address), run in zip(pairs, runs, strict=True)},
@@ -189,13 +189,13 @@ def _converted_files(
     """Yields files of converted rows, each at its original's relative path."""
     for part in parts:
         place = _copy_path(folder, part.file, ".jsonl")
-        if _write(part, place):
+        if _write_rows(part, place):
             yield part.file, str(place)
         notes += part.notes
         pools |= part.pools
 
 
-def _write(part: PreparedRows, place: Path) -> int:
+def _write_rows(part: PreparedRows, place: Path) -> int:
     """Writes rows as JSON lines with the name of their original file; returns the number of rows."""
     written = 0
     with place.open("w", encoding="utf-8", errors="surrogatepass") as out:
@@ -228,7 +228,7 @@ def _copy_path(folder: Path, file: ListedFile, ending: str) -> Path:
     return place
 
 
-def _runs(files: Sequence[ListedFile], depth: int) -> list[str]:
+def _run_of_files(files: Sequence[ListedFile], depth: int) -> list[str]:
     """The run of each file: its folders below the shared one; empty where all share one. `depth`: how many names at a
     path's end tell the content, not the run.
     """
@@ -238,7 +238,7 @@ def _runs(files: Sequence[ListedFile], depth: int) -> list[str]:
     return relative([f"{folder}/" for folder in folders])
 
 
-def _repeats(log: Path, mapping: ImportMapping) -> list[str]:
+def _repeated_question_notes(log: Path, mapping: ImportMapping) -> list[str]:
     """A note where several examples have the same question, with the settings that join them."""
     opened = open_log(log)
     questions = collect(opened.scan("examples", ["question"]).select(pl.col("question").hash()), opened).to_series()

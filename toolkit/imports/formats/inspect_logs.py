@@ -40,7 +40,7 @@ class _EvalRun:
 
 
 @dataclass
-class _Seen:
+class _ScorersSeen:
     """The scorers' values in an import, by task and name. `wanted`: the chosen scorer, or empty for each sample's
     first; `names`: all scorers.
     """
@@ -50,16 +50,16 @@ class _Seen:
     scorers: dict[tuple[str, str], ScoreValues] = field(default_factory=dict)
     answered: set[str] = field(default_factory=set)
 
-    def scorer(self, sample: Mapping[str, Any]) -> str | None:
+    def counted_scorer(self, sample: Mapping[str, Any]) -> str | None:
         """The name of the scorer whose verdict counts for a sample; None where the sample lacks it."""
         names = members(sample, "scores")
         return next((name for name in names if self.wanted in ("", name)), None)
 
-    def answer(self, sample: Mapping[str, Any]) -> str | None:
+    def scored_answer(self, sample: Mapping[str, Any]) -> str | None:
         """The answer that the sample's scorer read."""
-        return text(dig(sample, "scores", self.scorer(sample) or "", "answer"))
+        return text(dig(sample, "scores", self.counted_scorer(sample) or "", "answer"))
 
-    def verdicts(self, task: str, scorer: str | None) -> bool:
+    def is_verdict_scorer(self, task: str, scorer: str | None) -> bool:
         return scorer is not None and self.scorers[task, scorer].within
 
     def notes(self) -> Iterator[FileNote]:
@@ -86,8 +86,8 @@ def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRow
     others = [f"`{file.path}`" for file in files if file not in logs]
     what = "is no log of Inspect" if len(others) == 1 else "are no logs of Inspect"
     notes = [FileNote("", f"{together(others)} {what}: left out")] if others else []
-    runs = [_run(file) for file in logs]
-    seen = _Seen(options.get("scorer", ""))
+    runs = [_read_run(file) for file in logs]
+    seen = _ScorersSeen(options.get("scorer", ""))
     for file, run in zip(logs, runs, strict=True):
         _note_scores(file, run, seen)
     if seen.wanted and seen.wanted not in seen.names:
@@ -99,24 +99,24 @@ def prepare(files: Sequence[ListedFile], **options: str) -> Iterator[PreparedRow
         notes = []
 
 
-def _note_scores(file: ListedFile, run: _EvalRun, seen: _Seen) -> None:
+def _note_scores(file: ListedFile, run: _EvalRun, seen: _ScorersSeen) -> None:
     for sample, _ in _samples(file):
         if dig(sample, "error") is not None:
             continue
         seen.names |= dict.fromkeys(members(sample, "scores"))
-        scorer = seen.scorer(sample)
+        scorer = seen.counted_scorer(sample)
         if scorer is not None:
-            value = _value(dig(sample, "scores", scorer, "value"))
+            value = _score_number(dig(sample, "scores", scorer, "value"))
             seen.scorers.setdefault((run.task, scorer), ScoreValues()).add(value)
-        if seen.answer(sample):
+        if seen.scored_answer(sample):
             seen.answered.add(file.address)
 
 
-def _run(file: ListedFile) -> _EvalRun:
+def _read_run(file: ListedFile) -> _EvalRun:
     with file.seekable() as opened:
         if _is_archive(file):
             with open_archive(file.address, opened) as archive:
-                header = _header(file, archive)
+                header = _log_header(file, archive)
         else:
             header = parsed_object(file, opened.read())
     spec = dig(header, "eval")
@@ -126,7 +126,7 @@ def _run(file: ListedFile) -> _EvalRun:
     return _EvalRun(task, text(dig(spec, "dataset", "name")) or task, model)
 
 
-def _header(file: ListedFile, archive: Archive) -> dict[str, Any]:
+def _log_header(file: ListedFile, archive: Archive) -> dict[str, Any]:
     """A log's header. An unfinished log has it in its journal."""
     for name in ("header.json", "_journal/start.json"):
         if name in archive.members:
@@ -138,15 +138,15 @@ def _is_archive(file: ListedFile) -> bool:
     return file.ending != ".json"
 
 
-def _rows(file: ListedFile, run: _EvalRun, pool: str, seen: _Seen, notes: list[FileNote]) -> Iterator[Row]:
+def _rows(file: ListedFile, run: _EvalRun, pool: str, seen: _ScorersSeen, notes: list[FileNote]) -> Iterator[Row]:
     answered = file.address in seen.answered
     failed = 0
     for sample, attached in _samples(file):
         if dig(sample, "error") is not None:
             failed += 1
             continue
-        row = _row(run, pool, sample, attached, seen)
-        judges = seen.verdicts(run.task, row["scorer"])
+        row = _sample_row(run, pool, sample, attached, seen)
+        judges = seen.is_verdict_scorer(run.task, row["scorer"])
         credit = row["value"] if judges else None
         # A sample that a judging scorer left unscored is no vote: as one it would take the verdict of an equal answer.
         unknown = credit is None and (judges or row["answer"] is None)
@@ -185,10 +185,12 @@ def _chunks(file: ListedFile, archive: Archive, shell: str) -> dict[str, Any]:
     return attachments
 
 
-def _row(run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[str, Any], seen: _Seen) -> Row:
-    scores = {name: _value(dig(score, "value")) for name, score in members(sample, "scores").items()}
-    scorer = seen.scorer(sample)
-    usage = _usage(sample, run.model)
+def _sample_row(
+    run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[str, Any], seen: _ScorersSeen
+) -> Row:
+    scores = {name: _score_number(dig(score, "value")) for name, score in members(sample, "scores").items()}
+    scorer = seen.counted_scorer(sample)
+    usage = _model_usage(sample, run.model)
     target = dig(sample, "target")
     return {
         "task": run.task,
@@ -197,10 +199,10 @@ def _row(run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[
         "pool": pool,
         "id": text(dig(sample, "id")),
         "epoch": dig(sample, "epoch"),
-        "input": _with_attachments(_message(dig(sample, "input")), attached),
+        "input": _with_attachments(_input_text(dig(sample, "input")), attached),
         "target": text(target[0] if isinstance(target, list) and target else target or None),
-        "text": _with_attachments(_completion(dig(sample, "output")), attached),
-        "answer": _with_attachments(seen.answer(sample), attached),
+        "text": _with_attachments(_completion_text(dig(sample, "output")), attached),
+        "answer": _with_attachments(seen.scored_answer(sample), attached),
         "value": scores[scorer] if scorer else None,
         "scorer": scorer,
         "scores": scores or None,
@@ -211,17 +213,17 @@ def _row(run: _EvalRun, pool: str, sample: Mapping[str, Any], attached: Mapping[
     }
 
 
-def _value(value: Any) -> float | None:
+def _score_number(value: Any) -> float | None:
     """A score as the number that Inspect gives it; None for several values, NaN and other texts."""
     if isinstance(value, str):
-        return _GRADES.get(value, _WORDS.get(value.lower(), _number_in(value)))
+        return _GRADES.get(value, _WORDS.get(value.lower(), _number_in_text(value)))
     if isinstance(value, bool):
         return float(value)
     score = number(value)
     return float(score) if score is not None and math.isfinite(score) else None
 
 
-def _number_in(word: str) -> float | None:
+def _number_in_text(word: str) -> float | None:
     """The number that a text holds; None where it is no number."""
     try:
         return number(float(word))
@@ -239,25 +241,25 @@ def _prompt_tokens(usage: Mapping[str, Any]) -> int | None:
     return given if inside else given + cached
 
 
-def _usage(sample: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+def _model_usage(sample: Mapping[str, Any], model: str) -> Mapping[str, Any]:
     """The token counts of the evaluated model. Scorers and other models have entries of their own."""
     return members(sample, "model_usage", model)
 
 
-def _message(prompt: Any) -> str | None:
+def _input_text(prompt: Any) -> str | None:
     """The text of a sample's input: the input itself, or the user's last message."""
     if isinstance(prompt, list):
         users = [message for message in prompt if dig(message, "role") == "user"]
-        return _content(dig((users or prompt)[-1], "content")) if prompt else None
+        return _content_text(dig((users or prompt)[-1], "content")) if prompt else None
     return text(prompt)
 
 
-def _completion(output: Any) -> str | None:
+def _completion_text(output: Any) -> str | None:
     whole = dig(output, "completion")
-    return whole if isinstance(whole, str) and whole else _content(dig(output, "choices", 0, "message", "content"))
+    return whole if isinstance(whole, str) and whole else _content_text(dig(output, "choices", 0, "message", "content"))
 
 
-def _content(content: Any) -> str | None:
+def _content_text(content: Any) -> str | None:
     """The text parts of a message, without reasoning, images and calls."""
     if isinstance(content, list):
         return text("\n".join(part["text"] for part in content if isinstance(dig(part, "text"), str)))

@@ -60,12 +60,12 @@ def _name_letters(rows: Sequence[Row]) -> None:
     ).filter(pl.col("gold").str.contains(_LONE_LETTER))
     answers = normalise(table["answer"], "choice")
     last = normalise(read_answers(answers, ["last line"]), "choice")
-    named = last.zip_with(_letters(last) & ~_letters(answers), answers)
+    named = last.zip_with(_is_letter(last) & ~_is_letter(answers), answers)
     for place, gold, answer in zip(table["place"], normalise(table["gold"], "choice"), named, strict=True):
         rows[place].update(gold=gold, answer=answer)
 
 
-def _letters(forms: pl.Series) -> pl.Series:
+def _is_letter(forms: pl.Series) -> pl.Series:
     return forms.str.contains("^[A-Z]$").fill_null(False)
 
 

@@ -24,18 +24,18 @@ _NAME = re.compile(r"details_(.+?)(?:_\d{4}-\d\d-\d\dT[\d.:-]+)?\.(?:parquet|pq)
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """Yields the rows of each file. The model is the name of the folders above the file."""
     tasks = [named_part(_NAME, file) for file in files]
-    models = [_model(file) for file in files]
+    models = [_model_name(file) for file in files]
     named = list(zip(models, tasks, [f"{PurePosixPath(file.place).parent}/" for file in files], strict=True))
     if len(set(named)) < len(files):  # runs of one task in one folder, which their names alone tell apart
         named = list(zip(models, tasks, [file.path for file in files], strict=True))
     for file, task, model, pool in zip(files, tasks, models, distinct_pools(named), strict=True):
         metric = verdict_metric(members(row, "metric") for row in _rows(file, task))
         notes: list[FileNote] = []
-        rows = with_answers(_judged(file, task, metric, notes))
+        rows = with_answers(_rows_judged_by(file, task, metric, notes))
         yield PreparedRows(file, ({**row, "model": model, "pool": pool} for row in rows), notes)
 
 
-def _model(file: ListedFile) -> str:
+def _model_name(file: ListedFile) -> str:
     """The model's name: all folders between `details` and the time, since a model's name may have a slash."""
     folders = PurePosixPath(file.place).parts[:-2]
     after = [place for place, folder in enumerate(folders) if folder == "details"]
@@ -53,7 +53,7 @@ def _rows(file: ListedFile, task: str) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _judged(file: ListedFile, task: str, metric: str | None, notes: list[FileNote]) -> Iterator[Row]:
+def _rows_judged_by(file: ListedFile, task: str, metric: str | None, notes: list[FileNote]) -> Iterator[Row]:
     judged = False
     for row in _rows(file, task):
         for sample in _samples(row, task, metric):
@@ -73,12 +73,12 @@ def _samples(row: dict[str, Any], task: str, metric: str | None) -> Iterator[Row
         "prompt_tokens": len(items(response, "input_tokens")) or None,
     }
     verdict_ = verdict(dig(row, "metric", metric)) if metric is not None else None
-    gold = _gold(doc)
+    gold = _gold_choice(doc)
     if not texts:
         likely = [number(value) for value in items(response, "logprobs")]
         known = [value for value in likely if value is not None]
         best = likely.index(max(known)) if known else None
-        indices = _indices(doc)
+        indices = _right_choices(doc)
         yield {**common, "index": 0, "gold": str(indices[0]) if indices else None,
                "answer": None if best is None else str(best), "correct": verdict_,
                "sum_logprob": None if best is None else likely[best]}  # fmt: skip
@@ -96,12 +96,12 @@ def _samples(row: dict[str, Any], task: str, metric: str | None) -> Iterator[Row
         }
 
 
-def _indices(doc: dict[str, Any]) -> list[int]:
+def _right_choices(doc: dict[str, Any]) -> list[int]:
     given = doc.get("gold_index")
     return [one for one in (given if isinstance(given, list) else [given]) if isinstance(one, int)]
 
 
-def _gold(doc: dict[str, Any]) -> str | None:
+def _gold_choice(doc: dict[str, Any]) -> str | None:
     """The first of the right choices."""
-    indices = _indices(doc)
+    indices = _right_choices(doc)
     return read_gold(text(dig(doc.get("choices"), indices[0]))) if indices else None

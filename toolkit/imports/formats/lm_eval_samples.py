@@ -82,11 +82,11 @@ def _metrics_of_filters(file: ListedFile) -> dict[str, dict[str, bool]]:
     """Each filter of a file, in order, with its metrics and whether each is always 0 or 1."""
     metrics: dict[str, dict[str, bool]] = {}
     for sample in json_objects(file):
-        note_metrics(metrics.setdefault(_filter(sample), {}), _metrics(sample))
+        note_metrics(metrics.setdefault(_filter_name(sample), {}), _sample_metrics(sample))
     return metrics
 
 
-def _filter(sample: dict[str, Any]) -> str:
+def _filter_name(sample: dict[str, Any]) -> str:
     return text(sample.get("filter")) or "none"
 
 
@@ -96,8 +96,8 @@ def _rows(
     judging = _Judging.by(filters.get(chosen, {}), _higher_is_better(file, task))
     judged = opaque = vague = 0
     for place, sample in enumerate(json_objects(file), 1):
-        if _filter(sample) == chosen:
-            for row in _responses(file, place, task, judging, sample):
+        if _filter_name(sample) == chosen:
+            for row in _response_rows(file, place, task, judging, sample):
                 judged += row["correct"] is not None
                 opaque += row["opaque"]
                 vague += judging.fractions and _has_choices(sample)
@@ -118,7 +118,7 @@ def _rows(
         notes.append(FileNote(task, f"{text} choose another with `--set filter={other}`"))
 
 
-def _responses(file: ListedFile, place: int, task: str, judging: _Judging, sample: dict[str, Any]) -> Iterator[Row]:
+def _response_rows(file: ListedFile, place: int, task: str, judging: _Judging, sample: dict[str, Any]) -> Iterator[Row]:
     requests = sample.get("resps")
     if not isinstance(requests, list) or not requests or not all(isinstance(one, list) for one in requests):
         raise FormatError(f"`{file.address}`, sample {place}: `resps` is no list of lists: name a file of lm-eval")
@@ -126,9 +126,9 @@ def _responses(file: ListedFile, place: int, task: str, judging: _Judging, sampl
     row: Row = {
         "task": task,
         "doc_id": text(sample.get("doc_id")),
-        "prompt": _prompt(sample.get("arguments")) or text(sample.get("doc")) or text(sample.get("doc_id")),
+        "prompt": _first_prompt(sample.get("arguments")) or text(sample.get("doc")) or text(sample.get("doc_id")),
         "temperature": number(dig(sample.get("arguments"), "gen_args_0", "arg_1", "temperature")),
-        "filter": _filter(sample),
+        "filter": _filter_name(sample),
         "opaque": False,
     }
     value = verdict(sample.get(judging.metric)) if judging.metric is not None else None
@@ -172,13 +172,13 @@ def _has_choices(sample: Mapping[str, Any]) -> bool:
     return isinstance(dig(sample.get("resps"), 0, 0), list)
 
 
-def _prompt(arguments: Any) -> str | None:
+def _first_prompt(arguments: Any) -> str | None:
     """The text of the first request. Older files have lists in place of names."""
     first = dig(arguments, "gen_args_0", "arg_0")
     return text(first if first is not None else dig(arguments, 0, 0))
 
 
-def _metrics(sample: dict[str, Any]) -> dict[str, Any]:
+def _sample_metrics(sample: dict[str, Any]) -> dict[str, Any]:
     """The metrics of a sample. Older files do not say which of its fields these are."""
     named = sample.get("metrics")
     names = named if isinstance(named, list) else KNOWN
@@ -189,7 +189,7 @@ def _choice_columns(requests: list[Any]) -> Row:
     """The columns of a multiple-choice sample: the number of the likeliest choice, its log-probability, and whether it
     is opaque, as a single choice is.
     """
-    likely = [_logprob(dig(request, 0, 0)) for request in requests]
+    likely = [_logprob_or_lowest(dig(request, 0, 0)) for request in requests]
     best = max(range(len(likely)), key=likely.__getitem__)
     alone = len(requests) == 1
     known = likely[best] if likely[best] > float("-inf") else None
@@ -209,10 +209,10 @@ def _whole_text(arguments: Any, requests: list[Any]) -> bool:
     """Whether the request is only a text whose log-probability is the response, so that no question was asked."""
     request = dig(arguments, "gen_args_0") or dig(arguments, 0)
     alone = isinstance(request, dict | list) and len(request) == 1
-    return alone and _logprob(dig(requests, 0, 0)) > float("-inf")
+    return alone and _logprob_or_lowest(dig(requests, 0, 0)) > float("-inf")
 
 
-def _logprob(value: Any) -> float:
+def _logprob_or_lowest(value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):

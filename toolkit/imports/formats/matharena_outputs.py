@@ -22,17 +22,17 @@ _OF_PROBLEM = ("idx", "gold_answer", "answers", "correct")
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """Yields the rows of each file. Folders of one name are one model's, and one pool if they share no problem."""
-    folders = {file.address: _folder(file) for file in files if head_of(file).has(*_OF_PROBLEM)}
+    folders = {file.address: _folder_of(file) for file in files if head_of(file).has(*_OF_PROBLEM)}
     problems: dict[str, set[str]] = {}
     models: dict[str, str] = {}
     graded: set[str] = set()
     for file in files:
         if file.address in folders:
-            models[_folder(file)] = file.folder or "matharena"
+            models[_folder_of(file)] = file.folder or "matharena"
             content = parsed_object(file, file.read())
-            problems.setdefault(_folder(file), set()).add(_problem(content))
-            graded |= {_folder(file)} if any(map(_graded, items(content, "correct"))) else set()
-        elif any(_graded(row.get("correct")) for row in table_rows(file)):
+            problems.setdefault(_folder_of(file), set()).add(_problem_text(content))
+            graded |= {_folder_of(file)} if any(map(_is_graded, items(content, "correct"))) else set()
+        elif any(_is_graded(row.get("correct")) for row in table_rows(file)):
             graded.add(file.address)
     pools = dict(zip(models, by_parts([(models[one], problems[one], f"{one}/") for one in models]), strict=True))
     for file in files:
@@ -40,28 +40,28 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
         rows = _rows(file) if place is None else _samples(file, models[place], pools[place])
         whole = (place or file.address) in graded
         notes = [FileNote(f"`{file.path if place is None else models[place]}`", _CREDIT)] if whole else []
-        yield PreparedRows(file, (_judged(row, whole) for row in rows), notes)
+        yield PreparedRows(file, (_row_with_verdict(row, whole) for row in rows), notes)
 
 
-def _graded(value: Any) -> bool:
+def _is_graded(value: Any) -> bool:
     """Whether a verdict is a fraction between 0 and 1."""
     grade = number(value)
     return grade is not None and 0 < grade < 1
 
 
-def _judged(row: Row, graded: bool) -> Row:
+def _row_with_verdict(row: Row, graded: bool) -> Row:
     """The row with `correct` as text; where verdicts are `graded`, with the fraction as `credit` too."""
     given = row["correct"]
     value = float(given) if isinstance(given, bool) else number(given)
     credit = value if graded and value is not None and 0 <= value <= 1 else None
-    return {**row, "correct": "false" if _graded(given) else text(given), "credit": credit}
+    return {**row, "correct": "false" if _is_graded(given) else text(given), "credit": credit}
 
 
-def _folder(file: ListedFile) -> str:
+def _folder_of(file: ListedFile) -> str:
     return str(PurePosixPath(file.place).parent)
 
 
-def _problem(content: dict[str, Any]) -> str:
+def _problem_text(content: dict[str, Any]) -> str:
     return text(content.get("problem")) or f"problem {text(content.get('idx'))}"
 
 
@@ -97,7 +97,7 @@ def _samples(file: ListedFile, model: str, pool: str) -> Iterator[Row]:
         yield {
             **texts(content, "gold_answer", "source"),
             "problem_idx": text(content.get("idx")),
-            "question": _problem(content),
+            "question": _problem_text(content),
             "model_name": model,
             "model_config": None,
             "pool": pool,

@@ -29,7 +29,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     for file in files:
         if file not in results:
             requests |= {text(line.get("custom_id")) or "": line for line in json_objects(file)}
-    marks = by_parts([("", _answered(file), file.path) for file in results]) if len(results) > 1 else [""]
+    marks = by_parts([("", _answered_requests(file), file.path) for file in results]) if len(results) > 1 else [""]
     for file, mark in zip(results, marks, strict=True):
         notes: list[FileNote] = []
         if file is results[0] and len(results) > 1:
@@ -39,7 +39,7 @@ def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
         yield PreparedRows(file, _rows(file, mark, requests, notes), notes)
 
 
-def _answered(file: ListedFile) -> set[tuple[str | None, str | None]]:
+def _answered_requests(file: ListedFile) -> set[tuple[str | None, str | None]]:
     """The requests that have a result in a file, each with the model of the result."""
     lines = ((line, _completion_of(line)) for line in json_objects(file))
     return {(text(line.get("custom_id")), text(body.get("model"))) for line, body in lines if body is not None}
@@ -68,21 +68,21 @@ def _rows(file: ListedFile, mark: str, requests: Requests, notes: list[FileNote]
             continue
         request = requests.get(name, {})
         model = text(body.get("model")) or "openai"
-        row = {"custom_id": name, "model": model, "pool": model + mark, "question": _question(request),
+        row = {"custom_id": name, "model": model, "pool": model + mark, "question": _last_message(request),
                "temperature": number(dig(request, "body", "temperature"))}  # fmt: skip
-        yield from ({**row, **choice} for choice in _choices(body))
+        yield from ({**row, **choice} for choice in _choice_rows(body))
     if failed:
         notes.append(FileNote(f"`{file.path}`", "failed and left no trace", failed, "request"))
 
 
-def _choices(body: dict[str, Any]) -> Iterator[Row]:
+def _choice_rows(body: dict[str, Any]) -> Iterator[Row]:
     """Yields the choices of a completion, from any of OpenAI's kinds."""
     usage = body.get("usage")
     prompt = count(dig(usage, "prompt_tokens")) or count(dig(usage, "input_tokens"))
     spent = count(dig(usage, "completion_tokens")) or count(dig(usage, "output_tokens"))
     if isinstance(body.get("output"), list):
         reason = dig(body, "incomplete_details", "reason") or text(body.get("status"))
-        yield {"index": 0, "text": _output(body), "finish_reason": reason, "prompt_tokens": prompt,
+        yield {"index": 0, "text": _output_text(body), "finish_reason": reason, "prompt_tokens": prompt,
                "completion_tokens": spent}  # fmt: skip
         return
     choices = objects(body, "choices")
@@ -105,14 +105,14 @@ def _logprob_sum(logged: list[dict[str, Any]]) -> float | None:
     return sum(known) if values and len(known) == len(values) else None
 
 
-def _output(body: dict[str, Any]) -> str | None:
+def _output_text(body: dict[str, Any]) -> str | None:
     """The text of a response, without the reasoning and calls beside it."""
     parts = (part for item in objects(body, "output") if item.get("type") == "message"
              for part in objects(item, "content"))  # fmt: skip
     return text("".join(part["text"] for part in parts if isinstance(part.get("text"), str)))
 
 
-def _question(request: dict[str, Any]) -> str | None:
+def _last_message(request: dict[str, Any]) -> str | None:
     """The last message of a request."""
     body = request.get("body")
     messages = objects(body, "messages") or objects(body, "input")

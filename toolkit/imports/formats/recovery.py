@@ -47,21 +47,21 @@ MAX_NAMED = 3
 SUMS = "tokens are sums of prompt and completion; they are in completion_tokens"
 
 
-def _both(*names: str) -> tuple[str, ...]:
+def _of_both_calls(*names: str) -> tuple[str, ...]:
     return tuple(f"{whose}_{name}" for whose in ("base", "action") for name in names)
 
 
 COLUMNS = {
     "verdict": (
         "base_correct", "final_correct", "verified_correct", "helpful_fix", "harmful_flip", "simulated",
-        "intervention_response_empty", *_both("finalizer_used", "tokens_estimated"),
+        "intervention_response_empty", *_of_both_calls("finalizer_used", "tokens_estimated"),
     ),
-    "count": (*_both("actual_tokens", "max_tokens"), "verification_tokens"),
-    "seconds": _both("latency_s", "device_s"),
-    "number": ("gate_score", *_both("sum_logprob"), *FEATURES),
+    "count": (*_of_both_calls("actual_tokens", "max_tokens"), "verification_tokens"),
+    "seconds": _of_both_calls("latency_s", "device_s"),
+    "number": ("gate_score", *_of_both_calls("sum_logprob"), *FEATURES),
     "text": (
         "action", "base_pool", "dataset", "task_type", "split", "query", "question", "model", "base_model",
-        "base_response", *_both("done_reason"), *RESPONSES, "base_answer", "final_answer", "gold", "cluster",
+        "base_response", *_of_both_calls("done_reason"), *RESPONSES, "base_answer", "final_answer", "gold", "cluster",
     ),
 }  # fmt: skip
 """The columns that are read, by the kind of their values."""
@@ -126,7 +126,7 @@ def import_recovery(
     _check_base(rows)
     _check_verdicts(rows)
     rows = rows.with_columns(pl.col(c).drop_nulls().first().over("example_id") for c in OF_EXAMPLE if c in rows.columns)
-    answered = _answered(rows)
+    answered = _has_answers(rows)
     _check_labels(rows, answered)
     pool = base or _base_pool(rows)
     rows = _complete_examples(_drop_repeats(rows, drop_repeats, notes), exclude_incomplete, notes)
@@ -143,11 +143,11 @@ def import_recovery(
             " on other examples; give the rows a column `split`, or import them apart with `split` and merge"
         )
     notes += [] if answered else ["the rows hold verdicts and no answers: votes are refused"]
-    notes += [] if "prompt_tokens" in _fields(rows, "base_usage") else [SUMS]
+    notes += [] if "prompt_tokens" in _object_fields(rows, "base_usage") else [SUMS]
     tables = {
-        "examples": _examples(attempts, split or SPLIT),
-        "traces": _traces(attempts, revisions, pool, answered),
-        "features": _features(attempts),
+        "examples": _examples_table(attempts, split or SPLIT),
+        "traces": _traces_table(attempts, revisions, pool, answered),
+        "features": _features_table(attempts),
     }
     return _write_log("recovery", sources, out, name, rows, tables, notes)
 
@@ -218,10 +218,10 @@ def _rows(sources: Sequence[str], needed: Sequence[str]) -> pl.DataFrame:
             row = int(rows[name].is_null().arg_max() or 0) + 1
             raise InvalidError(f"column `{name}` of the rows is null in row {row:,}; give every row a value")
     kinds = {name: kind for kind, names in COLUMNS.items() for name in names if name in rows.columns}
-    rows = rows.with_columns(_convert(rows[name], name, kind) for name, kind in kinds.items())
+    rows = rows.with_columns(_convert_values(rows[name], name, kind) for name, kind in kinds.items())
     if "labels" in rows.columns:
         rows = rows.with_columns(_labels(rows["labels"]))
-    for name in ("features", *_both("usage")):
+    for name in ("features", *_of_both_calls("usage")):
         rows = _type_object_fields(rows, name) if name in rows.columns else rows
     if "action" in rows.columns and (rows["action"] == "solve").any():
         raise ConflictError("the rows have an action `solve`, which names first attempts in a log: rename it")
@@ -239,7 +239,9 @@ def _type_object_fields(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     for key in {"example_id", "trace_id"}.intersection(held.struct.fields) if name == "features" else ():
         raise ConflictError(f"column `features` of the rows has a field `{key}`, which names rows of a log: rename it")
     kinds = {key: "number" if name == "features" else USAGE.get(key) for key in held.struct.fields}
-    inner = [_convert(held.struct.field(key), f"{name}.{key}", kind).alias(key) for key, kind in kinds.items() if kind]
+    inner = [
+        _convert_values(held.struct.field(key), f"{name}.{key}", kind).alias(key) for key, kind in kinds.items() if kind
+    ]
     return rows.with_columns(pl.struct(inner).alias(name)) if inner else rows.drop(name)
 
 
@@ -251,13 +253,13 @@ def _with_sample_index(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     index = next((name for name in INDEX if name in rows.columns), None)
     if index is None:
         return rows.with_columns(sample_index=pl.lit(None, pl.Int32)), []
-    read = _convert(rows[index], index, "index").alias("sample_index")
+    read = _convert_values(rows[index], index, "index").alias("sample_index")
     if read.min() == 1:
         return rows.with_columns(read - 1), [f"`{index}` counts from 1, and sample indices from 0: they are one less"]
     return rows.with_columns(read), []
 
 
-def _convert(values: pl.Series, name: str, kind: str) -> pl.Series:
+def _convert_values(values: pl.Series, name: str, kind: str) -> pl.Series:
     """Converts values to a kind. ThinkbackError for the first that does not fit, such as any list or object."""
     value, advice = _KINDS[kind]
     flat = pl.repeat(None, len(values), dtype=pl.Null, eager=True) if values.dtype.is_nested() else values
@@ -354,7 +356,7 @@ def _base_pool(rows: pl.DataFrame) -> str:
     return str(named[0]) if len(named) else BASE
 
 
-def _answered(rows: pl.DataFrame) -> bool:
+def _has_answers(rows: pl.DataFrame) -> bool:
     """Whether the rows hold answers: both columns are there, and no right verdict lacks an answer."""
     if not {"base_answer", "final_answer"} <= set(rows.columns):
         return False
@@ -424,7 +426,7 @@ def _number_revisions(revisions: pl.DataFrame, notes: list[str]) -> pl.DataFrame
     return filled.with_columns(pl.col("sample_index").cast(pl.Int32))
 
 
-def _examples(attempts: pl.DataFrame, split: str) -> pl.DataFrame:
+def _examples_table(attempts: pl.DataFrame, split: str) -> pl.DataFrame:
     """The table `examples`, from the accept rows. `split` is for rows that name none."""
     return attempts.select(
         "example_id",
@@ -435,7 +437,7 @@ def _examples(attempts: pl.DataFrame, split: str) -> pl.DataFrame:
     )
 
 
-def _traces(attempts: pl.DataFrame, revisions: pl.DataFrame, pool: str, answered: bool) -> pl.DataFrame:
+def _traces_table(attempts: pl.DataFrame, revisions: pl.DataFrame, pool: str, answered: bool) -> pl.DataFrame:
     """The table `traces`: a base attempt in `pool` for each accept row, and a trace for each revision.
 
     Without answers (`answered` false) the traces are opaque.
@@ -466,7 +468,7 @@ def _call_traces(
     goes to the completion's tokens, and the prompt's are 0.
     """
     total, usage = _column(rows, f"{whose}_actual_tokens", pl.Int32()), f"{whose}_usage"
-    known = _fields(rows, usage)
+    known = _object_fields(rows, usage)
     cells = {name: pl.col(usage).struct.field(name) if name in known else pl.lit(None) for name in USAGE}
     prompt, completion = (cells[f"{one}_tokens"].cast(pl.Int32) for one in ("prompt", "completion"))
     apart = total.is_null() | (prompt.cast(pl.Int64) + completion.cast(pl.Int64) == total).fill_null(False)
@@ -487,16 +489,16 @@ def _call_traces(
     )
 
 
-def _features(attempts: pl.DataFrame) -> pl.DataFrame:
+def _features_table(attempts: pl.DataFrame) -> pl.DataFrame:
     """The table of the base attempts' features: the paper's five and any others. It has no columns without any."""
-    inner = {name: pl.col("features").struct.field(name) for name in _fields(attempts, "features")}
+    inner = {name: pl.col("features").struct.field(name) for name in _object_fields(attempts, "features")}
     columns = inner | {name: pl.col(name) for name in FEATURES if name in attempts.columns and name not in inner}
     typed = {name: column.cast(pl.Float64) for name, column in columns.items()}
     key = {"trace_id": pl.col("example_id") + " base"}
     return attempts.select("example_id", **key, **typed) if typed else pl.DataFrame()
 
 
-def _fields(frame: pl.DataFrame, column: str) -> list[str]:
+def _object_fields(frame: pl.DataFrame, column: str) -> list[str]:
     """The fields of an object column; empty where the rows lack the column."""
     held = frame.schema.get(column)
     return [field.name for field in held.fields] if isinstance(held, pl.Struct) else []

@@ -23,16 +23,16 @@ _SEARCHES = (*_BEAMS, "best_of_n")
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """Yields the rows of each file. A pool is an approach, as the path names it, and a folder, one run's files."""
-    runs = {(_approach(file), str(PurePosixPath(file.path).parent)): None for file in files}
+    runs = {(_approach_name(file), str(PurePosixPath(file.path).parent)): None for file in files}
     pools = dict(zip(runs, distinct_pools([(approach, "", f"{folder}/") for approach, folder in runs]), strict=True))
     for file in files:
-        approach = _approach(file)
+        approach = _approach_name(file)
         pool = pools[approach, str(PurePosixPath(file.path).parent)]
         rows = ({**row, "pool": pool} for row in with_answers(_rows(file)))
         yield PreparedRows(file, rows, pools={pool: {"prefix": False}} if approach in _BEAMS else {})
 
 
-def _approach(file: ListedFile) -> str:
+def _approach_name(file: ListedFile) -> str:
     """The approach that the file's name tells, else the nearest folder below the source, else the source itself."""
     parts = [part.lower().replace("-", "_") for part in (*reversed(PurePosixPath(file.path).parts), file.folder)]
     names = (name for part in parts[:-1] for name in _SEARCHES if name in part)
@@ -57,11 +57,11 @@ def _rows(file: ListedFile) -> Iterator[Row]:
                 "text": text(completion),
                 "answer": UNREAD,
                 "completion_tokens": count(dig(tokens, index)),
-                "scores": _steps(dig(scores, index)),
+                "scores": _step_scores(dig(scores, index)),
             }
 
 
-def _steps(scores: Any) -> list[float] | None:
+def _step_scores(scores: Any) -> list[float] | None:
     """The scores of a completion's steps. A single number is that of the whole."""
     values = scores if isinstance(scores, list) else [scores]
     known = [float(value) for value in values if number(value) is not None]

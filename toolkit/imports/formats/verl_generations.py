@@ -23,17 +23,17 @@ _ACC, _SCORE = "acc", "score"
 
 
 @dataclass
-class _Dump:
+class _DumpFolder:
     """What is known of a folder's files: the values of each column, and a part of the first unusable reference."""
 
     values: dict[str, ScoreValues] = field(default_factory=dict)
     part: str | None = None
 
-    def look(self, row: Mapping[str, Any]) -> None:
+    def note_row(self, row: Mapping[str, Any]) -> None:
         column, value = _judging_column(row)
         if value is not None:
             self.values.setdefault(column, ScoreValues()).add(value)
-        if self.part is None and _gold(row) is None:
+        if self.part is None and _gold_text(row) is None:
             self.part = _first_plain_path(row.get("gts"))
 
     def verdict(self, row: Mapping[str, Any]) -> bool | None:
@@ -54,18 +54,18 @@ class _Dump:
 
 def prepare(files: Sequence[ListedFile]) -> Iterator[PreparedRows]:
     """Yields the rows of each file. For each folder it is decided what its scores mean."""
-    runs: dict[str, _Dump] = {}
+    runs: dict[str, _DumpFolder] = {}
     for file in files:
-        run = runs.setdefault(_folder(file), _Dump())
+        run = runs.setdefault(_folder_of(file), _DumpFolder())
         for row in _samples(file):
-            run.look(row)
+            run.note_row(row)
     notes = [one for folder, run in runs.items() for one in run.notes(f"`{PurePosixPath(folder).name or folder}`")]
     for file in files:
-        yield PreparedRows(file, _rows(file, runs[_folder(file)]), notes)
+        yield PreparedRows(file, _rows(file, runs[_folder_of(file)]), notes)
         notes = []
 
 
-def _folder(file: ListedFile) -> str:
+def _folder_of(file: ListedFile) -> str:
     return str(PurePosixPath(file.place).parent)
 
 
@@ -78,10 +78,10 @@ def _samples(file: ListedFile) -> Iterator[Row]:
         yield {**score, **row, "score": score.get("score")} if isinstance(score, dict) else row
 
 
-def _rows(file: ListedFile, run: _Dump) -> Iterator[Row]:
+def _rows(file: ListedFile, run: _DumpFolder) -> Iterator[Row]:
     """Yields each line unchanged but for a plain `score`, the `verdict` and the `gold`."""
     for row in _samples(file):
-        yield {**row, "score": _plain_number(row["score"]), "verdict": run.verdict(row), "gold": _gold(row)}
+        yield {**row, "score": _plain_number(row["score"]), "verdict": run.verdict(row), "gold": _gold_text(row)}
 
 
 def _judging_column(row: Mapping[str, Any]) -> tuple[str, float | None]:
@@ -96,7 +96,7 @@ def _plain_number(value: Any) -> float | None:
     return float(one) if isinstance(one, bool) else number(one)
 
 
-def _gold(row: Mapping[str, Any]) -> str | None:
+def _gold_text(row: Mapping[str, Any]) -> str | None:
     """The reference as text, also out of a list of one; None for an object or a longer list."""
     given = row.get("gts")
     one = given[0] if isinstance(given, list) and len(given) == 1 else given

@@ -35,16 +35,16 @@ def put_amounts(
         "traces.prompt_tokens",
     )
     total = columns.of("total_tokens", opened=opened)
-    if tokens is not None and _of_request(tokens, columns):
+    if tokens is not None and _counts_request(tokens, columns):
         draft.remarks.append(
             f"`{tokens.value}` is the same in all samples of each question, so it may count a request of several: left"
             f" out; {setting('traces.completion_tokens', tokens.value)} takes it"
         )
     else:
-        put_column(draft, trace, "completion_tokens", tokens, _null(tokens))
+        put_column(draft, trace, "completion_tokens", tokens, _null_if_negative(tokens))
     if tokens is None and prompt is not None and total and not draft.has("traces.completion_tokens"):
         trace["completion_tokens"] = (f"{total[0].value} - {prompt.value}", reason_of(total[0]))
-    put_column(draft, trace, "prompt_tokens", prompt, _null(prompt))
+    put_column(draft, trace, "prompt_tokens", prompt, _null_if_negative(prompt))
     columns = columns.without([tokens, prompt, *total[:1]])
     for name in ("finish_reason", "temperature", "max_tokens"):
         best = (
@@ -60,7 +60,7 @@ def put_amounts(
             put_column(draft, trace, name, best[0])
             columns = columns.without(best[:1])
     if not draft.has("traces.latency_s"):
-        columns = _seconds(draft, trace, columns, opened)
+        columns = _put_seconds(draft, trace, columns, opened)
     sums = [] if draft.has("traces.sum_logprob") else columns.of("sum_logprob", opened=opened)
     chosen = one_of(sums, "the log-probability", "traces.sum_logprob")
     put_column(draft, trace, "sum_logprob", chosen)
@@ -75,12 +75,12 @@ def put_amounts(
     return columns.without([chosen, *losses[:1]])
 
 
-def _null(column: Column | None) -> str:
+def _null_if_negative(column: Column | None) -> str:
     negative = column is not None and bool((column.values.cast(pl.Float64, strict=False) < 0).any())
     return "NULLIF({value}, -1)" if negative else "{value}"
 
 
-def _of_request(tokens: Column, columns: Columns) -> bool:
+def _counts_request(tokens: Column, columns: Columns) -> bool:
     """Whether all samples of a question have the same token number, as where one request asked for several."""
     frame = pl.DataFrame({"group": columns.group, "tokens": tokens.values})
     sizes = frame.group_by("group").agg(n=pl.len(), several=pl.col("tokens").n_unique())
@@ -88,7 +88,7 @@ def _of_request(tokens: Column, columns: Columns) -> bool:
     return several.height >= 5 and bool((several["several"] == 1).all()) and tokens.values.n_unique() > 1
 
 
-def _seconds(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, opened: bool | None) -> Columns:
+def _put_seconds(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, opened: bool | None) -> Columns:
     seconds = one_of(columns.of("latency", opened=opened), "the seconds", "traces.latency_s")
     thousandths = one_of(
         columns.of("milliseconds", opened=opened), "the milliseconds", "traces.latency_s", "{value} / 1000"
@@ -100,7 +100,7 @@ def _seconds(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, 
         put_column(draft, trace, "latency_s", thousandths, "{value} / 1000")
     elif starts and ends and starts[0].values.dtype == ends[0].values.dtype:
         start, end = starts[0], ends[0]
-        text = _duration(start, end)
+        text = _duration_sql(start, end)
         if text is not None:
             trace["latency_s"] = (text, f"{GUESSED}: from start to end")
             return columns.without([start, end])
@@ -115,7 +115,7 @@ def _seconds(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, 
     return columns.without([seconds, thousandths])
 
 
-def _duration(start: Column, end: Column) -> str | None:
+def _duration_sql(start: Column, end: Column) -> str | None:
     """An SQL expression for the seconds between two times; None where the columns hold no times."""
     if start.values.dtype == pl.String:
         zoned = start.values.drop_nulls().str.contains(r"(Z|[+-]\d\d:?\d\d)$")

@@ -43,7 +43,7 @@ def rules_of(sample: Sample, answers: bool = True) -> Mapping[str, Any]:
     Of rules that agree as well with the source's verdicts the simplest count. `answers`: whether what is read from
     are answers, and not texts: then they stay as they are where no rule agrees better.
     """
-    rules = _rules(sample)
+    rules = _guess_rules(sample)
     if sample.verdict is None or sample.read is None:
         return rules
     plain = {name: value for name, value in rules.items() if name in ("kind", "read_gold", "labels")}
@@ -51,12 +51,12 @@ def rules_of(sample: Sample, answers: bool = True) -> Mapping[str, Any]:
     if sample.gold is None:
         return rules if answers or "read" in rules else exact
     tried = [exact, plain, rules] if answers else [exact, rules]
-    shares = [_agreement(sample, one) for one in tried]
+    shares = [_verdict_agreement(sample, one) for one in tried]
     best = next(one for one, share in zip(tried, shares, strict=True) if share >= max(shares) - _SLIGHT)
-    return best if answers or _agreement(sample, rules) >= _MOSTLY else exact
+    return best if answers or _verdict_agreement(sample, rules) >= _MOSTLY else exact
 
 
-def _agreement(sample: Sample, rules: Mapping[str, Any]) -> float:
+def _verdict_agreement(sample: Sample, rules: Mapping[str, Any]) -> float:
     """The share of the source's verdicts that comparing with gold by these rules reproduces."""
     if sample.read is None or sample.gold is None or sample.verdict is None:
         return 0.0
@@ -66,7 +66,7 @@ def _agreement(sample: Sample, rules: Mapping[str, Any]) -> float:
     return _true_share(both["judged"] == both["truth"])
 
 
-def _rules(sample: Sample) -> dict[str, Any]:
+def _guess_rules(sample: Sample) -> dict[str, Any]:
     gold = sample.gold.drop_nulls() if sample.gold is not None else pl.Series(dtype=pl.String)
     rules: dict[str, Any] = {}
     ways = [

@@ -103,9 +103,9 @@ def _split_gold_file(
     if not ids or not golds or ids[0].values.is_duplicated().any():
         return sources, []
     mine = read_mapping(form.format.mapping).examples.columns["example_id"]
-    file = _toml(str(Path(others[0]).resolve()))
+    file = _toml_text(str(Path(others[0]).resolve()))
     joined = [
-        f"join={{ file = {file}, on = {{ {_toml(ids[0].value)} = {_toml(str(mine))} }} }}",
+        f"join={{ file = {file}, on = {{ {_toml_text(ids[0].value)} = {_toml_text(str(mine))} }} }}",
         f"examples.gold={golds[0].value}",
     ]
     for one in questions:
@@ -153,7 +153,7 @@ def log(
     `scores`: columns of verifiers. The log lies in `out`, or in a temporary folder. ThinkbackError, with all columns
     that are missing, where the frame lacks some.
     """
-    rows = _rows(frame)
+    rows = _frame_rows(frame)
     unknown = [name for name in columns if name not in NAMES]
     if unknown:
         raise UnknownError(f"`log` takes no {listed(unknown)}; it takes {listed(list(NAMES))} and `scores`")
@@ -164,9 +164,9 @@ def log(
     twice = [name for name in rows.columns if name.startswith("source_")]
     if twice:
         raise ConflictError(f"the frame's {listed(twice)} have names of the import's own: give them others")
-    replies = [f"{NAMES[name]}={_quoted(column)}" for name, column in columns.items()]
+    replies = [f"{NAMES[name]}={_quoted_column(column)}" for name, column in columns.items()]
     if verifiers:
-        tables = ", ".join(f"{{ verifier = {_text(one)}, score = {_toml(one)} }}" for one in verifiers)
+        tables = ", ".join(f"{{ verifier = {_name_text(one)}, score = {_toml_text(one)} }}" for one in verifiers)
         replies.append(f"verifiers=[{tables}]")
     folder = Path(scratch_folder())
     target = Path(out) if out is not None else folder / "log"
@@ -189,22 +189,22 @@ _FRAMES = ("__arrow_c_stream__", "collect_schema", "column_names")
 """What frames of polars, pandas and Arrow and data sets of Hugging Face are asked by."""
 
 
-def _quoted(column: str) -> str:
+def _quoted_column(column: str) -> str:
     """A column name as a setting's value, in quotes where it would be read as a number or a list."""
-    return _toml(column)
+    return _toml_text(column)
 
 
-def _toml(text: str) -> str:
+def _toml_text(text: str) -> str:
     import json
 
     return json.dumps(text, ensure_ascii=False)
 
 
-def _text(name: str) -> str:
-    return _toml(f"'{name.replace(chr(39), '’')}'")
+def _name_text(name: str) -> str:
+    return _toml_text(f"'{name.replace(chr(39), '’')}'")
 
 
-def _rows(frame: Any) -> pl.DataFrame:
+def _frame_rows(frame: Any) -> pl.DataFrame:
     """The rows of any object with columns, through Arrow's stream, its Arrow table, or columns by name."""
     try:
         if isinstance(frame, Mapping):

@@ -151,7 +151,7 @@ def one_of(columns: Sequence[Column], what: str, key: str, text: str = "{value}"
     """
     distinct: list[Column] = []
     for column in columns:
-        if not any(_words(column).equals(_words(other)) for other in distinct):
+        if not any(_column_texts(column).equals(_column_texts(other)) for other in distinct):
             distinct.append(column)
     if len(distinct) > 1:
         names = " and ".join(f"`{one.value}`" for one in distinct[:_QUOTED])
@@ -160,7 +160,7 @@ def one_of(columns: Sequence[Column], what: str, key: str, text: str = "{value}"
     return distinct[0] if distinct else None
 
 
-def _words(column: Column) -> pl.Series:
+def _column_texts(column: Column) -> pl.Series:
     return words_of(column.values)
 
 

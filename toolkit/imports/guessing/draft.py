@@ -83,18 +83,18 @@ def _extra_lines(draft: Draft, name: str) -> list[str]:
 
 
 def _mapping_line(key: str, value: Any, why: str) -> str:
-    return f"{_toml_key(key)} = {_toml(value)}  # {why}"
+    return f"{_toml_key(key)} = {_toml_value(value)}  # {why}"
 
 
 def _toml_key(key: str) -> str:
     return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else json.dumps(key)
 
 
-def _toml(value: Any) -> str:
+def _toml_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_toml_key(key)} = {_toml(inner)}" for key, inner in value.items()) + " }"
+        return "{ " + ", ".join(f"{_toml_key(key)} = {_toml_value(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(_toml_value, value))}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -58,7 +58,7 @@ def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess
         check_python_lists(column)
     columns = replace(every, assigned=_columns_in_settings(given, every) | shape.assigned)
     columns = _put_example(draft, columns, shape)
-    columns, unjudged = _put_samples(draft, columns, shape)
+    columns, unjudged = _put_sample_lists(draft, columns, shape)
     name = constant_text(shape.name)
     draft.put("name", name, DEFAULT)
     draft.otherwise("examples.dataset", f"'{name}'")
@@ -180,7 +180,7 @@ def _check_runs(columns: Columns, draft: Draft) -> None:
 
 
 @dataclass(frozen=True)
-class _Output:
+class _OutputColumns:
     """The columns with what a model answered, and with what says whether it is right; None for a missing one."""
 
     gold: Column | None
@@ -189,12 +189,12 @@ class _Output:
     verdict: Column | None
 
 
-def _put_samples(draft: Draft, columns: Columns, shape: Shape) -> tuple[Columns, str | None]:
+def _put_sample_lists(draft: Draft, columns: Columns, shape: Shape) -> tuple[Columns, str | None]:
     """Maps the columns of traces. Returns the remaining columns and a sentence on what a report would lack."""
-    pairs = _preferences(draft, columns)
+    pairs = _put_preferences(draft, columns)
     if pairs is not None:
         return pairs, None
-    wide = _affixes(columns) if not shape.opened else {}
+    wide = _columns_by_model(columns) if not shape.opened else {}
     if not wide or columns.of("answer", "text", "verdict"):
         return _put_trace(draft, columns, shape)
     unjudged, rest = None, columns
@@ -209,7 +209,7 @@ def _put_samples(draft: Draft, columns: Columns, shape: Shape) -> tuple[Columns,
     return rest, unjudged
 
 
-def _affixes(columns: Columns) -> dict[str, dict[str, str]]:
+def _columns_by_model(columns: Columns) -> dict[str, dict[str, str]]:
     """Each model's columns without affix, where models stand side by side (`big_answer`, `small_answer`)."""
     sides: dict[tuple[bool, str], dict[str, str]] = {}
     for one in columns.every:
@@ -230,7 +230,7 @@ def _affixes(columns: Columns) -> dict[str, dict[str, str]]:
     return {}
 
 
-def _preferences(draft: Draft, columns: Columns) -> Columns | None:
+def _put_preferences(draft: Draft, columns: Columns) -> Columns | None:
     """Maps pairs of outputs with a preference from 1 to 2, as pairwise judges write them; None where there are none."""
     known = {plain_name(one.name): one for one in columns.every}
     judged, texts = known.get("preference"), [known.get(f"output_{number}") for number in (1, 2)]
@@ -284,7 +284,7 @@ def _put_trace(draft: Draft, columns: Columns, shape: Shape, affix: str | None =
     return columns, unjudged
 
 
-def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _Output:
+def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _OutputColumns:
     """Finds gold, answers, texts and verdicts by their names and by what differs from sample to sample."""
     golds = [] if draft.has("examples.gold") else columns.of("gold", weak=False, scalar=True)
     replies = [] if draft.has("traces.answer") else columns.of("answer", weak=False, scalar=True, opened=opened)
@@ -319,7 +319,7 @@ def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _Output
         and not reading.is_long(words_of(text.values))
     ):
         answer, text = text, None
-    return _Output(gold, answer, text, verdict)
+    return _OutputColumns(gold, answer, text, verdict)
 
 
 def _have_equal_values(one: Column, other: Column | None) -> bool:
@@ -503,7 +503,9 @@ def _check_repeats(one: Column, slots: pl.DataFrame, columns: Columns, shape: Sh
     )
 
 
-def _weak_verdict(draft: Draft, columns: Columns, out: _Output, opened: bool | None) -> tuple[Column | None, Columns]:
+def _weak_verdict(
+    draft: Draft, columns: Columns, out: _OutputColumns, opened: bool | None
+) -> tuple[Column | None, Columns]:
     """A score that is always 0 or 1, where it is the verdict. On its own it may as well be a verifier's."""
     if out.verdict is not None or draft.has("traces.correct") or draft.has("verifiers"):
         return None, columns
@@ -514,7 +516,7 @@ def _weak_verdict(draft: Draft, columns: Columns, out: _Output, opened: bool | N
     if key_of(one) in ("acc", "accuracy", "grade", "status"):
         return one, columns.without([one])
     if out.gold is not None and (out.answer or out.text) is not None:
-        judged = _judged(out)
+        judged = _computed_verdicts(out)
         truth = _as_verdicts(one.values)
         both = pl.DataFrame({"judged": judged, "truth": truth}).drop_nulls()
         if both.height and float((both["judged"] == both["truth"]).mean() or 0.0) >= _ODD_SHARE:  # type: ignore[arg-type]
@@ -527,7 +529,7 @@ def _weak_verdict(draft: Draft, columns: Columns, out: _Output, opened: bool | N
     )
 
 
-def _judged(out: _Output) -> pl.Series:
+def _computed_verdicts(out: _OutputColumns) -> pl.Series:
     """Verdicts by comparing the answers with gold."""
     source = out.answer or out.text
     if out.gold is None or source is None:
@@ -540,7 +542,7 @@ def _judged(out: _Output) -> pl.Series:
     )
 
 
-def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _Output, columns: Columns) -> str | None:
+def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputColumns, columns: Columns) -> str | None:
     """Writes the table `[answers]`; returns a sentence on what a report would lack, if anything."""
     has_answer = out.answer is not None or draft.has("traces.answer")
     has_text = out.text is not None or draft.has("traces.text")
@@ -565,7 +567,7 @@ def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _Output, 
     return _unjudged_text(columns)
 
 
-def _source_rules(rules: dict[str, Any], out: _Output, trace: dict[str, tuple[Any, str]], draft: Draft) -> None:
+def _source_rules(rules: dict[str, Any], out: _OutputColumns, trace: dict[str, tuple[Any, str]], draft: Draft) -> None:
     """Adapts the rules to the source's verdicts: no right and wrong answer may be equal, and no right one be lost."""
     source = out.answer or out.text
     assert out.verdict is not None
@@ -573,7 +575,7 @@ def _source_rules(rules: dict[str, Any], out: _Output, trace: dict[str, tuple[An
         return
     truth, replies = _as_verdicts(out.verdict.values), words_of(source.values)
     if out.gold is not None and rules.get("kind") == "label":
-        judged = _judged(out)
+        judged = _computed_verdicts(out)
         if not judged.eq_missing(truth).all():
             rules.pop("labels")
             rules["kind"] = "exact"
@@ -588,7 +590,7 @@ def _unjudged_text(columns: Columns) -> str:
     graded = [one for one in columns.of("verifier") if one.values.dtype != pl.Boolean]
     if graded:
         one, known = graded[0], graded[0].values.drop_nulls()
-        top = _scale(float(known.max() or 0.0))  # type: ignore[arg-type]
+        top = _scale_of(float(known.max() or 0.0))  # type: ignore[arg-type]
         settings = [setting("traces.correct", f"{one.value} >= {0.7 * top:g}")]
         if float(known.min() or 0.0) >= 0:  # type: ignore[arg-type]
             settings.append(setting("traces.credit", f"{one.value} / {top:g}" if top != 1 else one.value))
@@ -607,11 +609,11 @@ def _number(value: Any) -> str:
     return f"{float(value):g}"
 
 
-def _scale(top: float) -> float:
+def _scale_of(top: float) -> float:
     return next((scale for scale in (1.0, 5.0, 10.0, 100.0) if top <= scale), top)
 
 
-def _no_output_text(out: _Output, columns: Columns, draft: Draft) -> str:
+def _no_output_text(out: _OutputColumns, columns: Columns, draft: Draft) -> str:
     names = listed([one.value for one in columns.every], 12)
     if (
         "gold" in draft.tables.get("examples", {})

@@ -59,36 +59,36 @@ def shape_of(sources: Sequence[str], given: Mapping[str, Any]) -> Shape:
     """Finds the rows in files, lists opened, and the mapping keys that give them. ThinkbackError as in an import."""
     top: dict[str, tuple[Any, str]] = {}
     keys = {key: given[key] for key in ("path", "records", "join", "where") if key in given}
-    plan = _plan(keys)
-    files, table = _read(sources, plan)
+    plan = _empty_mapping(keys)
+    files, table = _read_files(sources, plan)
     chosen = tuple(sources)
     if "join" not in given:
         chosen, join = _split_joined_file(files, table, sources)
         if join is not None:
             top["join"] = (join, f"{GUESSED}: a file with one row for each key")
-            files, table = _read(chosen, _plan(keys))
+            files, table = _read_files(chosen, _empty_mapping(keys))
     if "records" not in given and table.frame.height == len(files.files):
         records = _records_path(table)
         if records is not None:
             top["records"] = (records, GUESSED)
     keys |= {key: value for key, (value, _) in top.items()}
     if top:
-        files, table = _read(chosen, _plan(keys))
-    rows = _opened(_plan(keys), table, files)
-    name = _name(files, chosen)
+        files, table = _read_files(chosen, _empty_mapping(keys))
+    rows = _opened_rows(_empty_mapping(keys), table, files)
+    name = _dataset_name(files, chosen)
     shape = Shape(rows, chosen, name, top)
     shape = _with_path_columns(shape, files, given)
     return _with_lists(shape, given, keys, table, files)
 
 
-def _plan(keys: Mapping[str, Any]) -> ImportMapping:
+def _empty_mapping(keys: Mapping[str, Any]) -> ImportMapping:
     """A valid mapping with these keys that imports nothing yet."""
     examples = dict.fromkeys(("example_id", "dataset", "split", "question"), "''")
     traces = [dict.fromkeys(("pool", "sample_index", "model"), "''")]
     return from_table(ImportMapping, {"name": "guess", "examples": examples, "traces": traces, **keys})
 
 
-def _read(sources: Sequence[str], plan: ImportMapping) -> tuple[SourceList, SourceTable]:
+def _read_files(sources: Sequence[str], plan: ImportMapping) -> tuple[SourceList, SourceTable]:
     """The files, and as many of their rows as a guess needs."""
     rules = replace(opening.source_rules(plan), columns=None)
     files = find_sources(list(sources), rules)
@@ -110,11 +110,11 @@ def _read(sources: Sequence[str], plan: ImportMapping) -> tuple[SourceList, Sour
 
 def rows_of(sources: Sequence[str]) -> SourceRows:
     """The rows of files, unchanged."""
-    table = _read(sources, _plan({}))[1]
+    table = _read_files(sources, _empty_mapping({}))[1]
     return _rows(table, table.frame)
 
 
-def _opened(plan: ImportMapping, table: SourceTable, files: SourceList) -> SourceRows:
+def _opened_rows(plan: ImportMapping, table: SourceTable, files: SourceList) -> SourceRows:
     other = None
     if plan.join is not None:
         rules = replace(opening.source_rules(plan), columns=None)
@@ -122,7 +122,7 @@ def _opened(plan: ImportMapping, table: SourceTable, files: SourceList) -> Sourc
     return opening.opened_rows(plan, table, other).where("where", plan.where)
 
 
-def _name(files: SourceList, sources: Sequence[str]) -> str:
+def _dataset_name(files: SourceList, sources: Sequence[str]) -> str:
     """The data set's name: that of the single file, or of the folder with several."""
     first = plain_path(files.files[0].address)
     if len(files.files) > 1 and len(sources) == 1 and not re.search(r"[*?\[]", sources[0]):
@@ -160,7 +160,7 @@ def _split_joined_file(
         if any(held[one.path] == held[file.path] for one in others) or file.address not in sources:
             continue
         mine, rest = frames[file.path], pl.concat([frames[one.path] for one in others])
-        on = _keys(held[file.path], mine, frozenset().union(*(held[one.path] for one in others)), rest)
+        on = _join_keys(held[file.path], mine, frozenset().union(*(held[one.path] for one in others)), rest)
         every = columns_of(_rows(table, mine.select(*held[file.path])))
         adds = [one for one in every if one.value not in on]
         gold = any(_may_have_role(one, "gold", "question") or one.value == "relevance" for one in adds)
@@ -191,7 +191,7 @@ def _join_path(address: str, first: str, folder: str) -> str:
     return os.path.relpath(address, beside) if beside not in ("", ".") else address
 
 
-def _keys(
+def _join_keys(
     mine: frozenset[str], beside: pl.DataFrame, other_names: frozenset[str], rows: pl.DataFrame
 ) -> dict[str, str]:
     """The columns in which a file equals the others, by name or by their role as ids: {its column: theirs}."""
@@ -221,7 +221,7 @@ def _records_path(table: SourceTable) -> str | None:
     """The path to the rows in documents that hold more than rows; None where each document is a row."""
     names = [name for name in table.frame.columns if not name.startswith(("source_", "__"))]
     kinds = {name: table.frame.schema[name] for name in names}
-    if len(names) > 1 and len({str(kind) for kind in kinds.values()}) == 1 and _objects(kinds[names[0]]):
+    if len(names) > 1 and len({str(kind) for kind in kinds.values()}) == 1 and _holds_objects(kinds[names[0]]):
         return "."
     if table.frame.height > len(table.frame["source_path"].unique()):
         return None
@@ -235,13 +235,13 @@ def _records_path(table: SourceTable) -> str | None:
             isinstance(kind, pl.Struct)
             and len(kind.fields) > 1
             and len({str(one.dtype) for one in kind.fields}) == 1
-            and _objects(kind.fields[0].dtype)
+            and _holds_objects(kind.fields[0].dtype)
         ):
             return name
     return None
 
 
-def _objects(kind: Any) -> bool:
+def _holds_objects(kind: Any) -> bool:
     """Whether a type is that of rows with outputs or answers: an object, or a list of objects."""
     inner = kind.inner if isinstance(kind, pl.List) else kind
     return isinstance(inner, pl.Struct) and any(
@@ -268,7 +268,7 @@ def _with_path_columns(shape: Shape, files: SourceList, given: Mapping[str, Any]
     shared = pairs["key"].is_duplicated().mean()
     if float(shared or 0.0) < 0.5:  # type: ignore[arg-type]
         return shape
-    pattern, word = _pattern(paths, "run")
+    pattern, word = _path_pattern(paths, "run")
     if pattern is None or word in _PARTS:
         return shape
     return _with_path(shape, pattern, "run", word)
@@ -301,7 +301,7 @@ def _files_of_questions(shape: Shape, paths: Sequence[str], columns: Columns) ->
     """Makes each file a question, where no column identifies one; AmbiguousError where a file may be a run."""
     group = shape.rows.frame["source_path"].rank("dense")
     golds = replace(columns, group=None).of("gold", scalar=True)
-    pattern, _ = _pattern(paths, "example")
+    pattern, _ = _path_pattern(paths, "example")
     constant = bool(golds) and replace(columns, group=group).is_constant(golds[0].values)
     if pattern is None or (golds and not constant):
         return shape
@@ -314,7 +314,7 @@ def _files_of_questions(shape: Shape, paths: Sequence[str], columns: Columns) ->
     return replace(_with_path(shape, pattern, "example", ""), file_id="example", run=None)
 
 
-def _pattern(paths: Sequence[str], name: str) -> tuple[str | None, str]:
+def _path_pattern(paths: Sequence[str], name: str) -> tuple[str | None, str]:
     """A `path` pattern whose column is the one part in which paths differ, and the word before it; None for several."""
     split = [PurePosixPath(path).parts for path in paths]
     depth = min(map(len, split))
@@ -351,8 +351,8 @@ def _with_lists(
     """The rows with lists opened: one row for each sample, where a question's samples stand in lists."""
     columns = Columns(columns_of(shape.rows), shape.rows.frame.height)
     if "explode" in given:
-        plan = _plan({**keys, "explode": given["explode"]})
-        rows = _explode(shape, plan)
+        plan = _empty_mapping({**keys, "explode": given["explode"]})
+        rows = _exploded_rows(shape, plan)
         names = [one.name for together in plan.explode for one in together]
         return replace(shape, rows=rows, opened=tuple(names))
     chat = _chat_choices(columns)
@@ -364,7 +364,7 @@ def _with_lists(
         else []
     )
     if chat is None and not samples:
-        return _of_trec(shape)
+        return _map_trec_run(shape)
     if chat is None and samples[0].name in _TRIALS and columns.of("verdict", weak=False, scalar=True):
         return _last_trials(shape, samples[0], columns)
     first = chat or _opened_list(samples, lists)
@@ -380,14 +380,14 @@ def _with_lists(
         and "." not in one.value
         and _beside_samples(one, lists[one.value], sizes)
     ]
-    name = first.value if _plain(first.value) else "sample"
+    name = first.value if _is_plain_word(first.value) else "sample"
     explode: Any = (
         [name, *(one.value for one in together)]
         if name == first.value
         else {name: first.value, **{one.value: one.value for one in together}}
     )
     opened = [name, *(one.value for one in together)]
-    rows = _explode(shape, _plan({"explode": explode}))
+    rows = _exploded_rows(shape, _empty_mapping({"explode": explode}))
     assigned = shape.assigned | {first.value} if name != first.value else shape.assigned
     top = {**shape.top, "explode": (explode, f"{GUESSED}: a list of samples")}
     logprobs = f"{name}.logprobs.content[*].logprob" if chat is not None and _has_logprobs(rows, name) else None
@@ -408,7 +408,7 @@ def _last_trials(shape: Shape, trials: Column, columns: Columns) -> Shape:
     return replace(shape, more=(text,), assigned=shape.assigned | {trials.value})
 
 
-def _of_trec(shape: Shape) -> Shape:
+def _map_trec_run(shape: Shape) -> Shape:
     """Maps a TREC run: documents are answers, and those judged relevant are right."""
     names = shape.rows.frame.columns
     if not {"qid", "docno", "rank", "score"} <= set(names):
@@ -423,11 +423,11 @@ def _of_trec(shape: Shape) -> Shape:
 _TRIALS = ("trials", "attempts", "reflections", "trajectory")
 
 
-def _plain(value: str) -> bool:
+def _is_plain_word(value: str) -> bool:
     return re.fullmatch(r"\w+", value) is not None
 
 
-def _explode(shape: Shape, plan: ImportMapping) -> SourceRows:
+def _exploded_rows(shape: Shape, plan: ImportMapping) -> SourceRows:
     rows = shape.rows
     for number, together in enumerate(plan.explode, 1):
         rows = opening.opened_lists(rows, together, "element" if number == 1 else f"element_{number}")
@@ -497,11 +497,11 @@ def _question_totals(rows: SourceRows, opened: Sequence[str]) -> frozenset[str]:
     return frozenset(
         one.value
         for one in outside
-        if is_scalar(one.values) and one.name.lower() not in keep and any(_strong(one, role) for role in roles)
+        if is_scalar(one.values) and one.name.lower() not in keep and any(_has_strong_name(one, role) for role in roles)
     )
 
 
-def _strong(column: Column, role: str) -> bool:
+def _has_strong_name(column: Column, role: str) -> bool:
     place = ROLES[role].place(column.name)
     return (
         place is not None
@@ -524,7 +524,7 @@ def _chat_choices(columns: Columns) -> Column | None:
 def _single_chat(shape: Shape, choices: Column) -> Shape:
     """Opens the only choice of each completion as a list of one, so that its usage is that sample's."""
     name = "choice"
-    rows = _explode(shape, _plan({"explode": {name: choices.value}}))
+    rows = _exploded_rows(shape, _empty_mapping({"explode": {name: choices.value}}))
     explode = {name: choices.value}
     logprobs = f"{name}.logprobs.content[*].logprob" if _has_logprobs(rows, name) else None
     top = {**shape.top, "explode": (explode, f"{GUESSED}: the choices of a chat completion")}

@@ -79,9 +79,9 @@ class SourceRows(SourceTable):
             raise self.error(f"`{key} = {value!r}` is not an expression: {first_line(error)}") from None
         self._check_columns(key, value, parsed, names)
         try:
-            frame, whole = self._placed(parsed, texts, names)
+            frame, whole = self._with_path_columns(parsed, texts, names)
             result = pl.sql_expr(parsed.with_reduced(whole))
-            return _evaluated(frame, result.alias(key))
+            return _evaluate(frame, result.alias(key))
         except PathError as error:
             raise self.error(f"`{key} = {value!r}` {error}") from None
         except (pl.exceptions.PolarsError, BaseExceptionGroup) as error:
@@ -96,7 +96,7 @@ class SourceRows(SourceTable):
         parsed = expression(value)
         one = replace(self, frame=self.frame.head(1))
         try:
-            result = pl.sql_expr(parsed.with_reduced(one._placed(parsed, (), parsed.roots())[1]))
+            result = pl.sql_expr(parsed.with_reduced(one._with_path_columns(parsed, (), parsed.roots())[1]))
         except (PathError, pl.exceptions.PolarsError, BaseExceptionGroup):
             return True
         return _OF_OTHERS.isdisjoint(re.findall(r'"(\w+)"', result.meta.serialize(format="json")))
@@ -113,7 +113,9 @@ class SourceRows(SourceTable):
             f"`{key}` needs the column `{missing[0]}`, which the source lacks{hint}; {suggest(missing[0], known)}"
         )
 
-    def _placed(self, parsed: Expression, texts: Collection[str], names: list[str]) -> tuple[pl.DataFrame, set[str]]:
+    def _with_path_columns(
+        self, parsed: Expression, texts: Collection[str], names: list[str]
+    ) -> tuple[pl.DataFrame, set[str]]:
         """The rows with the value of each path as a column, and the places of the paths whose lists were reduced."""
         frame = self.computable(names, texts)
         whole = set()
@@ -150,7 +152,7 @@ class SourceRows(SourceTable):
         computed = self.compute(key, value) if len(passed) < len(names) else None
         if computed is not None and computed.dtype.is_numeric():
             # A number that is one of the columns' own: `NULLIF(answer, -1)`.
-            texts_of, plain = (self._placed(parsed, texts, names)[0] for texts in (names, ()))
+            texts_of, plain = (self._with_path_columns(parsed, texts, names)[0] for texts in (names, ()))
             columns = [*names, *parsed.places]
             alike = [pl.when(computed == plain[name]).then(texts_of[name]) for name in columns
                      if plain[name].dtype.is_numeric() and texts_of[name].dtype == pl.String]  # fmt: skip
@@ -166,7 +168,7 @@ class SourceRows(SourceTable):
         """Converts computed values to a type of the contract. ThinkbackError for the first that is not `what`."""
         if raw.dtype == pl.Null:
             return raw.cast(dtype)
-        column, what = _converted(raw, dtype), what or _WORDS[type(dtype)]
+        column, what = _convert_or_none(raw, dtype), what or _WORDS[type(dtype)]
         if column is None:
             raise self.error(f"`{key}` gives {raw.dtype} {self.place(0)}, which is not {what}{advice}")
         lost = column.is_null() & raw.is_not_null() & ~_is_nan(raw)
@@ -243,7 +245,7 @@ def first(true: pl.Series) -> int:
     return true.arg_max() or 0
 
 
-def _converted(raw: pl.Series, dtype: pl.DataType) -> pl.Series | None:
+def _convert_or_none(raw: pl.Series, dtype: pl.DataType) -> pl.Series | None:
     """The values in a type of the contract, null for one that does not fit; None where the whole column does not."""
     if isinstance(dtype, pl.List):
         listed = lists(raw)[0] if raw.dtype == pl.String else raw
@@ -326,7 +328,7 @@ _TOGETHER = 4
 """Columns whose types one part of an expression may ask for at once."""
 
 
-def _evaluated(frame: pl.DataFrame, result: pl.Expr) -> pl.Series:
+def _evaluate(frame: pl.DataFrame, result: pl.Expr) -> pl.Series:
     """Evaluates an expression. Raises polars' error where that fails whatever types the empty columns are given."""
     try:
         return _values(frame, result, {})
@@ -334,7 +336,7 @@ def _evaluated(frame: pl.DataFrame, result: pl.Expr) -> pl.Series:
         empty = {root for root in result.meta.root_names() if frame[root].dtype == pl.Null}
         if not empty:
             raise
-        types = _types(frame.head(1), result, empty)
+        types = _empty_column_types(frame.head(1), result, empty)
         with contextlib.suppress(pl.exceptions.PolarsError):
             return _values(frame, result, types)
         raise
@@ -345,7 +347,7 @@ def _values(frame: pl.DataFrame, result: pl.Expr, types: Types) -> pl.Series:
     return typed.with_columns(result.alias("__made"))["__made"].alias(result.meta.output_name())
 
 
-def _types(frame: pl.DataFrame, result: pl.Expr, empty: set[str]) -> Types:
+def _empty_column_types(frame: pl.DataFrame, result: pl.Expr, empty: set[str]) -> Types:
     """The types that empty columns need for the parts of an expression to work, as far as such types exist."""
     types: dict[str, pl.DataType] = {}
     for part in _subexpressions(result):

@@ -44,7 +44,7 @@ _TRACES = tuple(name for name in schema_of("traces") if name != "example_id")
 _VERIFIERS = tuple(name for name in schema_of("verifications") if name not in _DERIVED)
 
 
-def _value(value: Any, place: str) -> Value:
+def _read_value(value: Any, place: str) -> Value:
     if not isinstance(value, str | int | float | bool):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a string, a number, true or false")
     return value
@@ -63,10 +63,10 @@ def _values(table: Any, place: str, known: Iterable[str] = (), needed: Iterable[
             raise RequiredError(
                 f"`{place}.{key}` is missing: give a column, an expression, or a constant such as `{key} = \"'…'\"`"
             )
-    return {key: _value(value, f"{place}.{key}") for key, value in table.items()}
+    return {key: _read_value(value, f"{place}.{key}") for key, value in table.items()}
 
 
-def _features(table: Any, place: str) -> dict[str, Value]:
+def _read_features(table: Any, place: str) -> dict[str, Value]:
     features = _values(table, place)
     for name in _DERIVED & features.keys():
         raise ConflictError(f"`{place}.{name}` is the key of the table `features`: give the feature another name")
@@ -111,16 +111,16 @@ def _columns(given: Any, place: str, known: Iterable[str], needed: Iterable[str]
     return {"columns": _values(table, place, known, needed), "extra": extra}
 
 
-def _examples(table: Any, place: str) -> _ExampleTable:
+def _read_examples(table: Any, place: str) -> _ExampleTable:
     needed = ("example_id", "dataset", "split", "question")
     return _ExampleTable(**_columns(table, place, (*schema_of("examples"), "extra"), needed))
 
 
-def _traces(tables: Any, place: str) -> tuple[TraceTable, ...]:
+def _read_trace_tables(tables: Any, place: str) -> tuple[TraceTable, ...]:
     return tuple(_trace_table(table, place) for table in (tables if isinstance(tables, list) else [tables]))
 
 
-def _rows(tables: Any, place: str) -> tuple[RowTable, ...]:
+def _read_row_tables(tables: Any, place: str) -> tuple[RowTable, ...]:
     """The tables of `rounds` or `checks`, whichever `place` is."""
     return tuple(_row_table(table, place) for table in (tables if isinstance(tables, list) else [tables]))
 
@@ -128,11 +128,11 @@ def _rows(tables: Any, place: str) -> tuple[RowTable, ...]:
 def _row_table(given: Any, place: str) -> RowTable:
     schema = {name: column for name, column in schema_of(place).items() if name != "example_id"}
     needed = [name for name, column in schema.items() if not column.nullable]
-    columns = _columns(_without(given, ("where",)), place, (*schema, "where", "extra"), needed)
-    return RowTable(**columns, where=_value(given["where"], f"{place}.where") if "where" in given else None)
+    columns = _columns(_without_keys(given, ("where",)), place, (*schema, "where", "extra"), needed)
+    return RowTable(**columns, where=_read_value(given["where"], f"{place}.where") if "where" in given else None)
 
 
-def _without(given: Any, keys: Collection[str]) -> Any:
+def _without_keys(given: Any, keys: Collection[str]) -> Any:
     """A table without some keys; what is no table as it is."""
     return {key: value for key, value in given.items() if key not in keys} if isinstance(given, dict) else given
 
@@ -140,7 +140,7 @@ def _without(given: Any, keys: Collection[str]) -> Any:
 def _trace_table(given: Any, place: str) -> TraceTable:
     subtables = ("where", "parent", "verifiers", "features")
     columns = _columns(
-        _without(given, subtables), place, (*_TRACES, "extra", *subtables), ("pool", "sample_index", "model")
+        _without_keys(given, subtables), place, (*_TRACES, "extra", *subtables), ("pool", "sample_index", "model")
     )
     if "parent" in given and "parent_id" in given:
         raise ConflictError("`traces.parent` and `traces.parent_id` say the same: keep one")
@@ -149,10 +149,10 @@ def _trace_table(given: Any, place: str) -> TraceTable:
     slot = ("pool", "sample_index")
     return TraceTable(
         **columns,
-        where=_value(given["where"], "traces.where") if "where" in given else None,
+        where=_read_value(given["where"], "traces.where") if "where" in given else None,
         parent=_values(given["parent"], "traces.parent", slot, slot) if given.get("parent") else {},
         verifiers=_verifiers(given.get("verifiers", []), "traces.verifiers"),
-        features=_features(given.get("features", {}), "traces.features"),
+        features=_read_features(given.get("features", {}), "traces.features"),
     )
 
 
@@ -190,7 +190,7 @@ class JoinedFile:
     on: Mapping[str, str] = setting()
 
 
-def _join(value: Any, place: str) -> JoinedFile:
+def _read_join(value: Any, place: str) -> JoinedFile:
     table = dict(value) if isinstance(value, dict) else value
     on = table.get("on") if isinstance(table, dict) else None
     names = [on] if isinstance(on, str) else on
@@ -212,7 +212,7 @@ class OpenedList:
     path: str
 
 
-def _explode(value: Any, place: str) -> tuple[tuple[OpenedList, ...], ...]:
+def _read_explode(value: Any, place: str) -> tuple[tuple[OpenedList, ...], ...]:
     """Reads `explode`: lists in one group are opened side by side, groups one after another.
 
     `["a", "b"]` opens two together, `[["a"], ["b"]]` one and then the other, `{ part = "a.parts" }` gives a name. A
@@ -222,7 +222,7 @@ def _explode(value: Any, place: str) -> tuple[tuple[OpenedList, ...], ...]:
     steps: list[tuple[OpenedList, ...]] = []
     for step in value if nested else [value]:
         together: dict[str, OpenedList] = {}
-        for one in _together([step] if nested and isinstance(step, str) else step, place):
+        for one in _read_list_group([step] if nested and isinstance(step, str) else step, place):
             if one.name in together:
                 steps.append(tuple(together.values()))
                 together = {}
@@ -236,7 +236,7 @@ def _explode(value: Any, place: str) -> tuple[tuple[OpenedList, ...], ...]:
 _MOST_STEPS = 8
 
 
-def _together(value: Any, place: str) -> list[OpenedList]:
+def _read_list_group(value: Any, place: str) -> list[OpenedList]:
     items = list(value.items()) if isinstance(value, dict) else value
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         items = [(name, name) for name in value]
@@ -248,13 +248,13 @@ def _together(value: Any, place: str) -> list[OpenedList]:
     return [OpenedList(*item) for item in items]
 
 
-def _path(value: Any, place: str) -> str:
+def _read_path_pattern(value: Any, place: str) -> str:
     if not isinstance(value, str):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes a string, such as `{{model}}/{{task}}.jsonl`")
     return file_names.check_pattern(value, place)
 
 
-def _records(value: Any, place: str) -> str:
+def _read_records_path(value: Any, place: str) -> str:
     if not isinstance(value, str) or (value != WHOLE and not is_path(value)):
         raise InvalidError(f"`{place}` is {quote(value)}; it takes the path of a list, such as `samples`, or `.`")
     return value
@@ -267,7 +267,7 @@ class _PoolSettings:
     sees: str | None = setting(None, choices=SEES)
 
 
-def _pools(value: Any, place: str) -> Mapping[str, Any]:
+def _read_pools(value: Any, place: str) -> Mapping[str, Any]:
     for name, pool in value.items() if isinstance(value, dict) else [(place, value)]:
         from_table(_PoolSettings, pool, f"{place}.{name}")
     return value
@@ -280,22 +280,22 @@ class ImportMapping:
     name: str = setting()
     license: str | None = setting(None)
     source: str | None = setting(None)
-    path: str | None = setting(None, read=_path)
-    records: str | None = setting(None, read=_records)
-    where: Value | None = setting(None, read=_value)
-    explode: tuple[tuple[OpenedList, ...], ...] = setting((), read=_explode)
-    join: JoinedFile | None = setting(None, read=_join)
+    path: str | None = setting(None, read=_read_path_pattern)
+    records: str | None = setting(None, read=_read_records_path)
+    where: Value | None = setting(None, read=_read_value)
+    explode: tuple[tuple[OpenedList, ...], ...] = setting((), read=_read_explode)
+    join: JoinedFile | None = setting(None, read=_read_join)
     ids: str = setting("split", choices=("split", "gold", "trust"))
     duplicates: str = setting("resumed", choices=("resumed", "first", "number"))
     finish_reasons: Mapping[str, str] = setting({})
-    pools: Mapping[str, Any] = setting({}, read=_pools)
-    examples: _ExampleTable = setting(read=_examples)
-    traces: tuple[TraceTable, ...] = setting((), read=_traces)
-    rounds: tuple[RowTable, ...] = setting((), read=_rows)
-    checks: tuple[RowTable, ...] = setting((), read=_rows)
+    pools: Mapping[str, Any] = setting({}, read=_read_pools)
+    examples: _ExampleTable = setting(read=_read_examples)
+    traces: tuple[TraceTable, ...] = setting((), read=_read_trace_tables)
+    rounds: tuple[RowTable, ...] = setting((), read=_read_row_tables)
+    checks: tuple[RowTable, ...] = setting((), read=_read_row_tables)
     answers: AnswerRules = setting(AnswerRules(), read=lambda given, place: from_table(AnswerRules, given, place))
     verifiers: tuple[Values, ...] = setting((), read=_verifiers)
-    features: Values = setting({}, read=_features)
+    features: Values = setting({}, read=_read_features)
     format: Mapping[str, Any] = setting({})
     """Which files a known tool writes that it is for; see `toolkit.imports.formats`."""
     file: str = setting("", key=False)

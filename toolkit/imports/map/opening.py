@@ -32,7 +32,7 @@ class Beside:
 def beside(plan: ImportMapping, join: JoinedFile, table: SourceTable) -> Beside:
     """Reads the joined file's keys. ThinkbackError where two rows have the same key."""
     rows = SourceRows(table.frame, table.numbers, plan.file, others=table.others)
-    keys = _keys(rows, join, list(join.on), join.file)
+    keys = _join_keys(rows, join, list(join.on), join.file)
     if keys.is_duplicated().any():
         raise rows.error(f"`{join.file}` holds several rows of one {', '.join(join.on)}: keep one")
     return Beside(rows, keys)
@@ -41,14 +41,14 @@ def beside(plan: ImportMapping, join: JoinedFile, table: SourceTable) -> Beside:
 def opened_rows(plan: ImportMapping, table: SourceTable, other: Beside | None) -> SourceRows:
     """The rows of files, or of a part of them, with the joined file and with lists opened, before `where`."""
     if plan.join is not None and other is not None:
-        table = _joined(plan, plan.join, table, other)
+        table = _join_rows(plan, plan.join, table, other)
     rows = SourceRows(table.frame, table.numbers, plan.file, others=table.others)
     for number, together in enumerate(plan.explode, 1):
         rows = opened_lists(rows, together, ELEMENT if number == 1 else f"{ELEMENT}_{number}")
     return rows
 
 
-def _keys(rows: SourceRows, join: JoinedFile, values: Sequence[str], side: str) -> pl.DataFrame:
+def _join_keys(rows: SourceRows, join: JoinedFile, values: Sequence[str], side: str) -> pl.DataFrame:
     for value in values:
         if value not in rows.frame.columns and value in join.on and join.on[value] == value:
             raise rows.error(f"`join.on` names `{value}`, which {side} lacks")
@@ -64,10 +64,10 @@ def _keys_as_text(rows: SourceRows, keys: pl.DataFrame, values: Sequence[str], o
     )
 
 
-def _joined(plan: ImportMapping, join: JoinedFile, table: SourceTable, other: Beside) -> SourceTable:
+def _join_rows(plan: ImportMapping, join: JoinedFile, table: SourceTable, other: Beside) -> SourceTable:
     """The rows with further columns from a file that has one row for each key."""
     rows = SourceRows(table.frame, table.numbers, plan.file)
-    source_keys = _keys(rows, join, list(join.on.values()), "the source")
+    source_keys = _join_keys(rows, join, list(join.on.values()), "the source")
     added = other.rows.frame.drop([key for key, value in join.on.items() if key == value])
     names = {name: f"{name}_right" if name in table.frame.columns else name for name in added.columns}
     left = _keys_as_text(rows, source_keys, list(join.on.values()), other.keys)

@@ -75,40 +75,40 @@ def json_lines(
     `line` is the number of the first line, for errors. `columns`: those that are read; None: all.
     """
     if records is not None:
-        return _from_objects(list(records.of(_objects(content, line))), columns)
+        return _from_objects(list(records.of(_line_objects(content, line))), columns)
     try:
         rows = pl.scan_ndjson(io.BytesIO(content), infer_schema_length=None)
         frame, others = (rows.collect(), ()) if columns is None else columns.of(rows)
     except pl.exceptions.PolarsError:
-        return _from_objects(list(_objects(content, line)), columns)
-    rewritten = [name for name, dtype in frame.schema.items() if _inexact(frame[name], dtype)]
-    rewritten += _rewritten(content, {name: dtype for name, dtype in frame.schema.items()
+        return _from_objects(list(_line_objects(content, line)), columns)
+    rewritten = [name for name, dtype in frame.schema.items() if _may_be_inexact(frame[name], dtype)]
+    rewritten += _respelt_columns(content, {name: dtype for name, dtype in frame.schema.items()
                                       if name in texts and name not in rewritten})  # fmt: skip
     if not rewritten:
         return SourceTable(frame, {}, others=others)
     values: dict[str, list[Any]] = {name: [] for name in rewritten}
-    for row in _objects(content):
+    for row in _line_objects(content):
         for name, column_values in values.items():
             column_values.append(row.get(name))
     return _with_columns(frame, values, others)
 
 
-def _inexact(values: pl.Series, dtype: pl.DataType) -> bool:
+def _may_be_inexact(values: pl.Series, dtype: pl.DataType) -> bool:
     """Whether integers may have lost digits, or have too many: floats from 2^53 on, integers beyond 64 bits."""
     if holds(dtype, pl.Int128, pl.UInt64):
         return True
     if not holds(dtype, pl.Float64):
         return False
     if isinstance(dtype, pl.Struct):
-        return any(_inexact(values.struct.field(field.name), values.struct.field(field.name).dtype)
+        return any(_may_be_inexact(values.struct.field(field.name), values.struct.field(field.name).dtype)
                    for field in dtype.fields)  # fmt: skip
     if isinstance(dtype, pl.List):
         inner = values.drop_nulls().explode(empty_as_null=True)
-        return _inexact(inner, inner.dtype)
+        return _may_be_inexact(inner, inner.dtype)
     return bool((values.abs() >= EXACT).any())
 
 
-def _rewritten(content: bytes, columns: Mapping[str, pl.DataType]) -> list[str]:
+def _respelt_columns(content: bytes, columns: Mapping[str, pl.DataType]) -> list[str]:
     """The columns in which a number may be spelt differently from the file: `2.0` for `2`, or `2` in a text."""
     keys = {name: json.dumps(name, ensure_ascii=False) for name, dtype in columns.items() if dtype == pl.String}
     odd = [name for name, key in keys.items() if not key.isascii()]  # it may be escaped in the file
@@ -125,7 +125,7 @@ def _has_number(content: bytes, keys: Iterable[bytes]) -> bool:
     return re.search(b"(?:" + b"|".join(keys) + rb")\s*:\s*-?[0-9]+[.eE]", content) is not None
 
 
-def _objects(content: bytes, first: int = 1) -> Iterator[dict[str, Any]]:
+def _line_objects(content: bytes, first: int = 1) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(content.split(b"\n"), first):
         if not line.strip():
             continue

@@ -140,7 +140,7 @@ def read_beside(file: str, folder: str, rules: SourceRules) -> SourceTable:
     absolute = "://" in file or file.startswith("/")
     address = file if absolute or not folder else f"{folder}/{file}"
     alone = SourceRules(rules.texts, columns=rules.columns)
-    return stacked([table for table, _ in _file_blocks(_Opened(address, None), alone)], rules.texts)
+    return stacked([table for table, _ in _file_blocks(_OpenedFile(address, None), alone)], rules.texts)
 
 
 def source_blocks(
@@ -151,7 +151,7 @@ def source_blocks(
     file's hash, by path.
     """
     for files in _file_groups(sources.files, rules):
-        opened = [_Opened(file.address, folder) for file in files]
+        opened = [_OpenedFile(file.address, folder) for file in files]
         together = _read_jointly(opened, rules) if len(files) > 1 else None
         if together is not None:
             for first, heights, table in together:
@@ -184,11 +184,11 @@ def _file_groups(files: Sequence[_SourceFile], rules: SourceRules) -> Iterator[S
         yield group
 
 
-def _read_jointly(opened: Sequence[_Opened], rules: SourceRules) -> _Joint | None:
+def _read_jointly(opened: Sequence[_OpenedFile], rules: SourceRules) -> _Joint | None:
     """The rows of small files read as one, split into groups of equal column types. None where a file must be read
     alone, such as one with another header or with quotes.
     """
-    contents = [one.whole() for one in opened]
+    contents = [one.read_whole() for one in opened]
     ending = listing.format_of(opened[0].address)
     try:
         joint = _ROWS[str(ending)](contents, rules)
@@ -200,10 +200,10 @@ def _read_jointly(opened: Sequence[_Opened], rules: SourceRules) -> _Joint | Non
     return joint
 
 
-def _file_blocks(opened: _Opened, rules: SourceRules) -> Iterator[tuple[SourceTable, int]]:
+def _file_blocks(opened: _OpenedFile, rules: SourceRules) -> Iterator[tuple[SourceTable, int]]:
     """Yields the blocks of a file's rows, each with the number of rows before it. Parser errors become one line."""
     ending = listing.format_of(opened.address)
-    reader = ending if ending in _BINARY else reader_of(opened.head(), ending)
+    reader = ending if ending in _BINARY else reader_of(opened.first_bytes(), ending)
     if reader is None:
         known = ", ".join(sorted(listing.TABLES))
         raise FormatError(
@@ -246,7 +246,7 @@ def _with_places(files: Sequence[_SourceFile], heights: Sequence[int], table: So
 
 
 @dataclass
-class _Opened:
+class _OpenedFile:
     """A file that is read once and hashed meanwhile. Without a `folder` for a copy it is read whole."""
 
     address: str
@@ -259,14 +259,14 @@ class _Opened:
             self.digest.update(chunk)
             yield chunk
 
-    def whole(self) -> bytes:
+    def read_whole(self) -> bytes:
         return b"".join(self.chunks(-1))
 
     def text(self) -> bytes:
         """The whole file as UTF-8 bytes."""
-        return plain(self.whole(), self.address)
+        return plain(self.read_whole(), self.address)
 
-    def head(self) -> bytes:
+    def first_bytes(self) -> bytes:
         """The file's first bytes, which are not hashed."""
         return next(listing.chunks(self.address, HEAD), b"")
 
@@ -283,7 +283,7 @@ class _Opened:
         return copy
 
 
-def _lines(opened: _Opened, rules: SourceRules) -> Iterator[SourceTable]:
+def _lines(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
     rest, line = b"", 1
     for chunk in opened.chunks(-1 if opened.folder is None else BLOCK_BYTES):
         text = rest + chunk if rest else chunk
@@ -296,12 +296,12 @@ def _lines(opened: _Opened, rules: SourceRules) -> Iterator[SourceTable]:
         yield json_lines(rest, rules.texts, rules.records, line, rules.columns)
 
 
-def _document(opened: _Opened, rules: SourceRules) -> Iterator[SourceTable]:
-    yield json_list(opened.whole(), rules.texts, rules.records, rules.columns)
+def _document(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
+    yield json_list(opened.read_whole(), rules.texts, rules.records, rules.columns)
 
 
 def _table(
-    opened: _Opened,
+    opened: _OpenedFile,
     rules: SourceRules,
     read: Callable[[IO[bytes]], pl.DataFrame],
     scan: Callable[[Path], pl.LazyFrame],
@@ -315,7 +315,7 @@ def _table(
     if rules.records is not None:
         raise ValueError("the mapping's `records` is for JSON; leave it out, or open lists with `explode`")
     if opened.folder is None:
-        frame, others = _named_columns(read(io.BytesIO(opened.text() if texts else opened.whole())), rules)
+        frame, others = _named_columns(read(io.BytesIO(opened.text() if texts else opened.read_whole())), rules)
         yield SourceTable(
             frame, _number_kinds(frame.drop(LINE, strict=False).lazy())[0] if texts else {}, others=others
         )
@@ -374,7 +374,7 @@ def _files_of_equal_kinds(
     counts = frame.with_columns(of_file).group_by(_OF_FILE).agg(map(_text_counts, frame.columns))
     every = pl.DataFrame({_OF_FILE: np.arange(len(heights))})
     every = every.join(counts, on=_OF_FILE, how="left", maintain_order="left").drop(_OF_FILE)
-    kinds = [_kinds_of(row) for row in every.iter_rows(named=True)]
+    kinds = [_number_columns(row) for row in every.iter_rows(named=True)]
     first = 0
     for last in range(1, len(kinds) + 1):
         if last == len(kinds) or kinds[last] != kinds[first]:
@@ -389,7 +389,7 @@ def _number_kinds(rows: pl.LazyFrame) -> tuple[dict[str, pl.DataType], int]:
     names = rows.collect_schema().names()
     counts = rows.select(pl.len().alias("__rows"), *map(_text_counts, names)).collect(engine="streaming")
     height = counts["__rows"][0]
-    return _kinds_of(counts.drop("__rows").row(0, named=True)), height
+    return _number_columns(counts.drop("__rows").row(0, named=True)), height
 
 
 def _text_counts(name: str) -> pl.Expr:
@@ -401,7 +401,7 @@ def _text_counts(name: str) -> pl.Expr:
     return pl.struct(some=text.count(), integers=alike, real=real.is_finite().sum(), apart=apart).alias(name)
 
 
-def _kinds_of(counts: Mapping[str, Mapping[str, int] | None]) -> dict[str, pl.DataType]:
+def _number_columns(counts: Mapping[str, Mapping[str, int] | None]) -> dict[str, pl.DataType]:
     """The columns that count as numbers, from their `_text_counts` counts; a count is None without rows."""
     kinds: dict[str, pl.DataType] = {}
     for name, count in counts.items():
@@ -412,7 +412,7 @@ def _kinds_of(counts: Mapping[str, Mapping[str, int] | None]) -> dict[str, pl.Da
     return kinds
 
 
-def _separated(separator: str) -> Callable[[_Opened, SourceRules], Iterator[SourceTable]]:
+def _separated(separator: str) -> Callable[[_OpenedFile, SourceRules], Iterator[SourceTable]]:
     read = partial(pl.read_csv, separator=separator, infer_schema=False)
     scan = partial(pl.scan_csv, separator=separator, infer_schema=False, glob=False)
     return partial(_table, read=read, scan=scan, larger=1, texts=True)
@@ -432,14 +432,14 @@ _ROWS: Mapping[str, Callable[[Sequence[bytes], SourceRules], _Joint | None]] = {
 """Formats whose rows are lines, so that small files can be read as one."""
 
 
-def _trec(opened: _Opened, rules: SourceRules, columns: Sequence[str]) -> Iterator[SourceTable]:
+def _trec_table(opened: _OpenedFile, rules: SourceRules, columns: Sequence[str]) -> Iterator[SourceTable]:
     frame = pl.DataFrame(white_space_rows(opened.text(), columns), schema=dict.fromkeys(columns, pl.String))
     yield SourceTable(frame, _number_kinds(frame.lazy())[0])
 
 
 _BINARY = (".parquet", ".pq")
-_READERS: Mapping[str, Callable[[_Opened, SourceRules], Iterator[SourceTable]]] = {
+_READERS: Mapping[str, Callable[[_OpenedFile, SourceRules], Iterator[SourceTable]]] = {
     ".parquet": _PARQUET, ".pq": _PARQUET, ".csv": _separated(","), ".tsv": _separated("\t"),
     ".jsonl": _lines, ".ndjson": _lines, ".json": _document, ";": _separated(";"), "|": _separated("|"),
-    "run": partial(_trec, columns=RUN), "qrels": partial(_trec, columns=QRELS),
+    "run": partial(_trec_table, columns=RUN), "qrels": partial(_trec_table, columns=QRELS),
 }  # fmt: skip

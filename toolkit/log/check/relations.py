@@ -24,7 +24,7 @@ _RUN = ["example_id", "pool", "action", "parent_id"]
 
 
 @dataclass
-class _Gaps:
+class _GapCount:
     """Counts gaps in sample indices over all blocks. Gaps are a note, not a fault."""
 
     groups: int = 0
@@ -33,7 +33,7 @@ class _Gaps:
 
 
 def _check_traces(
-    faults: Faults, traces: pl.DataFrame, examples: pl.DataFrame, gaps: _Gaps, unknown_parent: Message
+    faults: Faults, traces: pl.DataFrame, examples: pl.DataFrame, gaps: _GapCount, unknown_parent: Message
 ) -> None:
     """Checks the parents, sample indices and judgements of a block's traces."""
     revisions = traces.filter(pl.col("parent_id").is_not_null())
@@ -42,7 +42,7 @@ def _check_traces(
         parents = traces.select("example_id", parent_id="trace_id")
         unknown = revisions.join(parents, on=["parent_id", "example_id"], how="anti")
         faults.add_rows("traces", "parent_id", "unknown", unknown, unknown_parent)
-        faults.add_rows("traces", "parent_id", "cycle", _in_cycles(traces, revisions), message)
+        faults.add_rows("traces", "parent_id", "cycle", _cyclic_revisions(traces, revisions), message)
     _check_indices(faults, traces, gaps)
     judged = traces.filter(pl.col("correct").is_not_null())
     if judged.height:
@@ -54,7 +54,7 @@ def _check_traces(
     _check_positions(faults, "traces", traces, examples, _RUN, "sample_index")
 
 
-def _in_cycles(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
+def _cyclic_revisions(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
     """The revisions whose chain of parents leads back to themselves, without those that are their own parent."""
     known = traces.unique("trace_id", keep="first", maintain_order=True).with_row_index("at")
     places = known.select("at", "example_id", parent_id="trace_id")
@@ -70,7 +70,7 @@ def _in_cycles(traces: pl.DataFrame, revisions: pl.DataFrame) -> pl.DataFrame:
     return revisions.join(known.join(inside, on="at").select(ROW), on=ROW, how="semi")
 
 
-def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: _Gaps) -> None:
+def _check_indices(faults: Faults, traces: pl.DataFrame, gaps: _GapCount) -> None:
     """Checks that sample indices count from 0 in (example, pool, action, parent). Repeats are faults, gaps counted."""
     coded = traces.select(ROW, "sample_index", group=pl.struct(_RUN).hash()).sort("group", "sample_index", ROW)
     same = pl.col("group") == pl.col("group").shift()
@@ -182,7 +182,7 @@ def _check_claims(faults: Faults, checks: pl.DataFrame, examples: pl.DataFrame) 
         ordered = checks.drop_nulls(group).sort("claim", "round", ROW)
         first = ordered.with_columns(before=pl.col(name).first().over(group))
         changed = first.filter(pl.col(name).ne_missing(pl.col("before")))
-        faults.add_rows("checks", name, "value-changes", changed, partial(_changed, name, unit, group))
+        faults.add_rows("checks", name, "value-changes", changed, partial(_changed_message, name, unit, group))
     alone = checks.with_columns(rows=pl.len().over(_CLAIM)).filter((pl.col("verdict") == "none") & (pl.col("rows") > 1))
     message = "is `none`, but claim {claim} of example {example_id} has other rows: give it a number of its own"
     faults.add_rows("checks", "verdict", "shared-claim", alone, message)
@@ -196,7 +196,7 @@ def _check_claims(faults: Faults, checks: pl.DataFrame, examples: pl.DataFrame) 
     faults.add_rows("checks", "matches_error", "match-without-error", matching, message)
 
 
-def _changed(name: str, unit: str, group: Sequence[str], row: dict[str, object]) -> str:
+def _changed_message(name: str, unit: str, group: Sequence[str], row: dict[str, object]) -> str:
     value, first = (f"`{str(row[key]).lower()}`" for key in (name, "before"))
     return f"{value}, but an earlier row has {first} ({_where(row, group)}): write the same on every row of a {unit}"
 
@@ -242,14 +242,14 @@ _STATES = 64
 
 def check_relations(faults: Faults, tables: Sequence[str], known: Sequence[str]) -> list[str]:
     """Adds the faults between rows of `tables`. Ids may be looked up in the tables `known`. Returns notes."""
-    log, gaps = faults.log, _Gaps()
+    log, gaps = faults.log, _GapCount()
     hashes: list[np.ndarray] = []
     bare = Log(log.address, None, {}, ())
     empty = {name: bare.scan(name, _COLUMNS[name], rows=True).collect() for name in ("examples", "traces")}
     for low, high in example_blocks(log, known, BLOCK_ROWS):
         here = pl.col("example_id").is_between(pl.lit(low), pl.lit(high))
         scans = {name: log.scan(name, _COLUMNS[kind_of(name)], rows=True).filter(here) for name in known}
-        held = {name: scan.with_columns(_shortened(_COMPARED.get(name, ""))) for name, scan in scans.items()}
+        held = {name: scan.with_columns(_text_start_and_hash(_COMPARED.get(name, ""))) for name, scan in scans.items()}
         frames = {name: collect(scan, log) for name, scan in held.items()}
         examples, traces = (frames.get(name, empty[name]) for name in empty)
         for table in tables:
@@ -316,7 +316,7 @@ def _add_duplicates(faults: Faults, table: str, keys: list[str], candidates: pl.
     faults.add_rows(table, keys[0] if len(keys) < 3 else keys[-1], "duplicate", later, message)
 
 
-def _shortened(name: str) -> list[pl.Expr]:
+def _text_start_and_hash(name: str) -> list[pl.Expr]:
     """The start of a text and a hash of the whole, which together recognise equal texts. Whole answers of millions of
     traces would not fit in memory.
     """

@@ -26,7 +26,7 @@ def validate(log: Log) -> Report:
     if not log.shards:
         message = f"holds no tables: nothing is there to validate; {UNFINISHED}"
         return Report((Problem(log.address, None, None, message, "empty"),), tuple(log.warnings))
-    return _examine(log, tuple(log.shards), deep=True)
+    return _examine_tables(log, tuple(log.shards), deep=True)
 
 
 def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
@@ -43,12 +43,12 @@ def check_log(log: Log, tables: Sequence[str] = REPLAYED) -> None:
             _files_are_sound(faults, table, deep=False)
         problems = faults.problems()
     else:
-        problems = _examine(log, wanted, deep=False).problems
+        problems = _examine_tables(log, wanted, deep=False).problems
     raise_first(problems)
     keep_shards(rows)
 
 
-def _examine(log: Log, tables: tuple[str, ...], deep: bool) -> Report:
+def _examine_tables(log: Log, tables: tuple[str, ...], deep: bool) -> Report:
     faults = Faults(log)
     notes = [] if log.sealed else ["the log is unsealed: it has no manifest, so its files can't be verified; seal it"]
     notes += log.warnings

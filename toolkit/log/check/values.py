@@ -36,12 +36,12 @@ class _ValueRule:
 def check_values(faults: Faults, table: str) -> None:
     """Adds the faults of a table's single rows. The contents of hidden states are left to `check_states`."""
     log = faults.log
-    rules = list(_rules(table, log.columns(table)))
+    rules = list(_value_rules(table, log.columns(table)))
     if not rules or not log.rows(table):
         return
     first = [pl.when(rule.flagged).then(pl.col(ROW)).min().alias(f"first{i}") for i, rule in enumerate(rules)]
     count = [rule.flagged.sum().alias(f"count{i}") for i, rule in enumerate(rules)]
-    names = [name for name in {**schema_of(table), **log.columns(table)} if not _skipped(table, name)]
+    names = [name for name in {**schema_of(table), **log.columns(table)} if not _is_skipped(table, name)]
     counts = collect(log.scan(table, names, rows=True).select(*first, *count), log).row(0, named=True)
     for i, rule in enumerate(rules):
         if counts[f"count{i}"]:
@@ -52,7 +52,7 @@ def check_values(faults: Faults, table: str) -> None:
 def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
     """The first fault in rows of the contract's types that are in no log yet. The table's name stands for its file."""
     absent = [column for column in schema_of(table).values() if column.name not in rows.columns]
-    rules = list(_rules(table, dict(rows.schema)))
+    rules = list(_value_rules(table, dict(rows.schema)))
     rows = rows.with_columns(pl.lit(None, column.dtype).alias(column.name) for column in absent)
     for rule in rules:
         row = rows.select(pl.arg_where(rule.flagged)).to_series()
@@ -62,10 +62,10 @@ def first_fault(rows: pl.DataFrame, table: str) -> Problem | None:
     return None
 
 
-def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
+def _value_rules(table: str, types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
     contract = schema_of(table)
     for name, dtype in types.items():
-        if _skipped(table, name):
+        if _is_skipped(table, name):
             continue
         column = contract.get(name)
         if column is not None and not column.nullable:
@@ -75,7 +75,7 @@ def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
             message = "the list holds a null: leave the item out, or write its value"
             yield _ValueRule(name, "null-item", flagged, message)
         if (flagged_nan := not_finite(pl.col(name), dtype)) is not None:
-            yield _ValueRule(name, "not-finite", flagged_nan, _no_number(name, dtype))
+            yield _ValueRule(name, "not-finite", flagged_nan, _not_a_number_message(name, dtype))
         if name in COUNTS and column is not None:
             message = f"{{{name}}} is negative: write null for not recorded"
             flagged = (pl.col(name) < 0) & pl.col(name).is_finite()
@@ -87,19 +87,19 @@ def _rules(table: str, types: dict[str, pl.DataType]) -> Iterator[_ValueRule]:
             yield replace(rule, column="action", shows=())
 
 
-def _no_number(name: str, dtype: pl.DataType) -> Message:
+def _not_a_number_message(name: str, dtype: pl.DataType) -> Message:
     if dtype.is_float():
         return lambda row: f"{backticked(row[name])} is not a number: write null for not recorded"
     where = "struct" if isinstance(dtype, pl.Struct) else "list"
     return f"the {where} holds NaN or infinity: write finite numbers"
 
 
-def _skipped(table: str, name: str) -> bool:
+def _is_skipped(table: str, name: str) -> bool:
     """Whether this pass leaves a column unread: texts have no rules, and `check_states` reads states."""
     return name in ("text", "state") and name in schema_of(table)
 
 
-def _examples() -> Iterator[_ValueRule]:
+def _example_rules() -> Iterator[_ValueRule]:
     labels, gold = pl.col("labels"), pl.col("gold")
     yield _ValueRule(
         "labels", "duplicate-label", labels.list.n_unique() != labels.list.len(), "{labels} names a label twice"
@@ -114,14 +114,14 @@ def _examples() -> Iterator[_ValueRule]:
     people = pl.col("human_positions").list
     message = "the list holds a negative number: words are counted from 0"
     yield _ValueRule("human_positions", "negative-item", people.min() < 0, message)
-    yield from _one_for_each(("human_corrects", "human_positions"))
+    yield from _equal_length_rules(("human_corrects", "human_positions"))
     message = "lies beyond the text: {length} is its `length`, in words"
     for name, last in (("gold_position", pl.col("gold_position")), ("human_position", pl.col("human_position")),
                        ("human_positions", people.max())):  # fmt: skip
         yield _ValueRule(name, "beyond-length", last > pl.col("length"), f"{{{name}}} {message}", ("length",))
 
 
-def _traces() -> Iterator[_ValueRule]:
+def _trace_rules() -> Iterator[_ValueRule]:
     parent, solve, answer, opaque = pl.col("parent_id"), pl.col("action") == "solve", pl.col("answer"), pl.col("opaque")
     message = "a trace with action `solve` has a parent: its parent_id must be null"
     yield _ValueRule("parent_id", "solve-with-parent", solve & parent.is_not_null(), message)
@@ -141,7 +141,7 @@ def _traces() -> Iterator[_ValueRule]:
     yield _ValueRule("completion_ids", "negative-item", ids.min() < 0, message)
     more = ~pl.col("tokens_estimated").fill_null(False) & (ids.len().cast(pl.Int64) > pl.col("completion_tokens"))
     yield _ValueRule("completion_ids", "length", more, _more_ids, ("completion_tokens",))
-    yield from _token_lists()
+    yield from _token_list_rules()
     before = pl.col("arrived_s") < pl.col("started_s")
     message = "{arrived_s} is before {started_s}, when the call was sent: both count from the example's first call"
     yield _ValueRule("arrived_s", "falls", before, message, ("started_s",))
@@ -150,16 +150,16 @@ def _traces() -> Iterator[_ValueRule]:
     yield _ValueRule("contested", "contested-without-verdict", pl.col("contested") & unfit, message)
 
 
-def _token_lists() -> Iterator[_ValueRule]:
+def _token_list_rules() -> Iterator[_ValueRule]:
     """Rules for lists with an entry for each token: entropies and ranks must match the log-probabilities."""
     below = "the list holds a negative number: entropies begin at 0"
     yield _ValueRule("token_entropies", "negative-item", pl.col("token_entropies").list.min() < 0, below)
     below = "the list holds a number below 1: the rank of the most likely token is 1"
     yield _ValueRule("token_ranks", "low-item", pl.col("token_ranks").list.min() < 1, below)
-    yield from _one_for_each(("token_entropies", "token_logprobs"), ("token_ranks", "token_logprobs"))
+    yield from _equal_length_rules(("token_entropies", "token_logprobs"), ("token_ranks", "token_logprobs"))
 
 
-def _one_for_each(*pairs: tuple[str, str]) -> Iterator[_ValueRule]:
+def _equal_length_rules(*pairs: tuple[str, str]) -> Iterator[_ValueRule]:
     """Rules that the first list of each pair must be as long as the second."""
 
     def message(name: str, of: str, row: dict[str, Any]) -> str:
@@ -174,21 +174,21 @@ def _more_ids(row: dict[str, Any]) -> str:
     return f"has {len(row['completion_ids'])} ids, more than the {row['completion_tokens']} `completion_tokens`"
 
 
-def _verifications() -> Iterator[_ValueRule]:
+def _verification_rules() -> Iterator[_ValueRule]:
     message = "{candidates} must be at least 1: write null for a verifier that scores traces alone"
     yield _ValueRule("candidates", "no-candidates", pl.col("candidates") == 0, message)
     nothing = pl.all_horizontal(pl.col("score", *CALL_COSTS).is_null())
     message = "is null and no token and no second is logged: leave out the row of a call that did not take place"
     yield _ValueRule("score", "no-call", nothing, message)
-    yield from _token_lists()
+    yield from _token_list_rules()
 
 
-def _rounds() -> Iterator[_ValueRule]:
+def _round_rules() -> Iterator[_ValueRule]:
     pairs = (("relevance", "documents"), ("retrieval_rank", "documents"), ("clusters", "answers"))
-    return _one_for_each(*pairs, ("answer_scores", "answers"))
+    return _equal_length_rules(*pairs, ("answer_scores", "answers"))
 
 
-def _checks() -> Iterator[_ValueRule]:
+def _check_rules() -> Iterator[_ValueRule]:
     for name, known in (("stage", STAGES), ("verdict", VERDICTS), ("gold_verdict", CLAIM_VERDICTS)):
         message = f"unknown {name} {{{name}}}: write one of {listed(known)}"
         yield _ValueRule(name, "unknown", ~pl.col(name).is_in(known), message)
@@ -202,11 +202,11 @@ def _checks() -> Iterator[_ValueRule]:
 
 
 _TABLE_RULES: dict[str, Callable[[], Iterator[_ValueRule]]] = {
-    "examples": _examples,
-    "traces": _traces,
-    "verifications": _verifications,
-    "rounds": _rounds,
-    "checks": _checks,
+    "examples": _example_rules,
+    "traces": _trace_rules,
+    "verifications": _verification_rules,
+    "rounds": _round_rules,
+    "checks": _check_rules,
 }
 """The rules of each table beside those of single columns. A column that a table lacks reads as null in them."""
 

@@ -28,9 +28,9 @@ def can_convert(kind: pl.DataType, target: pl.DataType) -> bool:
         return True
     if isinstance(target, pl.Array):
         fits = isinstance(kind, pl.List) or (isinstance(kind, pl.Array) and kind.size == target.size)
-        return fits and can_convert(_inner(kind), _inner(target))
+        return fits and can_convert(_item_type(kind), _item_type(target))
     if isinstance(target, pl.List):
-        return isinstance(kind, (pl.Array, pl.List)) and can_convert(_inner(kind), _inner(target))
+        return isinstance(kind, (pl.Array, pl.List)) and can_convert(_item_type(kind), _item_type(target))
     if target == pl.String:
         return isinstance(kind, (pl.Categorical, pl.Enum))
     return target.is_numeric() and kind.is_numeric()
@@ -41,9 +41,9 @@ def cast(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr:
     if kind == target:
         return values
     if isinstance(kind, pl.List) and isinstance(target, pl.Array):
-        return values.cast(pl.List(_inner(target))).list.to_array(target.size)
+        return values.cast(pl.List(_item_type(target))).list.to_array(target.size)
     if isinstance(kind, pl.Array) and isinstance(target, pl.List):
-        values = values.cast(pl.List(_inner(kind)))
+        values = values.cast(pl.List(_item_type(kind)))
     return values.cast(target)
 
 
@@ -60,13 +60,13 @@ def lossy(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr | 
     if kind.is_integer():
         bound = _EXACT.get(type(target), 2**11)
         # Beyond the bound some integers are still exact, but no count or second is so large.
-        return ((values > bound) | (values < -bound)) if _reaches(kind, bound) else None
+        return ((values > bound) | (values < -bound)) if _can_exceed(kind, bound) else None
     return None
 
 
 def _lossy_list(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr | None:
-    listed = values.cast(pl.List(_inner(kind))) if isinstance(kind, pl.Array) else values
-    item = lossy(pl.element(), _inner(kind), _inner(target))
+    listed = values.cast(pl.List(_item_type(kind))) if isinstance(kind, pl.Array) else values
+    item = lossy(pl.element(), _item_type(kind), _item_type(target))
     inside = None if item is None else listed.list.eval(item).list.any().fill_null(False)
     if isinstance(kind, pl.List) and isinstance(target, pl.Array):
         uneven = listed.list.len() != target.size
@@ -80,11 +80,11 @@ def not_finite(values: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
         return ~values.is_finite()
     if isinstance(kind, pl.Struct):
         fields = ((values.struct.field(field.name), field.dtype) for field in kind.fields)
-        flagged = [flag for value, dtype in fields if (flag := not_finite(value, _instance(dtype))) is not None]
+        flagged = [flag for value, dtype in fields if (flag := not_finite(value, _type_instance(dtype))) is not None]
         return pl.any_horizontal(flagged) if flagged else None
     if not isinstance(kind, (pl.List, pl.Array)):
         return None
-    inner = _inner(kind)
+    inner = _item_type(kind)
     listed = values.arr.to_list() if isinstance(kind, pl.Array) else values
     if inner == pl.Float32:  # a sum is finite exactly when its parts are: float64 does not overflow here
         return ~listed.cast(pl.List(pl.Float64)).list.sum().is_finite()
@@ -111,9 +111,9 @@ def wrong_type(kind: pl.DataType, target: pl.DataType) -> str:
 def type_name(dtype: pl.DataType) -> str:
     """A type in Arrow's words, as the contract writes them: `list<string>`, `int32`."""
     if isinstance(dtype, pl.List):
-        return f"list<{type_name(_inner(dtype))}>"
+        return f"list<{type_name(_item_type(dtype))}>"
     if isinstance(dtype, pl.Array):
-        return f"fixed_size_list<{type_name(_inner(dtype))}, {dtype.size}>"
+        return f"fixed_size_list<{type_name(_item_type(dtype))}, {dtype.size}>"
     names = {pl.String: "string", pl.Boolean: "bool", pl.Null: "null", pl.Float16: "float16"}
     return names.get(type(dtype), str(dtype).lower())
 
@@ -121,22 +121,22 @@ def type_name(dtype: pl.DataType) -> str:
 def _lossy_integer(values: pl.Expr, kind: pl.DataType, target: pl.DataType) -> pl.Expr | None:
     low, high = _RANGES[type(target)]
     if kind.is_integer():
-        return ((values > high) | (values < low)) if _reaches(kind, high) else None
+        return ((values > high) | (values < low)) if _can_exceed(kind, high) else None
     number = values.cast(pl.Float64) if kind.is_float() else values
     fraction = (number != number.floor()) if kind.is_float() else (values % 1 != 0)
     flagged = fraction | (number > high) | (number < low)
     return (flagged | ~number.is_finite()) if kind.is_float() else flagged
 
 
-def _reaches(kind: pl.DataType, bound: int) -> bool:
+def _can_exceed(kind: pl.DataType, bound: int) -> bool:
     """Whether an integer type can hold numbers above `bound`."""
     return 2 ** _BITS.get(type(kind), 128) > bound
 
 
-def _inner(dtype: pl.DataType) -> pl.DataType:
-    return _instance(dtype.inner)  # type: ignore[attr-defined]
+def _item_type(dtype: pl.DataType) -> pl.DataType:
+    return _type_instance(dtype.inner)  # type: ignore[attr-defined]
 
 
-def _instance(dtype: Any) -> pl.DataType:
+def _type_instance(dtype: Any) -> pl.DataType:
     """The polars type as an instance; a nested type may name its parts by class."""
     return dtype() if isinstance(dtype, type) else dtype

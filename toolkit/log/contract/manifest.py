@@ -118,21 +118,21 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     tables = content.get("tables")
     if not isinstance(tables, dict):
         raise LogError(f"`{where}`: `tables` must map each table to its shards", code="format")
-    created = _value(content, "created", str, "text", where) or ""
+    created = _typed_value(content, "created", str, "text", where) or ""
     if created and not _is_utc(created):
         raise LogError(
             f"`{where}`: `created` must be a time in UTC, ISO 8601, it is {quote(created)}: write {now()!r}",
             code="format",
         )
     return Manifest(
-        name=_value(content, "name", str, "text", where) or "",
+        name=_typed_value(content, "name", str, "text", where) or "",
         created=created,
-        tables={table: _entries(table, listed, where) for table, listed in tables.items()},
-        license=_value(content, "license", str, "text", where),
-        simulated=_value(content, "simulated", bool, "true or false", where) or False,
+        tables={table: _shard_entries(table, listed, where) for table, listed in tables.items()},
+        license=_typed_value(content, "license", str, "text", where),
+        simulated=_typed_value(content, "simulated", bool, "true or false", where) or False,
         source=content.get("source"),
         pools=_pools(content, where),
-        currency=_value(content, "currency", str, "text", where),
+        currency=_typed_value(content, "currency", str, "text", where),
         extra={key: value for key, value in content.items() if key not in _KNOWN},
     )
 
@@ -177,7 +177,7 @@ def join_manifests(manifests: Sequence[Manifest], name: str) -> Manifest:
     )
 
 
-def _value(content: Mapping[str, Any], key: str, kind: type, words: str, where: str, path: str = "") -> Any:
+def _typed_value(content: Mapping[str, Any], key: str, kind: type, words: str, where: str, path: str = "") -> Any:
     """The value of a key, None where it is absent or null. LogError where it is of another kind."""
     value = content.get(key)
     if value is None or type(value) is kind:
@@ -194,15 +194,15 @@ def _is_utc(text: str) -> bool:
 
 
 def _pools(content: Mapping[str, Any], where: str) -> dict[str, Any]:
-    pools = _value(content, "pools", dict, "a map from names of pools to their settings", where) or {}
+    pools = _typed_value(content, "pools", dict, "a map from names of pools to their settings", where) or {}
     for pool in pools:
-        settings = _value(pools, pool, dict, "a map of settings", where, "pools.")
+        settings = _typed_value(pools, pool, dict, "a map of settings", where, "pools.")
         if settings is None:
             raise LogError(
                 f"`{where}`: `pools.{pool}` must be a map of settings, it is null: write {{}}", code="format"
             )
         for key in ("prefix", ORDERED):
-            _value(settings, key, bool, "true or false", where, f"pools.{pool}.")
+            _typed_value(settings, key, bool, "true or false", where, f"pools.{pool}.")
         _check_pool(settings, f"`{where}`: `pools.{pool}.")
     return pools
 
@@ -227,13 +227,13 @@ def _check_pool(settings: Mapping[str, Any], place: str) -> None:
         raise LogError(f"{place}{PROMPT_BILLED}` is {quote(billed)}: write `{PER_REQUEST}`", code="format")
 
 
-def _entries(table: str, listed: Any, where: str) -> tuple[ShardEntry, ...]:
+def _shard_entries(table: str, listed: Any, where: str) -> tuple[ShardEntry, ...]:
     nested = table.count("/") == 1 and kind_of(table) == HIDDEN
     if kind_of(table) not in SCHEMAS or (("/" in table or table == HIDDEN) and not nested):
         raise LogError(f"`{where}`: `tables` lists `{table}`: unknown table", code="unknown")
     if not isinstance(listed, list):
         raise LogError(f"`{where}`: `tables.{table}` must be a list of shards", code="format")
-    entries = tuple(_entry(table, shard, where) for shard in listed)
+    entries = tuple(_shard_entry(table, shard, where) for shard in listed)
     seen: set[str] = set()
     for entry in entries:
         if entry.file in seen:
@@ -244,7 +244,7 @@ def _entries(table: str, listed: Any, where: str) -> tuple[ShardEntry, ...]:
     return entries
 
 
-def _entry(table: str, shard: Any, where: str) -> ShardEntry:
+def _shard_entry(table: str, shard: Any, where: str) -> ShardEntry:
     fields = [shard.get(key) for key in ("file", "rows", "sha256")] if isinstance(shard, dict) else [None]
     if any(field is None for field in fields):
         raise LogError(
@@ -252,9 +252,9 @@ def _entry(table: str, shard: Any, where: str) -> ShardEntry:
             code="required",
         )
     path = f"tables.{table}."
-    file: str = _value(shard, "file", str, "a file's name", where, path)
-    rows: int = _value(shard, "rows", int, "a number of rows", where, path)
-    sha256: str = _value(shard, "sha256", str, "64 hexadecimal digits", where, path)
+    file: str = _typed_value(shard, "file", str, "a file's name", where, path)
+    rows: int = _typed_value(shard, "rows", int, "a number of rows", where, path)
+    sha256: str = _typed_value(shard, "sha256", str, "64 hexadecimal digits", where, path)
     file = file if file.startswith(f"{table}/") else f"{table}/{file}"
     if ".." in file.split("/") or file != f"{table}/{file.rpartition('/')[2]}":
         raise LogError(f"`{where}`: the shard `{shard['file']}` does not lie in the folder `{table}`", code="mismatch")

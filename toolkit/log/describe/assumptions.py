@@ -75,18 +75,18 @@ def order_frame(sums: pl.DataFrame) -> pl.DataFrame:
     return added.sort(pl.col("action") != "solve", *POOL).select(
         *POOL,
         "groups",
-        trend=_ratio(pl.col("slope"), pl.col("spread")),
-        trend_z=_ratio(pl.col("slope"), pl.col("chance").sqrt()),
-        lag=_ratio(pl.col("lag"), pl.col("lag_full")),
-        lag_expected=_ratio(pl.col("lag_chance"), pl.col("lag_full")),
-        lag_z=_ratio(pl.col("lag") - pl.col("lag_chance"), _unless_tiny(pl.col("lag_error")).sqrt()),
+        trend=_ratio_or_null(pl.col("slope"), pl.col("spread")),
+        trend_z=_ratio_or_null(pl.col("slope"), pl.col("chance").sqrt()),
+        lag=_ratio_or_null(pl.col("lag"), pl.col("lag_full")),
+        lag_expected=_ratio_or_null(pl.col("lag_chance"), pl.col("lag_full")),
+        lag_z=_ratio_or_null(pl.col("lag") - pl.col("lag_chance"), _unless_tiny(pl.col("lag_error")).sqrt()),
         between=share,
         sampling=sampling,
-        share_between=_ratio(share, share + sampling),
+        share_between=_ratio_or_null(share, share + sampling),
     )
 
 
-def _ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+def _ratio_or_null(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
     return pl.when(whole > 0).then(part / whole)
 
 
@@ -116,8 +116,8 @@ def size_frame(counts: pl.DataFrame) -> pl.DataFrame:
     """
     size, pairs = pl.col("size").cast(pl.Float64), (pl.col("size") * (pl.col("size") - 1)).cast(pl.Float64)
     seen = counts.with_columns(
-        share_right=_ratio(pl.col("right").cast(pl.Float64), pl.col("judged").cast(pl.Float64)),
-        share_agreement=_ratio(pl.col("agreeing").cast(pl.Float64), pairs),
+        share_right=_ratio_or_null(pl.col("right").cast(pl.Float64), pl.col("judged").cast(pl.Float64)),
+        share_agreement=_ratio_or_null(pl.col("agreeing").cast(pl.Float64), pairs),
     )
     frame = seen.select(POOL).unique()
     for name in ("right", "agreement"):
@@ -130,7 +130,10 @@ def size_frame(counts: pl.DataFrame) -> pl.DataFrame:
             widths=((weight * x**2).sum() * (weight * y**2).sum()).sqrt(),
         )
         together = pl.col("together")
-        corr = {f"size_{name}": _ratio(together, pl.col("widths")), f"size_{name}_z": _ratio(together, pl.col("error"))}
+        corr = {
+            f"size_{name}": _ratio_or_null(together, pl.col("widths")),
+            f"size_{name}_z": _ratio_or_null(together, pl.col("error")),
+        }
         frame = frame.join(sums.select(*POOL, **corr), on=POOL, how="left")
     return frame
 
@@ -163,11 +166,11 @@ def setting_frame(settings: pl.DataFrame, sums: pl.DataFrame, without_prefix: Se
         "settings",
         "mixed",
         prefix=~pl.col("pool").is_in(list(without_prefix)),
-        at_limit=_ratio(pl.col("cut"), pl.col("ended")),
-        finalized=_ratio(pl.col("finalized"), pl.col("asked")),
-        latency_s=_ratio(pl.col("latency"), timed),
-        device_s=_ratio(pl.col("device"), timed),
-        batched=_ratio(pl.col("latency"), pl.col("device")),
+        at_limit=_ratio_or_null(pl.col("cut"), pl.col("ended")),
+        finalized=_ratio_or_null(pl.col("finalized"), pl.col("asked")),
+        latency_s=_ratio_or_null(pl.col("latency"), timed),
+        device_s=_ratio_or_null(pl.col("device"), timed),
+        batched=_ratio_or_null(pl.col("latency"), pl.col("device")),
     )
 
 

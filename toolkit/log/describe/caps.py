@@ -35,7 +35,7 @@ _OTHER_SIZE = "with another number of traces"
 _NO_MORE = "with no more traces"
 
 
-def _limits(frame: pl.DataFrame, kind: str, subject: pl.Expr, cap: str) -> pl.DataFrame:
+def _limit_rows(frame: pl.DataFrame, kind: str, subject: pl.Expr, cap: str) -> pl.DataFrame:
     least = pl.col("least") if "least" in frame.columns else pl.lit(1)
     by = (subject.alias("of"), least.alias("least"), "limit", "why")
     counted = frame.group_by(by).agg(n=pl.len(), first=pl.col("example_id").min())
@@ -80,7 +80,7 @@ def limits_of_pools(ids: pl.DataFrame, traces: pl.DataFrame, whole_pools: frozen
         "sample": whole.filter(~at_once),
         "sample, whole": _whole_pool_limits(whole.filter(at_once), gapped, gapped),
     }
-    return pl.concat([_limits(frame, kind, pl.col("pool"), "max_traces") for kind, frame in kinds.items()])
+    return pl.concat([_limit_rows(frame, kind, pl.col("pool"), "max_traces") for kind, frame in kinds.items()])
 
 
 def limits_of_verifiers(
@@ -116,7 +116,7 @@ def limits_of_verifiers(
     ranked = _listwise_limits(whole.filter(listwise), at_once, gapped)
     of = pl.format("{} by {}", "pool", "verifier")
     kinds = {"sample, verified": plain.filter(~at_once), "sample, whole, verified": exact, LISTWISE: ranked}
-    return pl.concat([_limits(frame, kind, of, "max_traces") for kind, frame in kinds.items()])
+    return pl.concat([_limit_rows(frame, kind, of, "max_traces") for kind, frame in kinds.items()])
 
 
 def _scores_of_one() -> dict[str, pl.Expr]:
@@ -172,7 +172,7 @@ def limits_of_actions(ids: pl.DataFrame, traces: pl.DataFrame) -> pl.DataFrame:
     based = whole.join(bare.with_columns(has_base=True), on=["example_id", "base"], how="left")
     why = pl.when(pl.col("has_base").is_null()).then(pl.lit("with no sample 0 of the base")).otherwise(pl.col("why"))
     of = pl.format("{} of {} (pool {})", "action", "base", "pool")
-    return _limits(based.with_columns(why=why), "act", of, "rollouts")
+    return _limit_rows(based.with_columns(why=why), "act", of, "rollouts")
 
 
 def limits_of_rounds(ids: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
@@ -180,7 +180,7 @@ def limits_of_rounds(ids: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
     hops = rounds.group_by("pool", "example_id", "hop").agg(limit=pl.len())
     limits = hops.group_by("pool", "example_id").agg(pl.col("limit").min(), why=pl.lit("with no more rounds"))
     whole = _with_absent(ids, limits, ["pool"], "with no round")
-    return _limits(whole, "retrieve", pl.col("pool"), "rounds")
+    return _limit_rows(whole, "retrieve", pl.col("pool"), "rounds")
 
 
 def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataFrame) -> pl.DataFrame:
@@ -201,7 +201,7 @@ def limits_of_checks(ids: pl.DataFrame, examples: pl.DataFrame, checks: pl.DataF
     ):
         limits = present.join(bound, on=["pool", "example_id"], how="left").with_columns(why=pl.lit(lack))
         whole = _with_absent(ids, limits, ["pool"], "with no check")
-        parts.append(_limits(_limits_where_known(whole, examples, "gold_error"), "buzz", pl.col("pool"), cap))
+        parts.append(_limit_rows(_limits_where_known(whole, examples, "gold_error"), "buzz", pl.col("pool"), cap))
     return pl.concat(parts)
 
 
@@ -236,14 +236,14 @@ def caps_frame(limits: pl.DataFrame, examples: int) -> pl.DataFrame:
 def _largest_cap(part: pl.DataFrame, share: float, examples: int) -> int | None:
     """The largest cap that `share` of the examples supports; null where nothing limits it, 0 where no cap is."""
     bounds = part.group_by("least", "limit").agg(pl.col("n").sum())
-    caps = bounds.select(cap="limit").unique().join(bounds, how="cross").filter(_supports(pl.col("cap")))
+    caps = bounds.select(cap="limit").unique().join(bounds, how="cross").filter(_supports_cap(pl.col("cap")))
     counted = caps.group_by("cap").agg(pl.col("n").sum()).sort("cap", descending=True, nulls_last=False)
     enough = counted.filter(pl.col("n") >= math.ceil(share * examples - 1e-9))
     cap: int | None = enough["cap"][0] if enough.height else 0
     return cap
 
 
-def _supports(cap: pl.Expr) -> pl.Expr:
+def _supports_cap(cap: pl.Expr) -> pl.Expr:
     """Whether a row of limits supports a cap. Without a limit it supports every cap, the null one included."""
     return pl.col("limit").is_null() | ((pl.col("limit") >= cap) & (pl.col("least") <= cap)).fill_null(False)
 
@@ -253,7 +253,7 @@ def _unsupported_text(part: pl.DataFrame, absent: int, most: int | None, kind: s
     target = None if part["limit"].null_count() else part.select(pl.col("limit").max()).item()
     if kind in ONE_CAP:
         target = most or target
-    short = part.filter(~_supports(pl.lit(target, pl.Int64)))
+    short = part.filter(~_supports_cap(pl.lit(target, pl.Int64)))
     if not short.height and not absent:
         return ""
     reasons = short.group_by("why").agg(pl.col("n").sum(), pl.col("first").min())

@@ -33,7 +33,7 @@ MOST_TEXTS = 50_000
 
 
 @dataclass
-class _Sums:
+class _BlockSums:
     """Sums over the blocks of a log. Only judged scores are kept one by one, because they are ranked."""
 
     verifiers: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ def describe(log: Log) -> Description:
     """Computes the description of a log. LogError where it holds no tables, or rows that break the contract."""
     if not log.shards:
         raise LogError(f"{log.address}: holds no tables: nothing is there to describe; {UNFINISHED}", code="empty")
-    sums = _Sums()
+    sums = _BlockSums()
     if log.has("verifications"):
         names = collect(log.scan("verifications", ["verifier"]).unique(), log)["verifier"]
         sums.verifiers = tuple(names.drop_nulls().sort())
@@ -79,12 +79,12 @@ def describe(log: Log) -> Description:
         examples=sums.examples,
         judged=sums.judged,
         tables=pl.DataFrame(shards, schema=schema),
-        pools=_pools(sums["sizes"]),
-        verifiers=_verifiers(sums),
+        pools=_pools_frame(sums["sizes"]),
+        verifiers=_verifiers_frame(sums),
         caps=caps.caps_frame(_scored_limits(sums["limits"], sums["verified"]), sums.examples),
         order=order,
         settings=settings,
-        recorded=_recorded(log),
+        recorded=_count_recorded(log),
         notes=log.warnings,
         remarks=tuple(assumptions.remarks(order, settings, unfolding)),
     )
@@ -98,7 +98,7 @@ def _unfolding(log: Log) -> list[str]:
     return collect(pools.unique(), log)["pool"].sort().to_list()
 
 
-def _recorded(log: Log) -> pl.DataFrame:
+def _count_recorded(log: Log) -> pl.DataFrame:
     """The number of rows with a value in each column that only some policies read, without columns that have none."""
     rows = []
     for table, names in _RECORDED.items():
@@ -110,7 +110,7 @@ def _recorded(log: Log) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
+def _add_block(sums: _BlockSums, log: Log, here: pl.Expr) -> None:
     examples = _read_columns(log, "examples", ("example_id", "labels", "gold_error"), here)
     traces = _read_columns(log, "traces", _TRACES, here)
     scores = _read_columns(log, "verifications", _SCORES, here & pl.col("score").is_not_null())
@@ -149,15 +149,15 @@ def _add_block(sums: _Sums, log: Log, here: pl.Expr) -> None:
         group_sizes=assumptions.size_counts(traces),
         settings=distinct,
         measured=measured,
-        repeats=_repeats(sums, log, traces, scores),
-        verified=_verified(marked),
+        repeats=_repeated_score_sums(sums, log, traces, scores),
+        verified=_verification_counts(marked),
         scores=_code_groups(numbered, sums.groups),
         limits=pl.concat(limits),
     )
     sums.examples += ids.height  # so that the next block numbers its examples from here
 
 
-def _repeats(sums: _Sums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+def _repeated_score_sums(sums: _BlockSums, log: Log, traces: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
     """Sums over repeated scores of one text. Only the first traces are compared, because texts are large."""
     left = MOST_TEXTS - sums.texts
     sizes = traces.group_by("example_id").len().sort("example_id").filter(pl.col("len").cum_sum() <= max(left, 0))
@@ -207,7 +207,7 @@ def _example_sizes(traces: pl.DataFrame) -> pl.DataFrame:
     return sums.agg(pl.all().sum(), examples=pl.len().cast(pl.Int64))
 
 
-def _verified(marked: pl.DataFrame) -> pl.DataFrame:
+def _verification_counts(marked: pl.DataFrame) -> pl.DataFrame:
     return marked.group_by("verifier", "pool", "action").agg(
         scores=pl.len().cast(pl.Int64),
         valid_scores=pl.col("valid").sum().cast(pl.Int64),
@@ -217,7 +217,7 @@ def _verified(marked: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _pools(sizes: pl.DataFrame) -> pl.DataFrame:
+def _pools_frame(sizes: pl.DataFrame) -> pl.DataFrame:
     from toolkit.show import spark
     from toolkit.show.tables.table_content import binned
 
@@ -247,7 +247,7 @@ def _pools(sizes: pl.DataFrame) -> pl.DataFrame:
     return pools.insert_column(pools.columns.index("most") + 1, pl.Series("sizes", pictures, dtype=pl.String))
 
 
-def _verifiers(sums: _Sums) -> pl.DataFrame:
+def _verifiers_frame(sums: _BlockSums) -> pl.DataFrame:
     from toolkit.stats import auc, auc_within
 
     by = ["verifier", "pool", "action"]

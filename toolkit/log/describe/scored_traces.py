@@ -96,10 +96,10 @@ def scored_traces(
     several = counts.filter(pl.col("most") > 1)["pool"]
     wanted = pools if pools is not None else several if len(several) else counts["pool"]
     for pool in sorted(set(wanted) & set(counts["pool"])):
-        yield from _of_pool(log, pool, examples, answered)
+        yield from _scored_traces_of_pool(log, pool, examples, answered)
 
 
-def _of_pool(log: Log, pool: str, examples: pl.DataFrame, answered: bool) -> Iterator[ScoredTraces]:
+def _scored_traces_of_pool(log: Log, pool: str, examples: pl.DataFrame, answered: bool) -> Iterator[ScoredTraces]:
     here = pl.col("example_id").is_in(examples["example_id"].implode())
     here &= (pl.col("pool") == pool) & (pl.col("action") == "solve")
     here &= pl.col("correct").is_not_null() & (pl.col("answer").is_not_null() | (not answered))

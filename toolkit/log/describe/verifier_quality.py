@@ -107,7 +107,7 @@ METRICS = {
 """The metric names of a signal's quality; the last three are differences, which have a p-value."""
 
 
-def _quality(
+def _measure_quality(
     traces: ScoredTraces, train: ScoredTraces | None, reference: str | None = None, untrained: str = "no training rows",
     simulated: bool = False,
 ) -> VerifierQuality:  # fmt: skip
@@ -119,12 +119,12 @@ def _quality(
     signals = list(signals_of(traces, train, untrained, lengths))
     known = {one.name: one for one in signals if not np.isnan(one.score).all()}
     chosen = next((name for name in (reference, WHOLE, VOTES) if name in known), None)
-    measured = [_measured(traces, one, known.get(chosen or "")) for one in signals]
+    measured = [_measure_signal(traces, one, known.get(chosen or "")) for one in signals]
     verifiers = sorted(measured[len(signals) - len(traces.scores) :], key=lambda one: -(one.auc.estimate or 0))
     rows = [_random_pick(traces), *measured[: len(signals) - len(traces.scores)], *verifiers]
-    marks = {} if lengths is None else _lengths(traces.longest, lengths)
+    marks = {} if lengths is None else _lengths_to_show(traces.longest, lengths)
     of_k = traces.suffixes_of(marks)
-    suffixes = [_measured(traces, _ScoredSignal(str(k), of_k[k], remark), None) for k, remark in marks.items()]
+    suffixes = [_measure_signal(traces, _ScoredSignal(str(k), of_k[k], remark), None) for k, remark in marks.items()]
     return VerifierQuality(
         dataset=traces.dataset,
         pool=traces.pool,
@@ -152,7 +152,7 @@ def signals_of(
     if train is None:
         yield _ScoredSignal(PRIOR, nothing, untrained)
     else:
-        yield _ScoredSignal(PRIOR, _prior(traces, train), "share right of equal answers on the training rows")
+        yield _ScoredSignal(PRIOR, _answer_prior(traces, train), "share right of equal answers on the training rows")
     if lengths is not None:
         yield _ScoredSignal(SUFFIX.format(lengths.best), traces.suffix(lengths.best), BEST)
         if lengths.honest is None:
@@ -168,7 +168,7 @@ def signals_of(
         yield _ScoredSignal(name, score, remark, float(np.sqrt(1 + inside)))
 
 
-def _prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
+def _answer_prior(traces: ScoredTraces, train: ScoredTraces) -> Floats:
     """The share right among training traces with the same answer, shrunk towards the share of all."""
     base = float(train.right.mean())
     learnt = pl.DataFrame({"answer": train.answers.cast(pl.String), "right": train.right})
@@ -198,7 +198,7 @@ def _best_k(traces: ScoredTraces, most: int | None = None) -> int:
     return int(np.argmax(areas)) + 1
 
 
-def _lengths(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
+def _lengths_to_show(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
     """The suffix lengths to show, each with a remark."""
     step = max(1, (longest - EACH_K) // (MOST_K - EACH_K))
     some = {*range(1, min(EACH_K, longest) + 1), *range(EACH_K, longest + 1, step)}
@@ -209,14 +209,14 @@ def _lengths(longest: int, chosen: _SuffixLengths) -> Mapping[int, str]:
     return notes
 
 
-def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSignal | None) -> _SignalQuality:
+def _measure_signal(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSignal | None) -> _SignalQuality:
     known = ~np.isnan(signal.score)
-    alone = _estimates(traces, signal.score, known)
+    alone = _area_estimates(traces, signal.score, known)
     differences: dict[str, PairedInterval] = {}
     if reference is not None and reference.name != signal.name and known.any():
         both, widened = known & ~np.isnan(reference.score), max(signal.widened, reference.widened)
-        beside = alone if both.sum() == known.sum() else _estimates(traces, signal.score, both)
-        other = _estimates(traces, reference.score, both)
+        beside = alone if both.sum() == known.sum() else _area_estimates(traces, signal.score, both)
+        other = _area_estimates(traces, reference.score, both)
         differences = {
             "auc_difference": beside.auc.minus(other.auc, widened=widened),
             "within_difference": beside.within.minus(other.within, widened=widened),
@@ -233,7 +233,7 @@ def _measured(traces: ScoredTraces, signal: _ScoredSignal, reference: _ScoredSig
     )
 
 
-def _estimates(traces: ScoredTraces, score: Floats, known: NDArray[np.bool_]) -> _Estimates:
+def _area_estimates(traces: ScoredTraces, score: Floats, known: NDArray[np.bool_]) -> _Estimates:
     size = int(traces.unit.max()) + 1
     examples, first = np.unique(traces.example, return_index=True)
     of_example = traces.unit[first]
@@ -263,7 +263,7 @@ def picks(traces: ScoredTraces, score: Floats, examples: int) -> tuple[Floats, F
 
 
 def _random_pick(traces: ScoredTraces) -> _SignalQuality:
-    coin = _estimates(traces, np.zeros(len(traces.right)), np.ones(len(traces.right), bool))
+    coin = _area_estimates(traces, np.zeros(len(traces.right)), np.ones(len(traces.right), bool))
     half, size = Interval(0.5, None, None, 0, None), len(traces.right)
     return _SignalQuality(CHANCE, size, half, half, coin.random.interval(), remark="a random pick")
 
@@ -338,7 +338,7 @@ def quality_of_log(
         reason = why if not len(learnt) else "no training rows in this pool"
         first = next((name for name in references if name in traces.scores), None)
         if _has_any_signal(traces) and (first is not None or not references):
-            yield which, _quality(traces, fit, first, reason, simulated=log.simulated)
+            yield which, _measure_quality(traces, fit, first, reason, simulated=log.simulated)
 
 
 def quality_rows(qualities: Iterable[VerifierQuality]) -> pl.DataFrame:
@@ -349,7 +349,7 @@ def quality_rows(qualities: Iterable[VerifierQuality]) -> pl.DataFrame:
     """
     rows = [
         {"dataset": quality.dataset, "pool": quality.pool, "signal": one.name, "metric": metric, "remark": one.remark,
-         "estimate": _estimate(value), "low": value.low, "high": value.high, "n": value.n,
+         "estimate": _estimate_of(value), "low": value.low, "high": value.high, "n": value.n,
          "p_value": getattr(value, "p_value", None)}
         for quality in qualities
         for one in quality.signals
@@ -359,7 +359,7 @@ def quality_rows(qualities: Iterable[VerifierQuality]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=ROWS)
 
 
-def _estimate(value: Interval | PairedInterval) -> float | None:
+def _estimate_of(value: Interval | PairedInterval) -> float | None:
     return value.estimate if isinstance(value, Interval) else value.difference
 
 
@@ -419,5 +419,5 @@ def _row_cells(row: _SignalQuality) -> tuple[object, ...]:
     from toolkit.show import IntervalCell
 
     numbers = (row.auc, row.within, row.auc_difference, row.within_difference, row.best, row.over_random)
-    values = (one and IntervalCell.of((_estimate(one), one.low, one.high)) for one in numbers)
+    values = (one and IntervalCell.of((_estimate_of(one), one.low, one.high)) for one in numbers)
     return (row.name, row.traces, *values, row.remark)

@@ -70,7 +70,7 @@ def scan_ranges(shards: Sequence[tuple[Shard, Any]], types: Mapping[str, pl.Data
         columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _: int | None
     ) -> Iterator[pl.DataFrame]:
         left = n_rows
-        for frame in _groups(shards, schema, row, list(schema) if columns is None else columns, predicate):
+        for frame in _read_row_groups(shards, schema, row, list(schema) if columns is None else columns, predicate):
             rows = frame if left is None else frame.head(left)
             left = None if left is None else left - rows.height
             yield rows
@@ -80,7 +80,7 @@ def scan_ranges(shards: Sequence[tuple[Shard, Any]], types: Mapping[str, pl.Data
     return register_io_source(source, schema=schema)
 
 
-def _groups(
+def _read_row_groups(
     shards: Sequence[tuple[Shard, Any]], schema: pl.Schema, row: str | None, names: list[str], predicate: pl.Expr | None
 ) -> Iterator[pl.DataFrame]:
     """Yields, for each row group, the selected columns of the rows that meet the predicate."""

@@ -34,7 +34,7 @@ def _cache_folder() -> Path | None:
 def known_shards(states: Mapping[str, str]) -> set[str]:
     """The paths whose state (path: state) is in the cache, recent and unchanged."""
     since, paths = time.time() - REMEMBERED_S, set()
-    with contextlib.suppress(sqlite3.Error), _opened(make=False) as database:
+    with contextlib.suppress(sqlite3.Error), _open_cache(make=False) as database:
         ask = "SELECT 1 FROM checked WHERE path = ? AND state = ? AND at > ?"
         for path, state in states.items():
             if database.execute(ask, (path, state, since)).fetchone():
@@ -47,7 +47,7 @@ def keep_shards(states: Mapping[str, str]) -> None:
     if not states:
         return
     now = time.time()
-    with contextlib.suppress(sqlite3.Error), _opened(make=True) as database, database:
+    with contextlib.suppress(sqlite3.Error), _open_cache(make=True) as database, database:
         database.execute(_TABLE)
         database.execute("DELETE FROM checked WHERE at <= ?", (now - REMEMBERED_S,))
         rows = ((path, state, now) for path, state in states.items())
@@ -55,7 +55,7 @@ def keep_shards(states: Mapping[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def _opened(make: bool) -> Iterator[sqlite3.Connection]:
+def _open_cache(make: bool) -> Iterator[sqlite3.Connection]:
     """The cache's database. sqlite3.Error where there is none or it can't be used; a damaged one is removed."""
     folder = _cache_folder()
     if folder is None:

@@ -68,7 +68,7 @@ def read_footer(shard: Shard) -> Footer:
     import pyarrow as pa
 
     try:
-        schema, metadata, copy = _schema_of(shard)
+        schema, metadata, copy = _read_schema(shard)
         if shard.sha256 is None:  # else the hash tells
             _check_agreement(metadata)
         plain, changed, columns = _read_types(schema.serialize().to_pybytes())
@@ -112,7 +112,7 @@ def polars_types(schema: pa.Schema) -> dict[str, pl.DataType]:
     return dict(pl.from_arrow(empty).schema)  # type: ignore[union-attr]
 
 
-def _schema_of(shard: Shard) -> tuple[Any, Any, str | None]:
+def _read_schema(shard: Shard) -> tuple[Any, Any, str | None]:
     """(Arrow schema, pyarrow's footer, the local copy of a remote shard whose place can't give byte ranges)."""
     import pyarrow.parquet as pq
 

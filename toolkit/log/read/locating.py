@@ -27,7 +27,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class _Location:
+class _LogLocation:
     """The shards and manifest at an address. `located`: the address in a form that holds in every working directory."""
 
     manifest: Manifest | None
@@ -36,7 +36,7 @@ class _Location:
     located: str = ""
 
 
-def find(address: str) -> _Location:
+def find(address: str) -> _LogLocation:
     """Finds the shards at an address. LogError where there is no log, or its manifest is invalid."""
     try:
         place = place_of(address)
@@ -58,7 +58,7 @@ def is_shard(name: str) -> bool:
     return name.endswith(".parquet") and not name.startswith((".", "_"))
 
 
-def _find_folder(place: Place, prefix: str) -> _Location | None:
+def _find_folder(place: Place, prefix: str) -> _LogLocation | None:
     """The log in a folder; None where it has none. `prefix` comes before file names in messages."""
     folders, files = place.names()
     data = place.read(MANIFEST)
@@ -68,10 +68,10 @@ def _find_folder(place: Place, prefix: str) -> _Location | None:
     if not tables and (files or not place.is_folder() or any(not f.startswith((".", "_")) for f in folders)):
         return None
     shards = _list_shards(place, folders, prefix)
-    return _Location(None, shards, tuple(_strange_folders(place, folders, prefix)))
+    return _LogLocation(None, shards, tuple(_strange_folders(place, folders, prefix)))
 
 
-def _find_sealed(place: Place, manifest: Manifest, folders: list[str], prefix: str) -> _Location:
+def _find_sealed(place: Place, manifest: Manifest, folders: list[str], prefix: str) -> _LogLocation:
     shards = {
         table: tuple(
             Shard(table, prefix + e.file, place.path(e.file), place, e.rows, e.sha256)
@@ -94,7 +94,7 @@ def _find_sealed(place: Place, manifest: Manifest, folders: list[str], prefix: s
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         warnings.append(f"`{others[0]}`{more}: ignored, since the manifest does not list it; to add rows, merge logs")
-    return _Location(manifest, {table: files for table, files in shards.items() if files}, tuple(warnings))
+    return _LogLocation(manifest, {table: files for table, files in shards.items() if files}, tuple(warnings))
 
 
 def _list_shards(place: Place, folders: Iterable[str], prefix: str) -> dict[str, tuple[Shard, ...]]:
@@ -143,7 +143,7 @@ def _no_log(place: Place, address: str) -> LogError:
     )
 
 
-def _find_glob(place: Place, address: str) -> _Location:
+def _find_glob(place: Place, address: str) -> _LogLocation:
     """The logs, table folders or shards that match a pattern, joined into one log."""
     matches = place.matches()
     if not matches:
@@ -184,7 +184,7 @@ def _split_root(match: str) -> tuple[str, str | None]:
     return match.rstrip("/"), None
 
 
-def _restrict_log(whole: _Location, root: str, entries: list[str]) -> _Location:
+def _restrict_log(whole: _LogLocation, root: str, entries: list[str]) -> _LogLocation:
     """The log with only the shards and tables that a pattern named."""
     shards = {}
     for table, of_table in whole.shards.items():
@@ -192,10 +192,10 @@ def _restrict_log(whole: _Location, root: str, entries: list[str]) -> _Location:
         some = tuple(s for s, name in names if any(name == w or name.startswith(f"{w}/") for w in entries))
         if some:
             shards[table] = some
-    return _Location(whole.manifest, shards, whole.warnings)
+    return _LogLocation(whole.manifest, shards, whole.warnings)
 
 
-def _join_locations(logs: list[_Location], address: str) -> _Location:
+def _join_locations(logs: list[_LogLocation], address: str) -> _LogLocation:
     """Several logs as one. It is sealed if all are, and simulated if any is."""
     shards: dict[str, tuple[Shard, ...]] = {}
     for one in logs:
@@ -205,4 +205,4 @@ def _join_locations(logs: list[_Location], address: str) -> _Location:
     manifests = [one.manifest for one in logs if one.manifest is not None]
     if len(logs) > 1 and manifests:
         manifests = [join_manifests(manifests, address)]
-    return _Location(next(iter(manifests), None), shards, warnings)
+    return _LogLocation(next(iter(manifests), None), shards, warnings)

@@ -30,7 +30,7 @@ ROW = "__row"  # place of a row in the whole table: shards by name, rows within
 
 
 @dataclass(frozen=True)
-class _Types:
+class _TableTypes:
     """The types in which a table's columns are read, and the columns on which its shards disagree."""
 
     types: Mapping[str, pl.DataType]
@@ -51,7 +51,7 @@ class Log:
     warnings: tuple[str, ...]
     located: str = field(default="", repr=False, compare=False)
     _footers: dict[str, Footer] = field(default_factory=dict, repr=False, compare=False)
-    _types: dict[str, _Types] = field(default_factory=dict, repr=False, compare=False)
+    _types: dict[str, _TableTypes] = field(default_factory=dict, repr=False, compare=False)
     _checked: dict[tuple[str, str], Problem | None] = field(default_factory=dict, repr=False, compare=False)
     sound_bytes: SoundBytes = field(default_factory=SoundBytes, repr=False, compare=False)
 
@@ -105,8 +105,8 @@ class Log:
     def columns(self, table: str) -> dict[str, pl.DataType]:
         """The columns of a table's shards, with the types in which they are read."""
         check_table(table)
-        raise_first(self._resolved(table).conflicts.values())
-        return dict(self._resolved(table).types)
+        raise_first(self._common_types(table).conflicts.values())
+        return dict(self._common_types(table).types)
 
     def scan(self, table: str, columns: Sequence[str] | None = None, *, rows: bool = False) -> pl.LazyFrame:
         """A lazy frame of a table in the contract's types, with `columns` in the order asked, by default all.
@@ -116,7 +116,7 @@ class Log:
         that were sealed, and with file, column and row where a value can't be converted; row order is unspecified.
         """
         check_table(table)
-        resolved = self._resolved(table)
+        resolved = self._common_types(table)
         contract = {name: column.dtype for name, column in schema_of(table).items()} | dict(resolved.types)
         chosen = [columns] if isinstance(columns, str) else columns
         wanted = list(contract) if chosen is None else list(dict.fromkeys(chosen))
@@ -126,7 +126,7 @@ class Log:
         types = {name: contract[name] for name in wanted}
         raise_first(self.damages(table, wanted))
         raise_first(self.conversion_problems(table, wanted))
-        frames = [self._scan_run(run, types, start, rows) for start, run in self._runs(table)]
+        frames = [self._scan_run(run, types, start, rows) for start, run in self._runs_of_shards(table)]
         if not frames:
             return pl.LazyFrame(schema=types | ({ROW: pl.UInt64()} if rows else {}))
         return pl.concat(frames, how="vertical") if len(frames) > 1 else frames[0]
@@ -148,7 +148,7 @@ class Log:
 
     def conversion_problems(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Problem]:
         """Yields missing columns, wrong types and values that reading would lose, shard by shard, each read once."""
-        resolved = self._resolved(table)
+        resolved = self._common_types(table)
         names = list(dict.fromkeys([*schema_of(table), *resolved.types] if columns is None else columns))
         yield from (resolved.conflicts[name] for name in names if name in resolved.conflicts)
         as_read: dict[int, list[str]] = {}  # of shards with the same columns, those that need a look
@@ -202,7 +202,7 @@ class Log:
         )
         return hashlib.sha256("".join(sorted(hashes)).encode()).hexdigest()
 
-    def _resolved(self, table: str) -> _Types:
+    def _common_types(self, table: str) -> _TableTypes:
         """The common type of each column over all shards, and the columns without one."""
         if table not in self._types:
             types: dict[str, dict[pl.DataType, Shard]] = {}
@@ -210,20 +210,20 @@ class Log:
                 for name, dtype in footer.columns.items():
                     types.setdefault(name, {}).setdefault(dtype, shard)
             wanted = {
-                name: {dtype: self._target(shard, name, dtype) for dtype, shard in shards.items()}
+                name: {dtype: self._target_type(shard, name, dtype) for dtype, shard in shards.items()}
                 for name, shards in types.items()
             }
             self._types[table] = _resolve(types, wanted)
         return self._types[table]
 
-    def _target(self, shard: Shard, name: str, kind: pl.DataType) -> pl.DataType:
+    def _target_type(self, shard: Shard, name: str, kind: pl.DataType) -> pl.DataType:
         """The type in which a column of one shard is to be read. A state has the length of the first one."""
         if name != "state" or kind_of(shard.table) != HIDDEN:
             return target_type(shard.table, name, kind)
-        first = self._raw([shard], None).select(pl.col(name).list.len()).drop_nulls().head(1)
+        first = self._scan_unconverted([shard], None).select(pl.col(name).list.len()).drop_nulls().head(1)
         return state_type(kind, lambda: next(iter(collect(first, self)[name]), None))
 
-    def _runs(self, table: str) -> Iterator[tuple[int, list[Shard]]]:
+    def _runs_of_shards(self, table: str) -> Iterator[tuple[int, list[Shard]]]:
         """Yields runs of neighbouring shards with equal columns and types, each with the number of its first row."""
         start, alike = 0, lambda one: (list(one[1].columns.items()), one[1].in_ranges)
         for _, run in itertools.groupby(self._shards(table), key=alike):
@@ -233,7 +233,7 @@ class Log:
 
     def _scan_run(self, run: list[Shard], types: dict[str, pl.DataType], start: int, rows: bool) -> pl.LazyFrame:
         present = self.footer(run[0]).columns
-        frame = self._raw(run, ROW if rows else None)
+        frame = self._scan_unconverted(run, ROW if rows else None)
         chosen = [
             cast(pl.col(name), present[name], dtype) if name in present else pl.lit(None, dtype).alias(name)
             for name, dtype in types.items()
@@ -244,7 +244,7 @@ class Log:
             return frame.with_columns(chosen).select([*types, *([ROW] if rows else [])])
         return frame.select(chosen)
 
-    def _raw(self, run: Sequence[Shard], row: str | None) -> pl.LazyFrame:
+    def _scan_unconverted(self, run: Sequence[Shard], row: str | None) -> pl.LazyFrame:
         """A lazy frame of shards with equal columns, unconverted; of remote ones in byte ranges where possible."""
         footers = [self.footer(shard) for shard in run]
         if all(footer.in_ranges for footer in footers):
@@ -264,7 +264,7 @@ class Log:
                 return None
             message = f"is missing: {shard.table} need it ({type_name(column.dtype)})"
             return Problem(shard.file, name, None, message, "missing-column")
-        target = self._resolved(shard.table).types[name]
+        target = self._common_types(shard.table).types[name]
         footer = self.footer(shard)
         if kind == pl.Null and column is not None and not column.nullable and footer.rows:
             return Problem(shard.file, name, 0, f"is null, expected {type_name(target)} in every row", "null")
@@ -276,7 +276,9 @@ class Log:
             return None
         if (damaged := next(self.sound_bytes.problems([footer], [name]), None)) is not None:
             return damaged
-        for row, value in collect(self._raw([shard], ROW).filter(flagged).select(ROW, name).head(1), self).rows():
+        for row, value in collect(
+            self._scan_unconverted([shard], ROW).filter(flagged).select(ROW, name).head(1), self
+        ).rows():
             message = (
                 f"{backticked(value)} does not fit {type_name(target)} without loss: correct it or drop the column"
             )
@@ -286,7 +288,7 @@ class Log:
 
 def _resolve(
     types_of: Mapping[str, Mapping[pl.DataType, Shard]], wanted_of: Mapping[str, Mapping[pl.DataType, pl.DataType]]
-) -> _Types:
+) -> _TableTypes:
     """The common type of each column, from those that shards have (`types_of`) and are to be read in (`wanted_of`)."""
     types: dict[str, pl.DataType] = {}
     conflicts: dict[str, Problem] = {}
@@ -306,7 +308,7 @@ def _resolve(
             (first, one), (second, other) = list(here.items())[:2]
             message = f"holds {type_name(second)}, but `{one.file}` holds {type_name(first)}: write it with one type"
             conflicts[name] = Problem(other.file, name, 0, message, "type")
-    return _Types(types, conflicts)
+    return _TableTypes(types, conflicts)
 
 
 def _is_state(dtype: pl.DataType) -> bool:

@@ -37,11 +37,11 @@ class Place:
             folder = Path(path)
             entries = [(p.name, p.is_dir()) for p in folder.iterdir()] if folder.is_dir() else []
         else:
-            entries = self._remote(self._listed, path)
+            entries = self._call_remote(self._list_folder, path)
         folders = sorted(name for name, is_folder in entries if is_folder)
         return folders, sorted(name for name, is_folder in entries if not is_folder)
 
-    def _listed(self, path: str) -> list[tuple[str, bool]]:
+    def _list_folder(self, path: str) -> list[tuple[str, bool]]:
         try:
             entries = self.system.ls(path, detail=True)
         except (FileNotFoundError, NotADirectoryError):
@@ -61,7 +61,7 @@ class Place:
                         f"`{name}` has {path.stat().st_size:,} bytes, of at most {MOST_BYTES:,}", code="limit"
                     )
                 return path.read_bytes()
-            return self._remote(self.system.cat_file, self.path(name))
+            return self._call_remote(self.system.cat_file, self.path(name))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
 
@@ -70,17 +70,17 @@ class Place:
         if self.system is None:
             return path
         copy = str(Path(scratch_folder()) / Path(path).name)
-        self._remote(self.system.get_file, path, copy)
+        self._call_remote(self.system.get_file, path, copy)
         return copy
 
     def size(self, path: str) -> int | None:
         """The size of a remote file in bytes; None where its place can't tell."""
-        size = self._remote(self.system.info, path).get("size")
+        size = self._call_remote(self.system.info, path).get("size")
         return None if size is None else int(size)
 
     def etag(self, path: str) -> str | None:
         """The tag that changes with a remote file's content, with its size; None where the system has none."""
-        info = self._remote(self.system.info, path)
+        info = self._call_remote(self.system.info, path)
         etag = info.get("ETag") or info.get("etag")
         return None if not isinstance(etag, str) or etag.startswith("W/") else f"{etag} {info.get('size')}"
 
@@ -90,19 +90,23 @@ class Place:
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
         """The bytes of a remote file from `start` up to, and without, `end`."""
-        return bytes(self._remote(self.system.cat_file, path, start, end))
+        return bytes(self._call_remote(self.system.cat_file, path, start, end))
 
     def exists(self) -> bool:
-        return Path(self.root).exists() if self.system is None else bool(self._remote(self.system.exists, self.root))
+        return (
+            Path(self.root).exists() if self.system is None else bool(self._call_remote(self.system.exists, self.root))
+        )
 
     def is_folder(self) -> bool:
         """Whether the address is an existing folder, even an empty one."""
-        return Path(self.root).is_dir() if self.system is None else bool(self._remote(self.system.isdir, self.root))
+        return (
+            Path(self.root).is_dir() if self.system is None else bool(self._call_remote(self.system.isdir, self.root))
+        )
 
     def matches(self) -> list[str]:
         """The paths that match the address as a pattern, sorted. LogError where it is no pattern."""
         if self.system is not None:
-            return sorted(path.rstrip("/") for path in self._remote(self.system.glob, self.root))
+            return sorted(path.rstrip("/") for path in self._call_remote(self.system.glob, self.root))
         path = Path(self.root)
         base = Path(path.anchor) if path.is_absolute() else Path()
         pattern = str(path.relative_to(base)) if path.is_absolute() else str(path)
@@ -111,7 +115,7 @@ class Place:
         except ValueError as error:
             raise LogError(f"`{self.root}` is no pattern: {first_line(error)}", code="format") from None
 
-    def _remote(self, call: Callable[..., Any], *arguments: Any) -> Any:
+    def _call_remote(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a remote file system. Its errors, of whatever class, become LogErrors."""
         try:
             return call(*arguments)

@@ -42,13 +42,15 @@ def answer(log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame
     """
     import duckdb
 
-    connection = duckdb.connect(":memory:", config={"memory_limit": f"{_memory() >> 21}MiB", "temp_directory": ""})
+    connection = duckdb.connect(
+        ":memory:", config={"memory_limit": f"{_available_memory() >> 21}MiB", "temp_directory": ""}
+    )
     try:
-        return _interruptible(connection, lambda: _answer(connection, log, sql, files))
+        return _run_interruptibly(connection, lambda: _select_answer(connection, log, sql, files))
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException) as e:
         raise LogError(f"the SQL fails: {_first_lines(e)}{_quotes_advice(str(e), sql)}", code="invalid") from None
     except duckdb.OutOfMemoryException:  # DuckDB's own words are of settings that no query can change
-        limit = f"{_memory() >> 21:,} MiB of memory"
+        limit = f"{_available_memory() >> 21:,} MiB of memory"
         raise LogError(
             f"the SQL fails: it takes more than {limit}, half of what there is: ask for less", code="limit"
         ) from None
@@ -66,7 +68,7 @@ def _quotes_advice(message: str, sql: str) -> str:
     return f"; a text needs single quotes: '{word[1]}'"
 
 
-def _answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame:
+def _select_answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path]) -> pl.DataFrame:
     """The SELECT's answer over views of the log and the files."""
     import duckdb
 
@@ -78,8 +80,8 @@ def _answer(connection: Any, log: Log | None, sql: str, files: Mapping[str, Path
         raise LogError(f"the SQL is a statement of the kind {kind.name}: only SELECT is answered", code="invalid")
     checked = [str(path) for path in files.values()]
     for name, path in files.items():
-        connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM {_read_sql([str(path)])}")
-    checked += [] if log is None else _views(connection, log, sql)
+        connection.execute(f"CREATE VIEW {_quote_name(name)} AS SELECT * FROM {_read_sql([str(path)])}")
+    checked += [] if log is None else _create_views(connection, log, sql)
     connection.execute("SET allowed_paths = $1", [checked])  # it reads what was checked and nothing else
     connection.execute("SET enable_external_access = false")
     return _to_polars(connection.sql(sql))
@@ -93,7 +95,7 @@ def limited_memory() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with suppress(OSError, ValueError):
         pages = int(Path("/proc/self/statm").read_text().split()[5])
-        most = pages * os.sysconf("SC_PAGE_SIZE") + (_memory() >> 1) + BESIDES
+        most = pages * os.sysconf("SC_PAGE_SIZE") + (_available_memory() >> 1) + BESIDES
         resource.setrlimit(resource.RLIMIT_DATA, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
     try:
         yield
@@ -104,19 +106,19 @@ def limited_memory() -> Iterator[None]:
 
 def check_printable_size(frame: pl.DataFrame) -> None:
     """Raises LogError for an answer too large to print: its text takes some twenty times its memory."""
-    if (size := int(frame.estimated_size())) > _memory() >> 5:
+    if (size := int(frame.estimated_size())) > _available_memory() >> 5:
         raise LogError(
             f"the SQL's answer holds {size >> 20:,} MiB, too many to print: ask for less, or use Python", code="limit"
         )
 
 
-def _views(connection: Any, log: Log, sql: str) -> list[str]:
+def _create_views(connection: Any, log: Log, sql: str) -> list[str]:
     """Makes views of the tables that the SQL reads, and returns their files, whose bytes were checked."""
     checked: list[str] = []
     for view, table in _views_of(log).items():
         if view.lower() in sql.lower():  # who reads a view must name it: the others' files are not fetched
             raise_first(log.damages(table))
-            files = _files(log, table)
+            files = _files_by_columns(log, table)
             checked += itertools.chain(*files.values())
             raise_first(log.conversion_problems(table))
             connection.execute(_view_sql(connection, log, view, table, files))
@@ -127,7 +129,7 @@ def _views(connection: Any, log: Log, sql: str) -> list[str]:
     return checked
 
 
-def _memory() -> int:
+def _available_memory() -> int:
     """The memory in bytes that a process may have here. A query takes half of it, and spills nothing to disk."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_container_limits()]
@@ -169,7 +171,7 @@ def _unique_names(names: Sequence[str]) -> list[str]:
 Columns = tuple[tuple[str, pl.DataType], ...]
 
 
-def _files(log: Log, table: str) -> dict[Columns, list[str]]:
+def _files_by_columns(log: Log, table: str) -> dict[Columns, list[str]]:
     """A table's files by their columns and types. A file that DuckDB would read as a pattern is given as a link."""
     home, files = "", dict[Columns, list[str]]()
     for number, footer in enumerate(log.footers(table)):
@@ -189,20 +191,22 @@ def _view_sql(connection: Any, log: Log, view: str, table: str, groups: Mapping[
     selects = []
     for present, files in groups.items():
         columns = {name: dtype for name, dtype in present if dtype != pl.Null}
-        sources = _sources(connection, [name for name, _ in present], files)
+        sources = _source_names(connection, [name for name, _ in present], files)
         chosen = [_column_sql(columns, name, dtype, sources, names[name]) for name, dtype in types.items()]
         held |= {name for name, text in zip(types, chosen, strict=True) if text}
         selects.append(f"SELECT {', '.join(filter(None, chosen))} FROM {_read_sql(files)}")
     if not selects:
         return f"{_without_rows(log, view, table)} WHERE false"
-    every = ", ".join(("" if name in held else "NULL AS ") + _quoted(names[name]) for name in types)
-    return f"CREATE VIEW {_quoted(view)} AS SELECT {every} FROM ({' UNION ALL BY NAME '.join(selects)})"
+    every = ", ".join(("" if name in held else "NULL AS ") + _quote_name(names[name]) for name in types)
+    return f"CREATE VIEW {_quote_name(view)} AS SELECT {every} FROM ({' UNION ALL BY NAME '.join(selects)})"
 
 
 def _without_rows(log: Log, view: str, table: str) -> str:
     types, names = _columns_of(log, table)
-    empty = ", ".join(f"NULL::{_duck_type(dtype) or 'VARCHAR'} AS {_quoted(names[n])}" for n, dtype in types.items())
-    return f"CREATE VIEW {_quoted(view)} AS SELECT {empty}"
+    empty = ", ".join(
+        f"NULL::{_duck_type(dtype) or 'VARCHAR'} AS {_quote_name(names[n])}" for n, dtype in types.items()
+    )
+    return f"CREATE VIEW {_quote_name(view)} AS SELECT {empty}"
 
 
 def _columns_of(log: Log, table: str) -> tuple[dict[str, pl.DataType], dict[str, str]]:
@@ -211,7 +215,7 @@ def _columns_of(log: Log, table: str) -> tuple[dict[str, pl.DataType], dict[str,
     return types, dict(zip(types, _unique_names(list(types)), strict=True))
 
 
-def _sources(connection: Any, columns: list[str], files: list[str]) -> dict[str, str]:
+def _source_names(connection: Any, columns: list[str], files: list[str]) -> dict[str, str]:
     """DuckDB's own names for the columns of some files. It renames columns that differ only in case."""
     if len({name.lower() for name in columns}) == len(columns):
         return {name: name for name in columns}
@@ -225,10 +229,10 @@ def _column_sql(
     """The SQL that selects a column; None for one without values in these files, whose type other files give."""
     kind = _duck_type(dtype)
     if name not in present:
-        return None if kind is None else f"CAST(NULL AS {kind}) AS {_quoted(alias)}"
-    source = _quoted(sources[name])
+        return None if kind is None else f"CAST(NULL AS {kind}) AS {_quote_name(alias)}"
+    source = _quote_name(sources[name])
     plain = present[name] == dtype or kind is None
-    return f"{source if plain else f'CAST({source} AS {kind})'} AS {_quoted(alias)}"
+    return f"{source if plain else f'CAST({source} AS {kind})'} AS {_quote_name(alias)}"
 
 
 def _read_sql(files: list[str]) -> str:
@@ -247,11 +251,11 @@ def _duck_type(dtype: Any) -> str | None:
     return _DUCK.get(type(dtype))
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _interruptible(connection: Any, work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+def _run_interruptibly(connection: Any, work: Callable[[], pl.DataFrame]) -> pl.DataFrame:
     """Runs `work` in another thread, so that Ctrl-C is heard although DuckDB does not hear it; returns its answer."""
     import duckdb
 

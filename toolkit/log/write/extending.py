@@ -79,7 +79,7 @@ def extend_log(
     folder = local_path(path)
     open_sealed(path)
     with locked(folder):  # another that adds at this moment is waited for
-        _clear(folder)
+        _clear_unlisted(folder)
         log = open_log(folder)
         if log.manifest is None:
             raise LogError(f"`{path}` lost its manifest while it was added to: restore it", code="not-found")
@@ -90,7 +90,7 @@ def extend_log(
             with beside(folder / MANIFEST) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         finally:
-            _clear(folder)
+            _clear_unlisted(folder)
     return open_log(path)
 
 
@@ -194,7 +194,7 @@ def _listed_shards(folder: Path) -> dict[str, set[str]]:
     return {table: {entry.file.rpartition("/")[2] for entry in entries} for table, entries in tables.items()}
 
 
-def _clear(folder: Path) -> None:
+def _clear_unlisted(folder: Path) -> None:
     """Removes shards that the manifest does not list and that were not there before: a killed writer's, and those that
     new ones replaced.
     """

@@ -36,7 +36,7 @@ _CONTENT = (*PLACE, "model", "answer", "text", "correct", "prompt_tokens", "comp
 
 
 @dataclass(frozen=True)
-class _Dropped:
+class _DroppedRows:
     """What a merge leaves out. `rows`: places (`__row`) of trace rows; `trace_ids`: ids of traces that have no row
     left; `strangers`: by log number, ids whose surviving trace is another log's.
     """
@@ -51,7 +51,7 @@ class _Dropped:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _TraceKeys:
     """Trace rows that may have to be dropped, in order, (R,) each: numbers for id, place and parent (−1: none of
     these), and (R, C) hashes of their content, 0 for null.
     """
@@ -62,7 +62,7 @@ class _Rows:
     content: np.ndarray
 
 
-def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
+def _dropped_traces(log: Log, ends: Sequence[int]) -> _DroppedRows:
     """The trace rows to drop from `log`, which is several logs in a row. `ends`: each one's last trace row plus one,
     ascending.
 
@@ -71,8 +71,8 @@ def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
     earlier log's that is kept, the log's scores are of another trace: they go, with its revisions. A revision
     of what is dropped is dropped too, before it takes an id or a place from others.
     """
-    frame = _competing(log)
-    rows = _numbered(frame)
+    frame = _competing_rows(log)
+    rows = _number_keys(frame)
     ids = int(rows.key.max(initial=-1)) + 1
     stays = np.zeros(len(rows.key), bool)
     contents, places = np.zeros((ids, rows.content.shape[1]), rows.content.dtype), np.zeros(len(stays), bool)
@@ -87,7 +87,7 @@ def _dropped_traces(log: Log, ends: Sequence[int]) -> _Dropped:
         stays &= ~orphans  # a parent that a later log holds
         state.stays[rows.key[orphans]] = False
     dropped_ids = np.setdiff1d(np.unique(rows.key), np.flatnonzero(state.stays))
-    return _Dropped(frame[ROW].filter(pl.Series(~stays)), frame["trace_id"].gather(dropped_ids), strangers)
+    return _DroppedRows(frame[ROW].filter(pl.Series(~stays)), frame["trace_id"].gather(dropped_ids), strangers)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class _SeenRows:
     content: np.ndarray
     places: np.ndarray
 
-    def add(self, rows: _Rows, here: slice) -> tuple[np.ndarray, np.ndarray]:
+    def add(self, rows: _TraceKeys, here: slice) -> tuple[np.ndarray, np.ndarray]:
         """Adds one log; returns whether each of its rows is kept (n,), and whether each id's trace differs from the
         kept one (ids,).
         """
@@ -133,7 +133,7 @@ def _is_first(numbers: np.ndarray, among: np.ndarray) -> np.ndarray:
     return first
 
 
-def _competing(log: Log) -> pl.DataFrame:
+def _competing_rows(log: Log) -> pl.DataFrame:
     """The rows that share their id or place with another row, and all revisions, in their order."""
     key, place = pl.col("trace_id").hash().alias("key"), pl.struct(PLACE).hash().alias("place")
     hashes = collect(log.scan("traces", ["trace_id", *PLACE]).select(key, place), log)
@@ -145,18 +145,16 @@ def _competing(log: Log) -> pl.DataFrame:
     return collect(scan.select(ROW, "trace_id", *PLACE, content=content), log).sort(ROW)
 
 
-def _numbered(frame: pl.DataFrame) -> _Rows:
+def _number_keys(frame: pl.DataFrame) -> _TraceKeys:
     """The rows with ids and places as numbers, each that of the first row that has it."""
     row = pl.col("row").cast(pl.Int64).first()
     numbers = frame.with_row_index("row").select("trace_id", "content", key=row.over("trace_id"), place=row.over(PLACE))
     by_id = numbers.select(parent_id="trace_id", parent="key").unique()
     parents = frame.select("parent_id").join(by_id, on="parent_id", how="left", maintain_order="left")["parent"]
-    return _Rows(
-        numbers["key"].to_numpy(),
-        numbers["place"].to_numpy(),
-        parents.fill_null(-1).to_numpy(),
+    return _TraceKeys(
+        numbers["key"].to_numpy(), numbers["place"].to_numpy(), parents.fill_null(-1).to_numpy(),
         numbers["content"].to_numpy(),
-    )
+    )  # fmt: skip
 
 
 DECIDING = ("kind", "settings", "model", "weights_sha256")
@@ -206,7 +204,7 @@ def merge_logs(
     _check_shards(logs)
     target = local_path(out)
     _check_bytes(logs)
-    joined = _Joined(_concatenate_logs(logs), logs)
+    joined = _JoinedLogs(_concatenate_logs(logs), logs)
     _check_questions(joined.log)
     lost = _dropped_traces(joined.log, joined.ends("traces"))
     with replacing(target) as folder:
@@ -218,7 +216,7 @@ def merge_logs(
 
 
 @dataclass(frozen=True)
-class _Joined:
+class _JoinedLogs:
     """All shards as one log, in the order in which the first row with a key wins, and the single logs."""
 
     log: Log
@@ -334,7 +332,7 @@ def _manifest_details(logs: list[Log], name: str) -> dict[str, object]:
     return {**extra, **shared, "name": name, "source": {"merged": merged}}
 
 
-def _merge_table(folder: Path, joined: _Joined, table: str, lost: _Dropped, level: int) -> tuple[int, int]:
+def _merge_table(folder: Path, joined: _JoinedLogs, table: str, lost: _DroppedRows, level: int) -> tuple[int, int]:
     """Writes a table's kept rows by ranges of examples; counts the rows dropped, and those of other traces."""
     log, columns, features = joined.log, list(joined.log.columns(table)), kind_of(table) == FEATURES
     stray = _stray_rows(joined, table, lost) if "trace_id" in keys_of(table) else pl.Series(ROW, [], pl.UInt64)
@@ -359,7 +357,7 @@ def _adds_value(rows: pl.DataFrame) -> pl.Series:
     return rows.select(pl.any_horizontal(pl.col("trace_id").is_first_distinct(), *new).alias("gives"))["gives"]
 
 
-def _dropped_rows(joined: _Joined, table: str, stray: pl.Series) -> pl.Series:
+def _dropped_rows(joined: _JoinedLogs, table: str, stray: pl.Series) -> pl.Series:
     """The rows (`__row`) that are `stray`, or whose key an earlier one of the other rows has.
 
     Keys are compared themselves where hashes agree.
@@ -373,7 +371,7 @@ def _dropped_rows(joined: _Joined, table: str, stray: pl.Series) -> pl.Series:
     return pl.concat([stray, ordered.filter(~pl.struct(keys).is_first_distinct())[ROW]])
 
 
-def _stray_rows(joined: _Joined, table: str, lost: _Dropped) -> pl.Series:
+def _stray_rows(joined: _JoinedLogs, table: str, lost: _DroppedRows) -> pl.Series:
     """The rows (`__row`) of traces that were dropped, or for which another log's trace survives."""
     ends = joined.ends(table)
     parts = [pl.Series(ROW, [], pl.UInt64)]

@@ -119,8 +119,8 @@ def _write_parquet(path: Path, table: str, rows: pl.DataFrame, level: int = LEVE
     options = {
         "compression": "zstd",
         "compression_level": level,
-        "use_dictionary": _dictionary(rows),
-        "column_encoding": _encodings(rows.schema),
+        "use_dictionary": _dictionary_columns(rows),
+        "column_encoding": _list_encodings(rows.schema),
         "write_statistics": True,
         "write_page_checksum": True,
     }
@@ -131,7 +131,7 @@ def _write_parquet(path: Path, table: str, rows: pl.DataFrame, level: int = LEVE
             )
 
 
-def _dictionary(rows: pl.DataFrame) -> list[str]:
+def _dictionary_columns(rows: pl.DataFrame) -> list[str]:
     """The columns to encode by dictionary, whose values repeat far apart. States, texts and trace ids do not, and
     seconds repeat nearby.
     """
@@ -141,7 +141,7 @@ def _dictionary(rows: pl.DataFrame) -> list[str]:
     return repeating
 
 
-def _encodings(schema: pl.Schema) -> dict[str, str]:
+def _list_encodings(schema: pl.Schema) -> dict[str, str]:
     """The encoding of lists of numbers: byte by byte, which takes less room and is read as fast.
 
     States stay plain, for not every reader takes half-precision numbers so; ids of traces too, for what saves room

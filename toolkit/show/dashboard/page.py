@@ -43,24 +43,18 @@ def dashboard_page(page: PageData) -> str:
     import_altair()
     from toolkit.show.dashboard.charts import charts
 
-    script = _script()
-    vega, style = vega_script(), _asset("page.css")
+    script = _page_scripts()
+    vega, style = vega_script(), _read_asset("page.css")
     blocks = "\n".join(
         f'<script type="application/octet-stream" id="examples-{number}">{packed}</script>'
         for number, packed in enumerate(page.examples)
     )
-    return Template(_asset("page.html")).substitute(
+    return Template(_read_asset("page.html")).substitute(
         policy=html.escape(_security_policy((script, vega, CALL), style, page.texts is not None)),
-        title=html.escape(page.title),
-        style=style,
-        files=html.escape(page.texts or ""),
+        title=html.escape(page.title), style=style, files=html.escape(page.texts or ""),
         made=f"Made by thinkback {version('thinkback')} from saved results. It loads nothing from elsewhere.",
-        results=in_script(page.results),
-        charts=in_script(charts()),
-        own=script,
-        examples=blocks,
-        vega=vega,
-    )
+        results=in_script(page.results), charts=in_script(charts()), own=script, examples=blocks, vega=vega,
+    )  # fmt: skip
 
 
 def _security_policy(scripts: Sequence[str], style: str, texts: bool) -> str:
@@ -74,9 +68,9 @@ def _security_policy(scripts: Sequence[str], style: str, texts: bool) -> str:
     )
 
 
-def _script() -> str:
+def _page_scripts() -> str:
     """The page's own scripts, joined into one."""
-    return "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in SCRIPTS), FIRST])
+    return "\n".join(['"use strict";', *(_read_asset(f"{name}.js") for name in SCRIPTS), FIRST])
 
 
 def import_altair() -> None:
@@ -100,12 +94,12 @@ def vega_script() -> str:
 
 def in_script(data: Any) -> str:
     """Data as JSON that is safe inside a script element: `<` and signs beyond ASCII are escaped."""
-    return _json(data).replace("<", "\\u003c")
+    return _compact_json(data).replace("<", "\\u003c")
 
 
 def packed(data: Any) -> str:
     """Data as compressed JSON in base64, which the browser unpacks when it is first shown."""
-    return base64.b64encode(zlib.compress(_json(data).encode("ascii"), 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(_compact_json(data).encode("ascii"), 9)).decode("ascii")
 
 
 def texts_file(result: int, file: int, texts: Any) -> str:
@@ -113,7 +107,7 @@ def texts_file(result: int, file: int, texts: Any) -> str:
     return f"thinkbackTexts({result},{file},{in_script(texts)});\n"
 
 
-def _json(data: Any) -> str:
+def _compact_json(data: Any) -> str:
     return json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=True)
 
 
@@ -121,5 +115,5 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return (files("toolkit.show.dashboard") / "assets" / name).read_text(encoding="utf-8")

@@ -110,7 +110,7 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
         )
         size = text.get_window_extent(renderer)
         at = axes.transData.transform((label.x, label.y))
-        space = _Space(frame, occupied, ties, scene)
+        space = _FreeSpace(frame, occupied, ties, scene)
         extent = np.array([size.width, size.height])
         box = _best_place(at, extent, label, space, pixel, label.loose)
         if box is None and label.key:
@@ -147,7 +147,7 @@ def along(path: np.ndarray, step: float = 4.0) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Space:
+class _FreeSpace:
     """What a label must avoid: the frame's edge, earlier labels and their lines, and all that is drawn."""
 
     frame: np.ndarray
@@ -157,7 +157,7 @@ class _Space:
 
 
 def _best_place(
-    at: np.ndarray, size: np.ndarray, label: Label, space: _Space, pixel: float, loose: bool
+    at: np.ndarray, size: np.ndarray, label: Label, space: _FreeSpace, pixel: float, loose: bool
 ) -> np.ndarray | None:
     """The best box (x0, y0, x1, y1) for a label: near its point and hiding little. None where each would hide a dot or
     a label.

@@ -19,7 +19,7 @@ _SPARE = 1.03  # a line as it is drawn may be a little longer than the sum of it
 
 def words(text: str) -> str:
     """The text as a figure can show it: printable, with signs that the font lacks written as Python escapes them."""
-    known = _glyphs()
+    known = _known_glyphs()
     return "".join(
         sign if ord(sign) in known else sign.encode("unicode_escape").decode("ascii") for sign in printable(text)
     )
@@ -88,13 +88,13 @@ def _sign_width(sign: str, bold: bool) -> float:
     """The width of a character as a share of the font's size."""
     from matplotlib.ft2font import LoadFlags
 
-    font = _fonts()[bold]
+    font = _load_fonts()[bold]
     font.set_size(100.0, 72.0)
     return float(font.load_char(ord(sign), flags=LoadFlags.NO_HINTING).linearHoriAdvance / 65536 / 100)
 
 
 @cache
-def _fonts() -> tuple[FT2Font, FT2Font]:
+def _load_fonts() -> tuple[FT2Font, FT2Font]:
     """The regular and the bold font that come with matplotlib."""
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
@@ -103,6 +103,6 @@ def _fonts() -> tuple[FT2Font, FT2Font]:
 
 
 @cache
-def _glyphs() -> frozenset[int]:
+def _known_glyphs() -> frozenset[int]:
     """The code points that the font has in both regular and bold."""
-    return frozenset.intersection(*(frozenset(font.get_charmap()) for font in _fonts()))
+    return frozenset.intersection(*(frozenset(font.get_charmap()) for font in _load_fonts()))

@@ -73,7 +73,7 @@ def arrange(figure: Figure, body: float, title: str = "", simulated: bool = Fals
     width = figure.get_figwidth()
     heading = wrapped(title, width - 0.15 - 0.95 * simulated, TEXT, bold=True)
     lines = len(heading.split("\n")) if heading else int(simulated)
-    rows = _legend(figure, handle)
+    rows = _draw_legend(figure, handle)
     room = _ROW * len(rows) + 0.03 if rows else 0.0
     top = 0.05 + _LINE * lines + (0.06 if lines else 0.0)
     whole = body + top + room
@@ -92,7 +92,7 @@ def arrange(figure: Figure, body: float, title: str = "", simulated: bool = Fals
     ConstrainedLayoutEngine(**layout).execute(figure)
 
 
-def _legend(figure: Figure, handle: float) -> list[Legend]:
+def _draw_legend(figure: Figure, handle: float) -> list[Legend]:
     """The legend of everything that has a label, in as few rows as the figure's width allows."""
     labels: dict[str, Any] = {}
     for axes in figure.axes:

@@ -74,16 +74,16 @@ class View:
         if not self.bottom <= y <= self.top:
             y = min(max(y, self.bottom + rise), self.top - rise)
         if x < self.left:
-            x = self._across(_EDGE)
+            x = self._x_at_share(_EDGE)
         elif x > self.right:
-            x = self._across(1 - _EDGE)
+            x = self._x_at_share(1 - _EDGE)
         return x, y
 
     def place(self, across: float, up: float) -> tuple[float, float]:
         """The data coordinates at given shares of the axes' width and height; reverses `share`."""
-        return self._across(across), self.bottom + up * (self.top - self.bottom)
+        return self._x_at_share(across), self.bottom + up * (self.top - self.bottom)
 
-    def _across(self, share: float) -> float:
+    def _x_at_share(self, share: float) -> float:
         """The x coordinate at a share of the axes' width."""
         if self.log:
             return self.left * (self.right / self.left) ** share

@@ -52,11 +52,11 @@ def buzzes_figure(
         simulated=simulated, note="; ".join(part for part in parts if part), handle=1.4,
     ) as (figure, drawn):  # fmt: skip
         for number, (axes, one) in enumerate(zip(drawn, policies, strict=True)):
-            _draw(axes, one, number == 0)
+            _draw_buzzes(axes, one, number == 0)
     return figure
 
 
-def _draw(axes: Axes, buzzes: Buzzes, labelled: bool) -> None:
+def _draw_buzzes(axes: Axes, buzzes: Buzzes, labelled: bool) -> None:
     from matplotlib.ticker import MultipleLocator
 
     axes.plot([0, 100], [0, 100], color=GREY, linewidth=0.8, linestyle=(0, (1, 1.5)), zorder=2)

@@ -58,14 +58,14 @@ def reliability_figure(
     with panel_grid(names, f"{x}, %", f"{y}, %", width=width, second=second, **look) as (figure, drawn):
         labelled = False
         for number, (axes, one) in enumerate(zip(drawn, panels, strict=True)):
-            _draw(axes, one, "calibrated" if number == 0 else "_")
+            _draw_panel(axes, one, "calibrated" if number == 0 else "_")
             if one.threshold is not None and 0 <= one.threshold <= 1:
                 axes.axvline(100 * one.threshold, label="_" if labelled else "the gate's threshold", **_THRESHOLD)
                 labelled = True
     return figure
 
 
-def _draw(axes: Axes, panel: ReliabilityPanel, label: str) -> None:
+def _draw_panel(axes: Axes, panel: ReliabilityPanel, label: str) -> None:
     axes.plot([0, 100], [0, 100], color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=2, label=label)
     for score, right, low, high in panel.bins:
         if low is not None and high is not None:

@@ -115,13 +115,13 @@ def curves_figure(
         grid = figure.subplots(rows, columns, squeeze=False)
         for number, (axes, (name, curves)) in enumerate(zip(grid.flat, panels, strict=False)):
             for curve in curves:
-                _draw(axes, curve, looks.setdefault(curve.name, look(len(looks))), len(curves) <= banded)
+                _draw_curve(axes, curve, looks.setdefault(curve.name, look(len(looks))), len(curves) <= banded)
             if reference is not None:
                 text, level_at = reference
                 axes.axhline(100 * level_at, color=GREY, linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=1.5, label=text)
             if name:
                 axes.set_title(wrapped(name, each - 0.5, TEXT), loc="left", parse_math=False)
-            _scale(axes, sorted({k for curve in curves for k in curve.k}), ticks, doubling, each)
+            _set_axis_scales(axes, sorted({k for curve in curves for k in curve.k}), ticks, doubling, each)
             if number + columns >= len(panels):
                 axes.set_xlabel(wrapped(x, each - 0.5, TEXT))
         for axes in grid[:, 0]:
@@ -134,7 +134,7 @@ def curves_figure(
             alike.setdefault((scale, apart), []).append((axes, curves))
         for members in alike.values():
             lines = [curve for _, curves in members for curve in curves]
-            _limit([axes for axes, _ in members], lines, [] if reference is None else [reference[1]])
+            _set_common_scale([axes for axes, _ in members], lines, [] if reference is None else [reference[1]])
         if any(curve.published for _, curves in panels for curve in curves):
             grid[0, 0].plot([], [], linestyle="", label="hollow: published", **_HOLLOW, color=INK, marker="o")
         arrange(figure, body, title, simulated)
@@ -146,7 +146,7 @@ def curves_figure(
     return figure
 
 
-def _limit(panels: Sequence[Axes], curves: Sequence[PlottedCurve], levels: Sequence[float]) -> None:
+def _set_common_scale(panels: Sequence[Axes], curves: Sequence[PlottedCurve], levels: Sequence[float]) -> None:
     """Gives panels a common scale. Diagnostic lines may leave it where they would squeeze the others."""
     bottom, top = min(axes.get_ylim()[0] for axes in panels), max(axes.get_ylim()[1] for axes in panels)
     real = [
@@ -184,7 +184,7 @@ def _name_beyond(axes: Axes, curves: Sequence[PlottedCurve], x: str) -> None:
         )
 
 
-def _scale(axes: Axes, ks: list[float], ticks: Sequence[float] | None, doubling: bool, width: float) -> None:
+def _set_axis_scales(axes: Axes, ks: list[float], ticks: Sequence[float] | None, doubling: bool, width: float) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
     calm(axes)
@@ -206,7 +206,7 @@ def _scale(axes: Axes, ks: list[float], ticks: Sequence[float] | None, doubling:
     axes.set_xlim(ks[0] / 1.15, ks[-1] * 1.15)
 
 
-def _draw(axes: Axes, curve: PlottedCurve, look: Look, band: bool) -> None:
+def _draw_curve(axes: Axes, curve: PlottedCurve, look: Look, band: bool) -> None:
     estimate, low, high = (100 * np.array(values, float) for values in (curve.estimate, curve.low, curve.high))
     axes.plot(
         curve.k,

@@ -58,14 +58,14 @@ def differences_figure(
         note=f"bands: {100 * level:g} % intervals of the difference at each k",
     ) as (figure, drawn):  # fmt: skip
         for axes, one in zip(drawn, panels, strict=True):
-            _draw(axes, one)
-        _scale(drawn, panels)
+            _draw_curve(axes, one)
+        _set_scales(drawn, panels)
         if any(one.published for one in panels):
             drawn[0].scatter([], [], facecolors="white", edgecolors=INK, marker="D", s=14, label=published)
     return figure
 
 
-def _draw(axes: Axes, curve: DifferenceCurve) -> None:
+def _draw_curve(axes: Axes, curve: DifferenceCurve) -> None:
     estimate, low, high = (np.array(values, float) for values in (curve.estimate, curve.low, curve.high))
     axes.axhline(0.0, color=INK, linewidth=0.8, linestyle=(0, (4, 2)), zorder=2)
     axes.fill_between(curve.k, low, high, color=NAVY, alpha=0.15, linewidth=0, zorder=1)
@@ -77,7 +77,7 @@ def _draw(axes: Axes, curve: DifferenceCurve) -> None:
         )
 
 
-def _scale(drawn: Sequence[Axes], panels: Sequence[DifferenceCurve]) -> None:
+def _set_scales(drawn: Sequence[Axes], panels: Sequence[DifferenceCurve]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     known = [v for one in panels for line in (one.estimate, one.low, one.high) for v in line if v is not None]

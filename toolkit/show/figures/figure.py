@@ -98,7 +98,7 @@ def frontier(
     body = min(0.74 * width, 0.45 * width + 1.15)
     with drawing(width, body) as figure:
         axes = figure.add_subplot()
-        seen, names = _scales(axes, points, width), _names(points, width)
+        seen, names = _set_scales(axes, points, width), _policies_named(points, width)
         corners = _draw_front(axes, points)
         paths = _draw_sweeps(axes, points)
         barred = _points_with_bars(points)
@@ -128,7 +128,7 @@ def frontier(
         for p in points:
             if p.name in arrows and p.name not in without:
                 towards = seen.beyond(*p.place)
-                draw_arrow(axes, *arrows[p.name], towards, LAYERS[_layer(p)].color)
+                draw_arrow(axes, *arrows[p.name], towards, LAYERS[_layer_name(p)].color)
         noted(figure, _letter_key(placed), most=24)
         outside = sum(bool(seen.beyond(*p.place)) for p in points if p.name not in names)
         outside += len(without & {*arrows})
@@ -163,7 +163,7 @@ def _notes(
     return [bars, arrow, f"{counted(outside, 'point')} further out not shown" if outside else ""]
 
 
-def _scales(axes: Axes, points: Sequence[FrontierPoint], width: float) -> View:
+def _set_scales(axes: Axes, points: Sequence[FrontierPoint], width: float) -> View:
     """Sets limits and ticks to the region where most policies are, so that far ones do not squeeze them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
@@ -265,7 +265,7 @@ def _draw_intervals(axes: Axes, points: Sequence[FrontierPoint]) -> None:
 
     bars: dict[str, list[list[tuple[float, float]]]] = {}
     for point in points:
-        bars.setdefault(LAYERS[_layer(point)].color, []).extend(point.bars)
+        bars.setdefault(LAYERS[_layer_name(point)].color, []).extend(point.bars)
     for color, lines in bars.items():
         look: dict[str, Any] = {"linewidths": 0.8, "alpha": 0.6, "zorder": 4, "capstyle": "projecting"}
         axes.add_collection(LineCollection(lines, colors=color, **look), autolim=False)
@@ -292,7 +292,7 @@ LAYERS = {
 }
 
 
-def _layer(point: FrontierPoint) -> str:
+def _layer_name(point: FrontierPoint) -> str:
     if point.diagnostic:
         return "diagnostic"
     if point.baseline:
@@ -305,7 +305,7 @@ def _layer(point: FrontierPoint) -> str:
 def _draw_points(axes: Axes, points: Sequence[FrontierPoint], seen: View) -> None:
     lined = set(axes.get_legend_handles_labels()[1])
     for number, (key, layer) in enumerate(LAYERS.items()):
-        members = [p for p in points if _layer(p) == key]
+        members = [p for p in points if _layer_name(p) == key]
         near = [p.place for p in members if not seen.beyond(*p.place)]
         if not near and not any(p.labelled for p in members):
             continue
@@ -324,7 +324,7 @@ def _draw_points(axes: Axes, points: Sequence[FrontierPoint], seen: View) -> Non
         )
 
 
-def _names(points: Sequence[FrontierPoint], width: float) -> set[str]:
+def _policies_named(points: Sequence[FrontierPoint], width: float) -> set[str]:
     """The names that should be written: in one column those of the front, the baseline and diagnostics, if any."""
     few = {p.name for p in points if p.on_front or p.baseline or p.diagnostic}
     return few if few and width <= COLUMN else {p.name for p in points if p.labelled}
@@ -360,7 +360,7 @@ def _labels(
                 text=LETTER + value if letters else folded(words(p.name) + value, room, SMALL),
                 x=x,
                 y=y,
-                color=LAYERS[_layer(p)].color if p.diagnostic or p.baseline else INK,
+                color=LAYERS[_layer_name(p)].color if p.diagnostic or p.baseline else INK,
                 urgency=(-gains.get(p.name, 0), not p.baseline, p.name not in first, -p.accuracy, p.cost, p.name),
                 reach=DISTANCES[-1] if needed and (width >= ROOMY or letters or not p.on_front) else NEAR,
                 modest=not needed and not letters,
@@ -399,7 +399,8 @@ def _label_scene(
     bars = [pixels(bar) for p in barred for bar in p.bars]
     centres = pixels([arrows.get(p.name, p.place) for p in points])
     sizes = [
-        SIZE / 2 if p.name in arrows else LAYERS[_layer(p)].size ** 0.5 / 2 + LAYERS[_layer(p)].edge / 2 for p in points
+        SIZE / 2 if p.name in arrows else LAYERS[_layer_name(p)].size ** 0.5 / 2 + LAYERS[_layer_name(p)].edge / 2
+        for p in points
     ]
     radii = np.array(sizes)[:, None] * axes.figure.dpi / 72
     return Scene(

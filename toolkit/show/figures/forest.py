@@ -61,7 +61,7 @@ KINDS = {
 }
 
 
-def _kind(row: PolicyDifference, baseline: str) -> str:
+def _difference_kind(row: PolicyDifference, baseline: str) -> str:
     if row.name == baseline:
         return "baseline"
     return "diagnostic" if row.diagnostic else "apart" if row.apart else "tied"
@@ -91,12 +91,14 @@ def forest_figure(
     with on_page(body, width, title=title, simulated=simulated, note=note, handle=1.0) as figure:
         axes = figure.add_subplot()
         lines.name(axes)
-        left, right = _limits(rows)
+        left, right = _axis_limits(rows)
         axes.set_xlim(left, right)
         axes.axvline(0, color=INK, linewidth=0.8, zorder=2)
         for kind, look in KINDS.items():
-            mine = [(row, y) for row, y in zip(rows, lines.places, strict=True) if _kind(row, baseline) == kind]
-            _draw(axes, look, mine)
+            mine = [
+                (row, y) for row, y in zip(rows, lines.places, strict=True) if _difference_kind(row, baseline) == kind
+            ]
+            _draw_rows(axes, look, mine)
         axes.set_xlabel(axis)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:+g}".replace("-", "−") if value else "0")
         _few_ticks(axes, (1 - SHARE) * width)
@@ -106,7 +108,7 @@ def forest_figure(
     return figure
 
 
-def _limits(rows: Sequence[PolicyDifference]) -> tuple[float, float]:
+def _axis_limits(rows: Sequence[PolicyDifference]) -> tuple[float, float]:
     """The ends of the axis. They include 0 and, with their limits, all policies that are not far from the others."""
     real = [row for row in rows if not row.diagnostic] or list(rows)
     inside = view([row.difference for row in real], [row.difference == 0 for row in real])
@@ -125,7 +127,7 @@ def _few_ticks(axes: Axes, width: float) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(max(4, int(2.2 * width)), steps=[1, 2, 2.5, 5, 10]))
 
 
-def _draw(axes: Axes, look: _DifferenceKind, rows: Sequence[tuple[PolicyDifference, float]]) -> None:
+def _draw_rows(axes: Axes, look: _DifferenceKind, rows: Sequence[tuple[PolicyDifference, float]]) -> None:
     """Draws the limits and markers of one kind of row, and writes the values that lie beyond the axis."""
     left, right = axes.get_xlim()
     inside = [(row, y) for row, y in rows if left <= row.difference <= right]

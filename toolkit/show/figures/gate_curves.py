@@ -77,13 +77,13 @@ def gates_figure(
     ) as (figure, drawn):
         first = next((number for number, one in enumerate(gates) if one.never), None)
         for number, (axes, one) in enumerate(zip(drawn, gates, strict=True)):
-            _draw(axes, one, "as if it never acted" if number == first else "_")
-        _scale(drawn[0], max(HUNDRED * one.rate[-1] for one in gates))
+            _draw_gate(axes, one, "as if it never acted" if number == first else "_")
+        _set_scales(drawn[0], max(HUNDRED * one.rate[-1] for one in gates))
         _mark_ends(drawn, gates)
     return figure
 
 
-def _draw(axes: Axes, gate: GateCurve, label: str) -> None:
+def _draw_gate(axes: Axes, gate: GateCurve, label: str) -> None:
     rate, accuracy, low, high = (
         HUNDRED * np.array(values, float) for values in (gate.rate, gate.accuracy, gate.low, gate.high)
     )
@@ -112,7 +112,7 @@ def _mark_ends(drawn: Sequence[Axes], gates: Sequence[GateCurve]) -> None:
                 label = "_"
 
 
-def _scale(first: Axes, end: float) -> None:
+def _set_scales(first: Axes, end: float) -> None:
     from matplotlib.ticker import MaxNLocator
 
     low, high = first.get_ylim()

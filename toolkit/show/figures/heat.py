@@ -73,7 +73,7 @@ def heat_figure(
     with on_page(body, width, title=title, simulated=simulated, note=note) as figure:
         grid = figure.subplots(rows, columns, squeeze=False)
         for axes, panel in zip(grid.flat, panels, strict=False):
-            image = _draw(axes, panel, low, high, decimals if numbered else None, width / columns)
+            image = _draw_heat_map(axes, panel, low, high, decimals if numbered else None, width / columns)
         for number, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
             if number % columns == 0:
                 axes.set_ylabel(wrapped(y, body / rows - 0.4, TEXT, 1))
@@ -90,7 +90,7 @@ def heat_figure(
     return figure
 
 
-def _draw(axes: Axes, panel: Heat, low: float, high: float, decimals: int | None, size: float) -> AxesImage:
+def _draw_heat_map(axes: Axes, panel: Heat, low: float, high: float, decimals: int | None, size: float) -> AxesImage:
     """Draws one heat map. `decimals`: those of the cells' numbers; None for cells without numbers."""
     from matplotlib.patches import Rectangle
 

@@ -43,7 +43,7 @@ def stopping_figure(
         raise EmptyError("there is no policy with a number of traces to draw")
     every = [count for one in policies for count in one.traces]
     low, each = min(every), -(-(max(every) - min(every) + 1) // BARS)
-    heights = [_binned(one, low, each) for one in policies]
+    heights = [_shares_by_bar(one, low, each) for one in policies]
     bars = [f"a bar stands for {each} numbers of traces"] * (each > 1)
     with panel_grid(
         [one.name for one in policies], "traces paid", "examples, %", width=width, title=title, simulated=simulated,
@@ -55,11 +55,11 @@ def stopping_figure(
             axes.bar(places, [*heights[number].values()], 0.8 * each, color=NAVY, linewidth=0, zorder=2, label="_")
             label = "_" if number else "mean"
             axes.axvline(one.mean, color=ORANGE, linewidth=1.2, linestyle=(0, (3, 1.5)), zorder=3, label=label)
-        _scale(figure, low, max(every), max(height for mine in heights for height in mine.values()))
+        _set_scales(figure, low, max(every), max(height for mine in heights for height in mine.values()))
     return figure
 
 
-def _binned(policy: StoppingTimes, low: int, width: int) -> dict[int, float]:
+def _shares_by_bar(policy: StoppingTimes, low: int, width: int) -> dict[int, float]:
     """The per cent of examples in each bar. A bar covers `width` numbers of traces, the first from `low` on."""
     bars: dict[int, float] = {}
     for count, share in zip(policy.traces, policy.shares, strict=True):
@@ -68,7 +68,7 @@ def _binned(policy: StoppingTimes, low: int, width: int) -> dict[int, float]:
     return bars
 
 
-def _scale(figure: Figure, low: int, high: int, highest: float) -> None:
+def _set_scales(figure: Figure, low: int, high: int, highest: float) -> None:
     from matplotlib.ticker import MaxNLocator
 
     room = max(0.8, 0.03 * (high - low))

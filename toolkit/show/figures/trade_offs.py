@@ -57,14 +57,14 @@ def trade_offs_figure(
         for axes, points in zip(drawn, panels.values(), strict=True):
             for number, name in enumerate(names):
                 if name in points:
-                    _draw(axes, points[name], number, name)
-            _scale(axes, list(points.values()))
+                    _draw_point(axes, points[name], number, name)
+            _set_scales(axes, list(points.values()))
         if any(point.published for points in panels.values() for point in points.values()):
             figure.axes[0].scatter([], [], facecolors="white", edgecolors=INK, marker="o", s=SIZE, label=PUBLISHED)
     return figure
 
 
-def _draw(axes: Axes, point: MethodPoint, number: int, name: str) -> None:
+def _draw_point(axes: Axes, point: MethodPoint, number: int, name: str) -> None:
     from matplotlib import patheffects
 
     mark = look(number)
@@ -83,7 +83,7 @@ def _draw(axes: Axes, point: MethodPoint, number: int, name: str) -> None:
         axes.scatter([cost], [value], label="_", **dot | hollow | {"zorder": 6})
 
 
-def _scale(axes: Axes, points: Sequence[MethodPoint]) -> None:
+def _set_scales(axes: Axes, points: Sequence[MethodPoint]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     costs = [c for p in points for c in (p.cost.estimate, p.cost.low, p.cost.high) if c is not None]

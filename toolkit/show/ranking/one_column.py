@@ -27,12 +27,12 @@ _SHORT = (
 
 def abbreviated(called: Mapping[str, str]) -> dict[str, str]:
     """Names of policies as papers have them, by whole name; where two would be one, both stay as they are called."""
-    short = {name: _abbreviated(text) for name, text in called.items()}
+    short = {name: _abbreviate(text) for name, text in called.items()}
     often = Counter(short.values())
     return {name: text if often[text] == 1 else called[name] for name, text in short.items()}
 
 
-def _abbreviated(text: str) -> str:
+def _abbreviate(text: str) -> str:
     for pattern, words in _SHORT:
         text = re.sub(pattern, words, text)
     return text

@@ -166,7 +166,7 @@ class RankedInput:
     @cached_property
     def ranked(self) -> tuple[Ranked, ...]:
         """Every policy with the facts of its row, the best first."""
-        return _rank(self)
+        return _rank_policies(self)
 
     @cached_property
     def within_margin(self) -> WithinMargin | None:
@@ -255,14 +255,14 @@ def rank(results: RankedInput) -> tuple[Ranked, ...]:
     return results.ranked
 
 
-def _rank(results: RankedInput) -> tuple[Ranked, ...]:
+def _rank_policies(results: RankedInput) -> tuple[Ranked, ...]:
     summary = _frame_cells(results.summary, ("policy", "metric"), "estimate")
     against = _frame_cells(results.comparisons, ("policy", "baseline", "metric"), "difference")
     ranks = {(row["policy"], row["metric"]): row for row in results.ranks.iter_rows(named=True)}
     metric, cost = results.metric, str(results.cost.metric)
     metrics = results.summary["metric"].unique().to_list()
     keys = [
-        rank_key(results.merit(summary.get((policy.name, metric))), _estimate(summary.get((policy.name, cost))), i)
+        rank_key(results.merit(summary.get((policy.name, metric))), _estimate_of(summary.get((policy.name, cost))), i)
         for i, policy in enumerate(results.policies)
     ]
     best_first = [results.policies[key[2]] for key in sorted(keys)]
@@ -289,7 +289,7 @@ def _rank(results: RankedInput) -> tuple[Ranked, ...]:
                 place=place if counts else None,
                 quality=quality,
                 cost=price,
-                means={m: _estimate(summary.get((policy.name, m))) for m in metrics},
+                means={m: _estimate_of(summary.get((policy.name, m))) for m in metrics},
                 difference=difference,
                 p_value=_larger_p_value(cells.get("p_baseline"), exact.get((policy.name, results.baseline))),
                 on_front=policy.name in front if counts and price is not None else None,
@@ -340,7 +340,7 @@ def _with_joint_limits(difference: IntervalCell | None, cells: Mapping[str, Any]
     return replace(difference, low=limits[0], high=limits[1])
 
 
-def _estimate(cell: IntervalCell | None) -> float | None:
+def _estimate_of(cell: IntervalCell | None) -> float | None:
     return None if cell is None else cell.estimate
 
 

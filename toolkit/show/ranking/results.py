@@ -85,7 +85,7 @@ def ranked_table(results: RankedInput, limit: int | RowLimits | None = None, als
         above=(*[SIMULATED] * results.simulated, *_column_notes(results, Severity.WARNING, columns)),
         below=(
             *below,
-            *_explanations(results, ranked, columns),
+            *_explanation_notes(results, ranked, columns),
             *_column_notes(results, Severity.NOTE, columns),
             *(ColumnNote(text, paper="") for text in filter(None, [takeaway(results)])),
         ),
@@ -243,7 +243,7 @@ def _columns(results: RankedInput, ranked: Sequence[Ranked], also: Collection[st
         tick = Tick("yes", "no")
         column = TableColumn("not worse", tick, "not_worse", drop=1, if_filled=True)
         parts.append((column, partial(_not_worse, baseline=results.baseline)))
-    parts.append((_core_column("Pareto", FrontMark(), "on_front", 3), _on_front))
+    parts.append((_core_column("Pareto", FrontMark(), "on_front", 3), _front_cell))
     if any(row.ranks for row in ranked):
         parts.append((_core_column("rank", RankSet(), "rank", 4), lambda r: r.ranks))
     parts.append((_core_column("leader", Words(), "leader", 2), partial(_standing_text, leader=results.leader)))
@@ -293,7 +293,7 @@ def _mean_column(column: OutcomeColumn, results: RankedInput) -> CellColumn:
     return head, lambda row: row.means.get(metric)
 
 
-def _on_front(row: Ranked) -> tuple[bool, float | None] | None:
+def _front_cell(row: Ranked) -> tuple[bool, float | None] | None:
     return None if row.on_front is None else (row.on_front, row.front_share)
 
 
@@ -321,7 +321,7 @@ def _column_notes(results: RankedInput, severity: Severity, columns: Sequence[Ta
     ]
 
 
-def _explanations(
+def _explanation_notes(
     results: RankedInput, ranked: Sequence[Ranked], columns: Sequence[TableColumn]
 ) -> Iterator[ColumnNote]:
     """Yields the sentences below the table that explain its columns and marks, in order."""

@@ -44,13 +44,13 @@ def as_latex(table: TableContent, label: str, width: float, whole: bool = False)
     Their first line says which packages they need. Columns for which there was no room are named in a note; a `whole`
     table has all.
     """
-    space, table = POINTS_AN_INCH * width, _in_print(table)
-    grids = [grid.folded(space) for grid in _grids(table, space, whole)]
+    space, table = POINTS_AN_INCH * width, _printed_table(table)
+    grids = [grid.fold_words(space) for grid in _choose_grids(table, space, whole)]
     printed = {place for grid in grids for place in grid.places}
     columns = [column for place, column in enumerate(table.columns) if place in printed or column.beneath]
     left_out = [column.name for column in table.columns if column not in columns]
     above, below = (_paper_notes(notes if whole else notes_on(notes, columns)) for notes in (table.above, table.below))
-    below = [*(f"{sign} {text}." for text, sign in _marks_of(table).items()), *below]
+    below = [*(f"{sign} {text}." for text, sign in _row_marks(table).items()), *below]
     below += [f"Left out, since the page is narrow: {'; '.join(left_out)}."] if left_out else []
     caption = table.title
     if whole and (known := _NUMBERED.fullmatch(caption)):
@@ -69,7 +69,7 @@ def as_latex(table: TableContent, label: str, width: float, whole: bool = False)
             *(_small_print(above, space, bold=True) if not number else []),
         ]
         for place, (grid, rows) in enumerate(parts):
-            lines += [*[r"\medskip"] * bool(place), *_tabular(grid, rows, at_points=whole)]
+            lines += [*[r"\medskip"] * bool(place), *_tabular_lines(grid, rows, at_points=whole)]
         lines += [*(_small_print(below, space) if number == len(floats) - 1 else []), rf"\end{{{kind}}}"]
         lines += [r"\clearpage"] if whole and number % WAITING == WAITING - 1 else []
     text = "\n".join(lines)
@@ -104,7 +104,7 @@ class _OverPublished(Form):
         return text if published is None else f"{text} ({self.published_form.show(published)})"
 
 
-def _in_print(table: T) -> T:
+def _printed_table(table: T) -> T:
     """The table as printed: without columns that are not `printed`; a column `under` another joins that one's cells."""
     places = {column.key: i for i, column in enumerate(table.columns) if column.key and not column.under}
     beneath = {places[c.under]: i for i, c in enumerate(table.columns) if c.under in places}
@@ -132,7 +132,7 @@ def _in_print(table: T) -> T:
 
 
 @dataclass(frozen=True)
-class _Grid:
+class _TypesetGrid:
     """A table as it is typeset: its columns by place, their headings and cells in lines of text, and the font size.
 
     `words`: the width in em that a column of words asks for, unless it is narrower.
@@ -146,43 +146,47 @@ class _Grid:
     words: float
 
     @cached_property
-    def natural(self) -> tuple[float, ...]:
+    def natural_widths(self) -> tuple[float, ...]:
         """The width of each column without line breaks, in points."""
         columns = zip(self.heads, *self.rows, strict=True)
         return tuple(max(points(line, self.size) for cell in column for line in cell.split("\n")) for column in columns)
 
     @cached_property
-    def least(self) -> tuple[float, ...]:
+    def least_widths(self) -> tuple[float, ...]:
         """The smallest width of each column in points. Words may be folded, numbers may not."""
         words = self.words * self.size
-        return tuple(min(w, words) if left else w for w, left in zip(self.natural, self.left(), strict=True))
+        return tuple(
+            min(w, words) if left else w for w, left in zip(self.natural_widths, self.is_left_aligned(), strict=True)
+        )
 
-    def total(self, widths: Sequence[float]) -> float:
+    def total_width(self, widths: Sequence[float]) -> float:
         """The width in points of a row of columns with these widths."""
         return sum(widths) + 2 * _SEPARATION[self.size] * (len(widths) - 1)
 
-    def fits(self, space: float) -> bool:
+    def fits_line(self, space: float) -> bool:
         """Whether the columns at their least widths fit on a line of `space` points."""
-        return self.total(self.least) <= space
+        return self.total_width(self.least_widths) <= space
 
-    def height(self, rows: range) -> float:
+    def height_of_rows(self, rows: range) -> float:
         """The height in points of some rows with their heading."""
         return self.height_of(self.heads) + sum(self.height_of(self.rows[i]) for i in rows)
 
     def height_of(self, row: Sequence[str]) -> float:
         """The height of a row in points."""
-        return _LEADING[self.size] * _lines_of(row) + 2
+        return _LEADING[self.size] * _count_lines(row) + 2
 
-    def folded(self, space: float) -> _Grid:
+    def fold_words(self, space: float) -> _TypesetGrid:
         """The grid with its columns of words folded to a line of `space` points."""
-        widths = list(self.least)
-        for i, wish in enumerate(self.natural):
-            widths[i] += max(0.0, min(wish - widths[i], space - self.total(widths)))
+        widths = list(self.least_widths)
+        for i, wish in enumerate(self.natural_widths):
+            widths[i] += max(0.0, min(wish - widths[i], space - self.total_width(widths)))
         columns = [
             ["\n".join(line for part in cell.split("\n") for line in self._row_lines(part, wide)) for cell in column]
             if left
             else column
-            for column, wide, left in zip(zip(self.heads, *self.rows, strict=True), widths, self.left(), strict=True)
+            for column, wide, left in zip(
+                zip(self.heads, *self.rows, strict=True), widths, self.is_left_aligned(), strict=True
+            )
         ]
         heads, *rows = zip(*columns, strict=True)
         return replace(self, heads=heads, rows=tuple(rows))
@@ -193,34 +197,34 @@ class _Grid:
         room = space - points("m", self.size) * bool(indent)
         return [indent + line.removeprefix(indent) for line in folded(text.removeprefix(indent), room, self.size)]
 
-    def only(self, columns: Sequence[int]) -> _Grid:
+    def only_columns(self, columns: Sequence[int]) -> _TypesetGrid:
         rows = tuple(tuple(row[k] for k in columns) for row in self.rows)
         places, heads = tuple(self.places[k] for k in columns), tuple(self.heads[k] for k in columns)
         return replace(self, places=places, heads=heads, rows=rows)
 
-    def left(self) -> list[bool]:
+    def is_left_aligned(self) -> list[bool]:
         """Whether each column holds words and so is aligned to the left."""
         return [self.table.columns[place].form.align == "left" for place in self.places]
 
 
-def _lines_of(row: Sequence[str]) -> int:
+def _count_lines(row: Sequence[str]) -> int:
     return max(cell.count("\n") + 1 for cell in row)
 
 
-def _grids(table: TableContent, space: float, whole: bool) -> list[_Grid]:
+def _choose_grids(table: TableContent, space: float, whole: bool) -> list[_TypesetGrid]:
     """The grids in which the table is typeset: the first layout that fits. Else the least needed columns are dropped,
     or the columns are split into several grids.
     """
     tried = list(_layout_stages(table, _TIGHT if space <= POINTS_AN_INCH * COLUMN else _WIDE))
-    fitting = next((grid for grid in tried if grid.fits(space)), None)
+    fitting = next((grid for grid in tried if grid.fits_line(space)), None)
     if fitting is not None:
         return [fitting]
     return _split_columns(tried[-1], space) if whole else [_drop_columns(tried[-1], space)]
 
 
-def _layout_stages(table: TableContent, tight: float) -> Iterator[_Grid]:
+def _layout_stages(table: TableContent, tight: float) -> Iterator[_TypesetGrid]:
     """Yields layouts of the whole table from the widest on. `tight`: em of a column of words in the last ones."""
-    words, marks = _words_of(table), _marks_of(table)
+    words, marks = _first_word_column(table), _row_marks(table)
     places = [i for i, column in enumerate(table.columns) if words is None or not column.beneath]
     under = [i for i in range(len(table.columns)) if i not in places]
     stacks = [column.form.stacks for column in table.columns]
@@ -244,51 +248,51 @@ def _layout_stages(table: TableContent, tight: float) -> Iterator[_Grid]:
         *pressed,
     ):
         for size in sizes:
-            yield _Grid(table, tuple(places), titles, cells, size, room)
+            yield _TypesetGrid(table, tuple(places), titles, cells, size, room)
 
 
-def _words_of(table: TableContent) -> int | None:
+def _first_word_column(table: TableContent) -> int | None:
     """The index of the first column of words that stands in a column of its own."""
     return next((i for i, c in enumerate(table.columns) if c.form.align == "left" and not c.beneath), None)
 
 
-def _marks_of(table: TableContent) -> dict[str, str]:
+def _row_marks(table: TableContent) -> dict[str, str]:
     """The remarks that move below the table, each with the mark that its row gets."""
-    if _words_of(table) is None:
+    if _first_word_column(table) is None:
         return {}
     under = [i for i, column in enumerate(table.columns) if column.beneath]
     texts = dict.fromkeys(row[i] for row in table.texts() for i in under if row[i] not in ("", DASH))
     return {text: mark(number) for number, text in enumerate(list(texts)[:MARKS])}
 
 
-def _drop_columns(grid: _Grid, space: float) -> _Grid:
+def _drop_columns(grid: _TypesetGrid, space: float) -> _TypesetGrid:
     """The grid without its least needed columns, as many as must be dropped for it to fit."""
-    while len(grid.places) > 1 and not grid.fits(space):
+    while len(grid.places) > 1 and not grid.fits_line(space):
         columns = [grid.table.columns[place] for place in grid.places]
-        words = grid.left().index(True) if True in grid.left() else 0
+        words = grid.is_left_aligned().index(True) if True in grid.is_left_aligned() else 0
         loose = [i for i in range(len(columns)) if i != words]
         least = max(loose, key=lambda i: (columns[i].drop > 0, not columns[i].core, columns[i].drop, i))
-        grid = grid.only([k for k in range(len(columns)) if k != least])
+        grid = grid.only_columns([k for k in range(len(columns)) if k != least])
     return grid
 
 
-def _split_columns(grid: _Grid, space: float) -> list[_Grid]:
+def _split_columns(grid: _TypesetGrid, space: float) -> list[_TypesetGrid]:
     """The grid split by columns into several grids. Each repeats the columns that identify its rows."""
     head = _identifying_columns(grid)
     for words in (_TIGHT, _LEAST):
         parts = _fill_grids(replace(grid, words=words), head, space)
-        if all(part.fits(space) for part in parts):
+        if all(part.fits_line(space) for part in parts):
             break
     return parts
 
 
-def _identifying_columns(grid: _Grid) -> list[int]:
+def _identifying_columns(grid: _TypesetGrid) -> list[int]:
     """The fewest leading columns whose cells identify every row: at least one, and not all."""
 
     def distinct(places: Sequence[int]) -> int:
         return len({tuple(row[k] for k in places) for row in grid.rows})
 
-    words = max(1, next((i for i, left in enumerate(grid.left()) if not left), 1))
+    words = max(1, next((i for i, left in enumerate(grid.is_left_aligned()) if not left), 1))
     counts = range(1, len(grid.places))
     head = list(range(next((count for count in counts if distinct(range(count)) == len(grid.rows)), words)))
     for i in head[:]:
@@ -298,34 +302,34 @@ def _identifying_columns(grid: _Grid) -> list[int]:
     return head
 
 
-def _fill_grids(grid: _Grid, head: Sequence[int], space: float) -> list[_Grid]:
+def _fill_grids(grid: _TypesetGrid, head: Sequence[int], space: float) -> list[_TypesetGrid]:
     """The columns split, in order, into grids that fit. Each grid begins with the columns `head`."""
     parts: list[list[int]] = [[*head]]
     for i in (k for k in range(len(grid.places)) if k not in head):
-        if parts[-1] == [*head] or grid.only([*parts[-1], i]).fits(space):
+        if parts[-1] == [*head] or grid.only_columns([*parts[-1], i]).fits_line(space):
             parts[-1].append(i)
         else:
             parts.append([*head, i])
-    return [grid.only(sorted(part)) for part in parts]
+    return [grid.only_columns(sorted(part)) for part in parts]
 
 
-def _pack_floats(grids: Sequence[_Grid], above: float, below: float) -> list[list[tuple[_Grid, range]]]:
+def _pack_floats(grids: Sequence[_TypesetGrid], above: float, below: float) -> list[list[tuple[_TypesetGrid, range]]]:
     """Each float's grids and rows, as many as fit on a page. `above` and `below`: heights of the notes in points."""
-    floats: list[list[tuple[_Grid, range]]] = []
+    floats: list[list[tuple[_TypesetGrid, range]]] = []
     room = 0.0
     for i, grid in enumerate(grids):
         rows, notes = range(len(grid.rows)), below * (i == len(grids) - 1)
-        if floats and grid.height(rows) + _BETWEEN + notes <= room:
+        if floats and grid.height_of_rows(rows) + _BETWEEN + notes <= room:
             floats[-1].append((grid, rows))
-            room -= grid.height(rows) + _BETWEEN
+            room -= grid.height_of_rows(rows) + _BETWEEN
             continue
         parts = _rows_by_page(grid, above * (i == 0), notes)
         floats += [[(grid, part)] for part in parts]
-        room = HEIGHT - _MARGIN - grid.height(parts[-1]) - above * (i == 0 and len(parts) == 1)
+        room = HEIGHT - _MARGIN - grid.height_of_rows(parts[-1]) - above * (i == 0 and len(parts) == 1)
     return floats
 
 
-def _rows_by_page(grid: _Grid, above: float, below: float) -> list[range]:
+def _rows_by_page(grid: _TypesetGrid, above: float, below: float) -> list[range]:
     """The rows of each float, so that none exceeds a page. `above` and `below`: heights of the notes in points."""
     heights = [grid.height_of(row) for row in grid.rows]
     room = HEIGHT - grid.height_of(grid.heads) - _MARGIN
@@ -357,11 +361,11 @@ def _small_print(notes: Sequence[str], space: float, bold: bool = False) -> list
     return [start, *(f"{line}\\par" for line in lines), r"\smallskip\end{minipage}\par"]
 
 
-def _tabular(grid: _Grid, rows: range, at_points: bool) -> Iterator[str]:
+def _tabular_lines(grid: _TypesetGrid, rows: range, at_points: bool) -> Iterator[str]:
     """Yields LaTeX lines of the heading and some rows; with `at_points` siunitx aligns numbers at decimal points."""
     aligns = [grid.table.columns[place].form.align[0] for place in grid.places]
     if at_points:
-        columns = zip(aligns, grid.natural, *grid.rows, strict=True)
+        columns = zip(aligns, grid.natural_widths, *grid.rows, strict=True)
         aligns = [
             (align == "r" and _decimal_alignment(cells, grid.size, wide)) or align for align, wide, *cells in columns
         ]
@@ -371,7 +375,7 @@ def _tabular(grid: _Grid, rows: range, at_points: bool) -> Iterator[str]:
     yield r"\toprule"
     yield from _row_lines(grid.heads, aligns)
     yield r"\midrule"
-    apart = any(_lines_of(row) > 1 for row in grid.rows)
+    apart = any(_count_lines(row) > 1 for row in grid.rows)
     for number in rows:
         if apart and number > rows.start:
             yield r"\addlinespace[2pt]"
@@ -383,7 +387,7 @@ def _tabular(grid: _Grid, rows: range, at_points: bool) -> Iterator[str]:
 def _row_lines(row: Sequence[str], aligns: Sequence[str]) -> Iterator[str]:
     r"""Yields the LaTeX lines of a row with cells of several lines. None begins as an argument of a `\\` above it."""
     parts = [cell.split("\n") for cell in row]
-    for number in range(_lines_of(row)):
+    for number in range(_count_lines(row)):
         pairs = zip(parts, aligns, strict=True)
         line = " & ".join(_cell_tex(part[number], align) if number < len(part) else "" for part, align in pairs)
         yield ("{}" if line.startswith(("[", "*")) else "") + line + r" \\"

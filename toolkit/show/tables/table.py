@@ -128,11 +128,11 @@ def in_note(text: str) -> str:
 
 def table_of(frame: pl.DataFrame, title: str = "", *, decimals: int = 3, notes: Sequence[str] = ()) -> Table:
     """A polars frame as a table. Numbers are aligned to the right, and integers have no decimals."""
-    columns = tuple(TableColumn(series.name, _form_of(series, decimals), series.name) for series in frame)
+    columns = tuple(TableColumn(series.name, _column_form(series, decimals), series.name) for series in frame)
     return Table(title, columns, tuple(frame.iter_rows()), below=tuple(notes))
 
 
-def _form_of(values: pl.Series, decimals: int) -> Form:
+def _column_form(values: pl.Series, decimals: int) -> Form:
     if values.dtype.is_integer():
         return Number(0)
     if values.dtype.is_float() or values.dtype.is_decimal():

@@ -298,7 +298,7 @@ class TableContent:
         chosen = list(dict.fromkeys(known[name.casefold()] for name in names))
         first = [] if set(words) & set(chosen) else words
         under = [i for i, column in enumerate(self.columns) if column.beneath and i not in chosen]
-        part = self._of(tuple(dict.fromkeys([*first, *chosen, *under])))
+        part = self._only_columns(tuple(dict.fromkeys([*first, *chosen, *under])))
         order = {self.columns[place].name: number for number, place in enumerate(chosen)}
         columns = (
             replace(column, core=True, drop=order[column.name] * (column.drop > 0)) if column.name in order else column
@@ -306,7 +306,7 @@ class TableContent:
         )
         return replace(part, columns=tuple(columns))
 
-    def _of(self, places: Sequence[int]) -> Self:
+    def _only_columns(self, places: Sequence[int]) -> Self:
         """The table with only the columns at these places, and without the notes on others."""
         columns = tuple(self.columns[i] for i in places)
         rows = tuple(tuple(row[i] for i in places) for row in self.rows)

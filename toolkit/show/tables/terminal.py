@@ -32,7 +32,7 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
 
     every, empty = _without_empty_columns(_initial_layout(table))
     layout, lines = min(
-        ((one, list(_lines(table, one, width))) for one in _fitting_layouts(every, width)), key=_line_count
+        ((one, list(_table_lines(table, one, width))) for one in _fitting_layouts(every, width)), key=_line_count
     )
     hidden = [column for column in every.columns if column not in layout.columns]
     columns = [column for column in table.columns if column not in hidden and column not in empty]
@@ -56,7 +56,7 @@ def as_terminal_text(table: TableContent, width: int, color: bool) -> str:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _TableLayout:
     """The columns of a table that a terminal shows, with headings and texts that may have several lines.
 
     `name`: the place of the column of words that a row is called by, None where there is none. `headed`: that column
@@ -70,7 +70,7 @@ class _Layout:
     headed: bool = False
 
     @property
-    def beside(self) -> range:
+    def side_by_side_columns(self) -> range:
         """The places of the columns that stand side by side on a line."""
         return range(self.name + 1 if self.headed and self.name is not None else 0, len(self.columns))
 
@@ -80,50 +80,50 @@ class _Layout:
         return _GAP if self.headed else 0
 
     @cached_property
-    def natural(self) -> tuple[int, ...]:
+    def natural_widths(self) -> tuple[int, ...]:
         """The width of each column without folding."""
         texts = zip(self.heads, *self.rows, strict=True)
         return tuple(max((len(line) for cell in column for line in cell.split("\n")), default=0) for column in texts)
 
     @cached_property
-    def least(self) -> tuple[int, ...]:
+    def least_widths(self) -> tuple[int, ...]:
         """The width below which each column is unreadable: words may be folded, numbers may not."""
-        texts = zip(self.columns, self.natural, zip(self.heads, *self.rows, strict=True), strict=True)
+        texts = zip(self.columns, self.natural_widths, zip(self.heads, *self.rows, strict=True), strict=True)
         return tuple(
             min(width, max(_SQUEEZED, *map(_longest_part, cells))) if column.form.align == "left" else width
             for column, width, cells in texts
         )
 
-    def line(self, widths: Sequence[int]) -> int:
+    def line_width(self, widths: Sequence[int]) -> int:
         """The width of a line whose columns have these widths."""
-        beside = [widths[i] for i in self.beside]
+        beside = [widths[i] for i in self.side_by_side_columns]
         return self.indent + sum(beside) + _GAP * max(0, len(beside) - 1)
 
-    def widths(self, width: int) -> list[int]:
+    def column_widths(self, width: int) -> list[int]:
         """The width that each column gets of `width`: first what it needs, then columns of words share the rest."""
-        widths = list(self.least)
-        for i in self.beside:
-            widths[i] += max(0, min(self.natural[i] - widths[i], width - self.line(widths)))
+        widths = list(self.least_widths)
+        for i in self.side_by_side_columns:
+            widths[i] += max(0, min(self.natural_widths[i] - widths[i], width - self.line_width(widths)))
         return widths
 
-    def without(self, i: int) -> _Layout:
+    def without_column(self, i: int) -> _TableLayout:
         """The layout without column `i`."""
         rows = tuple(row[:i] + row[i + 1 :] for row in self.rows)
         columns, heads = self.columns[:i] + self.columns[i + 1 :], self.heads[:i] + self.heads[i + 1 :]
         name = None if self.name is None else self.name - (i < self.name)
         return replace(self, columns=columns, heads=heads, rows=rows, name=name)
 
-    def stacked(self) -> _Layout:
+    def stack_intervals(self) -> _TableLayout:
         """The layout with each interval under its estimate, and headings on several lines."""
         rows = tuple(tuple(cell.replace(" [", "\n[") for cell in row) for row in self.rows)
         return replace(self.with_high_heads(), rows=rows)
 
-    def with_high_heads(self) -> _Layout:
+    def with_high_heads(self) -> _TableLayout:
         """The layout with one word of a heading on each line."""
         return replace(self, heads=tuple(head.replace(" ", "\n") for head in self.heads))
 
 
-def _initial_layout(table: TableContent) -> _Layout:
+def _initial_layout(table: TableContent) -> _TableLayout:
     """The table's layout, with the cells of columns marked `beneath` under the first column of words."""
     under = [i for i, column in enumerate(table.columns) if column.beneath]
     places = [i for i, column in enumerate(table.columns) if not column.beneath]
@@ -136,68 +136,68 @@ def _initial_layout(table: TableContent) -> _Layout:
         rows.append(tuple("\n".join([row[i], *lines]) if i == words else row[i] for i in places))
     columns = tuple(table.columns[i] for i in places)
     name = None if words is None else places.index(words)
-    return _Layout(columns, tuple(column.name for column in columns), tuple(rows), name)
+    return _TableLayout(columns, tuple(column.name for column in columns), tuple(rows), name)
 
 
-def _without_empty_columns(layout: _Layout) -> tuple[_Layout, list[TableColumn]]:
+def _without_empty_columns(layout: _TableLayout) -> tuple[_TableLayout, list[TableColumn]]:
     """The layout without the hideable columns that have no filled cell, and these columns."""
     empty = []
     for i in reversed(range(len(layout.columns))):
         if layout.columns[i].if_filled and layout.rows and all(row[i] in ("", DASH) for row in layout.rows):
             empty.append(layout.columns[i])
-            layout = layout.without(i)
+            layout = layout.without_column(i)
     return layout, empty
 
 
-def _fitting_layouts(every: _Layout, width: int) -> Iterator[_Layout]:
+def _fitting_layouts(every: _TableLayout, width: int) -> Iterator[_TableLayout]:
     """Layouts that fit, with the fewest changes first: unchanged; stacked, without the least needed columns; a row's
     name over its numbers. The last layout is returned even where it is too wide. With `core` columns the layout changes
     before one of them is dropped; then there are two layouts, and the second may take fewer lines.
     """
-    if every.line(every.least) <= width:
+    if every.line_width(every.least_widths) <= width:
         yield every
         return
     tries = list(_candidate_layouts(every))
     for number, (layout, core) in enumerate(tries):
         rest = _drop_columns(layout, width, core)
-        if rest.line(rest.least) <= width or number == len(tries) - 1:
+        if rest.line_width(rest.least_widths) <= width or number == len(tries) - 1:
             yield rest
             if number or len(tries) == 1:
                 return
 
 
-def _candidate_layouts(every: _Layout) -> Iterator[tuple[_Layout, bool]]:
+def _candidate_layouts(every: _TableLayout) -> Iterator[tuple[_TableLayout, bool]]:
     """Yields layouts from the least changed on, each with whether `core` columns may be dropped from it too."""
     headed = replace(every.with_high_heads(), headed=True)
     if every.name is not None and any(column.core for column in every.columns):
-        yield every.stacked(), False
+        yield every.stack_intervals(), False
         yield headed, False
-        yield headed.stacked(), False
+        yield headed.stack_intervals(), False
     else:
-        yield every.stacked(), True
+        yield every.stack_intervals(), True
     if every.name is not None:
-        yield headed.stacked(), True
+        yield headed.stack_intervals(), True
 
 
-def _drop_columns(layout: _Layout, width: int, core: bool) -> _Layout:
-    while layout.line(layout.least) > width:
+def _drop_columns(layout: _TableLayout, width: int, core: bool) -> _TableLayout:
+    while layout.line_width(layout.least_widths) > width:
         loose = [i for i, column in enumerate(layout.columns) if column.drop and (core or not column.core)]
         if not loose:
             break
-        layout = layout.without(max(loose, key=lambda i: (not layout.columns[i].core, layout.columns[i].drop)))
+        layout = layout.without_column(max(loose, key=lambda i: (not layout.columns[i].core, layout.columns[i].drop)))
     return layout
 
 
-def _line_count(lines: tuple[_Layout, list[Line]]) -> int:
+def _line_count(lines: tuple[_TableLayout, list[Line]]) -> int:
     return len(lines[1])
 
 
-def _lines(table: TableContent, layout: _Layout, width: int) -> Iterator[Line]:
-    widths = layout.widths(width)
+def _table_lines(table: TableContent, layout: _TableLayout, width: int) -> Iterator[Line]:
+    widths = layout.column_widths(width)
     if layout.headed:
         yield _leading_cells(layout, layout.heads) + layout.heads[layout.name or 0], "bold"
     yield from ((line, "bold") for line in _side_by_side(layout, layout.heads, widths, bottom=True))
-    yield "─" * layout.line(widths), ""
+    yield "─" * layout.line_width(widths), ""
     for number, row in enumerate(layout.rows):
         style = "bold" if number in table.strong else "dim" if number in table.faint else ""
         if layout.headed:
@@ -205,16 +205,16 @@ def _lines(table: TableContent, layout: _Layout, width: int) -> Iterator[Line]:
         yield from ((line, style) for line in _side_by_side(layout, row, widths))
 
 
-def _leading_cells(layout: _Layout, cells: Sequence[str]) -> str:
+def _leading_cells(layout: _TableLayout, cells: Sequence[str]) -> str:
     """The cells that stand before a row's name, on the same line."""
-    pairs = [(cells[i], layout.natural[i], layout.columns[i].form.align) for i in range(layout.name or 0)]
+    pairs = [(cells[i], layout.natural_widths[i], layout.columns[i].form.align) for i in range(layout.name or 0)]
     return "".join(_align_text(*pair) + " " * _GAP for pair in pairs)
 
 
-def _name_lines(layout: _Layout, row: Sequence[str], width: int) -> Iterator[str]:
+def _name_lines(layout: _TableLayout, row: Sequence[str], width: int) -> Iterator[str]:
     """Yields the line of a row's name, with the text beneath it on the same line where there is room."""
     name, *rest = row[layout.name or 0].split("\n")
-    start, indent = _leading_cells(layout, row), sum(width + _GAP for width in layout.natural[: layout.name])
+    start, indent = _leading_cells(layout, row), sum(width + _GAP for width in layout.natural_widths[: layout.name])
     whole = "  ".join([name, *(line.strip() for line in rest)])
     if len(start) + len(whole) <= width:
         yield start + whole
@@ -226,14 +226,19 @@ def _name_lines(layout: _Layout, row: Sequence[str], width: int) -> Iterator[str
     yield from (" " * indent + part for part in more)
 
 
-def _side_by_side(layout: _Layout, cells: Sequence[str], widths: Sequence[int], bottom: bool = False) -> Iterator[str]:
+def _side_by_side(
+    layout: _TableLayout, cells: Sequence[str], widths: Sequence[int], bottom: bool = False
+) -> Iterator[str]:
     """Yields the lines of cells beside each other. They start on one line, or with `bottom` (headings) end on one."""
     aligns = [column.form.align for column in layout.columns]
-    columns = [folded(cells[i], widths[i]) if aligns[i] == "left" else cells[i].split("\n") for i in layout.beside]
+    columns = [
+        folded(cells[i], widths[i]) if aligns[i] == "left" else cells[i].split("\n")
+        for i in layout.side_by_side_columns
+    ]
     height = max(map(len, columns), default=0)
     for number in range(height):
         parts = []
-        for i, lines in zip(layout.beside, columns, strict=True):
+        for i, lines in zip(layout.side_by_side_columns, columns, strict=True):
             at = number - (height - len(lines)) * bottom
             parts.append(_align_text(lines[at] if 0 <= at < len(lines) else "", widths[i], aligns[i]))
         yield (" " * layout.indent + (" " * _GAP).join(parts)).rstrip()

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -75,7 +75,7 @@ def resampled_sums(
             if sharing < start and part.stop == len(index) - start:
                 most_drawn = int(resamples.draws[:, chunk].max())
                 ways.add(values[sharing:start], units.examples_by_chunk[chunk], counts, most_drawn, pool)
-        list(pool.map(_round, [values[i : i + WIDTH] for i in range(max(start, fractions), len(index), WIDTH)]))
+        list(pool.map(_round_sums, [values[i : i + WIDTH] for i in range(max(start, fractions), len(index), WIDTH)]))
     return ResampledSums(values, index, row)
 
 
@@ -122,7 +122,7 @@ class _WaySums:
 
 
 def _add_ways(
-    sums: Floats, rows: NDArray[np.number], moves: NDArray[np.number], examples: Ints, ends: Ints, row: Ints,
+    sums: Floats, rows: NDArray[Any], moves: NDArray[Any], examples: NDArray[Any], ends: Ints, row: Ints,
     counts: Counts, start: int,
 ) -> None:  # fmt: skip
     """Adds a block of resamples from number `start` on: `rows` (rows, E) of the first way of each example, and `moves`
@@ -165,7 +165,7 @@ def add_products(
     list(pool.map(add, range(0, len(counts), COUNT_ROWS)))
 
 
-def _round(sums: Floats) -> None:
+def _round_sums(sums: Floats) -> None:
     sums[:] = significant(sums, SUM_BITS)
 
 

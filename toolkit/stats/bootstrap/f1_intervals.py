@@ -48,7 +48,7 @@ class _Slopes:
     gold: Floats  # by gold
 
     @classmethod
-    def of(cls, right: Floats, named: Floats, gold: Floats, weighted: bool) -> _Slopes:
+    def slopes_at(cls, right: Floats, named: Floats, gold: Floats, weighted: bool) -> _Slopes:
         """The mean F1 and its derivatives at these sums. The classes count alike, or by their gold if `weighted`."""
         both = named + gold
         f1 = 2 * right / both
@@ -127,7 +127,7 @@ class _F1Cells:
     sums: Floats  # (P, K, 3)
 
     @property
-    def classes(self) -> int:
+    def count_classes(self) -> int:
         """The number of classes in the confusion matrix; for the F1 of one class, two (the class and the rest)."""
         return max(2, self.numbers.shape[1])
 
@@ -137,21 +137,21 @@ class _F1Cells:
         return np.asarray(self.sums[..., 2].min(axis=1))
 
     @property
-    def wrong(self) -> Floats:
+    def error_weights(self) -> Floats:
         """The weights (3,) with which true positives, predictions and gold add up to the number of errors."""
         return np.array([-1.0, 0.0, 1.0] if self.metric.which is None else [-2.0, 1.0, 1.0])
 
     @property
-    def errors(self) -> Floats:
+    def count_errors(self) -> Floats:
         """The number of wrong answers of each policy (P,)."""
-        return np.asarray((self.sums @ self.wrong).sum(axis=1))
+        return np.asarray((self.sums @ self.error_weights).sum(axis=1))
 
-    def slopes(self, pseudo: Callable[[Floats, Floats, Floats, int], tuple[Floats, Floats, Floats]]) -> _Slopes:
+    def f1_slopes(self, pseudo: Callable[[Floats, Floats, Floats, int], tuple[Floats, Floats, Floats]]) -> _Slopes:
         """The slopes of each policy's F1 after the function `pseudo` has added a pseudo-example to the sums."""
         right, named, gold = np.moveaxis(self.sums, 2, 0)
-        return _Slopes.of(*pseudo(right, named, gold, self.classes), self.metric.weighted)
+        return _Slopes.slopes_at(*pseudo(right, named, gold, self.count_classes), self.metric.weighted)
 
-    def of(self, policies: Ints | int) -> _F1Cells:
+    def cells_of(self, policies: Ints | int) -> _F1Cells:
         """The sums of only some of the policies. A single number still gives arrays of one policy."""
         some = np.atleast_1d(policies)
         return _F1Cells(self.metric, self.numbers[some], self.sums[some])
@@ -177,7 +177,7 @@ def f1_intervals(sample: WholeSample, plan: SeriesPlan, results: SeriesResults, 
 def few_wrong(sample: WholeSample, metric: F1, policies: Ints) -> NDArray[np.bool_]:
     """Whether each of the policies has fewer than 30 wrong answers among those that the F1 counts."""
     cells = _f1_cells(sample, metric)
-    return replace(cells, sums=sample.scan.count[cells.numbers]).errors[policies] < FEW_ERRORS
+    return replace(cells, sums=sample.scan.count[cells.numbers]).count_errors[policies] < FEW_ERRORS
 
 
 def _f1_cells(sample: WholeSample, metric: F1) -> _F1Cells:
@@ -193,7 +193,7 @@ def _set_one_class_limits(
     sample: WholeSample, cells: _F1Cells, on: Ints, m: int, results: SeriesResults, level: float
 ) -> None:
     """Sets Wilson's limits for the F1 of a class; where orders of traces are averaged, only for few wrong answers."""
-    gold, wrong = cells.least_gold[on], cells.errors[on]
+    gold, wrong = cells.least_gold[on], cells.count_errors[on]
     whole = sample.scan.binary[cells.numbers[on, 0, :2]].all(axis=1)
     score = whole | (gold < FEW_GOLD) | (wrong < FEW_WRONG)
     low, high = _jaccard_limits(cells.sums[on, 0, 0], wrong, level)
@@ -207,15 +207,15 @@ def _set_mean_limits(
     sample: WholeSample, cells: _F1Cells, on: Ints, m: int, results: SeriesResults, level: float
 ) -> None:
     """Sets the delta method's limits for means of F1s that have few errors, or a class with little gold."""
-    few = on[(cells.errors[on] < FEW_ERRORS) | (cells.least_gold[on] < FEW_GOLD)]
+    few = on[(cells.count_errors[on] < FEW_ERRORS) | (cells.least_gold[on] < FEW_GOLD)]
     if not len(few):
         return
-    some = cells.of(few)
-    slopes = some.slopes(_pseudo_error)
+    some = cells.cells_of(few)
+    slopes = some.f1_slopes(_pseudo_error)
     square = _unit_sums(
         sample.units, sample.scan, _weight_matrix(sample.scan, [(some, _stack_slopes(slopes))]), np.square
     )
-    square += _pseudo_error_square(slopes, some.classes)
+    square += _pseudo_error_square(slopes, some.count_classes)
     low, high, _ = _delta_limits(slopes.value, square, sample.estimates[m, few], 0.0, level)
     slot = SeriesKind.VALUE, 0
     results.put(slot, m, few, low, high, np.nan, "delta")
@@ -234,25 +234,25 @@ def _set_difference_limits(
 ) -> None:
     """Sets the delta method's limits for F1 differences where few examples tell the policies apart or gold is rare."""
     number, reference = against
-    slot, other = (SeriesKind.DIFFERENCE, number), cells.of(reference)
+    slot, other = (SeriesKind.DIFFERENCE, number), cells.cells_of(reference)
     gold = np.minimum(cells.least_gold[on], other.least_gold)
     little = gold < FEW_GOLD
-    near = np.abs(cells.errors[on] - other.errors) < FEW_ERRORS  # else as many examples tell them apart
-    some = cells.of(on[near])
-    wrong = np.broadcast_to(cells.wrong, some.numbers.shape)
+    near = np.abs(cells.count_errors[on] - other.count_errors) < FEW_ERRORS  # else as many examples tell them apart
+    some = cells.cells_of(on[near])
+    wrong = np.broadcast_to(cells.error_weights, some.numbers.shape)
     weights = _weight_matrix(sample.scan, [(some, wrong), (other, -wrong)])
     few = little.copy()
     few[near] |= _unit_sums(sample.units, sample.scan, weights, np.abs) < FEW_ERRORS
     on, gold = on[few], gold[few]
     if not len(on):
         return
-    some = cells.of(on)
-    one, two = some.slopes(_pseudo_pair), other.slopes(_pseudo_pair)
+    some = cells.cells_of(on)
+    one, two = some.f1_slopes(_pseudo_pair), other.f1_slopes(_pseudo_pair)
     shape = some.numbers.shape
     moved = _weight_matrix(
         sample.scan, [(some, _stack_slopes(one)), (other, np.broadcast_to(-_stack_slopes(two), shape))]
     )
-    square = _unit_sums(sample.units, sample.scan, moved, np.square) + _pseudo_pair_square(one, two, some.classes)
+    square = _unit_sums(sample.units, sample.scan, moved, np.square) + _pseudo_pair_square(one, two, some.count_classes)
     estimate = results.value[(*slot, m, on)]
     low, high, p_value = _delta_limits(one.value - two.value, square, estimate, -1.0, level)
     results.put(slot, m, on, low, high, p_value, "delta")

@@ -152,7 +152,7 @@ def _set_paired_limits(chosen: _IntervalChoice) -> None:
                 few = one + two < FEW_PAIRS
                 trials = _trials_of_pairs(chosen, m, on, number, reference)
                 times = trials / sample.counts[m, on]
-                low, high = _tango(one * times, two * times, trials, settings.level)
+                low, high = _tango_limits(one * times, two * times, trials, settings.level)
                 results.put(slot, m, on[few], low[few], high[few], mid_p(one[few], two[few]), "tango")
                 one, two = (one * times)[~few], (two * times)[~few]
                 results.widen(slot, m, on[~few], low[~few], high[~few], score_p(one, two))
@@ -184,11 +184,11 @@ def _set_graded_limits(chosen: _IntervalChoice, slot: Slot, m: int) -> None:
     results.put(slot, m, on[few], low, high, p_value, "graded_tango")
     results.widen(slot, m, on[~few], *(end[~few] for end in limits))
     one, two, trials = as_whole_pairs(pairs.first[at][few], pairs.second[at][few], pairs.squares[at][few], n[few])
-    low, high = _tango(one, two, trials, level)
+    low, high = _tango_limits(one, two, trials, level)
     results.widen(slot, m, on[few], low, high, score_p(one, two))
 
 
-def _tango(first: Floats, second: Floats, n: Floats | Ints, level: float) -> tuple[Floats, Floats]:
+def _tango_limits(first: Floats, second: Floats, n: Floats | Ints, level: float) -> tuple[Floats, Floats]:
     """Tango's limits of each pair's difference of rates. Pairs with equal tables are computed once."""
     tables, place = np.unique(np.stack([first, second, n]), axis=1, return_inverse=True)
     low, high = (end[place.ravel()] for end in tango(tables[0], tables[1], tables[2], level))

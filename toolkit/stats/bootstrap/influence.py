@@ -59,7 +59,7 @@ class Series:
         return Series(self.metric, np.zeros(0, np.int64), self.value[index], self.statistics[index])
 
 
-def _derivatives(metric: Metric, sums: Floats) -> Floats:
+def _metric_derivatives(metric: Metric, sums: Floats) -> Floats:
     """Derivatives (series, sums) of a metric by each of its sums (series, sums), by central differences."""
     out = np.empty(sums.shape)
     for place in range(sums.shape[1]):
@@ -118,7 +118,7 @@ def _derivative_terms(
     """Yields the sums that a metric is made of: the series that have one, its places in `index`, its derivatives."""
     start = 0
     for one in series:
-        weights = _derivatives(one.metric, sample.scan.total[one.statistics])
+        weights = _metric_derivatives(one.metric, sample.scan.total[one.statistics])
         for statistics, weight in zip(one.statistics.T, weights.T, strict=True):
             yield start + np.arange(len(one)), np.searchsorted(index, statistics), weight
         start += len(one)

@@ -165,7 +165,7 @@ def resample(
             batches = _series_batches(plan, group, settings.resamples)
             corrections: Corrections | None = None
             if settings.method == "bca":  # the jackknife's acceleration: each unit is taken from the totals in turn
-                points, left_out = _jackknife(units, plan.scan, sums.index, sums.row, batches)
+                points, left_out = _jackknife_sums(units, plan.scan, sums.index, sums.row, batches)
                 sizes = np.bincount(units.stratum)[:, None] if units.stratum is not None else np.array([[units.count]])
                 corrections = {key: (points[key], acceleration(sizes, *d)) for key, d in left_out.items()}
             work = partial(
@@ -242,7 +242,7 @@ Corrections = Mapping[tuple[int, Slot], tuple[Floats, Floats]]
 """(batch by identity, slot) -> value in the whole sample and acceleration (series,), each."""
 
 
-def _jackknife(
+def _jackknife_sums(
     units: Units, scan: Scan, index: Ints, row: Ints, batches: Sequence[_SeriesBatch]
 ) -> tuple[dict[tuple[int, Slot], Floats], dict[tuple[int, Slot], Floats]]:
     """The values in the whole sample (series,) by (batch by identity, slot), and sums of d, d² and d³ over the units of
@@ -279,7 +279,7 @@ def jackknife_moments(units: Units, plan: SeriesPlan, settings: Settings) -> tup
         row[index] = np.arange(len(index))
         batches = _series_batches(plan, group, CHUNK)
         owners = {id(batch): batch for batch in batches}
-        for (batch, slot), (one, two, _) in _jackknife(units, plan.scan, index, row, batches)[1].items():
+        for (batch, slot), (one, two, _) in _jackknife_sums(units, plan.scan, index, row, batches)[1].items():
             for number, policies in enumerate(owners[batch].owners):
                 at = (slice(None), *slot, owners[batch].metric, policies)
                 first[at], second[at] = one[:, number, None], two[:, number, None]

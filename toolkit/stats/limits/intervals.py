@@ -229,7 +229,7 @@ def hybrid(first: tuple[float, float], second: tuple[float, float], level: float
     (low1, high1), (low2, high2) = wilson(*first, level), wilson(*second, level)
     rate1, rate2 = first[0] / first[1], second[0] / second[1]
     difference = rate1 - rate2
-    return difference - _hybrid(rate1 - low1, high2 - rate2, 0.0), difference + _hybrid(
+    return difference - _hybrid_width(rate1 - low1, high2 - rate2, 0.0), difference + _hybrid_width(
         high1 - rate1, rate2 - low2, 0.0
     )
 
@@ -250,13 +250,13 @@ def newcombe(both: float, first: float, second: float, neither: float, level: fl
     low2, high2 = wilson(both + second, n, level)
     margins = (both + first) * (second + neither) * (both + second) * (first + neither)
     phi = (both * neither - first * second) / math.sqrt(margins) if margins > 0 else 0.0
-    down = _hybrid(one - low1, high2 - two, phi)
-    up = _hybrid(high1 - one, two - low2, phi)
+    down = _hybrid_width(one - low1, high2 - two, phi)
+    up = _hybrid_width(high1 - one, two - low2, phi)
     difference = (first - second) / n
     return difference - down, difference + up
 
 
-def _hybrid(first: float, second: float, phi: float) -> float:
+def _hybrid_width(first: float, second: float, phi: float) -> float:
     return math.sqrt(max(0.0, first * first - 2 * phi * first * second + second * second))
 
 

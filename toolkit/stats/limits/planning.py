@@ -116,7 +116,7 @@ class DifferenceVariance:
         if difference <= 0:
             return None
         trials = math.floor(_critical_value(level) ** 2 * (1 / difference - 1)) + 1
-        agreeing = _whole(trials * self.questions / max(self.units, 1.0))
+        agreeing = _whole_questions(trials * self.questions / max(self.units, 1.0))
         if agreeing is None or self.value <= 0:
             return None if agreeing is None else NeededQuestions(agreeing, agreeing, agreeing)
         z = NORMAL.inv_cdf((1 + RANGE) / 2)
@@ -130,8 +130,8 @@ class DifferenceVariance:
             ratios = [questions(self._variance_at(sign * z), difference) / middle]
             ratios += [math.inf if moved <= 0 else questions(self.value, moved) / middle]
             ends.append(middle * math.exp(sign * min(math.hypot(*map(math.log, ratios)), LOG_MOST)))
-        number = _whole(questions(self.planned, difference))
-        low, high = map(_whole, ends)
+        number = _whole_questions(questions(self.planned, difference))
+        low, high = map(_whole_questions, ends)
         if number is None or low is None:
             return None
         return NeededQuestions(number, low, high, self.few).at_least(agreeing)
@@ -173,7 +173,7 @@ def _question_number(value: float, difference: float, level: float, power: float
     return (root / difference) ** 2 + critical**2 / 2
 
 
-def _whole(number: float) -> int | None:
+def _whole_questions(number: float) -> int | None:
     return max(math.ceil(number - 1e-9), 1) if number <= MOST_QUESTIONS else None
 
 

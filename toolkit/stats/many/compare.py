@@ -108,7 +108,7 @@ def summarise(
         ranks = ranks_of(sample, request, results, pairs, settings)
     return Summary(
         _summary_table(sample, results),
-        _comparisons(sample, references, results, pairs, same, numbers),
+        _comparison_rows(sample, references, results, pairs, same, numbers),
         metric,
         None if leader is None else policies[leader],
         sample.units.examples,
@@ -142,7 +142,7 @@ def differences(
         pairs = count_pairs(of_group, some)
         results = choose_intervals(of_group, some, pairs, settings)
         numbers = share_differences(of_group, some, results, settings)
-        frames.append(_comparisons(of_group, some, results, pairs, same_calls(sample, some, some), numbers))
+        frames.append(_comparison_rows(of_group, some, results, pairs, same_calls(sample, some, some), numbers))
     return pl.concat(frames)
 
 
@@ -211,7 +211,7 @@ def _summary_table(sample: WholeSample, results: SeriesResults) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=SUMMARY_SCHEMA)
 
 
-def _comparisons(
+def _comparison_rows(
     sample: WholeSample, references: Sequence[int], results: SeriesResults, pairs: Pairs, same: NDArray[np.bool_],
     numbers: Ints,
 ) -> pl.DataFrame:  # fmt: skip

@@ -63,11 +63,11 @@ def ranks_of(
     values = np.full((len(numbers), len(RANKS_SCHEMA) - 2, size), np.nan)
     wanted = [Series.of(sample, number, range(size)) for number in numbers]
     if sample.units.count >= (2 if sample.independent else FEWEST_CLUSTERS):
-        covariance = _covariance(sample, wanted)
+        covariance = _joint_covariance(sample, wanted)
         start = 0
         for place, one in enumerate(wanted):
             here = slice(start, start := start + len(one))
-            block = _covariance(sample, [one]) if covariance is None else covariance[here, here]
+            block = _joint_covariance(sample, [one]) if covariance is None else covariance[here, here]
             values[place, :7], critical = significance(sample, one, ranking.standing, block, settings)
             _cap_by_single_comparison(values[place, :4], ranking, numbers[place], results, pairs, settings.level)
             if ranking.standing.baseline is not None:
@@ -103,7 +103,7 @@ def _cap_by_single_comparison(
     rows[1, ranking.standing.leader] += tied.sum()
 
 
-def _covariance(sample: WholeSample, series: Sequence[Series]) -> Floats | None:
+def _joint_covariance(sample: WholeSample, series: Sequence[Series]) -> Floats | None:
     """The joint covariance of all series. None where one series has too many members, or all have together."""
     together = sum(map(len, series))
     few = max(map(len, series)) <= MOST_PAIRED and together <= sample.units.most_statistics
@@ -153,7 +153,7 @@ def _corrected_values(
     some = [p for p in ranking.standing.among if quality.owner[p] >= 0]
     if len(some) < 2:
         return out
-    values = [_on_halves(sample, one, settings.seed) for one in series]
+    values = [_selection_bias(sample, one, settings.seed) for one in series]
     low, high = (side[SeriesKind.VALUE, 0, ranking.metric] for side in (results.low, results.high))
     share = quality.metric.column.share
     least, most = 0.0 if share or quality.metric.never_negative else -np.inf, 1.0 if share else np.inf
@@ -210,7 +210,7 @@ def halves(units: int, seed: int, stratum: Ints | None = None) -> NDArray[np.boo
     return out
 
 
-def _on_halves(sample: WholeSample, series: Series, seed: int) -> Floats:
+def _selection_bias(sample: WholeSample, series: Series, seed: int) -> Floats:
     """The value of each series on one half of the units and on the other, (2, S, SPLITS)."""
     index, place = np.unique(series.statistics, return_inverse=True)
     side = halves(sample.units.count, seed, sample.units.stratum).astype(np.float64).T

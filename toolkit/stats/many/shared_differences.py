@@ -43,10 +43,10 @@ def share_differences(
     ]
     if not cells:
         return counts
-    statistics = [_statistics(sample, m, p, references[number]) for number, m, p in cells]
+    statistics = [_difference_statistics(sample, m, p, references[number]) for number, m, p in cells]
     scan = scan_statistics(sample.units, [one for row in statistics for one in row])
     where = np.array([[scan.index[one] for one in row] for row in statistics]).T
-    value = _difference(scan.total[where][..., None])[:, 0]
+    value = _difference_of_sums(scan.total[where][..., None])[:, 0]
     n, at = np.rint(scan.count[where[2]]).astype(np.int64), (SeriesKind.DIFFERENCE, *np.array(cells).T)
     counts[at[1:]] = n
     low, high, p_values = (np.full(len(cells), np.nan) for _ in range(3))
@@ -54,12 +54,12 @@ def share_differences(
     if sample.units.count > 1:
         resamples = sample.units.resamples(settings)
         sums = resampled_sums(sample.units, scan, set(where.ravel().tolist()), resamples)
-        drawn = ResampledValues.of(_difference(sums.values[sums.row[where]]))
+        drawn = ResampledValues.of(_difference_of_sums(sums.values[sums.row[where]]))
         low, high = (np.where(drawn.enough, end, np.nan) for end in drawn.percentile(settings.level))
         p_values = np.where(drawn.enough, drawn.p_values(), np.nan)
         methods[drawn.enough] = METHOD_NAMES.index("percentile")
     if sample.independent:
-        move, squares = value * n, _squares(sample, [scan.statistics[i] for i in where[:2].T.ravel()])
+        move, squares = value * n, _sums_of_squares(sample, [scan.statistics[i] for i in where[:2].T.ravel()])
         rate = np.array([sample.metrics[m].column.rate for _, m, _ in cells])
         scarce = np.flatnonzero(rate & (n > 0) & (squares < EXACT_PAIRS))
         up, down = (np.rint((squares[scarce] + sign * move[scarce]) / 2) for sign in (1, -1))
@@ -78,7 +78,9 @@ def share_differences(
     return counts
 
 
-def _statistics(sample: WholeSample, m: int, policy: int, reference: int) -> tuple[Statistic, Statistic, Statistic]:
+def _difference_statistics(
+    sample: WholeSample, m: int, policy: int, reference: int
+) -> tuple[Statistic, Statistic, Statistic]:
     """Sums of the policy and of the reference where both have a value, and how many these are."""
     one, other, both = (
         Statistic(kind, sample.metrics[m].column.name, policy, reference) for kind in ("shared", "other", "both")
@@ -86,13 +88,13 @@ def _statistics(sample: WholeSample, m: int, policy: int, reference: int) -> tup
     return one, other, both
 
 
-def _difference(sums: Floats) -> Floats:
+def _difference_of_sums(sums: Floats) -> Floats:
     """Difference of the means (pairs, N), from sums (3, pairs, N); NaN where no example has both."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return (sums[0] - sums[1]) / sums[2]
 
 
-def _squares(sample: WholeSample, statistics: Sequence[Statistic]) -> Floats:
+def _sums_of_squares(sample: WholeSample, statistics: Sequence[Statistic]) -> Floats:
     """Sums of the squared differences (pairs,) of each two statistics that follow each other."""
     alike: dict[tuple[Statistic, Statistic], int] = {}
     place = [alike.setdefault(pair, len(alike)) for pair in zip(statistics[::2], statistics[1::2], strict=True)]

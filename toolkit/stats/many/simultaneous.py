@@ -229,7 +229,7 @@ def all_pairs(estimates: JointEstimates, settings: Settings) -> _PairClaims:
     return claims(estimates, first, second, settings)
 
 
-def _to_one(estimates: JointEstimates, reference: int, settings: Settings) -> _PairClaims:
+def _claims_to_one(estimates: JointEstimates, reference: int, settings: Settings) -> _PairClaims:
     """Claims about every other policy against `reference`, named before the data were seen (many-to-one)."""
     others = np.delete(np.arange(len(estimates.value)), reference)
     return claims(estimates, others, np.full(len(others), reference), settings)
@@ -301,7 +301,7 @@ def _bonferroni_claims(
     return _PairClaims(first, second, difference, error, critical, differs, p_value, len(estimates.value))
 
 
-def _screened(gap: Floats, error: Floats, kish: float) -> Floats:
+def _screened_gaps(gap: Floats, error: Floats, kish: float) -> Floats:
     """The p-values (K,) of "this policy could be the best", for more policies than can be compared in pairs.
 
     `gap` (K,): by how much each is below the best estimate, `error` of these. Bonferroni's bound for all ordered pairs,
@@ -415,7 +415,7 @@ def significance(
         if leader >= 0:
             rows[:4] = _pairwise_claims(estimates, copies, leader, settings)
         if base >= 0:
-            against = _to_one(estimates, base, settings)
+            against = _claims_to_one(estimates, base, settings)
             critical = against.critical
             rows[4] = against.p_values(base)
             limits = (-against.high, -against.low) if falling else (against.low, against.high)
@@ -458,7 +458,7 @@ def _screened_claims(
     out = np.full((2, len(copies)), np.nan)
     some = np.flatnonzero(copies)
     error = _errors_to_reference(sample, series, leader)
-    p_value = _screened(merit[leader] - merit[some], error[some], sample.units.kish) / SCREENING
+    p_value = _screened_gaps(merit[leader] - merit[some], error[some], sample.units.kish) / SCREENING
     left = some[p_value > 1 - settings.level]
     out[:, some] = p_value > 1 - settings.level, np.minimum(p_value, 1.0)
     if len(left) <= min(MOST_PAIRED, sample.units.most_statistics):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +102,7 @@ def _facts_by_way(rows: Floats, ways: Ways, start: int) -> Facts:
     )  # fmt: skip
 
 
-def _hashes(rows: Floats, unit: Ints, add: Callable[[NDArray[np.uint64]], NDArray[np.uint64]]) -> NDArray[np.uint64]:
+def _hashes(rows: Floats, unit: Ints, add: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[np.uint64]:
     """What `add` makes of two hashes of (unit, value), from (rows, units): (2, rows, …).
 
     The hash is the finalizer of splitmix64 (G. L. Steele, D. Lea and C. H. Flood, OOPSLA 2014, 453).

@@ -125,7 +125,7 @@ def statistic_rows(chunk: Chunk, statistics: Sequence[Statistic]) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Named:
+class _NamedMetric:
     column: OutcomeColumn
 
     @property
@@ -154,7 +154,7 @@ class _Named:
 
 
 @dataclass(frozen=True)
-class Mean(_Named):
+class Mean(_NamedMetric):
     """The mean of an outcome column times `factor`, without nulls; a null cost leaves the policy without a value."""
 
     key: str
@@ -181,7 +181,7 @@ class Mean(_Named):
 
 
 @dataclass(frozen=True)
-class F1(_Named):
+class F1(_NamedMetric):
     """The F1 of the label at index `which`. None: the mean F1 of all labels, plain or `weighted` by gold.
 
     2TP / (2TP + FP + FN) is 2TP / (predicted + gold support). A label without gold in the sample is left out.
@@ -206,7 +206,7 @@ class F1(_Named):
 
 
 @dataclass(frozen=True)
-class CountedF1(_Named):
+class CountedF1(_NamedMetric):
     """Mean F1 of classes of which an outcome may have several, as the claims of a text, from the `counts` of its
     column. A class without gold in the sample is left out.
     """
@@ -243,7 +243,7 @@ def _mean_f1(sums: Sequence[Floats], weighted: bool) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Ratio(_Named):
+class _RatioMetric(_NamedMetric):
     """One metric over another, if there is one, each on its own examples; no value where the second is 0."""
 
     over: Metric
@@ -282,7 +282,7 @@ class _Ratio(_Named):
         return np.divide(over, under, out=np.full(shape, np.nan), where=under != 0)
 
 
-Metric = Mean | F1 | CountedF1 | _Ratio
+Metric = Mean | F1 | CountedF1 | _RatioMetric
 """A metric: its `statistics`, those that count its examples, and the function of their sums."""
 
 
@@ -316,7 +316,7 @@ def catalogue(
     named = {metric.name: metric for metric in metrics}
     named_too: dict[str, Metric | None] = {"": None, **named}
     ratios = [column for column in columns if column.computed == "ratio" and named_too.keys() >= set(column.ratio)]
-    return metrics + [_Ratio(column, named[column.ratio[0]], named_too[column.ratio[1]]) for column in ratios]
+    return metrics + [_RatioMetric(column, named[column.ratio[0]], named_too[column.ratio[1]]) for column in ratios]
 
 
 def _f1_metrics(column: OutcomeColumn, labels: Sequence[str]) -> list[F1]:

@@ -31,8 +31,7 @@ COUNTED_AT_ONCE = 2**15
 """Counts in one call, for as many resamples as they make: no more than 16 bits number. Only speed depends on it."""
 
 KEEP_COUNTS = 12 * 2**20
-"""The most bytes of counts that stay in memory, two counts a byte. Others are drawn again, which takes little beside the
-products that they are for.
+"""The most bytes of counts that stay in memory, two counts a byte. Others are drawn again, which takes little time.
 """
 
 PACKED = 16

@@ -251,7 +251,7 @@ def _scan_rows(units: Units, ordered: Sequence[Statistic], facts: Facts) -> Floa
             weighed[on] += units.weighed(rows, chunk).sum(axis=1)
     heads = np.maximum.accumulate(np.where(alike, 0, np.arange(size)))
     for one in np.flatnonzero(alike):
-        facts.copy(one, heads[one])
+        facts.copy(int(one), int(heads[one]))
     return weighed[heads]
 
 
@@ -266,11 +266,12 @@ def _scan_ways(units: Units, ordered: Sequence[Statistic], facts: Facts) -> Floa
         for policy, _ in alike[kind, key, label]:
             on[row, policy] = number[Statistic(kind, key, policy, label)]
     for place, chunk in enumerate(units.examples_by_chunk):
-        shared = chunk.ways is not None
-        for start in range(0, len(names) if shared else 0, HASHED_ROWS):
+        ways = chunk.ways
+        for start in range(0, 0 if ways is None else len(names), HASHED_ROWS):
             cut = slice(start, start + HASHED_ROWS)
-            facts.add_ways(on[cut], way_rows(chunk, names[cut]), chunk.ways, place * CHUNK)
-        rest = apart if shared else np.arange(len(ordered))
+            if ways is not None:
+                facts.add_ways(on[cut], way_rows(chunk, names[cut]), ways, place * CHUNK)
+        rest = np.arange(len(ordered)) if ways is None else apart
         for some in (rest[start : start + SCAN_ROWS] for start in range(0, len(rest), SCAN_ROWS)):
             facts.add(some, statistic_rows(chunk, [ordered[i] for i in some]), place * CHUNK)
     return np.zeros(len(ordered))
