@@ -27,6 +27,7 @@ import replay
 from generate.simulation.grid import simulate
 from tests.retrieval.makers import FOUR_ROUNDS, rounds_tables
 from thinkback.app import app
+from toolkit.imports.formats.format import FORMATS
 from toolkit.log import write_log
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,6 +148,15 @@ def test_examples_work(path: Path, here: Path, monkeypatch: pytest.MonkeyPatch) 
             run_policies(block)
         else:
             assert block.language in ("text", "json"), f"{where}: a `{block.language}` block that no test runs"
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_each_format_has_a_sample_and_its_command(name: str) -> None:
+    page = "your-file.md" if name == "lm-eval" else f"import-{name}.md"  # lm-eval's page names the other
+    found = blocks(ROOT / "docs" / page)
+    assert any(block.title is not None or "write_parquet" in block.text for block in found)
+    commands = [block.text for block in found if block.language == "console"]
+    assert any(f"$ thinkback import {word} " in text for text in commands for word in (name, "auto"))
 
 
 def test_blocks_are_seen(tmp_path: Path) -> None:
