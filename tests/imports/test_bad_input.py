@@ -54,6 +54,10 @@ MAPPINGS = {
         GOOD.replace('answer = "a"', 'text = "a"'),
         ("required", "`map.toml`", "`traces.answer`"),
     ),
+    "letters without a way to read them": (
+        GOOD.replace('answer = "a"', 'text = "a"') + '[answers]\nkind = "choice"',
+        ("required", "`traces.answer`", '["answer is"]'),
+    ),
     "where without rows": ("where = \"a = 'x'\"" + GOOD, ("empty", "`where`", "1")),
     "where that is no condition": ('where = "a"' + GOOD, ("invalid", "`where`")),
     "explode without a list": ('explode = ["a"]' + GOOD, ("invalid", "`explode`")),

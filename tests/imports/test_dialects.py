@@ -11,7 +11,7 @@ import pytest
 from tests.errors import refuses
 from tests.imports.makers import HEAD, TRACES, Bench
 from toolkit.answers import number_form, read_answers
-from toolkit.imports.rows.sources import SourceRules, read_sources
+from toolkit.imports.rows.sources import SourceRules, find_sources, read_sources, source_blocks
 
 ROWS = [{"id": "a", "q": "Größe; 2 + 2?", "gold": "4", "a": "4"}, {"id": "b", "q": "x,y", "gold": "5", "a": "é"}]
 
@@ -30,6 +30,31 @@ def test_a_table_is_read_whatever_its_name_separator_and_coding(
     (tmp_path / name).write_bytes(written(separator).encode(coding))
     frame = read_sources([str(tmp_path / name)], SourceRules()).table.frame
     assert frame.select(list(ROWS[0])).to_dicts() == ROWS
+
+
+@pytest.mark.parametrize("coding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+def test_a_table_that_is_read_from_disk_may_have_any_coding(tmp_path: Path, coding: str) -> None:
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "a.csv").write_bytes(written(",").encode(coding))
+    files = find_sources([str(tmp_path / "a.csv")], SourceRules())
+    (table,) = source_blocks(files, SourceRules(), tmp_path / "scratch", {})
+    assert table.frame.select(list(ROWS[0])).to_dicts() == ROWS
+
+
+@pytest.mark.parametrize("coding", ["utf-8-sig", "cp1252", "utf-16"])
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+def test_json_may_have_any_coding(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, coding: str, whole: bool, name: str
+) -> None:
+    rows = [json.dumps(row, ensure_ascii=False) for row in ROWS]
+    text = "\n".join(rows) if name == "a.jsonl" else f"[{', '.join(rows)}]"
+    (tmp_path / name).write_bytes(text.encode(coding))
+    files = find_sources([str(tmp_path / name)], SourceRules())
+    with caplog.at_level("WARNING", "thinkback"):
+        blocks = list(source_blocks(files, SourceRules(), None if whole else tmp_path, {}))
+    assert pl.concat(block.frame for block in blocks).select(list(ROWS[0])).to_dicts() == ROWS
+    assert len(caplog.records) == (coding == "cp1252")
 
 
 @pytest.mark.parametrize(

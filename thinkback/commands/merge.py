@@ -23,12 +23,12 @@ def merge(logs: list[str], out: Path, name: str | None = None, compression: int 
         if not dropped:
             continue
         strays, total = report.strays[table], f"{table}: {counted(dropped, 'row')} dropped"
-        keys = "an earlier log has their keys"
+        keys = "an earlier log has the keys"
         other = (
-            "an earlier log has another trace under their trace's id or in its place (example, pool, index), with"
+            "an earlier log has another trace under the trace's id or in its place (example, pool, index), with"
             " another answer, verdict, text, model or number of tokens"
         )
-        why = other if strays == dropped else f"{dropped - strays:,} for {keys}, {strays:,} for {other}"
+        why = other if strays == dropped else f"of {dropped - strays:,} {keys}; of {strays:,} {other}"
         console.say(f"warning: {total}: {why}" if strays else f"{total}: {keys}")
     for verifier in report.differing:
         console.say(

@@ -205,9 +205,10 @@ def _check_plan(plan: ImportMapping, rejudge: bool) -> None:
     for table in plan.traces:
         readable = "answer" in table.columns or (plan.answers.read and "text" in table.columns)
         if not readable and "correct" not in table.columns:
+            way = "last number" if plan.answers.kind in ("exact", "number") else "answer is"
             raise RequiredError(
                 f"mapping `{plan.file}`: no answer and no verdict: map `traces.answer` or `traces.correct`, or say how"
-                ' to read an answer out of `traces.text` with `answers.read = ["last number"]`'
+                f' to read an answer out of `traces.text` with `answers.read = ["{way}"]`'
             )
     if not rejudge:
         return

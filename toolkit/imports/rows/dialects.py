@@ -9,8 +9,10 @@ import codecs
 import csv
 import logging
 import re
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 HEAD = 2**16
 """Bytes at the beginning by which a file is known."""
@@ -24,6 +26,9 @@ _QRELS = re.compile(rb"\s*\S+\s+(?:0|Q0)\s+\S+\s+-?\d+\s*")
 _FEW = 5
 """Lines that are looked at."""
 _SAVED_AS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_EXCEL = "cp1252"
+_RECODED = "`%s` is not UTF-8 (line %s): read as Windows-1252, Excel's Latin-1"
+_NO_CODING = "line {} is not UTF-8: save it as UTF-8, or `iconv -f CODING -t UTF-8` makes it so"
 _LOGGER = logging.getLogger("thinkback")
 
 
@@ -54,8 +59,10 @@ def separator_of(begin: bytes) -> str | None:
     return None
 
 
-def plain(content: bytes, address: str | None) -> bytes:
-    """A file's bytes in UTF-8. The guessed coding is logged once for an `address`. ValueError where no guess fits."""
+def plain(content: bytes, address: str | None, first: int = 1, quiet: bool = False) -> bytes:
+    """A file's bytes in UTF-8, from its line `first` on. The guessed coding is logged for an `address`, unless `quiet`.
+    ValueError where no guess fits.
+    """
     for mark, coding in _SAVED_AS.items():
         if content.startswith(mark):
             with suppress(UnicodeDecodeError):
@@ -66,15 +73,56 @@ def plain(content: bytes, address: str | None) -> bytes:
     except UnicodeDecodeError as error:
         if address is None:
             return content
-        row = content.count(b"\n", 0, error.start) + 1
+        row = content.count(b"\n", 0, error.start) + first
         try:
-            recoded = content.decode("cp1252").encode()
+            recoded = content.decode(_EXCEL).encode()
         except UnicodeDecodeError:
-            raise ValueError(
-                f"line {row} is not UTF-8: save it as UTF-8, or `iconv -f CODING -t UTF-8` makes it so"
-            ) from None
-        _LOGGER.warning("`%s` is not UTF-8 (line %s): read as Windows-1252, Excel's Latin-1", address, row)
+            raise ValueError(_NO_CODING.format(row)) from None
+        if not quiet:
+            _LOGGER.warning(_RECODED, address, row)
         return recoded
+
+
+def has_wide_signs(head: bytes) -> bool:
+    """True where a file's first bytes say that it is UTF-16, in which no byte alone ends a line."""
+    return head.startswith(tuple(_SAVED_AS))
+
+
+def plain_file(path: Path, copy: Path, address: str) -> Path:
+    """The file where it is UTF-8, else `copy`, written in UTF-8 block by block. The guessed coding is logged.
+
+    ValueError where no guess fits.
+    """
+    with path.open("rb") as file:
+        coding = _SAVED_AS.get(file.read(2))
+    row = 1 if coding else _line_of_other_coding(path)
+    if row is None:
+        return path
+    try:
+        with (
+            path.open(encoding=coding or _EXCEL, newline="") as file,
+            copy.open("w", encoding="utf-8", newline="") as written,
+        ):
+            shutil.copyfileobj(file, written, HEAD)
+    except UnicodeDecodeError:
+        raise ValueError(_NO_CODING.format(row)) from None
+    if coding is None:
+        _LOGGER.warning(_RECODED, address, row)
+    return copy
+
+
+def _line_of_other_coding(path: Path) -> int | None:
+    """The first line of a file that is not UTF-8, from 1; None where all are."""
+    decoder, line = codecs.getincrementaldecoder("utf-8")(), 1
+    with path.open("rb") as file:
+        while True:
+            block = file.read(HEAD)
+            try:
+                line += decoder.decode(block, final=not block).count("\n")
+            except UnicodeDecodeError as error:
+                return line + error.object.count(b"\n", 0, error.start)
+            if not block:
+                return None
 
 
 def white_space_rows(content: bytes, columns: Sequence[str]) -> dict[str, list[str]]:

@@ -30,7 +30,17 @@ import polars as pl
 from toolkit.errors import ConflictError, FormatError, MismatchError, first_line, listed
 from toolkit.imports.files import listing
 from toolkit.imports.files.file_names import columns_of, columns_of_paths, relative
-from toolkit.imports.rows.dialects import HEAD, QRELS, RUN, plain, reader_of, separator_of, white_space_rows
+from toolkit.imports.rows.dialects import (
+    HEAD,
+    QRELS,
+    RUN,
+    has_wide_signs,
+    plain,
+    plain_file,
+    reader_of,
+    separator_of,
+    white_space_rows,
+)
 from toolkit.imports.rows.json_files import Records, json_lines, json_list
 from toolkit.imports.rows.source_table import LINE, NamedColumns, SourceTable, stacked
 
@@ -284,20 +294,23 @@ class _OpenedFile:
 
 
 def _lines(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
-    rest, line = b"", 1
-    for chunk in opened.chunks(-1 if opened.folder is None else BLOCK_BYTES):
+    rest, line, said = b"", 1, False
+    whole = opened.folder is None or has_wide_signs(opened.head())
+    for chunk in opened.chunks(-1 if whole else BLOCK_BYTES):
         text = rest + chunk if rest else chunk
-        end = len(text) if opened.folder is None else text.rfind(b"\n") + 1
+        end = len(text) if whole else text.rfind(b"\n") + 1
         if end:
-            yield json_lines(text[:end], rules.texts, rules.records, line, rules.columns)
+            lines = plain(text[:end], opened.address, line, said)
+            said = said or lines != text[:end]
+            yield json_lines(lines, rules.texts, rules.records, line, rules.columns)
             line += text.count(b"\n", 0, end)
         rest = text[end:]
     if rest:
-        yield json_lines(rest, rules.texts, rules.records, line, rules.columns)
+        yield json_lines(plain(rest, opened.address, line, said), rules.texts, rules.records, line, rules.columns)
 
 
 def _document(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
-    yield json_list(opened.read_whole(), rules.texts, rules.records, rules.columns)
+    yield json_list(opened.text(), rules.texts, rules.records, rules.columns)
 
 
 def _table(
@@ -321,6 +334,7 @@ def _table(
         )
         return
     path = opened.on_disk(opened.folder)
+    path = plain_file(path, opened.folder / "recoded", opened.address) if texts else path
     every = scan(path)
     kinds, height = _number_kinds(every) if texts else ({}, every.select(pl.len()).collect().item())
     total = 0
