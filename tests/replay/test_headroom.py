@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -144,6 +145,19 @@ def test_the_parts_add_up_to_the_gap_and_shares_to_the_headroom(result: Result) 
     told = made.frame.filter(~pl.col("policy").is_in(["any", "first"]))
     assert told.filter(~(pl.col("low") <= pl.col("estimate")) | ~(pl.col("estimate") <= pl.col("high"))).is_empty()
     assert told.select("low", "high").null_count().row(0) == (0, 0)
+
+
+def test_a_column_of_a_paper_has_three_columns_and_at_most_four_notes(result: Result) -> None:
+    made = result.headroom()
+    narrow = made.one_column()
+    assert [column.key for column in narrow.columns][1:] == ["accuracy", SHARE]
+    assert [note[0] for note in narrow.below] == ["¹", "²", "³", "⁴"][: len(narrow.below)]
+    assert narrow.columns[1].name.endswith("¹")
+    assert narrow.columns[2].name.endswith("²")
+    assert "Left out" not in narrow.latex("tab:headroom", 3.3)
+    alone = replace(made, baseline=None, frame=made.frame.filter(pl.col("measure") != SHARE))
+    assert alone.one_column().columns[2].key == REGRET
+    assert "3 of 5 policies" in made.one_column(3).below[0]
 
 
 def test_the_table_and_what_is_saved(result: Result, tmp_path: Path) -> None:

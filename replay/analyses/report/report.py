@@ -538,16 +538,16 @@ class LogReport:
         )
         return Document(f"Report on {self.result.log_name}", self.lead, self.sections, tables, tuple(placed))
 
-    def _report_tables(self) -> Iterator[tuple[str, Table, str, RankedInput | None]]:
-        """Tables by name: as the report shows them, and whole as CSV; what ranks policies, where the table does."""
+    def _report_tables(self) -> Iterator[tuple[str, Table, str, Table]]:
+        """Tables by name: as the report shows them, whole as CSV, and for a column of a paper."""
         results = ranked_input(self.result)
         tables = {"policies": results}
         tables |= {f"policies-{number}": one for number, one in enumerate(group_inputs(self.result, results), 1)}
         for name, one in tables.items():
             short = _short_table(ranked_table(one), one, single_attempt_policy(self.result.policies, one.baseline))
-            yield name, short, whole_csv(one), one
+            yield name, short, whole_csv(one), one_column(one, short)
         if self.room is not None:
-            yield "headroom", self.room.table(ROWS), self.room.table().csv(), None
+            yield "headroom", self.room.table(ROWS), self.room.table().csv(), self.room.one_column(ROWS)
 
     @checks_arguments()
     def save(self, directory: str | Path, *, width: str | float = WIDTH, force: bool = False) -> None:
@@ -560,8 +560,8 @@ class LogReport:
             for name in FOLDERS:
                 (folder / name).mkdir()
             marks = {"simulated": "true"} if self.result.simulated else {}
-            for name, short, whole, results in self._report_tables():
-                printed = short if results is None or size > COLUMN else one_column(results, short)
+            for name, short, whole, narrow in self._report_tables():
+                printed = short if size > COLUMN else narrow
                 (folder / TABLES / f"{name}.md").write_text(short.markdown(), encoding="utf-8")
                 (folder / TABLES / f"{name}.tex").write_text(printed.latex(f"tab:{name}", size), encoding="utf-8")
                 (folder / TABLES / f"{name}.csv").write_text(whole, encoding="utf-8")

@@ -28,6 +28,7 @@ from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import RequiredError, require_known
 from toolkit.notes import Note
 from toolkit.show import SIMULATED, Called, NumberWithInterval, Table, TableColumn, short_names
+from toolkit.show.ranking.one_column import abbreviated, numbered
 from toolkit.show.ranking.ranking import ON_CLUSTERS, ON_STRATA, cell_of, reasons
 from toolkit.stats import OutcomeBlock, Settings, summarise
 from toolkit.stats.many.compare import ACCURACY
@@ -101,6 +102,22 @@ class Headroom:
             faint=frozenset(i for i, row in enumerate(rows[:limit]) if row[0] == self.oracle),
             marks=(("simulated", "true"),) if self.simulated else (),
         )
+
+    def one_column(self, limit: int | None = None) -> Table:
+        """The table for a column of a paper: policy, quality, share (or regret), and at most four numbered lines."""
+        whole = self.table(limit)
+        measure = REGRET if self.baseline is None else SHARE
+        table = whole.only([key for key in (ACCURACY, measure) if key in [column.key for column in whole.columns]])
+        names = abbreviated({policy: self.called.get(policy, policy) for policy in self.accuracy["policy"]})
+        above, rows = names[self.oracle], len(table.rows)
+        of = f", {rows} of {self.accuracy.height} policies" if rows < self.accuracy.height else ""
+        over = "over clusters" if any(note.code in ON_CLUSTERS for note in self.notes) else "paired by example"
+        notes = [f"{self.accuracy['n'].max():,} examples{of}; {100 * self.level:g} % intervals, {over}."]
+        if self.baseline is None:
+            notes.append(f"Points below {above}.")
+        else:
+            notes.append(f"From {names[self.baseline]} (0) to {above} (100); intervals hold for all policies at once.")
+        return numbered(table, names, dict(zip((ACCURACY, measure), notes, strict=True)))
 
     def _mark_explanation(self) -> Iterator[str]:
         clustered = any(one.code in ON_CLUSTERS for one in self.notes)

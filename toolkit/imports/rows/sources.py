@@ -294,19 +294,19 @@ class _OpenedFile:
 
 
 def _lines(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
-    rest, line, said = b"", 1, False
+    rest, line, quiet = b"", 1, False
     whole = opened.folder is None or has_wide_signs(opened.head())
     for chunk in opened.chunks(-1 if whole else BLOCK_BYTES):
         text = rest + chunk if rest else chunk
         end = len(text) if whole else text.rfind(b"\n") + 1
         if end:
-            lines = plain(text[:end], opened.address, line, said)
-            said = said or lines != text[:end]
+            lines = plain(text[:end], opened.address, line, quiet)
+            quiet = quiet or lines != text[:end]
             yield json_lines(lines, rules.texts, rules.records, line, rules.columns)
             line += text.count(b"\n", 0, end)
         rest = text[end:]
     if rest:
-        yield json_lines(plain(rest, opened.address, line, said), rules.texts, rules.records, line, rules.columns)
+        yield json_lines(plain(rest, opened.address, line, quiet), rules.texts, rules.records, line, rules.columns)
 
 
 def _document(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:

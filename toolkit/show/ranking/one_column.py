@@ -43,35 +43,42 @@ def one_column(results: RankedInput, table: Table) -> Table:
     keys = [column.key for column in table.columns]
     narrow = table.only([key for key in (results.metric, str(results.cost.metric), "difference") if key in keys])
     names, diagnostic = abbreviated(results.called), {one.name: one.diagnostic for one in results.policies}
-    notes: list[str] = []
-
-    def raised(text: str) -> str:
-        notes.append(text)
-        return RAISED[len(notes) - 1]
-
     level, how = f"{100 * results.level:g} %", "over clusters" if results.clustered else "paired by example"
     weighed = ", weighed" if any(note.code in ON_WEIGHTS for note in results.notes) else ""
     rows, every = len(narrow.rows), len(results.policies)
     of = f", {rows} of {every} policies" if rows < every else ""
-    headings = {results.metric: raised(f"{results.n:,} examples{weighed}{of}; {level} intervals, {how}.")}
+    notes = {results.metric: f"{results.n:,} examples{weighed}{of}; {level} intervals, {how}."}
     if "difference" in keys:
-        to = f"To {names[str(results.baseline)]}"
-        headings["difference"] = raised(f"{to}; intervals hold for all policies at once.")
-    cells = [cell for row in narrow.rows for cell in row if isinstance(cell, IntervalCell)]
-    few = raised("Few examples of a kind: the interval allows for that.") if any("†" in c.mark for c in cells) else ""
-    sees = sorted({diagnostic[str(row[0])] for row in narrow.rows} - {""})
-    gold = raised(f"Diagnostic: {', '.join(sees)}.") if sees else ""
+        notes["difference"] = f"To {names[str(results.baseline)]}; intervals hold for all policies at once."
+    return numbered(narrow, names, notes, {name: sees for name, sees in diagnostic.items() if sees})
+
+
+def numbered(
+    table: Table, names: Mapping[str, str], notes: Mapping[str, str], diagnostic: Mapping[str, str] | None = None
+) -> Table:
+    """The table with numbered lines below, in place of its own: `notes` by the keys of columns, one on intervals of few
+    examples, and one on what policies see. `names`: what policies are called; `diagnostic`: what some of them see.
+    """
+    sees, lines = diagnostic or {}, list(notes.values())
+    raised = dict(zip(notes, RAISED, strict=False))
+    few = gold = ""
+    if any("†" in value.mark for row in table.rows for value in row if isinstance(value, IntervalCell)):
+        few = RAISED[len(lines)]
+        lines.append("Few examples of a kind: the interval allows for that.")
+    if seen := sorted({sees[str(row[0])] for row in table.rows if str(row[0]) in sees}):
+        gold = RAISED[len(lines)]
+        lines.append(f"Diagnostic: {', '.join(seen)}.")
 
     def cell(value: Any) -> Any:
         return replace(value, mark=value.mark.replace("†", few)) if isinstance(value, IntervalCell) else value
 
-    called = {name: text + gold * bool(diagnostic[name]) for name, text in names.items()}
-    first, *rest = (column for column in narrow.columns if not column.beneath)
-    heads = (replace(one, name=one.name + headings.get(str(one.key), "")) for one in rest)
+    called = {name: text + gold * (name in sees) for name, text in names.items()}
+    first, *rest = (column for column in table.columns if not column.beneath)
+    heads = (replace(one, name=one.name + raised.get(str(one.key), "")) for one in rest)
     columns = (replace(first, form=Called(called)), *heads)
     return replace(
-        narrow,
+        table,
         columns=columns,
-        rows=tuple(tuple(map(cell, row[: len(columns)])) for row in narrow.rows),
-        below=tuple(ColumnNote(f"{sign} {text}") for sign, text in zip(RAISED, notes, strict=False)),
+        rows=tuple(tuple(map(cell, row[: len(columns)])) for row in table.rows),
+        below=tuple(ColumnNote(f"{sign} {text}") for sign, text in zip(RAISED, lines, strict=False)),
     )
