@@ -444,9 +444,10 @@ def models_and_costs(
     log: Log, traces: pl.LazyFrame, prices: Prices | None
 ) -> tuple[dict[str, frozenset[str]], dict[str, float]]:
     """Pool -> the models that wrote it; pool -> the mean cost of a trace if known: money, without prices tokens."""
-    there = traces.collect_schema().names()
-    read, written = (pl.col(name) if name in there else pl.lit(None, pl.Int64) for name in OF_TRACES[-2:])
-    cost = pl.coalesce(read + written, written).cast(pl.Float64) if prices is None else prices.price_expression("model")
+    there, (read, written) = traces.collect_schema().names(), OF_TRACES[-2:]
+    traces = traces.with_columns(pl.lit(None, pl.Int64).alias(name) for name in (read, written) if name not in there)
+    tokens = pl.coalesce(pl.col(read) + pl.col(written), written).cast(pl.Float64)
+    cost = tokens if prices is None else prices.price_expression("model")
     paid = pl.when(cost.is_null().any()).then(None).otherwise(cost.mean())
     frame = collect(traces.group_by("pool").agg(pl.col("model").unique(), paid=paid), log)
     models = {pool: frozenset(names) for pool, names in frame.select("pool", "model").iter_rows()}

@@ -15,6 +15,7 @@ import thinkback as tb
 from replay.analyses.report.report import report
 from replay.analyses.tune.tuning import tune
 from replay.data.prices import Prices, load_prices
+from replay.policies.suite import suite
 from replay.runs.saved.display import ranked_input, table_of_columns
 from tests.errors import noted, refuses
 from thinkback.app import app
@@ -89,6 +90,17 @@ def test_a_file_of_prices(prices: Path) -> None:
         load_prices(prices)
 
 
+def test_prices_of_a_log_without_a_column_of_tokens_read(tmp_path: Path, prices: Path) -> None:
+    rows = [(f"q{n % 4}", str(n % 3), 10 + n) for n in range(8)]
+    frame = pl.DataFrame(rows, schema=["id", "answer", "tokens"], orient="row")
+    frame = frame.with_columns(question="Say " + pl.col("id"), gold=pl.lit("1"), model=pl.lit("small"))
+    log = tb.log(frame)
+    assert "prompt_tokens" not in log.columns("traces")
+    assert tomllib.loads(suite(log, prices=prices).text)["prices"]["small"] == {"prompt": 1, "completion": 2}
+    result = tb.run(log, prices=prices, resamples=50)
+    assert result.summary.filter(metric="cost_per_1000")["estimate"].is_null().all()
+
+
 def test_another_measure_has_its_name() -> None:
     rows = [(f"q{n % 12}", n / 24, n % 3 == 0) for n in range(24)]
     frame = pl.DataFrame(rows, schema=["id", "credit", "correct"], orient="row").with_columns(
@@ -100,6 +112,10 @@ def test_another_measure_has_its_name() -> None:
     assert report.room is not None
     assert "credit %" in str(report.room.table())
     assert not any("accuracy" in line for section in report.sections for line in section.sentences)
+    names = report.result.summary["policy"].unique(maintain_order=True)[:2]
+    pair = report.result.compare(*names, questions="fixed").table()
+    assert any("credit %" in str(line) for line in pair.below)
+    assert not any("accuracy" in str(line) for line in pair.below)
 
 
 def test_money_is_the_cost(made: Log, prices: Path) -> None:

@@ -25,6 +25,7 @@ from toolkit.show import (
     table_of,
 )
 from toolkit.show.ranking.ranking import MARKED, reasons
+from toolkit.stats.many.compare import ACCURACY
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 FIX, FLIP, OTHER = "fix", "flip", "other answer"
@@ -234,7 +235,8 @@ class ComparedPolicies:
             cell = "–" if value.cell is None else NumberWithInterval(1, 100, other is not None).show(value.cell)
             parts.append(f"{'Δ' if other is not None else one} {cell}{f' ({value.why})' * bool(value.why)}")
         brackets = f" {AGAIN.format(100 * self.level)}" * any("[" in part for part in parts)
-        yield f"{OTHER_SAMPLES}: accuracy % {'; '.join(parts)}.{brackets}"
+        quality = metric_column(ACCURACY, self.columns)
+        yield f"{OTHER_SAMPLES}: {quality.heading} {'; '.join(parts)}.{brackets}"
 
     def _few_units_message(self) -> dict[str, str]:
         return FEW | FEW_CLUSTERS if self.clustered else FEW

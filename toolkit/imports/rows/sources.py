@@ -295,7 +295,7 @@ class _OpenedFile:
 
 def _lines(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
     rest, line, quiet = b"", 1, False
-    whole = opened.folder is None or has_wide_signs(opened.head())
+    whole = opened.folder is None or has_wide_signs(opened.first_bytes())
     for chunk in opened.chunks(-1 if whole else BLOCK_BYTES):
         text = rest + chunk if rest else chunk
         end = len(text) if whole else text.rfind(b"\n") + 1
