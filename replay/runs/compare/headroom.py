@@ -112,7 +112,9 @@ class Headroom:
         above, rows = names[self.oracle], len(table.rows)
         of = f", {rows} of {self.accuracy.height} policies" if rows < self.accuracy.height else ""
         over = "over clusters" if any(note.code in ON_CLUSTERS for note in self.notes) else "paired by example"
-        notes = [f"{self.accuracy['n'].max():,} examples{of}; {100 * self.level:g} % intervals, {over}."]
+        notes = [
+            f"{int(self.accuracy['n'].to_numpy().max()):,} examples{of}; {100 * self.level:g} % intervals, {over}."
+        ]
         if self.baseline is None:
             notes.append(f"Points below {above}.")
         else:
