@@ -195,6 +195,18 @@ def test_goals_are_in_money(made: Log, prices: Path) -> None:
     assert tune(made, goal="cheapest within 50 points of large", **given).goal.metric == "cost_per_1000"
 
 
+def test_a_limit_in_money_has_the_word_of_the_cost(
+    made: Log, prices: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = ("--on", "example_id < 'q10'", "--report", "example_id >= 'q10'")
+    goal = ("--goal", "max accuracy subject to price <= 0.5", *rows)
+    done = CliRunner().invoke(app, ["tune", made.address, *goal, "--prices", str(prices), "--resamples", "50"])
+    assert done.exit_code == 0, done.output
+    assert "cost_per_1000" not in done.output
+    assert "`$/1,000` <= 0.5" in done.output
+
+
 def test_tokens_name_those_that_are_logged(tmp_path: Path) -> None:
     log = two_models(tmp_path, prompts=False)
     result = tb.run(log, cost="tokens", resamples=50)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -140,22 +141,24 @@ def _cost_text(result: Result, policy: str, cost: OutcomeColumn) -> str:
     return text
 
 
+def metric_word(metric: str, columns: Sequence[OutcomeColumn]) -> str:
+    """The word for a goal's metric: money by its heading, as the cost is said elsewhere; others as goals name them."""
+    column = metric_column(metric, columns)
+    return column.label if column.unit == "currency" else metric
+
+
 def _limit_phrase(tuned: TuningResult, limit: Limit) -> str | None:
     """A phrase on whether the reported examples keep a limit of the goal, by the ends of the interval."""
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
-    label = metric_column(limit.metric, result.columns).label
+    word = f"`{metric_word(limit.metric, result.columns)}`"
     if not limit.relative:
-        interval, target = (
-            _metric_interval(result, name, limit.metric),
-            f"`{limit.metric}` {limit.sign} {limit.number:g}",
-        )
-        target = f"the limit of {limit.number:,g} {label}" if tuned.goal.in_words else target
+        interval, target = _interval(result, name, limit.metric), f"{word} {limit.sign} {limit.number:g}"
     elif limit.relative == "+" and baseline not in (None, name):
         interval = _difference_to_baseline(result, name, str(baseline), limit.metric)
         points = f"{abs(100 * limit.number):g} point{'' if abs(limit.number) == 0.01 else 's'}"
-        within = f"{label if tuned.goal.in_words else f'`{limit.metric}`'} within {points} of `{baseline}`"
+        within = f"{word} within {points} of `{baseline}`"
         share = metric_column(limit.metric, result.columns).share
-        target = f"the goal of {within if share else f'`{limit.metric}` {limit.sign} baseline {limit.number:+g}'}"
+        target = f"the goal of {within if share else f'{word} {limit.sign} baseline {limit.number:+g}'}"
     else:
         return None
     if interval is None or interval.low is None or interval.high is None:
