@@ -63,13 +63,13 @@ def null_for_nan(value: Any) -> Any:
     return value if isinstance(value, str) else None if isnan(value) else float(value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(random_checks(), st.lists(random_policies(), min_size=1, max_size=8), st.sampled_from([None, "claims"]))
 def test_it_agrees_with_a_plain_loop(table: tuple[list[Row], list[Row]], policies: list[Row], sees: str | None) -> None:
     agree_with_a_plain_loop(table, policies, sees)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(random_checks(), random_policies(), st.sampled_from([None, "claims"]))
 def test_a_sweep_of_confidence_agrees_with_a_plain_loop(
     table: tuple[list[Row], list[Row]], policy: Row, sees: str | None
@@ -150,7 +150,7 @@ def test_the_best_buzz_in_hindsight() -> None:
     assert (silent["position"], silent["correct"], silent["false_alarm"]) == (None, 1, 0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(random_checks(), st.lists(random_policies(), min_size=1, max_size=6))
 def test_no_policy_buzzes_better_than_the_best_in_hindsight(
     table: tuple[list[Row], list[Row]], policies: list[Row]
@@ -169,7 +169,7 @@ def test_no_policy_buzzes_better_than_the_best_in_hindsight(
                     assert abs(top["deviation"]) <= abs(outcome["deviation"]) + 1e-12
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(random_checks(), random_policies())
 def test_nothing_after_the_buzz_is_used(table: tuple[list[Row], list[Row]], policy: Row) -> None:
     """Without the claims that begin after the buzz, and the rounds behind it, the outcome is the same."""
@@ -211,7 +211,7 @@ def buzz_row(rows: Sequence[Row], example: str, policy: Row, texts: Sequence[Row
     raise AssertionError(example)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(random_checks(), random_policies(), st.sampled_from([None, "claims"]))
 def test_a_higher_confidence_never_pays_less(table: tuple[list[Row], list[Row]], policy: Row, sees: str | None) -> None:
     """Whatever the other keys, on texts that no threshold finds partial."""
@@ -407,3 +407,12 @@ def test_what_is_refused() -> None:
         Buzz(name="p", max_claims={"per_unit": 1}).resolve(read_contents(log))
     with refuses("conflict", "patience"):
         BestBuzz(name="p", patience=2)
+
+
+@pytest.mark.slow
+@settings(max_examples=600, deadline=None)
+@given(random_checks(), st.lists(random_policies(), min_size=1, max_size=8), st.sampled_from([None, "claims"]))
+def test_many_agree_with_a_plain_loop(
+    table: tuple[list[Row], list[Row]], policies: list[Row], sees: str | None
+) -> None:
+    agree_with_a_plain_loop(table, policies, sees)

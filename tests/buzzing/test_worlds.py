@@ -151,6 +151,7 @@ def test_where_the_text_does_not_wait_an_explanation_says_when_it_acts(texts: Pa
     assert any(line.split() == ["gold", gold] for line in tb.explain(texts, policies, "waits", example).header)
 
 
+@pytest.mark.slow
 def test_the_whole_command(texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """suite, check, replay, report, explain, compare and tune on a log of checks alone."""
     monkeypatch.chdir(tmp_path)

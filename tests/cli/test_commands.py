@@ -352,6 +352,7 @@ def test_a_terminal_without_unicode(spawn: Callable, log: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "x\n???\n")
 
 
+@pytest.mark.slow
 def test_simulated_claims_are_written_and_checked(
     thinkback: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.errors import says
 
 
@@ -22,6 +24,7 @@ def test_a_word_without_quotes(thinkback: Callable) -> None:
     assert "quotes" not in thinkback("replay", "mylog", "--where", "datset = 'gsm8k'", "--out", "r").stderr
 
 
+@pytest.mark.slow
 def test_a_figure_of_a_report(thinkback: Callable, tmp_path: Path) -> None:
     thinkback("simulate", "--examples", "30", "--traces", "3", "--seed", "1", "--out", "mylog")
     assert thinkback("report", "mylog", "--out", "page", "--resamples", "100").exit_code == 0

@@ -182,6 +182,7 @@ def test_what_votes_gain_over_one_attempt_is_told_and_shown(made: LogReport) -> 
     assert min(front, key=lambda row: row.cost.estimate).policy.name in names
 
 
+@pytest.mark.slow
 def test_other_samples_are_told_of_the_largest_vote_that_the_log_can_say_it_of(made: LogReport, tmp_path: Path) -> None:
     """The baseline takes all four traces; a vote of two has two more to take. The page for a browser says it, too."""
     said = {section.heading.split()[0]: section.sentences for section in made.sections}
@@ -278,6 +279,7 @@ def test_areas_do_not_depend_on_the_order_of_the_scores(
     assert reports._verifier_areas(tb.open_log(log), made.result) == first
 
 
+@pytest.mark.slow
 def test_one_score_in_a_hundred_missing_leaves_the_verifier_in_and_says_so(
     thinkback: Callable, log: Path, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def test_a_file_becomes_a_report(thinkback: Callable, tmp_path: Path, job: Calla
         assert {name: shares[name] for name in exact} == pytest.approx(exact, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_mapping_is_printed_kept_and_taken_again(thinkback: Callable, tmp_path: Path) -> None:
     sources, expected = j03(tmp_path)
     printed = thinkback("report", *sources, "--out", "page", "--resamples", 60).stdout

@@ -36,6 +36,7 @@ def test_what_the_suite_shows_fits_two_screens(thinkback: Callable, log: Path, m
     assert all(len(line) <= 80 for line in lines if not line.startswith("a/:"))
 
 
+@pytest.mark.slow
 def test_replay_without_policies_reports_test_examples_by_data_set(thinkback: Callable, log: Path) -> None:
     made = {name: open_log(log).scan(name).collect() for name in ("examples", "traces", "verifications")}
     number = pl.int_range(pl.len())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 import replay
 from replay import Result
@@ -112,6 +113,7 @@ def test_no_example_and_nothing_that_ranks(browse: Open, result: Result, log: Pa
     assert "0 examples" in page.text("#example-count") or "no examples" in page.text("#example-notes")
 
 
+@pytest.mark.slow
 def test_five_hundred_policies(browse: Open, log: Path, tmp_path: Path) -> None:
     steps = ", ".join(f"{number / 500:g}" for number in range(500))
     policies = (

@@ -144,6 +144,7 @@ def _ranked_first(seed: int) -> dict[str, pl.DataFrame]:
 
 
 @pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.slow
 def test_caps_of_choices_among_the_first_traces_agree_with_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
@@ -259,6 +260,7 @@ def test_a_pool_replayed_whole_with_one_size_a_gap_and_a_lost_score(tmp_path: Pa
 @pytest.mark.parametrize("sizes", [[5, 3], [3, 3, 3], [1, 2], [4] * 19 + [2]])
 @pytest.mark.parametrize("verified", [False, True])
 @pytest.mark.parametrize("listwise", [False, True])
+@pytest.mark.slow
 def test_caps_of_whole_pools_agree_with_replay(
     tmp_path: Path, sizes: list[int], verified: bool, listwise: bool
 ) -> None:

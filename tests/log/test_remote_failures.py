@@ -100,6 +100,7 @@ ERRORS = [OSError(5, "Input/output error"), TimeoutError(), RuntimeError("lost\n
 
 
 @pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.slow
 def test_a_file_system_that_fails_at_any_read_ends_a_command_with_one_line(
     tmp_path: Path, sealed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

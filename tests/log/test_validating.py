@@ -374,6 +374,7 @@ def test_bad_input_gets_its_line(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow
 def test_blocks_of_one_example_find_the_same(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relations, "BLOCK_ROWS", 1)
     tables, fault = CASES[name]
@@ -382,6 +383,7 @@ def test_blocks_of_one_example_find_the_same(name: str, tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("name", [name for name, (_, fault) in CASES.items() if fault[3] is not None])
+@pytest.mark.slow
 def test_the_file_and_row_are_found_among_shards(name: str, tmp_path: Path) -> None:
     """The faulty table cut in single rows, so that every row number is 0 and the file's name holds the place."""
     tables, (code, faulty, column, row, *_) = CASES[name]

@@ -17,6 +17,7 @@ from tests.reference.compare import assert_same, keyed
 from tests.reference.random_logs import TRACES, RandomLog, random_log
 from tests.reference.random_policies import agreement, margin, to_toml, traces_budget, window
 from tests.reference.rules import Row
+from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, write_log
 
@@ -145,7 +146,7 @@ def random_voter(rng: random.Random, log: RandomLog) -> Row:
     return policy
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", seeds(6, 24))
 def test_the_slow_twin_agrees(seed: int, tmp_path: Path) -> None:
     log = with_clusters(random_log(seed), seed)
     log.write(tmp_path / "log")

@@ -74,6 +74,7 @@ def run(log, block=None):
     return replay.run(log, POLICIES, baseline="first", by=["split"], resamples=300, block_examples=block)
 
 
+@pytest.mark.slow
 def test_chunks_and_blocks_change_nothing(log, monkeypatch):
     whole = run(log)
     assert list(whole.dropped) == ["too long"]

@@ -129,6 +129,7 @@ def test_weighed_tables_are_not_means_per_example(runs: dict[str, replay.Result]
     assert ["means per example" in str(runs[name].table()) for name in ("by", "equal")] == [True, False]
 
 
+@pytest.mark.slow
 def test_curves_take_strata_and_weights(log: Log, runs: dict[str, replay.Result]) -> None:
     def lines(where: str = SOME, **given: object) -> pl.DataFrame:
         frame = curves(log, pool="votes", max_traces=8, where=where, resamples=300, **given)

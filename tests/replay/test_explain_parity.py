@@ -15,12 +15,13 @@ from replay.runs.explain.explain import Explanation
 from tests.reference.random_interventions import random_interventions
 from tests.reference.random_logs import random_log
 from tests.reference.random_policies import random_policies, random_surrogate, to_toml
+from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 
 COSTS = ("traces", "verifications", "operations", "calls", "completion_tokens", "total_tokens", "latency_s")
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(4, 12))
 def test_endings_steps_and_costs_are_the_engines(seed: int, tmp_path: Path) -> None:
     log = random_log(seed)
     log.write(tmp_path / "log")

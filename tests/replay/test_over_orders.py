@@ -141,6 +141,7 @@ def drawn_log(tmp_path: Path) -> Any:
     return log(tmp_path, {"p": rows}, dict.fromkeys(rows, "A"))
 
 
+@pytest.mark.slow
 def test_many_seeded_orders_come_near(tmp_path: Path) -> None:
     made = drawn_log(tmp_path)
     policies = []

@@ -14,9 +14,10 @@ from tests.reference.compare import assert_same, keyed
 from tests.reference.random_logs import RandomLog, random_log
 from tests.reference.random_policies import random_policies, to_toml
 from tests.reference.rules import Row
+from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 
-SEEDS = [*range(42), 55, 72, 101, 129, 239, 318]  # those by name once told the two apart
+SEEDS = [55, 72, 101, 129, 239, 318, *range(42)]  # those by name once told the two apart
 LISTS = (1, 1, 1, 2, 5, 8)  # policies of each list: 6 lists per log, 288 cases in all
 
 
@@ -46,7 +47,7 @@ def check_case(log: RandomLog, address: Path, policies: list[Row]) -> None:
     assert set(found.excluded) == set(expected.excluded)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(14, SEEDS))
 def test_random_logs_and_policies(seed: int, tmp_path: Path) -> None:
     log = random_log(seed)
     log.write(tmp_path / "log")

@@ -276,6 +276,7 @@ def chosen(name: str, rows: Steps) -> int:
 
 
 @pytest.mark.parametrize("name", [*PER_STEP, *PER_ANSWER])
+@pytest.mark.slow
 def test_toys_over_each_statistic_follow_a_plain_loop(name: str, tmp_path: Path) -> None:
     for seed in (2, 9):
         made = random_log(seed, examples=10, tidy=True)

@@ -81,6 +81,7 @@ def decide(log: Path, where: str) -> Recommendation:
 
 
 @pytest.mark.parametrize("verdict", WORLDS)
+@pytest.mark.slow
 def test_each_verdict_has_its_log(verdict: str, tmp_path: Path) -> None:
     examples, model = WORLDS[verdict]
     simulate_recovery(tmp_path / "log", examples=examples, seed=1, model=model)

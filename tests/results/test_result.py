@@ -123,6 +123,7 @@ def pickled_when_loaded(result: Result, folder: Path) -> Result:
 
 
 @pytest.mark.parametrize("way", [loaded, pickled, pickled_when_loaded])
+@pytest.mark.slow
 def test_another_copy_is_the_same(result: Result, saved: Path, way: Callable[[Result, Path], Result]) -> None:
     """Labels, shares of means over orders, groups, draws and the statistics of some examples alone among it."""
     other = way(result, saved)

@@ -60,7 +60,7 @@ def null_for_nan(value: Any) -> Any:
     return value if isinstance(value, str) else None if isnan(value) else float(value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(random_rounds(), st.lists(random_policies(), min_size=1, max_size=8))
 def test_it_agrees_with_a_plain_loop(table: tuple[list[Row], Golds], policies: list[Row]) -> None:
     rows, golds = table
@@ -84,7 +84,7 @@ def test_it_agrees_with_a_plain_loop(table: tuple[list[Row], Golds], policies: l
                 assert found[name] == pytest.approx(expected), (name, policy)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(random_rounds(), random_policies())
 def test_no_round_after_the_stop_is_used(table: tuple[list[Row], Golds], policy: Row) -> None:
     """Cutting off what each hop does not read changes nothing, but for what would have been spared."""

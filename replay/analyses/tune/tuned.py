@@ -150,9 +150,12 @@ def metric_word(metric: str, columns: Sequence[OutcomeColumn]) -> str:
 def _limit_phrase(tuned: TuningResult, limit: Limit) -> str | None:
     """A phrase on whether the reported examples keep a limit of the goal, by the ends of the interval."""
     result, name, baseline = tuned.report, tuned.best, tuned.report.baseline
-    word = f"`{metric_word(limit.metric, result.columns)}`"
+    label = metric_column(limit.metric, result.columns).label
+    word = label if tuned.goal.in_words else f"`{metric_word(limit.metric, result.columns)}`"
     if not limit.relative:
-        interval, target = _interval(result, name, limit.metric), f"{word} {limit.sign} {limit.number:g}"
+        interval = _metric_interval(result, name, limit.metric)
+        target = f"{word} {limit.sign} {limit.number:g}"
+        target = f"the limit of {limit.number:,g} {label}" if tuned.goal.in_words else target
     elif limit.relative == "+" and baseline not in (None, name):
         interval = _difference_to_baseline(result, name, str(baseline), limit.metric)
         points = f"{abs(100 * limit.number):g} point{'' if abs(limit.number) == 0.01 else 's'}"
