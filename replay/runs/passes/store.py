@@ -74,7 +74,7 @@ class _CoveredChunk:
         low, high = int(here[0]), int(here[-1]) + 1
         return tables.rows(self.reported.places[:, 0], low, high)[:, here - low]
 
-    def at_rows(self, key: Key, rows: Ints | slice) -> Floats:
+    def at_rows(self, key: Key, rows: Ints) -> Floats:
         """A column, or a label's predicted shares, in some rows of outcomes."""
         if isinstance(key, str):
             return self.block.tables.at_rows(key, rows)

@@ -75,7 +75,9 @@ def resampled_sums(
             if sharing < start and part.stop == len(index) - start:
                 most_drawn = int(resamples.draws[:, chunk].max())
                 ways.add(values[sharing:start], units.examples_by_chunk[chunk], counts, most_drawn, pool)
+        large = np.flatnonzero(scan.reach[index[:start]] * units.count > 2**SUM_BITS)  # others have fewer bits
         list(pool.map(_round_sums, [values[i : i + WIDTH] for i in range(max(start, fractions), len(index), WIDTH)]))
+        list(pool.map(_round_sums, [values[i : i + 1] for i in large[large >= sharing]]))
     return ResampledSums(values, index, row)
 
 
@@ -108,7 +110,8 @@ class _WaySums:
         if ways is None:
             add_products(sums, statistic_rows(chunk, self.statistics), counts, pool)
             return
-        rows, later = way_rows(chunk, self.alike), np.flatnonzero(ways.first)
+        # Integers as they are, and exact steps over ways of policies whose fractions nobody wants here.
+        rows, later = np.rint(way_rows(chunk, self.alike)), np.flatnonzero(ways.first)
         later = later[np.argsort(ways.first[later], kind="stable")]
         ends = np.searchsorted(ways.first[later], np.arange(len(ways.order)), "right")
         moves, examples = rows[:, later] - rows[:, later - 1], ways.example[later]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from toolkit.errors import InvalidError, MismatchError, listed
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
 from toolkit.stats.metrics.strata import Strata
-from toolkit.stats.metrics.ways import Ways, as_slice
+from toolkit.stats.metrics.ways import Ways
 
 CHUNK = 4096
 """Examples (or resampling units) in a chunk. It is part of the definition of the resamples: do not change it."""
@@ -117,7 +117,7 @@ class Part(Protocol):
         """
         ...
 
-    def at_rows(self, key: Key, rows: Ints | slice) -> Floats:
+    def at_rows(self, key: Key, rows: Ints) -> Floats:
         """The values of a column in some of these rows."""
         ...
 
@@ -128,7 +128,7 @@ class Unshared:
     def rows(self, start: int, stop: int) -> Ints | None:
         return None
 
-    def at_rows(self, key: Key, rows: Ints | slice) -> Floats:
+    def at_rows(self, key: Key, rows: Ints) -> Floats:
         raise ValueError("the policies share no rows")
 
 
@@ -153,7 +153,7 @@ class _WayPart(Unshared):
     """Rows (W,) of a part, as the outcomes of one policy."""
 
     source: Part
-    chosen: Ints | slice
+    chosen: Ints
     size: int
 
     @property
@@ -202,7 +202,7 @@ class Chunk:
         gold = None if self.gold is None else self.gold[ways.example]
         parts = zip(self.parts, rows, strict=True)
         return Chunk(self.unit[ways.example], gold, 1, tuple(
-            (_WayPart(source, as_slice(some), len(some)), 0, len(some)) for (source, _, _), some in parts
+            (_WayPart(source, some, len(some)), 0, len(some)) for (source, _, _), some in parts
         ), (self, ways))  # fmt: skip
 
     def values(self, key: Key, policies: Ints) -> Floats:

@@ -76,11 +76,9 @@ def _all_places(ways: Ways) -> Ints:
     return out
 
 
-def as_slice(numbers: Ints) -> Ints | slice:
-    """Numbers that follow each other, as a slice; others as they are."""
-    if len(numbers) and numbers[-1] - numbers[0] == len(numbers) - 1 and (np.diff(numbers) == 1).all():
-        return slice(int(numbers[0]), int(numbers[-1]) + 1)
-    return numbers
+def follow_each_other(numbers: Ints) -> bool:
+    """Whether each number is the one before it plus 1."""
+    return len(numbers) == 0 or bool(numbers[-1] - numbers[0] == len(numbers) - 1 and (np.diff(numbers) == 1).all())
 
 
 @dataclass(frozen=True, eq=False)
