@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -64,7 +64,8 @@ def random_columns(rng: np.random.Generator, size: int, scale: float) -> dict[Ke
     correct[rng.random(size) < 0.1] = np.nan
     word = rng.integers(0, 2, size)
     return {
-        "correct": correct, "traces": rng.integers(1, 9, size) * 1.0, "total_tokens": rng.integers(0, 9_000, size) * scale,
+        "correct": correct, "traces": rng.integers(1, 9, size) * 1.0,
+        "total_tokens": rng.integers(0, 9_000, size) * scale,
         "latency_s": rng.random(size), 0: (word == 0) * 1.0, 1: (word == 1) * 1.0,
     }  # fmt: skip
 
@@ -76,7 +77,7 @@ def stores(rng: np.random.Generator, table: Table, unit: Ints, strata: Strata | 
     keys = [key for key in table.keys if isinstance(key, str)]
 
     def store(shared: bool) -> Store:
-        parts = [Table(table.columns, table.row[:, a:b], shared) for a, b in zip(cuts, cuts[1:], strict=False)]
+        parts = [Table(table.columns, table.row[:, a:b], shared) for a, b in pairwise(cuts)]
         return Store(parts, unit, gold, len(table.row), keys, strata)
 
     mine, plain = store(True), store(False)
