@@ -53,8 +53,6 @@ from toolkit.settings import MOST, from_table, of_kind, setting
 
 NEEDED = "needed"
 """The value of `width` for blocks of as many traces as the stop needs if all of them agree."""
-
-
 WHOLE_POOL = np.iinfo(np.int32).max
 """A cap larger than any pool."""
 

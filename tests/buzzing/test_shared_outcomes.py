@@ -15,7 +15,7 @@ from replay import Result, run
 from replay.data.contents import read_contents
 from replay.data.read import BlockRequest, read_block
 from replay.kinds.buzz import BestBuzz, Buzz
-from replay.policies.base import Evaluator, Policy, needs_of
+from replay.policies.base import Evaluator, Policy, needs_of_policies
 from replay.runs.passes.outcome_tables import grouped
 from tests.buzzing.makers import Row, checks_tables, one_check, random_checks, random_policies
 from toolkit.errors import ThinkbackError
@@ -119,7 +119,7 @@ def test_a_version_whose_sharers_are_not_asked_for_has_its_outcome(reported: int
     contents = read_contents(log)
     sweep = [Buzz(name=str(one), confidence=one).resolve(contents) for one in (0.2, 0.9)]
     examples = collect(log.scan("examples", ["example_id", "labels", "gold_error", "gold_position", "length"]), log)
-    on = Evaluator(read_block(log, examples, BlockRequest(needs_of(sweep, contents))), sweep)
+    on = Evaluator(read_block(log, examples, BlockRequest(needs_of_policies(sweep, contents))), sweep)
     shared = [on.shared(policy) for policy in sweep[:reported]]
     groups = list(grouped([one for one in shared if one is not None]))
     assert [group.versions.tolist() for group in groups] == [list(range(reported))]
