@@ -86,12 +86,12 @@ class GateReport:
             ),
         )  # fmt: skip
 
-    def row_of_rule(self, name: str) -> dict[str, Any]:
+    def rule(self, name: str) -> dict[str, Any]:
         return self.rows.row(by_predicate=pl.col("rule") == name, named=True)
 
     def numbers(self) -> dict[str, float | None]:
         """The frozen gate's numbers, its calibration, and the diagnostic threshold with its accuracy."""
-        frozen, here = self.row_of_rule(FROZEN), self.row_of_rule(HERE)
+        frozen, here = self.rule(FROZEN), self.rule(HERE)
         scores = {name: float(getattr(self.calibration, name)) for name in ("auroc", "auprc", "brier", "ece")}
         return {
             **{key: frozen.get(key) for key in ("threshold", "accuracy", "intervention_rate", "fix_rate", "flip_rate")},

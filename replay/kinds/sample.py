@@ -218,7 +218,7 @@ class Sample(Policy, kind="sample", last_step=True, single_by="leave out `orders
         return super().top_level_only or "`conformal`, which belongs to the whole policy" * (self.conformal is not None)
 
     @property
-    def of_samples(self) -> bool:
+    def answers_from_samples(self) -> bool:
         return not self.positioned
 
     @property

@@ -37,7 +37,7 @@ BETWEEN = """
 import os, signal, sys
 from pathlib import Path
 import toolkit.files
-toolkit.files._exchange = lambda *_: False
+toolkit.files._exchange_names = lambda *_: False
 rename = Path.rename
 def dying(self, other):
     if self.suffix == ".part":

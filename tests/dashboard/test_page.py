@@ -27,7 +27,7 @@ from replay.runs.saved.findings import Findings
 from tests.errors import refuses, says
 from thinkback.app import app
 from toolkit.show.dashboard.charts import INK, PART_COLOURS, charts
-from toolkit.show.dashboard.page import _script, in_script, packed
+from toolkit.show.dashboard.page import _page_scripts, in_script, packed
 
 
 def held(page: Path) -> tuple[list[Any], list[Any]]:
@@ -242,7 +242,7 @@ def test_data_ends_no_script_and_hides_nothing() -> None:
     text = "</script><!-- \u202e \u2028 \ud800"
     assert in_script(text) == '"\\u003c/script>\\u003c!-- \\u202e \\u2028 \\ud800"'
     assert json.loads(zlib.decompress(b64decode(packed({"a": text})))) == {"a": text}
-    assert "</script" not in _script()
+    assert "</script" not in _page_scripts()
 
 
 def test_parts_of_the_headroom_are_told_apart_in_grey() -> None:

@@ -367,9 +367,9 @@ def test_weights_of_another_order_can_be_studied(log: Log, monkeypatch: pytest.M
     """An order says itself whether it learns, and how its weights are called."""
 
     class Counting(RandomOrder):
-        weights = ("steps",)
+        weight_names = ("steps",)
 
-        def weighed(self, traces: GeneratedTraces) -> WalkSteps:
+        def steps_with_weights(self, traces: GeneratedTraces) -> WalkSteps:
             steps = self.walk_steps(traces)
             return replace(steps, weights=np.cumsum(np.ones((*steps.at.shape, 1)), axis=1))
 

@@ -70,7 +70,7 @@ def test_strategies_are_the_policies_of_a_replay(made: Log, found: Strategies) -
         policies += [vote, sums, When(name=f"conditional {n}", base=first, gate=gate, then=vote)]
     summary = replay.run(made, policies, resamples=20).summary
     value = {(p, m): e for p, m, e in summary.select("policy", "metric", "estimate").iter_rows()}
-    of = found.conditional_strategy("v")
+    of = found.conditional("v")
     assert value["probe", "accuracy"] == pytest.approx(of.probe.mean())
     for column, n in enumerate(N):
         assert value[f"majority {n}", "accuracy"] == pytest.approx(found.plain[Strategy("majority")][:, column].mean())
@@ -123,7 +123,7 @@ def test_every_threshold_is_that_of_a_sweep_over_all(made: Log, found: Strategie
     policy = When(name="all", base=first, gate=Threshold(verifier="v", below="all"), then=vote)
     curve = replay.run(made, [policy], resamples=20).thresholds
     assert curve is not None
-    of = found.conditional_strategy("v")
+    of = found.conditional("v")
     assert curve["threshold"].to_list() == of.thresholds().tolist()
     for threshold, accuracy, rate in curve.select("threshold", "accuracy", "intervention_rate").iter_rows():
         right, paid = of.outcomes(threshold, 2)
@@ -137,10 +137,10 @@ def test_votes_by_score_are_a_graded_policy(made: Log, found: Strategies) -> Non
     graded = Graded(name="graded", base=first, then=vote, verifier="v", thresholds=(0.2, 0.5, 0.9), votes=(4, 2, 1))
     result = replay.run(made, [graded, first], resamples=20)
     value = {m: e for p, m, e in result.summary.select("policy", "metric", "estimate").iter_rows() if p == "graded"}
-    right, paid = VotesByScore(graded.thresholds, graded.votes).outcomes(found.conditional_strategy("v"))
+    right, paid = VotesByScore(graded.thresholds, graded.votes).outcomes(found.conditional("v"))
     assert value["accuracy"] == pytest.approx(right.mean())
     assert value["traces"] == pytest.approx(paid.mean())
-    assert value["verifications"] == pytest.approx((~np.isnan(found.conditional_strategy("v").score)).mean())
+    assert value["verifications"] == pytest.approx((~np.isnan(found.conditional("v").score)).mean())
     assert value["intervention_rate"] == pytest.approx((paid > 1).mean())
     assert found.probe is not None
     assert value["fix_rate"] - value["flip_rate"] == pytest.approx((right - found.probe).mean())
@@ -200,7 +200,7 @@ def test_a_front_is_chosen_on_one_half_and_reported_on_the_other(made: Log, draw
     for row in rows:
         rungs = VotesByScore(tuple(row["below"]), tuple(row["votes"]))
         for part, names in ((early, ("chosen_accuracy", "chosen_samples")), (late, ("accuracy", "samples"))):
-            right, paid = rungs.outcomes(part.conditional_strategy("v"))
+            right, paid = rungs.outcomes(part.conditional("v"))
             assert [row[name] for name in names] == pytest.approx([right.mean(), paid.mean()])
         assert row["difference"] == pytest.approx(row["accuracy"] - row["plain"])
         assert row["difference_low"] <= row["difference"] <= row["difference_high"]

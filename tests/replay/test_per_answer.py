@@ -402,6 +402,6 @@ def test_nothing_of_it_is_made_unless_a_rule_asks(tmp_path: Path, monkeypatch: p
     def refuses(*_: object) -> None:
         raise AssertionError("made for nobody")
 
-    monkeypatch.setattr("replay.sampling.prefix._AnswerNumbers.each", property(refuses))
+    monkeypatch.setattr("replay.sampling.prefix._AnswerNumbers.reveals_each_answer", property(refuses))
     made = log(tmp_path, {"n3": POOL}, GOLDS)
     replay.run(made, Sample(name="p", max_traces=3, verifier="v", select="weighted", stop="margin"), resamples=5)

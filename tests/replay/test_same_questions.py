@@ -115,7 +115,7 @@ def test_compare_says_it_and_a_loaded_result_where_it_was_saved(result: replay.R
     pairs = result.compare(questions="fixed").table()
     assert "these questions" in str(pairs)
     for name in ("first", "all"):  # of each dash the reason
-        assert any(result.same_questions().of(name).why in str(line) for line in pairs.below)
+        assert any(result.same_questions().variation_of(name).why in str(line) for line in pairs.below)
     assert "these questions" not in str(result.compare().table())
     result.save(tmp_path / "with", questions=True)
     result.save(tmp_path / "without")

@@ -169,7 +169,7 @@ def test_rows_that_a_sweep_learns_from_are_read_once(log: Log, monkeypatch: pyte
         asked.append(key)
         return ids_where(log, condition, key)
 
-    monkeypatch.setattr(import_module("replay.analyses.tune.tuning"), "matching", counted)
+    monkeypatch.setattr(import_module("replay.analyses.tune.tuning"), "ids_where", counted)
     ids = ids_where(log, DEV, "on")
     learn, choose = (f"{DEV} AND example_id {sign} '{ids[50]}'" for sign in ("<", ">="))
     common = {"pool": "n8", "verifier": "lora", "order": "surrogate", "features": ("length",)}

@@ -113,7 +113,7 @@ def test_questions_that_decide_are_drawn_within_data_sets(tmp_path: Path) -> Non
     needed = []
     for strata in (None, "dataset"):
         result = replay.run(joined, policies, baseline="best of 2", resamples=50, strata=strata)
-        promise = Promise.of([Limit("accuracy", ">=", -0.5, "+")], result)
+        promise = Promise.promise_on_limits([Limit("accuracy", ">=", -0.5, "+")], result)
         assert promise is not None
         needed.append(promise.questions("best of 1", 1))
     assert needed[0] is not None

@@ -432,7 +432,7 @@ def test_an_interrupted_table_is_not_taken_for_a_whole_one(log: Path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("replay.runs.passes.store.FrameWriter.append", stop)
+        patched.setattr("replay.runs.passes.store.FrameWriter.write_row_group", stop)
         with pytest.raises(KeyboardInterrupt):
             result.query("select count(*) from outcomes")
     assert result.query("select count(*) from outcomes").item() == 60
@@ -642,8 +642,8 @@ def test_blocks_of_passes_merge(log: Path) -> None:
     everyone = np.arange(len(merged.versions.every))
     expected = _pass_over_log(plan, policies)
     for name in merged.numbers:
-        one = np.concatenate([block.columns[name].rows(everyone) for block in merged.blocks], axis=1)
-        two = np.concatenate([block.columns[name].rows(everyone) for block in expected.blocks], axis=1)
+        one = np.concatenate([block.tables.values(name, everyone, 0, len(block.ids)) for block in merged.blocks], axis=1)
+        two = np.concatenate([block.tables.values(name, everyone, 0, len(block.ids)) for block in expected.blocks], axis=1)
         assert np.array_equal(one, two, equal_nan=True)
 
 

@@ -143,7 +143,7 @@ class _StrategySetting:
 def _conditional_strategy(strategy: Strategy, on: Strategies, scores: Mapping[str, np.ndarray]) -> ConditionalStrategy:
     """The probe of a strategy, and what follows it where it is doubted; without a verifier it never is."""
     score = scores[strategy.verifier] if strategy.verifier is not None else np.zeros(len(on.unit))
-    return on.self_correction(score) if strategy.name == CORRECTED_WHEN else on.conditional_strategy(score)
+    return on.self_correction(score) if strategy.name == CORRECTED_WHEN else on.conditional(score)
 
 
 @checks_arguments()

@@ -41,7 +41,7 @@ def row_pictures(
     for name, policy in policies.items():
         if policy is not None and policy.table in COLUMNS:
             by_table.setdefault(policy.table, {})[name] = policy
-    order = pl.DataFrame({"example_id": ids}).with_row_index("place")
+    order = pl.DataFrame({"example_id": ids}, schema={"example_id": pl.String}).with_row_index("place")
     examples = result.examples.join(order, on="example_id", how="inner").sort("place")
     return {
         table: _table(folder, table, examples, members, names, number) for table, members in by_table.items()

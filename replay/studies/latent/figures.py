@@ -90,7 +90,7 @@ def _conditional_votes(study: LatentStudy) -> list[Panel]:
     if halves is None or verifier not in (halves[1].scores or {}):
         return []
     strategies = halves[1]
-    of = strategies.conditional_strategy(str(verifier))
+    of = strategies.conditional(str(verifier))
     known = np.sort(of.score[~np.isnan(of.score)])
     thresholds = np.unique(known[(np.array(DOUBTED) * len(known)).astype(int)])
     exact = threshold_grid(of, thresholds)

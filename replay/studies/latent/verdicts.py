@@ -262,7 +262,7 @@ def _conditional_gains(
     plain, by_coin, elsewhere = list[_Pair](), list[_Pair](), list[_Pair]()
     for row in front.front.filter(strategy=CONDITIONAL).sort("chosen_samples").iter_rows(named=True):
         rungs = VotesByScore(tuple(row["below"]), tuple(row["votes"]))
-        of = on.conditional_strategy(row["verifier"])
+        of = on.conditional(row["verifier"])
         if not rungs.below or not LEAST_DOUBTED <= of.doubted_probes(rungs.below[0]).mean() <= 1 - LEAST_DOUBTED:
             continue
         acts = rungs.columns(of.score, of.n).tobytes()
