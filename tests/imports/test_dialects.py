@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import polars as pl
@@ -45,8 +46,14 @@ def test_a_table_that_is_read_from_disk_may_have_any_coding(tmp_path: Path, codi
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
 def test_json_may_have_any_coding(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, coding: str, whole: bool, name: str
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    coding: str,
+    whole: bool,
+    name: str,
 ) -> None:
+    monkeypatch.setattr(logging.getLogger("thinkback"), "propagate", True)  # a command before may have ended that
     rows = [json.dumps(row, ensure_ascii=False) for row in ROWS]
     text = "\n".join(rows) if name == "a.jsonl" else f"[{', '.join(rows)}]"
     (tmp_path / name).write_bytes(text.encode(coding))

@@ -642,8 +642,12 @@ def test_blocks_of_passes_merge(log: Path) -> None:
     everyone = np.arange(len(merged.versions.every))
     expected = _pass_over_log(plan, policies)
     for name in merged.numbers:
-        one = np.concatenate([block.tables.values(name, everyone, 0, len(block.ids)) for block in merged.blocks], axis=1)
-        two = np.concatenate([block.tables.values(name, everyone, 0, len(block.ids)) for block in expected.blocks], axis=1)
+        one = np.concatenate(
+            [block.tables.values(name, everyone, 0, len(block.ids)) for block in merged.blocks], axis=1
+        )
+        two = np.concatenate(
+            [block.tables.values(name, everyone, 0, len(block.ids)) for block in expected.blocks], axis=1
+        )
         assert np.array_equal(one, two, equal_nan=True)
 
 

@@ -104,9 +104,7 @@ class Strategies:
     corrected: np.ndarray | None = None
     left_out: Mapping[str, str] | None = None
 
-    def conditional(
-        self, verifier: str | np.ndarray, of: Strategy = Strategy(MAJORITY)
-    ) -> ConditionalStrategy:
+    def conditional(self, verifier: str | np.ndarray, of: Strategy = Strategy(MAJORITY)) -> ConditionalStrategy:
         """The probe, and n samples of the strategy `of` where a verifier, or scores (E,), doubt it.
 
         Raises ThinkbackError where there is no probe.

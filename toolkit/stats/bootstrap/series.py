@@ -142,7 +142,9 @@ class _SeriesBatch:
         yield (SeriesKind.VALUE, 0), value
         for number, policy in self.plan.compared(self.metric):
             other = metric.value([sums[[row[i]]] for i in self.plan.indices(self.metric, policy)])
-            yield (SeriesKind.DIFFERENCE, number), value - other
+            with np.errstate(invalid="ignore"):  # of two infinite ones it is unknown
+                difference = value - other
+            yield (SeriesKind.DIFFERENCE, number), difference
             if metric.column.cost and reductions:
                 with np.errstate(invalid="ignore", divide="ignore"):
                     yield (SeriesKind.REDUCTION, number), 1 - value / np.where(other == 0, np.nan, other)
