@@ -128,7 +128,8 @@ def jackknife_variance(first: Floats, second: Floats, clusters: Floats) -> Float
     variance (2/4)²·(2/2) = 0.25, that of half a mean of two: d is 2.5/3, 0.5/3 in the first.
     """
     size = np.maximum(clusters, 1)
-    spread = np.maximum(second - first**2 / size, 0.0) * (size - 1) / size
+    with np.errstate(invalid="ignore"):  # of infinite sums it is unknown
+        spread = np.maximum(second - first**2 / size, 0.0) * (size - 1) / size
     if len(size) > 1:
         every = np.maximum(clusters.sum(axis=0), 2)
         spread = spread * ((every - 1) / every * size / np.maximum(size - 1, 1)) ** 2
