@@ -25,6 +25,7 @@ from tests.buzzing.makers import Row, checks_tables, one_check, random_checks, r
 from tests.errors import refuses
 from tests.reference import buzzing
 from tests.reference.buzzing import buzz
+from tests.seeds import seeds
 from toolkit.columns import CLAIM_COUNTS
 from toolkit.log import collect, open_log, write_log
 
@@ -63,16 +64,20 @@ def null_for_nan(value: Any) -> Any:
     return value if isinstance(value, str) else None if isnan(value) else float(value)
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.parametrize("part", seeds(1, 5))
+@settings(max_examples=60, deadline=None)
 @given(random_checks(), st.lists(random_policies(), min_size=1, max_size=8), st.sampled_from([None, "claims"]))
-def test_it_agrees_with_a_plain_loop(table: tuple[list[Row], list[Row]], policies: list[Row], sees: str | None) -> None:
+def test_it_agrees_with_a_plain_loop(
+    part: int, table: tuple[list[Row], list[Row]], policies: list[Row], sees: str | None
+) -> None:
     agree_with_a_plain_loop(table, policies, sees)
 
 
+@pytest.mark.parametrize("part", seeds(1, 4))
 @settings(max_examples=20, deadline=None)
 @given(random_checks(), random_policies(), st.sampled_from([None, "claims"]))
 def test_a_sweep_of_confidence_agrees_with_a_plain_loop(
-    table: tuple[list[Row], list[Row]], policy: Row, sees: str | None
+    part: int, table: tuple[list[Row], list[Row]], policy: Row, sees: str | None
 ) -> None:
     agree_with_a_plain_loop(table, [policy | {"confidence": one} for one in (0.9, 0.0, 0.3, 1.0, 0.6, 0.75)], sees)
 
@@ -150,10 +155,11 @@ def test_the_best_buzz_in_hindsight() -> None:
     assert (silent["position"], silent["correct"], silent["false_alarm"]) == (None, 1, 0)
 
 
+@pytest.mark.parametrize("part", seeds(1, 4))
 @settings(max_examples=25, deadline=None)
 @given(random_checks(), st.lists(random_policies(), min_size=1, max_size=6))
 def test_no_policy_buzzes_better_than_the_best_in_hindsight(
-    table: tuple[list[Row], list[Row]], policies: list[Row]
+    part: int, table: tuple[list[Row], list[Row]], policies: list[Row]
 ) -> None:
     texts, rows = table
     if not rows:
@@ -169,9 +175,10 @@ def test_no_policy_buzzes_better_than_the_best_in_hindsight(
                     assert abs(top["deviation"]) <= abs(outcome["deviation"]) + 1e-12
 
 
+@pytest.mark.parametrize("part", seeds(1, 4))
 @settings(max_examples=25, deadline=None)
 @given(random_checks(), random_policies())
-def test_nothing_after_the_buzz_is_used(table: tuple[list[Row], list[Row]], policy: Row) -> None:
+def test_nothing_after_the_buzz_is_used(part: int, table: tuple[list[Row], list[Row]], policy: Row) -> None:
     """Without the claims that begin after the buzz, and the rounds behind it, the outcome is the same."""
     texts, rows = table
     policy = {**policy, "to_end": False, "on_missing": "use_available"}
@@ -211,9 +218,12 @@ def buzz_row(rows: Sequence[Row], example: str, policy: Row, texts: Sequence[Row
     raise AssertionError(example)
 
 
+@pytest.mark.parametrize("part", seeds(1, 4))
 @settings(max_examples=15, deadline=None)
 @given(random_checks(), random_policies(), st.sampled_from([None, "claims"]))
-def test_a_higher_confidence_never_pays_less(table: tuple[list[Row], list[Row]], policy: Row, sees: str | None) -> None:
+def test_a_higher_confidence_never_pays_less(
+    part: int, table: tuple[list[Row], list[Row]], policy: Row, sees: str | None
+) -> None:
     """Whatever the other keys, on texts that no threshold finds partial."""
     texts, rows = table
     if not rows:
@@ -407,12 +417,3 @@ def test_what_is_refused() -> None:
         Buzz(name="p", max_claims={"per_unit": 1}).resolve(read_contents(log))
     with refuses("conflict", "patience"):
         BestBuzz(name="p", patience=2)
-
-
-@pytest.mark.slow
-@settings(max_examples=600, deadline=None)
-@given(random_checks(), st.lists(random_policies(), min_size=1, max_size=8), st.sampled_from([None, "claims"]))
-def test_many_agree_with_a_plain_loop(
-    table: tuple[list[Row], list[Row]], policies: list[Row], sees: str | None
-) -> None:
-    agree_with_a_plain_loop(table, policies, sees)

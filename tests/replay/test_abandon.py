@@ -21,6 +21,7 @@ from tests.reference.random_logs import RandomLog, float32, random_log
 from tests.reference.random_policies import random_policies, random_surrogate, to_toml
 from tests.reference.rules import PlainLog, Row
 from tests.replay.test_parity import check_case
+from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, merge_logs, write_log
 
@@ -349,7 +350,7 @@ def with_abandon(rng: random.Random, policy: Row) -> Row:
 PARTS = ("base", "then", "else")
 
 
-@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 60))])
+@pytest.mark.parametrize("seed", seeds(8, 60))
 def test_random_logs_and_policies(seed: int, tmp_path: Path) -> None:
     log = with_early_scores(random_log(seed), seed)
     log.write(tmp_path / "log")

@@ -30,6 +30,7 @@ from tests.retrieval.makers import (
     rounds_log,
     rounds_tables,
 )
+from tests.seeds import seeds
 from toolkit.log import collect, open_log
 from toolkit.notes import Severity
 
@@ -60,9 +61,10 @@ def null_for_nan(value: Any) -> Any:
     return value if isinstance(value, str) else None if isnan(value) else float(value)
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("part", seeds(1, 4))
+@settings(max_examples=50, deadline=None)
 @given(random_rounds(), st.lists(random_policies(), min_size=1, max_size=8))
-def test_it_agrees_with_a_plain_loop(table: tuple[list[Row], Golds], policies: list[Row]) -> None:
+def test_it_agrees_with_a_plain_loop(part: int, table: tuple[list[Row], Golds], policies: list[Row]) -> None:
     rows, golds = table
     negative = any(value < 0 for row in rows for value in row["relevance"])
     logged = {name for name in ("retrieval_rank", "answer_scores") if any(row[name] for row in rows)}
@@ -84,9 +86,10 @@ def test_it_agrees_with_a_plain_loop(table: tuple[list[Row], Golds], policies: l
                 assert found[name] == pytest.approx(expected), (name, policy)
 
 
-@settings(max_examples=30, deadline=None)
+@pytest.mark.parametrize("part", seeds(1, 4))
+@settings(max_examples=25, deadline=None)
 @given(random_rounds(), random_policies())
-def test_no_round_after_the_stop_is_used(table: tuple[list[Row], Golds], policy: Row) -> None:
+def test_no_round_after_the_stop_is_used(part: int, table: tuple[list[Row], Golds], policy: Row) -> None:
     """Cutting off what each hop does not read changes nothing, but for what would have been spared."""
     rows, golds = table
     policy = {**policy, "relevance": "raw", "weights": None, "order": "relevance"}

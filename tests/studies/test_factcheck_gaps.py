@@ -78,7 +78,7 @@ def test_with_a_verifier_on_part_of_the_traces_what_needs_none_is_shown(study: R
     assert {(row["share"], row["largest"], row["median"]) for row in open_} == {("", "", "")}
     assert all(float(row["n"]) < 36 for row in open_)
     told = (tmp_path / "out" / "unresolved.md").read_text()
-    assert file_notes(tmp_path / "out", "left_out", "`weak`", at=["unresolved"])
+    assert file_notes(tmp_path / "out", "left_out", "`weak`", "nine tenths", at=["unresolved"])
     assert "WARNING: " in told.partition("| k |")[0]
     means = {row["Method"]: row["accuracy_pct"] for row in rows(tmp_path / "out" / "orders.csv")}
     assert [method for method, accuracy in means.items() if accuracy] == ["Top-1 decoding", "Self-consistency"]

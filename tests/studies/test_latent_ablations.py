@@ -288,7 +288,7 @@ def test_all_traces_and_places_are_taken_where_they_are_asked_for(log: Log, monk
     studies = study_log(log, replace(ASKED, most=25, positions=1))
     few = ablations_of(studies[0], studies)
     assert (few.measured, len(few.places)) == (25, 1)
-    remarked(few.notes, "traces_left_out", "`--most 0`")
+    remarked(few.notes, "traces_left_out", "`--most 0`", " wide")
     studies = study_log(log, replace(ASKED, most=0, positions=0))
     every = ablations_of(studies[0], studies)
     assert every.measured > 25

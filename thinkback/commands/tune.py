@@ -83,7 +83,7 @@ def tune(
 
 def _table(tuned: TuningResult, goal: str) -> Table:
     """A table with a row for each family, the best first: what was chosen, and the goal's metrics on both sets."""
-    from replay.analyses.tune.tuned import ranking_metric
+    from replay.analyses.tune.tuned import metric_word, ranking_metric
     from toolkit.columns import metric_column
     from toolkit.notes import Severity
     from toolkit.show import SIMULATED, Number, NumberWithInterval, Table, TableColumn
@@ -103,9 +103,11 @@ def _table(tuned: TuningResult, goal: str) -> Table:
     metrics = list(dict.fromkeys(metrics))
     for metric in metrics:
         one = metric_column(metric, known)
-        form = NumberWithInterval.of(one)
+        form, heading = NumberWithInterval(one.precision), metric_word(metric, known)
+        if tuned.goal.in_words:
+            form, heading = NumberWithInterval.of(one), one.heading
         columns += [
-            TableColumn(f"{one.heading}, {rows}", form, f"{metric}_{rows}", drop=drop, core=rows == "report")
+            TableColumn(f"{heading}, {rows}", form, f"{metric}_{rows}", drop=drop, core=rows == "report")
             for rows, drop in (("dev", 2), ("report", 1))
         ]
     rows = []

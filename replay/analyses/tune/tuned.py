@@ -154,8 +154,8 @@ def _limit_phrase(tuned: TuningResult, limit: Limit) -> str | None:
     word = label if tuned.goal.in_words else f"`{metric_word(limit.metric, result.columns)}`"
     if not limit.relative:
         interval = _metric_interval(result, name, limit.metric)
-        target = f"{word} {limit.sign} {limit.number:g}"
-        target = f"the limit of {limit.number:,g} {label}" if tuned.goal.in_words else target
+        in_words = f"the limit of {limit.number:,g} {label}"
+        target = in_words if tuned.goal.in_words else f"{word} {limit.sign} {limit.number:g}"
     elif limit.relative == "+" and baseline not in (None, name):
         interval = _difference_to_baseline(result, name, str(baseline), limit.metric)
         points = f"{abs(100 * limit.number):g} point{'' if abs(limit.number) == 0.01 else 's'}"

@@ -23,7 +23,7 @@ from replay.studies.factcheck.runs import (
 from replay.studies.factcheck.study import LARGER, OTHER, Study, study_log
 from replay.studies.factcheck.tables import APPENDIX, MAIN_TABLES
 from replay.studies.factcheck.verdicts import VERDICTS, findings
-from replay.studies.kit.cells import left_out_note
+from replay.studies.kit.cells import left_out_note, note_line
 from replay.studies.kit.published import published_datasets
 from replay.studies.kit.report import UNDONE, StudyReport, intervals_line, log_line, record_of
 from replay.studies.kit.sheet import Captions, Gap, Sheet, merge_notes, tables_of
@@ -232,7 +232,7 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking
         words={
             "What was replayed": merge_notes(studies, _replayed),
             **{f"Verdicts{after(one)}": [finding.sentence() for finding in findings(one)] for one in studies},
-            **{f"Notes{after(one)}": [remark(note.code, str(note)) for note in one.notes] for one in studies},
+            **{f"Notes{after(one)}": [*map(note_line, one.notes)] for one in studies},
             UNDONE: [*lacking, *merge_notes(studies, undone)],
         },
         record=record_of("factcheck", studies, record, _run_record),

@@ -30,7 +30,7 @@ from replay.studies.factcheck import runs
 from replay.studies.factcheck.cases import Cases, example_cases
 from replay.studies.factcheck.published import ORDER_COLUMNS, TOTALS, pool_of, published_claims
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods
-from replay.studies.kit.cells import reasons, warnings_of
+from replay.studies.kit.cells import note_line, reasons, warnings_of
 from replay.studies.kit.published import PublishedDataset
 from toolkit.errors import InvalidError, ThinkbackError, argument, listed
 from toolkit.log import Log, collect
@@ -491,8 +491,7 @@ class Study:
     def _many_unresolved(self) -> Iterator[str]:
         claims, missing = self.budgets.depth.claims, self.budgets.lacking(self.budgets.unresolved)
         if missing > WARN_EXCLUDED * claims:
-            note = warning("many_left_out", f"{missing:,} of {claims:,} claims are left out")
-            yield remark(note.code, str(note))
+            yield note_line(warning("many_left_out", f"{missing:,} of {claims:,} claims are left out"))
 
 
 def _once(warnings: Iterable[Iterable[str]]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from replay.studies.factcheck.runs import (
     compared,
 )
 from replay.studies.factcheck.study import LARGER, OTHER, Study
-from replay.studies.kit.cells import cell, estimate, reasons
+from replay.studies.kit.cells import cell, estimate, note_line, reasons
 from replay.studies.kit.sheet import Column, Row, Sheet, Value, intervals, numbers
 from toolkit.errors import listed
 from toolkit.show import IntervalCell, Number, TableColumn, remark
@@ -387,7 +387,7 @@ def _efficiency_notes(study: Study) -> Iterator[str]:
     yield from study.main.unlogged().values()
     yield "hours: of latency_s, one call after the other"
     yield "per verifier call: a dash where a method makes none"
-    yield from (remark(note.code, str(note)) for note in study.notes if "cost_eur" in note.metrics)
+    yield from (note_line(note) for note in study.notes if "cost_eur" in note.metrics)
     yield "change: against exhaustive best-of-N; a dash where its number is 0"
 
 

@@ -38,7 +38,12 @@ def warnings_of(
     out), each after `prefix`.
     """
     notes = [note for note in result.notes if note.severity is Severity.WARNING or note.code in codes] if result else []
-    return tuple(remark(note.code, str(replace(note, text=f"{prefix}{note.text}"))) for note in notes)
+    return tuple(note_line(replace(note, text=f"{prefix}{note.text}")) for note in notes)
+
+
+def note_line(note: Note) -> str:
+    """Returns a note as a line that keeps the note's code."""
+    return remark(note.code, str(note))
 
 
 def notes_beyond(result: Result, unshown: Collection[str]) -> tuple[Note, ...]:

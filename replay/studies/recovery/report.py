@@ -11,7 +11,7 @@ from replay.data.prices import Prices, load_prices
 from replay.gatefit.data import ON, TUNE, check_rows, refuse_seen
 from replay.gatefit.gate_set import gate_texts
 from replay.policies.gate_file import GateFile, load_or_pass_gate
-from replay.studies.kit.cells import left_out_note
+from replay.studies.kit.cells import left_out_note, note_line
 from replay.studies.kit.published import published_datasets
 from replay.studies.kit.report import UNDONE, StudyReport, drawable, drawn, filed, intervals_line, log_line, record_of
 from replay.studies.kit.sheet import merge_notes
@@ -112,9 +112,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
     for study in studies:
         words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_verdict_lines(study))
         words[f"Learned gates, {study.dataset}"] = [one.sentence() for one in findings(study)]
-        words[f"Notes, {study.dataset}"] = [
-            *left_out_note(study.result.excluded), *(remark(note.code, str(note)) for note in study.notes)
-        ]  # fmt: skip
+        words[f"Notes, {study.dataset}"] = [*left_out_note(study.result.excluded), *map(note_line, study.notes)]
     cases = {study.dataset: study.cases for study in studies if study.cases}
     words["Examples"] = [EXAMPLES_NOTE] if cases else []
     words[UNDONE] = undone
