@@ -309,7 +309,7 @@ def test_the_states_of_a_place_are_read_once_for_all_fits(log: Log, monkeypatch:
         read.append(1)
         return batches(self)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(type(traces.states), "batches", counting)
+    monkeypatch.setattr(type(traces.states), "read_batches", counting)
     sizes = list(place_probes.areas_by_training_questions(traces, [0, 1], seeds=2))
     assert len(sizes) > 1
     assert len(read) == 2  # once a place, not once a fit
