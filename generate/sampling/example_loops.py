@@ -21,6 +21,8 @@ from generate.journal.queue import BESIDE, JournalCall
 from generate.loops.requests import (
     Ask,
     Example,
+    Neighbours,
+    Passages,
     Read,
     RefusedError,
     Results,
@@ -175,6 +177,8 @@ class ExampleLoops:
         self._kinds: Mapping[type, Callable[[_Strand, Any, _Due], None]] = {
             JournalCall: self._call,
             Read: self._read,
+            Passages: self._look,
+            Neighbours: self._look,
             Together: self._together,
             Ask: self._ask,
             Trace: self._row,
@@ -462,6 +466,14 @@ class ExampleLoops:
     def _read(self, strand: _Strand, request: Read, due: _Due) -> None:
         due.reading.append((strand, request))
 
+    def _look(self, strand: _Strand, request: Passages | Neighbours, due: _Due) -> None:
+        """Give a loop what a corpus has, which is the same at any time and so not in the journal."""
+        try:
+            answer = self.services.look(request)
+        except ThinkbackError as error:
+            raise error.about(f"{strand.what}: ") from None
+        due.ready.append((strand, answer))
+
     def _together(self, strand: _Strand, request: Together, due: _Due) -> None:
         loops = list(request.loops)
         for loop in loops:
@@ -485,7 +497,7 @@ class ExampleLoops:
             )
 
 
-REQUESTS = ("Ask", "Search", "Score", "Verify", "Read", "Together", "Trace", "Row")
+REQUESTS = ("Ask", "Search", "Score", "Verify", "Read", "Passages", "Neighbours", "Together", "Trace", "Row")
 
 
 def _refuse(strand: _Strand, line: str) -> NoReturn:

@@ -6,25 +6,23 @@ Each is opened when the first request comes, and is given all that are due at on
 from __future__ import annotations
 
 import math
-import re
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
-import polars as pl
 
-from generate.loops.requests import Ask, Results, Score, Scores, Search, Steps, Verify
+from generate.loops.requests import Ask, Neighbours, Passages, Results, Score, Scores, Search, Steps, Verify
 from generate.loops.rules import named_in_file
 from generate.passes.batching import Ids
 from generate.passes.reader import Reader, TextReading, outputs_of, probabilities_of
 from generate.recipes.prompting import Template, parse_template
 from generate.recipes.recipe import Recipe
+from generate.retrieval.searches import CorpusSearch, PassagesSearch, RunSearch
 from generate.signals.judge import read_number
 from generate.signals.sequence_classifier import open_classifier, read_classifier
-from toolkit.errors import FormatError, NotFoundError, RequiredError, RuleError, UnknownError, suggest, user_code
+from toolkit.errors import RequiredError, RuleError, UnknownError, UnsuitableError, suggest, user_code
 from toolkit.settings import Checked, from_table, setting
 
 Scored = Score | Verify
@@ -173,75 +171,6 @@ class _Function:
 
 
 @dataclass(frozen=True)
-class PassagesSearch(Checked):
-    """A search of a JSON-lines file of passages (`id`, `text`, and `title`, if any) by BM25: k1 1.5, b 0.75, words of
-    letters and digits in lower case, ties to the earlier passage.
-    """
-
-    path: str = setting()
-    k1: ClassVar[float] = 1.5
-    b: ClassVar[float] = 0.75
-
-    def opened(self, recipe: Recipe, place: str) -> Service:
-        """The passages, read and indexed."""
-        path = recipe.find(self.path)
-        if not path.is_file():
-            raise NotFoundError(f"`{place}.path`: there is no file `{self.path}`")
-        try:
-            rows = pl.read_ndjson(path, infer_schema_length=None)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise FormatError(f"`{place}.path`: `{self.path}` can't be read: {str(error).splitlines()[0]}") from None
-        for name in ("id", "text"):
-            if name not in rows.columns or not rows.height or rows[name].null_count():
-                raise RequiredError(f"`{place}.path`: `{self.path}` needs a column `{name}` with a value in each row")
-        return _Passages(self, tuple(map(str, rows["id"])), tuple(map(str, rows["text"])), _titles(rows))
-
-
-def _titles(rows: pl.DataFrame) -> tuple[str, ...]:
-    return tuple(one or "" for one in rows["title"]) if "title" in rows.columns else ("",) * rows.height
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[^\W_]+", text.lower())
-
-
-@dataclass
-class _Passages:
-    settings: PassagesSearch
-    ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    titles: tuple[str, ...]
-    postings: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        lengths = []
-        for place, text in enumerate(f"{t} {text}" for t, text in zip(self.titles, self.texts, strict=True)):
-            counts = Counter(_words(text))
-            lengths.append(counts.total())
-            for word, count in counts.items():
-                self.postings.setdefault(word, []).append((place, count))
-        self.norms = 1 - self.settings.b + self.settings.b * np.array(lengths) / max(1.0, float(np.mean(lengths)))
-
-    def answer(self, requests: Sequence[Demand]) -> list[Results]:
-        return [self._one(request) for request, _ in requests]
-
-    def _one(self, request: Search) -> Results:
-        began, k1 = time.perf_counter(), self.settings.k1
-        scores = np.zeros(len(self.ids))
-        for word in dict.fromkeys(_words(request.query)):
-            listed = self.postings.get(word, [])
-            places, counts = np.array(listed, dtype=int).reshape(-1, 2).T
-            idf = math.log(1 + (len(self.ids) - len(listed) + 0.5) / (len(listed) + 0.5))
-            scores[places] += idf * counts * (k1 + 1) / (counts + k1 * self.norms[places])
-        order = [int(i) for i in np.argsort(-scores, kind="stable")[: request.top] if scores[i] > 0]
-        texts, ids = tuple(self.texts[i] for i in order), tuple(self.ids[i] for i in order)
-        return Results(texts, ids, tuple(float(scores[i]) for i in order), latency_s=time.perf_counter() - began)
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"passages": len(self.ids), "path": self.settings.path}
-
-
-@dataclass(frozen=True)
 class FunctionSearch(Checked):
     """A function of a user's, `FILE.py:NAME`, from a query to a text or to a list of texts: a tool, or a search."""
 
@@ -275,7 +204,7 @@ class _SearchFunction:
 
 KINDS: Mapping[str, Mapping[str, type[Any]]] = {
     "score": {"classifier": ClassifierScore, "judge": JudgeScore, "function": FunctionScore},
-    "search": {"passages": PassagesSearch, "function": FunctionSearch},
+    "search": {"passages": PassagesSearch, "run": RunSearch, "function": FunctionSearch},
 }
 
 
@@ -300,9 +229,23 @@ class Services:
 
     def answer(self, table: str, name: str, requests: Sequence[Demand]) -> Sequence[Scores | Results]:
         """The answers to requests that are due at one time."""
+        return self._service(table, name).answer(requests)
+
+    def look(self, request: Passages | Neighbours) -> Any:
+        """What a corpus has of some passages. ThinkbackError where it has none of them, or the table is no corpus."""
+        service = self._service("search", request.index)
+        if type(service) is not CorpusSearch:
+            raise UnsuitableError(f"`[search.{request.index}]` is no corpus: name one of kind `passages`")
+        if type(request) is Passages:
+            return service.corpus.texts(request.ids)
+        return service.corpus.neighbours(request.ids, request.top)
+
+    def _service(self, table: str, name: str) -> Service:
+        """A score or a search, opened when it is first needed."""
+        settings = self.settings_of(table, name)
         if (table, name) not in self.opened:
-            self.opened[table, name] = self.settings_of(table, name).opened(self.recipe, f"{table}.{name}")
-        return self.opened[table, name].answer(requests)
+            self.opened[table, name] = settings.opened(self.recipe, f"{table}.{name}")
+        return self.opened[table, name]
 
     def describe(self) -> dict[str, Any]:
         """The manifest's records of those that were opened."""

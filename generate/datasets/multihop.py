@@ -1,0 +1,111 @@
+"""Questions that need several passages: MuSiQue (Trivedi et al. 2022, arXiv:2108.00573) and 2WikiMultiHopQA (Ho et al.
+2020, arXiv:2011.01060).
+
+MuSiQue is published as JSON lines with `id`, `question`, `answer`, `answer_aliases`, `question_decomposition` and
+`paragraphs` (`title`, `paragraph_text`, `is_supporting`); 2WikiMultiHopQA as a JSON array with `_id`, `type`,
+`question`, `answer`, `context` (pairs of a title and its sentences) and `supporting_facts` (pairs of a title and the
+number of a sentence). Their test parts have no published answers.
+
+All passages of a question, right and wrong ones, stand in its row, and many stand in several. A passage's id is drawn
+from its title and text, so that the same passage has the same id in every question, and in the corpus that is read
+from these files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import polars as pl
+
+from generate.datasets.data_set import Count, DataSet, Loaded, ReadRequest, frame
+from generate.datasets.published import PublishedRow, read_rows
+
+Passage = tuple[str, str, bool]
+"""A title, a text, and whether the question needs it."""
+
+
+def passage_id(title: str, text: str) -> str:
+    """The id of a passage that was published without one: 16 hexadecimal digits of SHA-256 of title and text."""
+    return hashlib.sha256(f"{title}\n{text}".encode()).hexdigest()[:16]
+
+
+def _musique_passages(row: PublishedRow) -> Iterator[Passage]:
+    for one in row.items("paragraphs"):
+        if not isinstance(one, dict) or not all(isinstance(one.get(key), str) for key in ("title", "paragraph_text")):
+            raise row.fail("paragraphs", "a paragraph needs the texts `title` and `paragraph_text`")
+        yield one["title"], one["paragraph_text"], one.get("is_supporting") is True
+
+
+def _wiki_passages(row: PublishedRow) -> Iterator[Passage]:
+    facts = row.items("supporting_facts") if row.has("supporting_facts") else []
+    if not all(isinstance(one, list) and len(one) == 2 for one in facts):
+        raise row.fail("supporting_facts", "must be pairs of a title and the number of a sentence")
+    needed = {str(title) for title, _ in facts}
+    for one in row.items("context"):
+        if not (isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) and isinstance(one[1], list)):
+            raise row.fail("context", "must be pairs of a title and a list of sentences")
+        yield one[0], " ".join(str(sentence).strip() for sentence in one[1]), one[0] in needed
+
+
+PASSAGES: Mapping[str, Callable[[PublishedRow], Iterator[Passage]]] = {
+    "musique": _musique_passages, "2wikimultihopqa": _wiki_passages,
+}  # fmt: skip
+"""What reads the passages of a question's row, by data set."""
+_EXTRA = {"gold_documents": pl.List(pl.String()), "question_type": pl.String(), "hops": pl.Int32()}
+_PUBLISHED = {
+    ("musique", "train"): 19_938, ("musique", "dev"): 2_417,
+    ("2wikimultihopqa", "train"): 167_454, ("2wikimultihopqa", "dev"): 12_576,
+}  # fmt: skip
+
+
+def _rows_of(request: ReadRequest, described: Callable[[PublishedRow], Mapping[str, Any]], source: str) -> Loaded:
+    """The examples of a data set, and how many there are. described: the id of a row, its type and its hops."""
+    rows = []
+    for row in read_rows(request.files):
+        golds = [passage_id(title, text) for title, text, needed in PASSAGES[request.name](row) if needed]
+        answer = {"question": row.text("question"), "gold": row.text("answer")}
+        rows.append({**described(row), **answer, "gold_documents": list(dict.fromkeys(golds))})
+    count = Count(
+        f"{request.name} {request.split} questions", len(rows), _PUBLISHED.get((request.name, request.split)), source
+    )
+    return Loaded(frame(request, rows, _EXTRA), (count,))
+
+
+def _read_musique(request: ReadRequest) -> Loaded:
+    """Reads MuSiQue's examples. `hops`: the steps of its decomposition; `question_type`: how they hang together."""
+
+    def described(row: PublishedRow) -> dict[str, Any]:
+        kind = row.text("id").partition("__")[0]
+        return {
+            "example_id": row.text("id"),
+            "question_type": kind,
+            "hops": len(row.items("question_decomposition")) if row.has("question_decomposition") else None,
+        }
+
+    return _rows_of(request, described, "Trivedi et al. 2022")
+
+
+def _read_wiki(request: ReadRequest) -> Loaded:
+    """Reads 2WikiMultiHopQA's examples. `hops`: the passages that a question needs."""
+
+    def described(row: PublishedRow) -> dict[str, Any]:
+        needed = {title for title, _, is_needed in _wiki_passages(row) if is_needed}
+        return {"example_id": row.text("_id"), "question_type": row.optional_text("type"), "hops": len(needed) or None}
+
+    return _rows_of(request, described, "Ho et al. 2020")
+
+
+MUSIQUE = DataSet(
+    name="musique",
+    published_by="Trivedi et al. 2022, arXiv:2108.00573",
+    files={split: (f"musique_ans_v1.0_{split}.jsonl", f"*{split}*.jsonl") for split in ("train", "dev")},
+    read=_read_musique,
+)
+WIKI_MULTIHOP = DataSet(
+    name="2wikimultihopqa",
+    published_by="Ho et al. 2020, arXiv:2011.01060",
+    files={split: (f"{split}.json", f"*{split}*.json*") for split in ("train", "dev")},
+    read=_read_wiki,
+)

@@ -1,0 +1,1 @@
+"""Corpora: passages, their index, what is near them, and rankings of other tools."""

@@ -1,0 +1,106 @@
+"""The tables `[search.NAME]` of kinds `passages` and `run`: first stages of retrieval, and searches of loops."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from generate.loops.requests import Results, Search
+from generate.recipes.recipe import Recipe
+from generate.retrieval.corpus import Corpus, open_corpus
+from generate.retrieval.passages import LAYOUTS
+from generate.retrieval.runs import Ranking, read_run
+from toolkit.errors import ConflictError, NotFoundError, UnknownError
+from toolkit.settings import Checked, setting
+
+Searching = tuple[Search, Mapping[str, str]]
+"""A search, with the fields of its example."""
+
+
+@dataclass(frozen=True)
+class PassagesSearch(Checked):
+    """A search of a corpus by BM25: k1, b, words of letters and digits in lower case, ties to the earlier passage.
+
+    path: a file or folder of passages, or of a data set's questions (`layout`); index: the folder of its index, by
+    default beside it; embeddings: a Parquet file of `id` and `embedding`, by which neighbours are chosen.
+    """
+
+    path: str = setting()
+    layout: str = setting("passages", choices=LAYOUTS)
+    k1: float = setting(1.5, low=0)
+    b: float = setting(0.75, low=0, high=1)
+    index: str | None = setting(None)
+    embeddings: str | None = setting(None)
+
+    def opened(self, recipe: Recipe, place: str) -> CorpusSearch:
+        """The corpus, indexed."""
+        vectors = None if self.embeddings is None else recipe.find(self.embeddings)
+        if vectors is not None and not vectors.is_file():
+            raise NotFoundError(f"`{place}.embeddings`: there is no file `{self.embeddings}`")
+        index = None if self.index is None else _beside(recipe, self.index)
+        given = {"layout": self.layout, "k1": self.k1, "b": self.b, "index": index, "embeddings": vectors}
+        return CorpusSearch(open_corpus(recipe.find(self.path), place, **given))
+
+
+def _beside(recipe: Recipe, path: str) -> Path:
+    """A path that need not be there yet: beside the recipe, unless it is absolute."""
+    return recipe.folder / path
+
+
+@dataclass(frozen=True)
+class CorpusSearch:
+    """Searches of a corpus."""
+
+    corpus: Corpus
+
+    def answer(self, requests: Sequence[Searching]) -> list[Results]:
+        """The passages of each query."""
+        return [self._one(request) for request, _ in requests]
+
+    def _one(self, request: Search) -> Results:
+        began = time.perf_counter()
+        ids, scores, texts = self.corpus.search(request.query, request.top)
+        return Results(texts if request.texts else (), ids, scores, latency_s=time.perf_counter() - began)
+
+    def describe(self) -> Mapping[str, Any]:
+        """The manifest's record."""
+        return self.corpus.describe()
+
+
+@dataclass(frozen=True)
+class RunSearch(Checked):
+    """A run file of TREC in place of a search: whatever the query, the passages that it has for the example's id."""
+
+    path: str = setting()
+
+    def opened(self, recipe: Recipe, place: str) -> _Run:
+        """The rankings, read."""
+        return _Run(self, place, read_run(recipe.find(self.path), place))
+
+
+@dataclass(frozen=True)
+class _Run:
+    settings: RunSearch
+    place: str
+    rankings: Mapping[str, Ranking]
+
+    def answer(self, requests: Sequence[Searching]) -> list[Results]:
+        return [self._one(request, fields["example_id"]) for request, fields in requests]
+
+    def _one(self, request: Search, example: str) -> Results:
+        path = self.settings.path
+        if example not in self.rankings:
+            raise UnknownError(
+                f"`{self.place}.path`: `{path}` has no line of example `{example}`; its first is"
+                f" `{next(iter(self.rankings))}`: its first column must be the examples' ids"
+            )
+        if request.texts:
+            raise ConflictError(f"`{self.place}`: a run file has no texts: only a loop `retrieve` takes one")
+        ids, scores = self.rankings[example]
+        return Results((), ids[: request.top], scores[: request.top])
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"path": Path(self.settings.path).name, "questions": len(self.rankings)}
