@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from replay.data.abandoned import cut_off_pool
-from replay.data.block import SCORE_COSTS, TRACE_COSTS, LogBlock, LoggedPool, Scores, TableRows
+from replay.data.block import SCORE_COSTS, TRACE_COSTS, LogBlock, LoggedPool, Scores
 from replay.data.needs import Needs
 from replay.data.prices import Prices
 from replay.data.replies import SharedCosts
@@ -17,6 +17,7 @@ from toolkit.errors import InvalidError, MismatchError, RequiredError
 from toolkit.log import Log, collect
 from toolkit.log.contract.manifest import PER_REQUEST, PROMPT_BILLED
 from toolkit.log.contract.schema import keys_of
+from toolkit.table_rows import TableRows
 
 OUTSIDE = "answer outside"
 """A temporary column of answers outside the label space; the space in its name keeps it apart from a log's columns."""

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from replay.data.block import TableRows
+from toolkit.table_rows import TableRows
 
 STREAM, REVISION = 0, 1
 NOT_ENOUGH, SUPPORTED, REFUTED, NO_CLAIM = range(4)

@@ -16,27 +16,18 @@ from replay.engine import outcome as ends
 from replay.engine.calls import PolicyPath, path_of_rows
 from replay.engine.costs import RowCalls
 from replay.engine.outcome import ENDINGS
-from replay.kinds.frontier import (
-    NONE,
-    REWARDS,
-    AnswerClusters,
-    Frontiers,
-    Reward,
-    Rounds,
-    frontier_of_each_round,
-    low_entropy_reward,
-)  # fmt: skip
 from replay.policies.base import Evaluator, ExplanationStage, Policy, errors_of
 from replay.policies.remarks import Counts, Remark, RemarkKind
 from toolkit.columns import OutcomeColumn, find
-from toolkit.errors import ConflictError, InvalidError, UnsuitableError, counted, listed, quote
+from toolkit.errors import InvalidError, UnsuitableError, counted, listed, quote
 from toolkit.log.contract.manifest import EXPLORING
 from toolkit.notes import Severity
-from toolkit.settings import Checked, from_table, setting
+from toolkit.rounds.frontier import NONE, AnswerClusters, Frontiers, Rounds
+from toolkit.rounds.ranking import RoundRanking
+from toolkit.settings import from_table, setting
 
 TABLE = "rounds"
 assert ends.RULE < ends.CAP < ends.EXHAUSTED  # of several hops the last of these is an example's ending
-ENTROPY = "{ entropy = 0.5 }"
 MOST_MOVED = 6
 """Documents that moved up in a round that an explanation names."""
 SAVED = ("calls", "tokens")
@@ -44,63 +35,27 @@ SAVED = ("calls", "tokens")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entropy(Checked):
-    """Rewards rounds whose answers' clusters have at most so much entropy, in nats."""
+class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False, lists=frozenset({"at"})):
+    """Ranks the documents of the first `rounds` rounds of each hop, by the settings of a `RoundRanking`.
 
-    entropy: float = setting(low=0)
-
-
-def _parse_reward(given: object, place: str) -> str | Entropy | None:
-    if given is None or isinstance(given, Entropy) or (isinstance(given, str) and given in REWARDS):
-        return given
-    if isinstance(given, Mapping):
-        return from_table(Entropy, given, place)
-    raise InvalidError(
-        f"`{place or 'reward'}` is {quote(given)}; it takes one of {listed(list(REWARDS))}, or {ENTROPY}"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozenset({"at"})):
-    """Ranks the documents of the first `rounds` rounds of each hop, those of rewarded rounds first.
-
-    `frontier` is how many clusters of answers it keeps, `frontier_of` of what, and `support` by which counts;
-    `reward` says which rounds are rewarded, whose documents count `multiplier` times their `relevance`; `weights`
-    counts answers by their scores; `penalty` takes the place of the reward; `order` ranks by relevance, or as the
-    first-stage retriever did; `stable` ends a hop once the frontier has had one leader for so many rounds; `at` are the
-    numbers of documents at which hits and recall are measured.
+    `stable` ends a hop once the frontier has had one leader for so many rounds; `at` are the numbers of documents at
+    which hits and recall are measured.
     """
 
     rounds: int = setting(low=1)
     pool: str | None = setting(None, what="a name")
-    frontier: int = setting(2, low=1, high=1000)
-    multiplier: float | None = setting(None, above=0)
-    frontier_of: str = setting("hop", choices=("hop", "round"))
-    support: str = setting("sum", choices=("sum", "last"))
-    reward: str | Entropy | None = setting(None, read=_parse_reward)
-    weights: str | None = setting(None, choices=("answer_scores",))
-    penalty: str | None = setting(None, choices=("sunar",))
-    relevance: str = setting("auto", choices=("auto", "raw", "logistic"))
-    order: str = setting("relevance", choices=("relevance", "retriever"))
     stable: int | None = setting(None, low=1)
     at: tuple[int, ...] = setting((1, 10), low=1, what="a list of different integers, at least 1")
     negative: bool = setting(False, key=False)  # whether the pool has a relevance below 0
     explored: bool = setting(False, key=False)  # whether the manifest says by what the pool explored
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        Policy.__post_init__(self)
         with errors_of(self.name):
-            object.__setattr__(self, "reward", _parse_reward(self.reward, ""))
+            RoundRanking.__post_init__(self)
         if not self.at or len(set(self.at)) < len(self.at):
             why = f"`at` is {quote(self.at)}; it takes a list of different integers, at least 1"
             raise self.refusal(why, InvalidError)
-        if self.penalty is None:
-            object.__setattr__(self, "multiplier", 2.0 if self.multiplier is None else self.multiplier)
-            object.__setattr__(self, "reward", "single" if self.reward is None else self.reward)
-        elif (given := next((k for k in ("multiplier", "reward") if getattr(self, k) is not None), None)) is not None:
-            raise self.refusal(
-                f"`penalty` takes the place of the reward, so it does not go with `{given}`", ConflictError
-            )
 
     @property
     def columns(self) -> tuple[OutcomeColumn, ...]:
@@ -110,19 +65,12 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
         rewarded = [find("rewarded"), find("rewarded_share")] if self.penalty is None else []
         return (*measures, find("rounds"), *rewarded, *saved)
 
-    @property
-    def rewards_every_round(self) -> bool:
-        """Whether every round that has answers is rewarded, whatever they are."""
-        return (self.frontier == 1 and self.reward == "single") or (
-            self.frontier_of == "round" and self.reward == "aligned"
-        )
-
     # ---- a log ----
 
     def resolve(self, contents: Contents) -> Self:
         with errors_of(self.name):
             pool = contents.table_pool(TABLE, self.pool)
-            for key, column in (("weights", self.weights), ("order", self._rank_column)):
+            for key, column in (("weights", self.weights), ("order", self.rank_column)):
                 if column is not None and contents.least(TABLE, pool, column) is None:
                     raise UnsuitableError(f"pool `{pool}` of `{TABLE}` has no `{column}`, which `{key}` reads")
         explore = contents.pool_setting(pool, "explore")
@@ -131,14 +79,10 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
         least = contents.least(TABLE, pool, "relevance")
         return self.filled(pool=pool, negative=least is not None and least < 0, explored=explore is not None)
 
-    @property
-    def _rank_column(self) -> str | None:
-        """The column that orders documents in place of relevance."""
-        return "retrieval_rank" if self.order == "retriever" else None
-
     def _check_explored(self, pool: str, explore: Mapping[str, Any]) -> None:
         """Raise where a pool was explored by rewarded scores, and the policy ranks by others."""
-        given = type(self)(name=f"pools.{pool}.explore of the manifest", rounds=self.rounds, **explore)
+        with errors_of(f"pools.{pool}.explore of the manifest"):
+            given = from_table(RoundRanking, explore)
         other = next((key for key in (*EXPLORING, "order") if getattr(self, key) != getattr(given, key)), None)
         if other is not None:
             value = getattr(given, other)
@@ -149,7 +93,7 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
 
     def needs(self, contents: Contents) -> Needs:
         columns = ["documents", "relevance", "clusters"]
-        columns += [column for column in (self.weights, self._rank_column) if column is not None]
+        columns += [column for column in (self.weights, self.rank_column) if column is not None]
         columns += ["answers", "contradictions"] if self.penalty is not None else []
         return rows_of(TABLE, str(self.pool), *columns) | Needs(example_columns=frozenset(["gold_documents"]))
 
@@ -164,38 +108,21 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
         return on.compute_once((TABLE, self.pool), lambda: Rounds(rows, on.block.examples["gold_documents"]))
 
     def _read_frontiers(self, on: Evaluator) -> Frontiers:
-        rounds, settings = self._read_rounds(on), (self.frontier, self.frontier_of == "round", self.support == "sum")
-        key = ("frontiers", self.pool, self.weights, *settings)
-        return on.compute_once(
-            key,
-            lambda: frontier_of_each_round(
-                rounds, rounds.answer_score_sums if self.weights else rounds.answer_counts, *settings
-            ),
-        )
+        rounds = self._read_rounds(on)
+        key = ("frontiers", self.pool, self.weights, self.frontier, self.frontier_of, self.support)
+        return on.compute_once(key, lambda: self.frontiers(rounds))
 
     def _relevance_factor(self, on: Evaluator) -> np.ndarray:
         """What the relevance of a round's documents is multiplied with (R,)."""
-        rounds = self._read_rounds(on)
-        if self.penalty is not None:
-            return np.where(rounds.has_answers, 2 / np.maximum(rounds.contradicting_pairs, 1), 1.0)
-        return np.where(self._is_rewarded(on), float(self.multiplier or 1), 1.0)
+        return self.factor(self._read_rounds(on), lambda: self._read_frontiers(on))
 
     def _is_rewarded(self, on: Evaluator) -> np.ndarray:
         """Which rounds are rewarded: bool (R,)."""
-        rounds = self._read_rounds(on)
-        reward: Reward = (
-            low_entropy_reward(self.reward.entropy) if isinstance(self.reward, Entropy) else REWARDS[str(self.reward)]
-        )
-        return rounds.has_answers & reward(rounds, self._read_frontiers(on))
+        return self.rewarded(self._read_rounds(on), self._read_frontiers(on))
 
     def _document_sort_keys(self, on: Evaluator, factor: np.ndarray) -> np.ndarray:
         """What puts documents in order (D,), ascending."""
-        rounds = self._read_rounds(on)
-        if self._rank_column is not None:
-            return rounds.retrieval_rank
-        logistic = self.relevance == "logistic" or (self.relevance == "auto" and self.negative)
-        relevance = rounds.logistic_relevance if logistic else rounds.relevance
-        return -(relevance * rounds.values_by_document(factor))
+        return self.sort_keys(self._read_rounds(on), factor, self.negative)
 
     def _paid_rounds_and_endings(self, on: Evaluator) -> tuple[np.ndarray, np.ndarray]:
         """The rounds paid (R,) bool, and the ending of each hop (G,)."""
@@ -305,7 +232,7 @@ class Retrieve(Policy, kind="retrieve", table=TABLE, answers=False, lists=frozen
             "hop",
             "round",
             "relevance",
-            *(["score"] if self._rank_column is None else []),
+            *(["score"] if self.rank_column is None else []),
             "gold",
         ]
         first_places = ranked.filter(pl.col("rank") <= max(self.at)).sort("rank").select(columns)

@@ -11,10 +11,10 @@ import pytest
 import replay
 from generate.simulation.chains import READERS, ChainsModel
 from generate.simulation.rounds import RoundsModel, simulate_rounds
-from replay.data.block import TableRows
-from replay.kinds.frontier import Rounds, same_text_numbers
 from replay.kinds.retrieve import Retrieve
 from tests.errors import refuses
+from toolkit.rounds.frontier import Rounds, same_text_numbers
+from toolkit.table_rows import TableRows
 
 
 def random_rounds(rng: np.random.Generator, repeats: float) -> Rounds:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.block import LogBlock, TableRows
+from replay.data.block import LogBlock
 from replay.data.needs import Needs, needs_of_all
 from replay.data.read import BlockRequest, read_block
 from replay.policies.base import KINDS, Policy, needs_of_policies, read_policy
@@ -24,6 +24,7 @@ from replay.runs.saved.provenance import PolicyRecord
 from replay.runs.saved.saved_folder import SavedFolder
 from toolkit.log import collect
 from toolkit.log.contract.schema import keys_of, schema_of
+from toolkit.table_rows import TableRows
 
 TEXTS = frozenset({"sub_question", "claim_text"})
 """Columns that hold what was written, which a result saved without texts lacks."""

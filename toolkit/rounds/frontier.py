@@ -13,7 +13,7 @@ from functools import cache, cached_property, partial
 import numpy as np
 import polars as pl
 
-from replay.data.block import TableRows
+from toolkit.table_rows import TableRows
 
 NONE = np.iinfo(np.int64).min
 """No cluster."""
