@@ -26,6 +26,7 @@ from generate.traces.block import _read_block
 from generate.traces.log_origins import chat_of
 from tests.errors import refuses
 from tests.logs import PROMPTS, SOURCE, make_log, make_rows, write_recipe
+from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 from toolkit.log import collect, validate_log
 
@@ -90,7 +91,7 @@ def read_alone(models: Path, trace: str) -> tuple[list[int], list[int]]:
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("batch_tokens", [1, 200, 8192])
+@pytest.mark.parametrize("batch_tokens", seeds(1, [200, 1, 8192]))
 @pytest.mark.parametrize("pool", ["votes", "verify"])
 def test_states_are_those_of_an_unbatched_pass(
     tmp_path: Path, models: Path, side: str, batch_tokens: int, pool: str
@@ -202,7 +203,7 @@ def test_batches_by_what_is_kept() -> None:
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("batch_tokens", [1, 100, 100_000])
+@pytest.mark.parametrize("batch_tokens", seeds(1, [100, 1, 100_000]))
 def test_a_score_depends_on_neither_batch_nor_padding(
     tmp_path: Path, models: Path, side: str, batch_tokens: int
 ) -> None:
@@ -221,7 +222,7 @@ def test_a_score_depends_on_neither_batch_nor_padding(
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("kind", ["Bert", "Roberta", "MPNet", "ConvBert"])
+@pytest.mark.parametrize("kind", seeds(2, ["Bert", "ConvBert", "Roberta", "MPNet"]))
 def test_an_encoders_score_depends_on_no_padding(tmp_path: Path, models: Path, side: str, kind: str) -> None:
     """Its head reads the first place, which must not be padding; some count places from behind the padding's id, and
     the convolutions of others take padding in.

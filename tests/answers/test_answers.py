@@ -109,7 +109,7 @@ SPELLED = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(SPELLED, min_size=1, max_size=20), st.sampled_from(KINDS))
 def test_every_form_is_idempotent_and_elementwise(written: list[str], kind: str) -> None:
     labels = ["Yes", "No", "not sure"]
@@ -224,7 +224,7 @@ def test_what_reaches_the_end_of_a_text_cut_by_its_limit_is_not_read(way: str, t
 PIECES = ("\\boxed", "\\fbox", "{", "}", "{", "}", " ", "$", "x", "\n", "\\frac", "\x1c", "\u2003", "####", "#", "\t")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=16).map("".join) | st.none(), max_size=8))
 def test_a_column_is_read_as_its_texts_are(texts: list[str | None]) -> None:
     column = pl.Series(texts, dtype=pl.String)

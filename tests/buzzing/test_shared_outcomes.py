@@ -63,7 +63,7 @@ def equal(one: Result, other: Result) -> None:
     assert one.notes == other.notes
 
 
-@settings(max_examples=8, deadline=None, phases=[Phase.generate], derandomize=True)
+@settings(max_examples=3, deadline=None, phases=[Phase.generate], derandomize=True)
 @given(
     random_checks(), random_policies(), st.sampled_from([4, 9]), st.sampled_from([40, 10**6]),
     st.sampled_from([{}, {"by": "dataset"}, {"strata": "dataset"}, {"strata": "dataset", "weigh": {"a": 3, "b": 1}}]),

@@ -17,6 +17,7 @@ from generate.classifier.classifier_recipe import load_training
 from generate.signals.additions import load_additions
 from tests.errors import refuses
 from tests.logs import make_log, make_rows, write_recipe
+from tests.seeds import seeds
 from toolkit.log import collect, validate_log
 
 TINY = Path(__file__).resolve().parents[1] / "engines" / "tiny.py"
@@ -77,7 +78,7 @@ def test_bad_settings_are_one_line(tmp_path: Path, change: str, refusal: tuple[s
 
 
 @with_models
-@pytest.mark.parametrize(("method", "keep"), [("lora", "adapter"), ("lora", "merged"), ("full", "merged")])
+@pytest.mark.parametrize(("method", "keep"), seeds(1, [("lora", "adapter"), ("lora", "merged"), ("full", "merged")]))
 def test_a_trained_classifier_scores_the_log(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], method: str, keep: str
 ) -> None:

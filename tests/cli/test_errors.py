@@ -15,6 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 from tests.errors import says
+from tests.seeds import seeds
 from thinkback.app import _option_of_argument, app
 from toolkit.show import SIMULATED
 
@@ -277,7 +278,7 @@ def test_interruptions_and_the_system(
     assert (result.exit_code, result.stderr) == (code, line)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), seeds(1, [(signal.SIGINT, 130), (signal.SIGTERM, 143)]))
 def test_a_killed_command_leaves_nothing(tmp_path: Path, number: int, code: int) -> None:
     arguments = ["simulate", "--examples", "3000000", "--traces", "4", "--out", "big"]
     process = subprocess.Popen(
@@ -292,6 +293,7 @@ def test_a_killed_command_leaves_nothing(tmp_path: Path, number: int, code: int)
     assert files(tmp_path) == set()
 
 
+@pytest.mark.slow
 def test_a_query_hears_ctrl_c(log: Path) -> None:
     """Five hundred traces six times over: hours of work, in DuckDB, which does not listen."""
     names = [f"t{number}" for number in range(6)]

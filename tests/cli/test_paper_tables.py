@@ -79,6 +79,7 @@ def test_the_difference_of_two_policies_is_kept_in_a_column(
     assert r"$\Delta$" in head
 
 
+@pytest.mark.slow
 def test_latex_of_the_suite_has_some_rows_a_name_and_a_caption(thinkback: Callable, log: Path, tmp_path: Path) -> None:
     """No note speaks of files that a paper's reader does not have, and two tables may be in one paper."""
     named = ("--tex", "suite.tex", "--label", "tab:suite", "--caption", "Everything & more", "--width", "3.3in")

@@ -245,6 +245,7 @@ def test_a_gate_is_carried_to_rows_that_came_back(recovery: Path, thinkback: Run
     assert "WARNING: 420 of them are of questions that gate.json was fitted or tuned on" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_gate_of_a_real_log_fitted_by_default_is_carried(thinkback: Run, tmp_path: Path) -> None:
     """It reads sums of log-probabilities too, and says the same of the rows that came back, to the last digit."""
     log = open_log(SHIPPED)

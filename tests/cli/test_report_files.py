@@ -14,7 +14,7 @@ from tests.imports.test_guessing import check
 from toolkit.documents import parse_toml
 from toolkit.log import open_log
 
-QUICK = {"j01", "j03", "j10"}
+QUICK = {"j10"}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 
 from tests.imports.somebody import JOBS, TRUTH, Made, N, j15, j18
 
-QUICK = {"j03", "j12"}
+QUICK = {"j12"}
 ABOUT = 0.0006
 """A printed number of one decimal in per cent may be off by so much."""
 DRAWN = 0.02

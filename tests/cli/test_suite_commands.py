@@ -13,6 +13,7 @@ from thinkback import console
 from toolkit.log import open_log, write_log
 
 
+@pytest.mark.slow
 def test_replay_without_policies_takes_it(thinkback: Callable, log: Path, tmp_path: Path) -> None:
     printed = thinkback("suite", log, "--where", "true")
     assert printed.exit_code == 0

@@ -14,6 +14,7 @@ from generate.simulation.checks import simulate_checks
 from generate.simulation.rounds import simulate_rounds
 from replay import Result
 from tests.dashboard.conftest import Open, Opened, altered
+from tests.seeds import seeds
 from toolkit.columns import metric_column
 from toolkit.show.tables.table_content import IntervalCell, NumberWithInterval
 
@@ -521,7 +522,7 @@ BLOCK_NUMBERS = (
 )
 
 
-@pytest.mark.parametrize("width", [1400, 390])
+@pytest.mark.parametrize("width", seeds(1, [1400, 390]))
 def test_a_picture_of_rounds_has_what_explanations_have(browse: Open, tmp_path: Path, width: int) -> None:
     """A block for each hop; of each picked policy the rounds that it read, with frontier, reward and documents."""
     simulate_rounds(tmp_path / "log", examples=24, seed=1)
@@ -551,7 +552,7 @@ def test_a_picture_of_rounds_has_what_explanations_have(browse: Open, tmp_path: 
     assert page.js("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize(("width", "texts"), [(1400, True), (390, True), (1400, False)])
+@pytest.mark.parametrize(("width", "texts"), seeds(1, [(1400, True), (390, True), (1400, False)]))
 def test_a_picture_of_checks_has_the_text_on_one_line(browse: Open, tmp_path: Path, width: int, texts: bool) -> None:
     """Words with the rounds of claims, the buzz of each picked policy, and the error; without texts, their numbers."""
     log = simulate_checks(tmp_path / "log", examples=24, seed=1)

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_table_is_what_the_demo_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = subprocess.run(["make", "-n", "demo", "VENV=."], cwd=ROOT, capture_output=True, text=True, check=True)
     commands = re.findall(r"^\./bin/thinkback (.*)$", plan.stdout.replace("\\\n", " "), re.MULTILINE)

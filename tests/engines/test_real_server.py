@@ -21,6 +21,7 @@ def served(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
         yield url
 
 
+@pytest.mark.slow
 def test_greedy_and_counts_agree_with_the_engine_here(served: str, tiny: Path) -> None:
     chats = [(Message("user", f"Solve {i}x + 3 = {7 * i}"),) for i in range(5)]
     calls = [Call(f"c{i}", chat, (1,), (0.0,), 24) for i, chat in enumerate(chats)]

@@ -17,6 +17,7 @@ import pytest
 from tests.errors import refuses
 from tests.formats.bare import READERS, Trace
 from tests.formats.published import NAMES, published, samples_of, settings
+from tests.seeds import seeds
 from thinkback.commands.import_ import FORMATS as COMMANDS
 from toolkit.errors import ThinkbackError
 from toolkit.imports import FORMATS, ImportReport, detect_format, import_format
@@ -68,7 +69,7 @@ def test_the_format_is_told_by_what_the_files_hold(name: str, tmp_path: Path) ->
     assert report.notes[0].startswith(f"taken as {name} (")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", seeds(4, NAMES))
 def test_so_do_an_archive_packed_files_a_glob_and_another_address(name: str, tmp_path: Path) -> None:
     folder = published(name, tmp_path)
     expected = sorted(READERS[name](samples_of(name)), key=str)

@@ -22,6 +22,7 @@ from generate.sampling.sampling_run import generate
 from generate.signals.additions import load_additions
 from tests.errors import refuses
 from tests.generate.toy import CHAINED, LOCAL, RuleEngine, ShuffledEngine, answers, write_recipe
+from tests.seeds import seeds
 from toolkit.log import Log, collect, open_log, validate_log
 
 SECONDS = ("latency_s", "device_s", "started_s", "arrived_s")
@@ -80,15 +81,16 @@ class Moments:
         self.taken.append((copy, frozenset(self.answered), call.key))
 
 
+@pytest.mark.parametrize("step", seeds(1, [6, 1]))
 def test_killed_at_every_request_the_rows_are_the_same_and_no_answer_is_asked_again(
-    chained: Path, tmp_path: Path
+    step: int, chained: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "log"
     moments = Moments(out, tmp_path / "copies", set(), [])
     whole = go(chained, out, ShuffledEngine(1, moments), block=1, settings=["engine.in_flight=2"])
     assert {key.split("/")[1] for _, _, key in moments.taken} == {"probe", "votes", "again", "third"}
     assert any(key.endswith("finalizer") for _, _, key in moments.taken)
-    for copy, answered, _ in moments.taken:
+    for copy, answered, _ in moments.taken[::step]:
         again = ShuffledEngine(2)
         log = go(chained, copy, again, block=1)
         assert answered.isdisjoint(call.key for call in again.calls), "an answered request is not asked again"
@@ -107,7 +109,8 @@ class Scores(ShuffledEngine):
             yield call, tuple(replace(one, text=text) for one in outcome)
 
 
-def test_a_judge_killed_at_every_request_adds_the_same(chained: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", seeds(1, [9, 3]))
+def test_a_judge_killed_at_every_request_adds_the_same(step: int, chained: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     go(chained, log, RuleEngine())
     (tmp_path / "score.txt").write_text("Judge: {{question}} {{attempt}}\n", encoding="utf-8")
@@ -117,7 +120,7 @@ def test_a_judge_killed_at_every_request_adds_the_same(chained: Path, tmp_path: 
     plan = make_add_plan(load_additions(recipe), log)
     whole = add(plan, lambda _: Scores(1, moments)).log
     assert len(moments.taken) > 2 * 14
-    for copy, answered, _ in moments.taken[::3]:
+    for copy, answered, _ in moments.taken[::step]:
         again = Scores(2)
         done = add(make_add_plan(load_additions(recipe), copy), lambda _, again=again: again).log
         assert answered.isdisjoint(call.key for call in again.calls)

@@ -234,7 +234,7 @@ def test_lists_as_python_prints_them_are_refused(tmp_path: Path) -> None:
 JUNK = ("alpha", "x1", "notes", "kind_of", "zeta", "blob", "foo", "bar baz", "größe", "C7", "tmp", "value2")
 
 
-@pytest.mark.parametrize("part", seeds(2, 10))
+@pytest.mark.parametrize("part", seeds(1, 10))
 def test_no_random_header_is_read_wrongly(tmp_path: Path, part: int) -> None:
     """500 headers: columns of known contents under names of their own role, of another one, or of none.
 

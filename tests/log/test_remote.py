@@ -15,6 +15,7 @@ import pytest
 
 from tests.errors import refuses
 from tests.logs import examples, traces, whole
+from tests.seeds import seeds
 from toolkit.log import Log, LogError, collect, describe_log, open_log, validate_log, write_log
 
 FETCHED: Counter[str] = Counter()
@@ -175,7 +176,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-@pytest.mark.parametrize("rows_per_shard", [1, 100])
+@pytest.mark.parametrize("rows_per_shard", seeds(1, [1, 100]))
 @pytest.mark.parametrize("ranges", [True, False])
 def test_remote_scans_give_what_local_ones_give(tmp_path: Path, name: str, rows_per_shard: int, ranges: bool) -> None:
     more = traces(tags=[["a"], [], None, ["b", "c"], []], inner=[{"x": i, "y": str(i)} for i in range(5)])

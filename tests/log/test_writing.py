@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from tests.errors import refuses
 from tests.logs import examples, put, put_all, traces, verifications, whole
+from tests.seeds import seeds
 from toolkit.log import LogError, LogWriter, check_log, collect, merge_logs, open_log, seal_log, validate_log, write_log
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -56,7 +57,7 @@ def logs(draw: st.DrawFn) -> dict[str, pl.DataFrame]:
     }
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tables=logs(), rows=st.integers(1, 5), lazy=st.booleans(), seed=st.integers(0, 9))
 def test_what_is_written_is_read_back(
     tables: dict[str, pl.DataFrame], rows: int, lazy: bool, seed: int, tmp_path_factory: pytest.TempPathFactory
@@ -287,10 +288,11 @@ for i in range(done, 10_000):
 """
 
 
-def test_a_writer_killed_at_any_moment_loses_no_acknowledged_row(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", seeds(1, [2, 8]))
+def test_a_writer_killed_at_any_moment_loses_no_acknowledged_row(times: int, tmp_path: Path) -> None:
     draw = random.Random(0)
     acknowledged: set[str] = set()
-    for _ in range(4):
+    for _ in range(times):
         command = [sys.executable, "-c", WRITER, str(tmp_path / "log")]
         root = str(Path(__file__).resolve().parents[2])
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root)

@@ -266,7 +266,7 @@ def test_a_pool_that_is_replayed_whole_gives_up_nothing(tmp_path: Path) -> None:
         replay.run(log, sample(abandon=Abandon(verifier="v", tokens=4, below=0.4)), resamples=5)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 def test_what_is_given_up_may_become_anything(seed: int, tmp_path: Path) -> None:
     """Outcomes stay where answers, verdicts, scores, features and lengths of traces that all abandon are others."""
     made = with_early_scores(random_log(seed, examples=8, tidy=True), seed)
@@ -350,7 +350,7 @@ def with_abandon(rng: random.Random, policy: Row) -> Row:
 PARTS = ("base", "then", "else")
 
 
-@pytest.mark.parametrize("seed", seeds(8, 60))
+@pytest.mark.parametrize("seed", seeds(2, 60))
 def test_random_logs_and_policies(seed: int, tmp_path: Path) -> None:
     log = with_early_scores(random_log(seed), seed)
     log.write(tmp_path / "log")

@@ -146,7 +146,7 @@ def random_voter(rng: random.Random, log: RandomLog) -> Row:
     return policy
 
 
-@pytest.mark.parametrize("seed", seeds(6, 24))
+@pytest.mark.parametrize("seed", seeds(2, 24))
 def test_the_slow_twin_agrees(seed: int, tmp_path: Path) -> None:
     log = with_clusters(random_log(seed), seed)
     log.write(tmp_path / "log")

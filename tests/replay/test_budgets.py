@@ -119,6 +119,7 @@ def test_budgets_that_the_log_cannot_serve_are_null(log: Log, tmp_path: Path) ->
     assert "of the 200 examples" in found.missing["best of N"]
 
 
+@pytest.mark.slow
 def test_f1s_that_few_examples_tell_apart_have_limits_of_one_pair_at_the_level_of_all(log: Log) -> None:
     found = budgets(log, verifier="lora", max_traces=6, features=FEATURES, resamples=400)
     known = found.pairs.filter(metric="macro_f1").drop_nulls("difference")

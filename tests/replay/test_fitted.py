@@ -19,6 +19,7 @@ from replay.sampling.surrogate import SurrogateOrder, surrogate_walk_steps
 from tests import logs as small
 from tests.errors import quotes, refuses, says
 from tests.logs import drawn
+from tests.seeds import seeds
 from toolkit.log import Log, collect, write_log
 
 FEATURES = ("claim_similarity", "evidence_similarity", "length")
@@ -41,7 +42,7 @@ def surrogate(name: str, **keys: object) -> replay.Sample:
     return sample(name, order="surrogate", features=FEATURES, **keys)
 
 
-@pytest.mark.parametrize("model", ["linear", "trees", "gp"])
+@pytest.mark.parametrize("model", seeds(2, ["linear", "trees", "gp"]))
 def test_priors_are_replayed_and_the_same_from_run_to_run(log: Log, model: str) -> None:
     policy = surrogate("prior", prior=Prior(model, DEV))  # type: ignore[arg-type]
     first = replay.run(log, policy, where=TEST, resamples=20).outcomes.collect()
@@ -89,6 +90,7 @@ def test_priors_do_not_depend_on_the_units_of_features(model: str) -> None:
     assert np.corrcoef(plain, new[:, 0])[0, 1] > 0.95
 
 
+@pytest.mark.slow
 def test_where_scores_curve_only_the_curved_priors_find_the_best_trace(tmp_path: Path) -> None:
     """score = (2x - 1)^2, right where it is the claim's highest: a line in x foretells nothing, a process and trees do.
 
@@ -134,7 +136,7 @@ def test_the_upper_confidence_order_prefers_what_is_unlike_the_seen() -> None:
     assert bold.at[0, :3].tolist() == [0, 2, 1]
 
 
-@pytest.mark.parametrize("method", ["isotonic", "platt"])
+@pytest.mark.parametrize("method", seeds(1, ["isotonic", "platt"]))
 def test_calibrated_scores_decide_the_margin_and_raw_ones_the_answer(log: Log, method: str) -> None:
     """A monotone map leaves best-of-N as it is where nothing stops, and changes when the rule holds."""
     calibration = Calibration(method, DEV)  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from replay.policies.gate_file import content_hash, load_gate, normalised_questi
 from replay.policies.gate_models import MODELS, fit_model
 from tests.errors import refuses
 from tests.logs import drawn
+from tests.seeds import seeds
 from thinkback.options import described
 from toolkit.log import write_log
 from toolkit.stats import Settings
@@ -228,7 +229,7 @@ def test_a_gate_stands_on_one_first_attempt(log: Path, gate: Path) -> None:
         replay.run(log, text, where=TEST, resamples=20)
 
 
-@pytest.mark.parametrize("below", [False, True])
+@pytest.mark.parametrize("below", seeds(1, [False, True]))
 def test_a_gate_that_never_fires_where_it_was_tuned_never_fires_elsewhere(below: bool, tmp_path: Path) -> None:
     """Elsewhere every base attempt is longer (or shorter) than all that it was tuned on."""
     tables = _recovery_tables(800, 3, RecoveryModel(active_verify=_Action(0.0, 0.5, 0.1, 900.0)))  # flips by far

@@ -15,6 +15,7 @@ from replay.runs.passes.coverage import Coverage, undercovered_reasons
 from replay.sampling.learned import NullRows
 from tests.errors import quotes
 from tests.logs import BEST, FIRST, GOLDS, POOL, log, tables
+from tests.seeds import seeds
 from toolkit.log import write_log
 
 CUT = (
@@ -60,7 +61,7 @@ def told(folder, policy):
     return [str(note) for note in result.notes if str(note) in (CUT, RAW)]
 
 
-@pytest.mark.parametrize(("shift", "factor"), [(-1.0, 1.0), (1.0, 9.0)])
+@pytest.mark.parametrize(("shift", "factor"), seeds(1, [(-1.0, 1.0), (1.0, 9.0)]))
 def test_scores_outside_zero_to_one_are_noted_where_they_matter(tmp_path, shift, factor):
     """Log-probabilities (all at most 0), and grades from 1 to 10; block by block as well as at once."""
     made = tables({"n3": POOL}, GOLDS)

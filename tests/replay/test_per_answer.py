@@ -17,6 +17,7 @@ from replay import Sample
 from replay.sampling.prefix import LazyArrays, Prefix, RevealedTraces
 from tests.logs import log, tables
 from tests.reference.random_logs import random_log
+from tests.seeds import seeds
 from toolkit.log import write_log
 
 Steps = list[tuple[int, int, float, int, dict[int, int]]]
@@ -197,7 +198,7 @@ class Ahead:
         return (known[..., -2] > -99) & (known[..., -1] - known[..., -2] >= 0.25 - 1e-9)
 
 
-@pytest.mark.parametrize("seed", [1, 5, 11])
+@pytest.mark.parametrize("seed", seeds(1, [1, 5, 11]))
 @pytest.mark.parametrize(
     ("own", "built"),
     [

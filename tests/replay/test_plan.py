@@ -124,6 +124,7 @@ def test_strata_and_weights(made: Log) -> None:
     assert plain.table.equals(alike.table)  # one data set
 
 
+@pytest.mark.slow
 def test_describe_says_the_same(shipped: Log) -> None:
     """In one order and over all, on all questions: what `describe` says of a pool is what a plan has."""
     rows = plan(shipped, "majority@8", "majority@4", where="true").table

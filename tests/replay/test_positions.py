@@ -303,7 +303,7 @@ def random_guesser(rng: random.Random, log: RandomLog) -> Row:
     return policy
 
 
-@pytest.mark.parametrize("seed", seeds(8, 30))
+@pytest.mark.parametrize("seed", seeds(3, 30))
 def test_the_slow_twin_agrees(seed: int, tmp_path: Path) -> None:
     log = with_positions(random_log(seed), seed)
     log.write(tmp_path / "log")
@@ -325,7 +325,7 @@ def test_the_slow_twin_agrees(seed: int, tmp_path: Path) -> None:
                 assert same(value, found[key].get(column)), (key, column, to_toml(policies))
 
 
-@pytest.mark.parametrize("seed", seeds(4, 12))
+@pytest.mark.parametrize("seed", seeds(1, 12))
 def test_the_curve_is_what_each_threshold_gives(seed: int, tmp_path: Path) -> None:
     """On random logs, with patience, caps and other selects; whatever is above every value never stops."""
     logs = (random_log(100 * seed + number, examples=12, tidy=True) for number in range(100))
@@ -375,7 +375,7 @@ def test_random_guessers_end_in_every_way_and_read_everything() -> None:
     assert {("win", True, False), ("win", False, True), ("win", False, False)} <= seen
 
 
-@pytest.mark.parametrize("seed", seeds(2, 6))
+@pytest.mark.parametrize("seed", seeds(1, 6))
 def test_no_guess_after_the_stop_is_used(seed: int, tmp_path: Path) -> None:
     """Cutting every pool behind the last guess drawn, or turning what lies behind it over, changes nothing."""
     log = with_positions(random_log(seed, examples=12, tidy=True), seed)

@@ -20,6 +20,7 @@ from replay.policies.base import Evaluator, Policy
 from replay.runs.explain.explain import explain
 from tests.errors import refuses
 from tests.logs import FIRST, GOLDS, POOL, log, tables
+from tests.seeds import seeds
 from toolkit.columns import OutcomeColumn
 from toolkit.log import Log, write_log
 from toolkit.stats.many.compare import COMPARISONS_SCHEMA, SUMMARY_SCHEMA
@@ -35,7 +36,7 @@ def with_column(folder: Path, name: str, values: pl.Series, golds: dict[str, str
     return write_log(folder / "log", name="small", tables=made)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", seeds(4, TABLES))
 def test_a_router_reads_columns_that_tables_have_too(name: str, tmp_path: Path) -> None:
     made = with_column(tmp_path, name, pl.Series([0.0, 1.0, 1.0]))
     routed = Route(name="routed", route={"column": name, "at_least": 1}, then=MAJORITY, else_=FIRST)  # type: ignore[arg-type]

@@ -222,6 +222,7 @@ def test_policies_that_are_the_same_cost_nothing() -> None:
     quotes(many.evidence[0].sentence, "7 comparisons")
 
 
+@pytest.mark.slow
 def test_the_examples_that_are_said_to_be_needed_decide_in_four_of_five_worlds() -> None:
     """An action that flips 6 % and fixes 3 % of all: as many worlds of that many examples as said."""
     rng, settings = np.random.default_rng(3), Settings(resamples=300)

@@ -76,6 +76,7 @@ def test_votes_are_the_jackknife_by_brute_force(result: replay.Result) -> None:
     )
 
 
+@pytest.mark.slow
 def test_random_orders_come_near_to_all(result: replay.Result) -> None:
     """400 orders: their own luck is taken out of the jackknife, and counts once."""
     rows = result.same_questions("orders", "three", "one").frame

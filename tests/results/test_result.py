@@ -23,6 +23,7 @@ from replay import Result
 from replay.runs.saved.saved_folder import write_hashed
 from tests.errors import refuses
 from tests.logs import drawn
+from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 from toolkit.log.read.footers import hash_file
 
@@ -444,7 +445,7 @@ def test_an_explanation_is_of_an_example_that_is_compared(result: Result, log: P
     for policy in ("oracle", "best"):
         with refuses("unknown", f"`{name}`"):
             part.explain(policy, name)
-    for example in part.examples["example_id"][:6]:
+    for example in part.examples["example_id"][:2]:
         for policy in ("oracle", "gated[gate.below=inf]"):
             stored = part.policy(policy).outcomes.filter(pl.col("example_id") == example).collect()
             assert_frame_equal(part.explain(policy, example).outcomes, stored)
@@ -591,7 +592,7 @@ def test_a_saved_result_finds_its_log_beside_it(log: Path, tmp_path: Path, monke
     assert replay.load(tmp_path / "work" / "out" / "kept").query(ask).item() > 60  # here is another by that name
 
 
-@pytest.mark.parametrize("view", ["paid_traces", "paid_scores", "orders", "stops", "STOPS"])
+@pytest.mark.parametrize("view", seeds(2, ["paid_traces", "STOPS", "paid_scores", "orders", "stops"]))
 def test_the_part_by_trace_is_asked_for_where_it_is(result: Result, saved: Path, tmp_path: Path, view: str) -> None:
     assert replay.load(saved).query(f"select count(*) from {view}").item()
     with refuses("unsuitable", f"`{view.lower()}`"):

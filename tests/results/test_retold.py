@@ -18,6 +18,7 @@ from tests.reference.random_interventions import random_interventions
 from tests.reference.random_logs import RandomLog, random_log
 from tests.reference.random_policies import random_policies, random_surrogate, to_toml
 from tests.reference.rules import Row
+from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 
 Call = tuple[str, int, str | None]
@@ -46,7 +47,7 @@ EVERY: list[Row] = [
 ]
 
 
-@pytest.mark.parametrize(("seed", "block"), [(22, 6), (31, 2)])
+@pytest.mark.parametrize(("seed", "block"), seeds(1, [(31, 2), (22, 6)]))
 def test_every_kind_is_told_again(seed: int, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lazy walks that end in a step of nothing, traces abandoned, invalid ones that others verified, failed calls."""
     random_log(seed, 6).write(tmp_path / "log")

@@ -11,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.errors import refuses
+from tests.seeds import seeds
 from tests.show.test_paper import NARROW, WIDE, assert_whole, lightness, markers
 from toolkit.show.drawing import page
 from toolkit.show.drawing.lettering import folded
@@ -83,7 +84,7 @@ FIGURES = {"forest": forest, "headroom": gaps, "stopping": stops, "scores": scor
 
 
 @pytest.mark.parametrize("width", [NARROW, WIDE])
-@pytest.mark.parametrize("n", [1, 6, 24])
+@pytest.mark.parametrize("n", seeds(1, [6, 1, 24]))
 @pytest.mark.parametrize("draw", FIGURES.values(), ids=list(FIGURES))
 def test_figures_are_whole(draw: Callable[..., Figure], n: int, width: float) -> None:
     if n == 24 and draw not in (forest, gaps):
@@ -95,7 +96,7 @@ def test_figures_are_whole(draw: Callable[..., Figure], n: int, width: float) ->
     assert ("A title that is asked for" in written) == (n == 6)
 
 
-@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("width", seeds(1, [NARROW, WIDE]))
 @pytest.mark.parametrize("draw", [stops, scores, gates], ids=["stopping", "scores", "gates"])
 def test_headings_of_panels_are_over_no_other_panel(draw: Callable[..., Figure], width: float) -> None:
     figure = draw(6, width)

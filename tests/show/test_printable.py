@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 from toolkit.notes import warning
 from toolkit.printable import printable, spreadsheet
@@ -116,7 +117,7 @@ def test_errors_and_notes_are_one_harmless_line() -> None:
     assert warning("code", HOSTILE).record()["text"] == HOSTILE
 
 
-@pytest.mark.parametrize("name", [HOSTILE, "模型 $x$ 😀", "$\\foo$"])
+@pytest.mark.parametrize("name", seeds(1, [HOSTILE, "模型 $x$ 😀", "$\\foo$"]))
 def test_figures_write_any_name_without_a_warning(name: str, tmp_path: Path) -> None:
     interval = IntervalCell(0.5, 0.4, 0.6)
     points = [FrontierPoint(name, 1.0, 0.5, on_front=True), FrontierPoint("b", 2.0, 0.4, baseline=True)]

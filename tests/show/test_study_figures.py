@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.figures import _setting_maps, _SweptSettings
 from tests.errors import refuses
+from tests.seeds import seeds
 from tests.show.test_paper import NARROW, WIDE, assert_whole, lightness
 from toolkit.show import (
     DifferenceCurve,
@@ -94,7 +95,7 @@ DRAWN = {
 
 
 @pytest.mark.parametrize("width", [NARROW, WIDE])
-@pytest.mark.parametrize("n", [1, 2, 4])
+@pytest.mark.parametrize("n", seeds(1, [2, 1, 4]))
 @pytest.mark.parametrize("draw", DRAWN.values(), ids=list(DRAWN))
 def test_figures_are_whole_and_no_legend_or_band_is_on_data(draw: Callable[..., Figure], n: int, width: float) -> None:
     figure = draw(n, width, simulated=n == 2, title="A title that is asked for" if n == 2 else "")

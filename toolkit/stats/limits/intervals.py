@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
 
@@ -168,6 +169,7 @@ def _beta_quantiles(one: Floats, other: Floats, share: float) -> Floats:
     return np.array([beta_quantile(a, b, share) for a, b in zip(one.tolist(), other.tolist(), strict=True)])
 
 
+@lru_cache(maxsize=4096)  # the same counts come again for every metric and policy
 def beta_quantile(a: float, b: float, share: float) -> float:
     """The quantile at `share` of the beta distribution with exponents `a` and `b`, by bisection to the last digits."""
     low, high = 0.0, 1.0
