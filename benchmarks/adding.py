@@ -24,7 +24,7 @@ import polars as pl
 from states import LETTERS, make_log, peak_gib, save_tokenizer
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import add
+from generate.annotating.annotation_run import add_signals
 from generate.signals.additions import load_additions
 from toolkit.log import Log, collect, open_log
 
@@ -93,7 +93,7 @@ def measure(recipe: Path, log: Path, shard: int, shards: int) -> dict[str, Any]:
     before = peak_gib()
     clock = time.perf_counter()
     plan = make_add_plan(additions, log, (shard, shards))
-    add(plan, lambda _: None)  # type: ignore[arg-type,return-value]
+    add_signals(plan, lambda _: None)  # type: ignore[arg-type,return-value]
     seconds = time.perf_counter() - clock
     return {"traces": plan.traces, "seconds": seconds, "before": before, "peak": peak_gib()}
 

@@ -23,10 +23,10 @@ import numpy as np
 import polars as pl
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import add
+from generate.annotating.annotation_run import add_signals
 from generate.signals.additions import load_additions
-from generate.signals.signal import Work
-from generate.traces.block import blocks
+from generate.signals.signal import WorkerInput
+from generate.traces.block import trace_blocks
 from toolkit.log import collect, open_log, write_log
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789 +-=.\n"
@@ -123,12 +123,12 @@ def measure(folder: Path, log: Path) -> dict[str, Any]:
     plan = make_add_plan(load_additions(folder / "add.toml"), log)
     loaded = peak_gib()
     clock, processor = time.perf_counter(), time.process_time()
-    done = add(plan, lambda _: None)  # type: ignore[arg-type,return-value]
+    done = add_signals(plan, lambda _: None)  # type: ignore[arg-type,return-value]
     seconds, busy = time.perf_counter() - clock, time.process_time() - processor
     peak = peak_gib()
     (todo,) = plan.todo
-    forced = todo.step.worker(todo.step, Work(plan.additions, plan.log, todo.pools, 0, None, None, None))
-    texts = [forced.ids(block, row) for block in blocks(done.log, todo.traces, 4_096) for row in block.rows]
+    forced = todo.step.worker(todo.step, WorkerInput(plan.additions, plan.log, todo.pools, 0, None, None, None))
+    texts = [forced.ids(block, row) for block in trace_blocks(done.log, todo.traces, 4_096) for row in block.rows]
     read = sum(len(text.completion) for text in texts) + sum(map(len, {text.prompt for text in texts}))
     return {
         "traces": plan.traces, "tokens": sum(map(len, texts)), "read": read, "seconds": seconds, "busy": busy,

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import polars as pl
 
-from generate.annotating.records import check_settings, recorded, settled
+from generate.annotating.records import check_settings, signal_records, traces_without_row
 from generate.recipes.recipe import shard_of
-from generate.signals.signal import Additions, Cost, TraceSignal, Workload
+from generate.signals.signal import Additions, CostBounds, TraceSignal, Workload
 from generate.traces.block import GROUP
 from toolkit.errors import ConflictError, UnknownError, UnsuitableError, suggest
 from toolkit.log import Log, collect, open_sealed
@@ -82,17 +82,17 @@ def make_add_plan(
     steps = [step for step in additions.steps if step not in idle]
     for step in steps:
         _check_filters(step, there)
-    todo = tuple(_plan(step, additions, log, traces, every) for step in steps)
+    todo = tuple(_signal_plan(step, additions, log, traces, every) for step in steps)
     return AnnotationPlan(additions, log, Path(path), f"{shard[0]}-of-{shard[1]}", todo, tuple(idle))
 
 
-def _plan(
+def _signal_plan(
     step: TraceSignal, additions: Additions, log: Log, traces: pl.DataFrame, examples: pl.DataFrame
 ) -> SignalPlan:
-    wanted = _wanted(step, traces, examples)
+    wanted = _traces_for_signal(step, traces, examples)
     step.check_log(additions, log)
-    records = recorded(log.manifest.source if log.manifest is not None else None, step, additions)
-    existing = step.existing(log)
+    records = signal_records(log.manifest.source if log.manifest is not None else None, step, additions)
+    existing = step.traces_with_rows(log)
     if records:
         check_settings(records, step, additions)
     elif existing is not None:
@@ -101,15 +101,15 @@ def _plan(
             f" recipe made; give these another `{step.renamed_by}`"
         )
     lacking = wanted if existing is None else wanted.join(existing, on="trace_id", how="anti")
-    done, late = settled(records), frozenset[str]()
+    done, late = traces_without_row(records), frozenset[str]()
     if step.whole_groups:
-        again, late = _by_group(wanted, lacking, done)
+        again, late = _retried_and_late_traces(wanted, lacking, done)
         done -= again
     lacking = lacking.filter(~pl.col("trace_id").is_in(list(done))) if done else lacking
     return SignalPlan(
         step=step,
         traces=lacking.select("example_id", "trace_id"),
-        pools=_pools(lacking, traces),
+        pools=_pools_with_parents(lacking, traces),
         requested=wanted.height,
         settled=done,
         existing=0 if existing is None else existing.height,
@@ -118,7 +118,7 @@ def _plan(
     )
 
 
-def _wanted(step: TraceSignal, traces: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
+def _traces_for_signal(step: TraceSignal, traces: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
     """The traces that a signal is for. `examples`: all of the log, sorted, so that each shard counts them alike."""
     if step.examples:
         candidates = examples.filter(pl.col("dataset").is_in(list(step.dataset))) if step.dataset else examples
@@ -128,7 +128,7 @@ def _wanted(step: TraceSignal, traces: pl.DataFrame, examples: pl.DataFrame) -> 
     for given, column in ((step.pools, "pool"), (step.split, "split"), (step.dataset, "dataset")):
         traces = traces.filter(pl.col(column).is_in(list(given))) if given else traces
     traces = traces.filter(pl.col("answer").is_not_null()) if step.answered else traces
-    return step.chosen(traces)
+    return step.eligible_traces(traces)
 
 
 def _check_filters(step: TraceSignal, there: Mapping[str, Sequence[str]]) -> None:
@@ -141,7 +141,7 @@ def _check_filters(step: TraceSignal, there: Mapping[str, Sequence[str]]) -> Non
                 )
 
 
-def _by_group(
+def _retried_and_late_traces(
     traces: pl.DataFrame, lacking: pl.DataFrame, done: frozenset[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Two sets of traces, as a group is done as a whole or not at all: settled traces to try again, since one was alone
@@ -157,7 +157,7 @@ def _by_group(
     return frozenset(marked.filter("again")["trace_id"]), frozenset(late["trace_id"])
 
 
-def _pools(lacking: pl.DataFrame, traces: pl.DataFrame) -> tuple[str, ...]:
+def _pools_with_parents(lacking: pl.DataFrame, traces: pl.DataFrame) -> tuple[str, ...]:
     """The pools of traces, of the traces that they revise, and so on."""
     known = set(lacking["pool"])
     if lacking["parent_id"].null_count() == lacking.height:
@@ -171,22 +171,24 @@ def _pools(lacking: pl.DataFrame, traces: pl.DataFrame) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Lacking:
+class RemainingWork:
     """The work left for one signal, as upper bounds. `requested`: the traces that it is for, done ones included."""
 
     name: str
     kind: str
     traces: int
     requested: int
-    cost: Cost
+    cost: CostBounds
 
 
-def estimate_additions(plan: AnnotationPlan) -> list[Lacking]:
+def estimate_additions(plan: AnnotationPlan) -> list[RemainingWork]:
     """The work left for each signal, in the order in which they are computed."""
     estimates = []
     for todo in plan.todo:
         load = Workload(plan.additions, todo.traces.height, todo.groups, partial(_text_bytes, plan, todo))
-        estimates.append(Lacking(todo.step.name, todo.step.kind, load.traces, todo.requested, todo.step.cost(load)))
+        estimates.append(
+            RemainingWork(todo.step.name, todo.step.kind, load.traces, todo.requested, todo.step.cost(load))
+        )
     return estimates
 
 

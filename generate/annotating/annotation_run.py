@@ -22,13 +22,20 @@ from typing import Any
 import polars as pl
 
 from generate.annotating.annotation_plan import AnnotationPlan, SignalPlan
-from generate.annotating.records import Record, check_marks, differing, key_of, recorded, with_records
+from generate.annotating.records import (
+    Record,
+    check_same_model,
+    first_difference,
+    signal_folder_name,
+    signal_records,
+    source_with_records,
+)
 from generate.engines.base import Engine
 from generate.journal.database import BEGUN, Journal
 from generate.journal.events import Answered, BlockDone, Incomplete, Recounted, SignalEvent, Skipped, Unreadable
 from generate.passes.embedding import Embedder
-from generate.signals.signal import Additions, BlockRows, TraceSignal, UnreadableError, Work, Worker
-from generate.traces.block import TraceBlock, blocks, group_of
+from generate.signals.signal import Additions, BlockRows, TraceSignal, UnreadableError, Worker, WorkerInput
+from generate.traces.block import TraceBlock, choice_group, trace_blocks
 from toolkit.errors import MismatchError, ThinkbackError
 from toolkit.log import ADDING, Log, LogWriter, collect, extend_log, open_log
 from toolkit.progress import Advance, uncounted
@@ -41,14 +48,14 @@ SINGLE = "it is alone in its group, so there is nothing to choose among"
 
 
 @dataclass(frozen=True)
-class _Added:
+class _AnnotatedLog:
     """The result of a run: the sealed log, and the record of each signal."""
 
     log: Log
     steps: tuple[tuple[TraceSignal, Record], ...]
 
 
-def add(
+def add_signals(
     plan: AnnotationPlan,
     open_engine: OpenEngine | None = None,
     *,
@@ -56,7 +63,7 @@ def add(
     started: Callable[[int], Advance] | None = None,
     with_failures: bool = False,
     allow_keys: Collection[str] = (),
-) -> _Added:
+) -> _AnnotatedLog:
     """Carries out a plan, or continues it. Engines, by default the recipe's, and models are opened when first needed.
 
     `started` is told how many traces were done before, and gives a function to count more with. `with_failures` leaves
@@ -66,29 +73,29 @@ def add(
     """
     opens = open_engine or (lambda steps: steps.engine_settings().opened(steps, allow_keys))
     todo = [one for one in plan.todo if one.traces.height]
-    _remove_done(plan)
+    _remove_leftovers(plan)
     if not todo:
-        return _Added(plan.log, ())
+        return _AnnotatedLog(plan.log, ())
     added: list[tuple[TraceSignal, Record, Mapping[str, Any]]] = []
     tables: dict[str, list[list[pl.LazyFrame]]] = {}
     with contextlib.ExitStack() as held:
         runs = [_SignalRun(plan, one, held, with_failures) for one in todo]
-        advance = started(sum(run.done() for run in runs)) if started is not None else uncounted
+        advance = started(sum(run.finished_count() for run in runs)) if started is not None else uncounted
         for run in runs:
             try:
-                described = run.make(opens, embedder, advance)
+                described = run.compute_rows(opens, embedder, advance)
             except UnreadableError:  # it is asked anew by the next run: what was said is not kept
-                run.drop()
+                run.remove_folder()
                 raise
             added.append((run.step, run.record, described))
             for table, parts in run.rows():
                 tables.setdefault(table, []).append(parts)
         shared = {step.table for step, *_ in added if step.one_row}
         whole = {name: _join_signals(signals, name in shared) for name, signals in tables.items()}
-        extend_log(plan.path, whole, lambda source: with_records(source, plan.additions, added))
+        extend_log(plan.path, whole, lambda source: source_with_records(source, plan.additions, added))
         for run in runs:
-            run.remove()
-    return _Added(open_log(plan.path), tuple((step, record) for step, record, _ in added))
+            run.remove_added()
+    return _AnnotatedLog(open_log(plan.path), tuple((step, record) for step, record, _ in added))
 
 
 class _SignalRun:
@@ -99,7 +106,7 @@ class _SignalRun:
         out = _rows_folder(plan, todo)
         self.journal = held.enter_context(Journal(out))
         self.writer = LogWriter(out)
-        held.callback(self.remove_unused)
+        held.callback(self.remove_if_empty)
         self.record = Record(todo.traces["trace_id"])
         self.others: set[str] = set()
         for done in self.journal.events(BlockDone):
@@ -108,17 +115,17 @@ class _SignalRun:
         remarked: tuple[type[Incomplete | Recounted], ...] = (Incomplete, Recounted)
         for kind in settled:
             for event in self.journal.events(kind):
-                if event.trace_id in self.due:
+                if event.trace_id in self.due_traces:
                     self._note(event)
                 else:  # of traces that this run is not for, only that they are settled
                     self.others.add(event.trace_id)
         for remarks in remarked:
             for remark in self.journal.events(remarks):
-                if remark.trace_id in self.due:
+                if remark.trace_id in self.due_traces:
                     self._note(remark)
 
     @cached_property
-    def due(self) -> frozenset[str]:
+    def due_traces(self) -> frozenset[str]:
         """The traces that this run works on. They are read only where an earlier run left work."""
         return frozenset(self.todo.traces["trace_id"])
 
@@ -140,52 +147,52 @@ class _SignalRun:
             record.unreadable.append(event.trace_id)
             record.unreadable_count += event.first
 
-    def there(self) -> pl.Series:
+    def finished_traces(self) -> pl.Series:
         """The traces that are done: with rows, or settled without."""
         log = self.writer.log()
         ids = [collect(log.scan(table, ["trace_id"]).unique(), log)["trace_id"] for table in log.shards]
         settled = [trace for trace, _ in self.record.skipped] + self.record.unreadable
         return pl.concat([*ids, pl.Series("trace_id", settled, dtype=pl.String)]).unique()
 
-    def done(self) -> int:
+    def finished_count(self) -> int:
         """The number of traces that earlier runs finished."""
-        return self.todo.traces.filter(pl.col("trace_id").is_in(self.there().implode())).height
+        return self.todo.traces.filter(pl.col("trace_id").is_in(self.finished_traces().implode())).height
 
-    def make(self, open_engine: OpenEngine, embedder: Embedder | None, advance: Advance) -> Mapping[str, Any]:
+    def compute_rows(self, open_engine: OpenEngine, embedder: Embedder | None, advance: Advance) -> Mapping[str, Any]:
         """Computes the missing rows, block by block; returns the manifest's record of the model and its settings."""
         plan, todo = self.plan, self.todo
-        work = Work(
+        work = WorkerInput(
             plan.additions, plan.log, todo.pools, todo.existing, self.journal, open_engine, embedder, self.with_failures
         )
         # an interruption between journal and shard leaves skips noted whose block's rows are missing, never rows twice
         with contextlib.closing(self.step.worker(self.step, work)) as worker:
-            described = self.known(worker.describe())
-            late = sorted(todo.late - set(self.there())) if todo.late else []
+            described = self.checked_record(worker.describe())
+            late = sorted(todo.late - set(self.finished_traces())) if todo.late else []
             if late:
                 advance(len(late))
-                self.keep(BlockRows(pl.DataFrame(), tuple((trace, LATE) for trace in late)), 0.0)
-            left = todo.traces.filter(~pl.col("trace_id").is_in(self.there().implode()))
+                self.store_block(BlockRows(pl.DataFrame(), tuple((trace, LATE) for trace in late)), 0.0)
+            left = todo.traces.filter(~pl.col("trace_id").is_in(self.finished_traces().implode()))
             began = time.monotonic()
             size = min(worker.per_block, MAX_BLOCK_TRACES)
-            parts = map(self.narrowed, blocks(plan.log, left, size, self.step.trace_columns))
+            parts = map(self.without_skipped, trace_blocks(plan.log, left, size, self.step.trace_columns))
             part = next(parts, None)
             while part is not None:
                 following = next(parts, None) if worker.looks_ahead else None
                 if following is not None:
-                    worker.ahead(following[0])
-                self.keep(self.rows_of(*part, worker, advance), time.monotonic() - began)
+                    worker.announce_next(following[0])
+                self.store_block(self.block_rows(*part, worker, advance), time.monotonic() - began)
                 part, began = following or next(parts, None), time.monotonic()
             self.record.rows = sum(collect(pl.concat(parts).select(pl.len())).item() for _, parts in self.rows())
-            return worker.finish(self.record.rows + todo.existing, self.record.unreadable_count) or described
+            return worker.final_record(self.record.rows + todo.existing, self.record.unreadable_count) or described
 
-    def narrowed(self, block: TraceBlock) -> tuple[TraceBlock, dict[str, str]]:
+    def without_skipped(self, block: TraceBlock) -> tuple[TraceBlock, dict[str, str]]:
         """A block without the traces that can have no row, and why each of these is skipped."""
-        silent = block.silent(self.step.texts, self.step.whole_groups)
+        silent = block.traces_without_text(self.step.texts, self.step.whole_groups)
         rest = replace(block, wanted=block.wanted - silent.keys())
         single = _lone_traces(rest) if self.step.whole_groups else {}
         return replace(rest, wanted=rest.wanted - single.keys()), {**silent, **single}
 
-    def rows_of(self, block: TraceBlock, skipped: Mapping[str, str], worker: Worker, advance: Advance) -> BlockRows:
+    def block_rows(self, block: TraceBlock, skipped: Mapping[str, str], worker: Worker, advance: Advance) -> BlockRows:
         """A worker's rows for a block. Each wanted or skipped trace advances the bar once, with or without a row."""
         counted = 0.0
 
@@ -198,12 +205,14 @@ class _SignalRun:
         advance(len(block.wanted) + len(skipped) - counted)
         return replace(rows, skipped=(*skipped.items(), *rows.skipped))
 
-    def known(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
+    def checked_record(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns a worker's record. ThinkbackError where earlier rows are of another model or of other settings."""
         step, additions, manifest = self.step, self.plan.additions, self.plan.log.manifest
-        check_marks(recorded(manifest.source if manifest else None, step, additions), step, additions, described)
-        begun, marks = self.journal.saved(BEGUN), step.marks(described)
-        differs = differing(begun, marks)
+        check_same_model(
+            signal_records(manifest.source if manifest else None, step, additions), step, additions, described
+        )
+        begun, marks = self.journal.saved(BEGUN), step.weights_and_prompts(described)
+        differs = first_difference(begun, marks)
         if differs is not None:
             raise MismatchError(
                 f"`{step.name}` was begun with another model or prompt: {differs}; put that one back, or remove"
@@ -212,7 +221,7 @@ class _SignalRun:
         self.journal.keep(BEGUN, {**begun, **marks})
         return described
 
-    def keep(self, rows: BlockRows, seconds: float) -> None:
+    def store_block(self, rows: BlockRows, seconds: float) -> None:
         """Stores a block's events, then its rows, which mark the block as done."""
         events: list[SignalEvent] = [
             *(Skipped(*one) for one in (*rows.skipped, *rows.refused)),
@@ -239,24 +248,24 @@ class _SignalRun:
                 [part.filter(~pl.col("trace_id").is_in(others.implode())) if len(others) else part for part in parts],
             )
 
-    def remove(self) -> None:
+    def remove_added(self) -> None:
         """Removes the signal's folder once its rows are in the log, unless it holds work of another run."""
         known = set(self.others)
         if not self.step.whole_groups:  # what is asked about a group is not called after a trace
             known |= {answered.about for answered in self.journal.events(Answered)}
-        ids = pl.concat([self.there(), pl.Series("trace_id", list(known), dtype=pl.String)]).to_frame()
+        ids = pl.concat([self.finished_traces(), pl.Series("trace_id", list(known), dtype=pl.String)]).to_frame()
         left = ids.join(self.todo.traces, on="trace_id", how="anti")
-        existing = self.step.existing(self.plan.log) if left.height else None
+        existing = self.step.traces_with_rows(self.plan.log) if left.height else None
         left = left if existing is None else left.join(existing, on="trace_id", how="anti")
         if not frozenset(left["trace_id"]) - self.todo.settled:
-            self.drop()
+            self.remove_folder()
 
-    def remove_unused(self) -> None:
+    def remove_if_empty(self) -> None:
         """Removes the files of a run that made no rows."""
         if self.journal.out.is_dir() and self.journal.empty() and not self.writer.log().shards:
-            self.drop()
+            self.remove_folder()
 
-    def drop(self) -> None:
+    def remove_folder(self) -> None:
         """Removes the signal's folder with all its content."""
         shutil.rmtree(self.journal.out, ignore_errors=True)
         for folder in (self.journal.out.parent, self.journal.out.parent.parent):
@@ -266,21 +275,21 @@ class _SignalRun:
 
 def _rows_folder(plan: AnnotationPlan, todo: SignalPlan) -> Path:
     """The folder where a signal's rows lie until they are in the log."""
-    return plan.path / ADDING / plan.shard / key_of(todo.step, plan.additions)
+    return plan.path / ADDING / plan.shard / signal_folder_name(todo.step, plan.additions)
 
 
-def _remove_done(plan: AnnotationPlan) -> None:
+def _remove_leftovers(plan: AnnotationPlan) -> None:
     """Removes the files of a run that was killed after its rows were in the log."""
     for one in plan.todo:
         if not one.traces.height and _rows_folder(plan, one).is_dir():
             with contextlib.suppress(ThinkbackError), contextlib.ExitStack() as held:  # another run is at work there
-                _SignalRun(plan, one, held, with_failures=False).remove()
+                _SignalRun(plan, one, held, with_failures=False).remove_added()
 
 
 def _lone_traces(block: TraceBlock) -> dict[str, str]:
     """The wanted traces that are alone in their group, and why each is skipped."""
-    counts = Counter(map(group_of, block.rows))
-    return {row["trace_id"]: SINGLE for row in block.rows if counts[group_of(row)] == 1}
+    counts = Counter(map(choice_group, block.rows))
+    return {row["trace_id"]: SINGLE for row in block.rows if counts[choice_group(row)] == 1}
 
 
 def _join_signals(signals: list[list[pl.LazyFrame]], one_row: bool) -> pl.LazyFrame | list[pl.LazyFrame]:

@@ -19,7 +19,7 @@ import polars as pl
 from generate.engines.weights import versions_here
 from generate.journal.database import difference
 from generate.signals.signal import Additions, TraceSignal
-from generate.traces.log_origins import sources_of
+from generate.traces.log_origins import merged_sources
 from toolkit.errors import ConflictError
 from toolkit.log import LEFT_OUT
 
@@ -44,27 +44,27 @@ class Record:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def key_of(step: TraceSignal, additions: Additions) -> str:
+def signal_folder_name(step: TraceSignal, additions: Additions) -> str:
     """The name of a signal's folder, made from the signal's settings."""
     text = json.dumps(step.identity(additions), sort_keys=True, ensure_ascii=False)
     return f"{step.section}-{step.name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def recorded(source: Any, step: TraceSignal, additions: Additions) -> list[Mapping[str, Any]]:
+def signal_records(source: Any, step: TraceSignal, additions: Additions) -> list[Mapping[str, Any]]:
     """The manifest's records under a signal's name: none, one, or those of the logs that it was merged from. Records of
     other settings without rows are left out.
     """
-    sections = (part.get(step.section) for part in sources_of(source))
+    sections = (part.get(step.section) for part in merged_sources(source))
     entries = (section.get(step.name) for section in sections if isinstance(section, Mapping))
     now = step.identity(additions)
-    return [record for record in entries if isinstance(record, Mapping) and _is_relevant(record, now)]
+    return [record for record in entries if isinstance(record, Mapping) and _has_rows_or_settings(record, now)]
 
 
-def _is_relevant(record: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+def _has_rows_or_settings(record: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return record.get("rows") != 0 or record.get("settings") == now
 
 
-def settled(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+def traces_without_row(records: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     """The traces that were tried and can have no row."""
     skipped = (one["trace_id"] for record in records for one in record.get("skipped", ()))
     unread = (name for record in records for name in record.get("unreadable", {}).get("traces", ()))
@@ -82,13 +82,13 @@ def check_settings(records: Sequence[Mapping[str, Any]], step: TraceSignal, addi
     raise ConflictError(f"the log holds {what}: {differs}; give the new one another `name`")
 
 
-def check_marks(
+def check_same_model(
     records: Sequence[Mapping[str, Any]], step: TraceSignal, additions: Additions, described: Mapping[str, Any]
 ) -> None:
     """Raises ThinkbackError where the log's rows of this signal come from other weights or another prompt."""
-    now, marks = step.identity(additions), step.marks(described)
+    now, marks = step.identity(additions), step.weights_and_prompts(described)
     for record in records:
-        differs = differing(step.marks(record), marks)
+        differs = first_difference(step.weights_and_prompts(record), marks)
         if differs is not None and record.get("settings") == now:
             raise ConflictError(
                 f"the log holds `{step.name}` ({step.section}) by another model or prompt: {differs}; give the new one"
@@ -96,12 +96,12 @@ def check_marks(
             )
 
 
-def differing(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+def first_difference(before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
     """The words for the first mark in which two records differ; None where none does."""
     return difference(before, now, [name for name in now if name in before], most=18)
 
 
-def with_records(
+def source_with_records(
     source: Any, additions: Additions, signals: Sequence[tuple[TraceSignal, Record, Mapping[str, Any]]]
 ) -> dict[str, Any]:
     """The manifest's `source` with the records of added signals. Records of one signal from several runs or shards are
@@ -111,8 +111,8 @@ def with_records(
     for step, record, described in signals:
         section = dict(whole.get(step.section) or {})
         before = section.get(step.name) or {}
-        before = before if _is_relevant(before, step.identity(additions)) else {}
-        check_marks([before], step, additions, described)  # a shard may have come meanwhile
+        before = before if _has_rows_or_settings(before, step.identity(additions)) else {}
+        check_same_model([before], step, additions, described)  # a shard may have come meanwhile
         versions = described.get("versions")
         entry: dict[str, Any] = {
             "added_by": "thinkback generate --on",

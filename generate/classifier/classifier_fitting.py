@@ -21,10 +21,10 @@ import polars as pl
 from generate.classifier.classifier_recipe import FIX, ClassifierRecipe, ClassifierTraining
 from generate.engines.base import Prompt
 from generate.engines.weights import Placing, find_model, installed, load_network, load_tokens, versions_here
-from generate.passes.batching import Ids, batches
+from generate.passes.batching import TokenIds, length_batches
 from generate.passes.reader import Reader
 from generate.signals.sequence_classifier import SETTINGS_FILE, quiet
-from generate.traces.block import TRACE_FIELDS, blocks, check_fields, prompt_about
+from generate.traces.block import TRACE_FIELDS, check_fields, prompt_about, trace_blocks
 from toolkit.errors import EmptyError, InvalidError, UnknownError, UnsuitableError, suggest
 from toolkit.files import replacing
 from toolkit.log import Log, collect
@@ -100,7 +100,7 @@ def training_rows(log: Log, recipe: ClassifierRecipe) -> _TrainingRows:
     chosen = labelled(log, recipe)
     label_of = dict(zip(chosen["trace_id"], chosen["label"], strict=True))
     prompts, labels, examples = [], [], []
-    for block in blocks(log, chosen.select("example_id", "trace_id"), BLOCK):
+    for block in trace_blocks(log, chosen.select("example_id", "trace_id"), BLOCK):
         for row in block.rows:
             prompts.append(prompt_about(recipe.template, block, row))
             labels.append(label_of[row["trace_id"]])
@@ -167,7 +167,7 @@ def fit_classifier(
         reader = _open_reader(recipe)
         network = _with_adapter(reader.network, training) if training.method == "lora" else reader.network
         reader.network = network
-        texts = [Ids(tuple(reader.tokens.encode(prompt, whole=True))) for prompt in rows.prompts]
+        texts = [TokenIds(tuple(reader.tokens.encode(prompt, whole=True))) for prompt in rows.prompts]
         fits = np.array([reader.too_long(text) is None for text in texts])
         if not (fits & ~rows.dev).any() or not (fits & rows.dev).any():
             raise EmptyError(
@@ -219,7 +219,7 @@ class _Fitting:
     """A training run of a classifier."""
 
     def __init__(
-        self, reader: Reader, recipe: ClassifierRecipe, texts: list[Ids], rows: _TrainingRows, fits: np.ndarray
+        self, reader: Reader, recipe: ClassifierRecipe, texts: list[TokenIds], rows: _TrainingRows, fits: np.ndarray
     ):
         import torch
 
@@ -270,7 +270,7 @@ class _Fitting:
             wanted = torch.tensor(self.labels[group], dtype=torch.float32, device=network.device)
             self.optimizer.zero_grad()
             done = 0
-            for places in batches([len(self.texts[i]) for i in group], self.training.batch_tokens):
+            for places in length_batches([len(self.texts[i]) for i in group], self.training.batch_tokens):
                 logits = self._logits([self.texts[group[i]] for i in places])
                 loss = self.loss(logits, wanted[places]) * len(places) / len(group)
                 if not torch.isfinite(loss):
@@ -297,21 +297,21 @@ class _Fitting:
         for start in range(0, len(order), self.training.batch):
             yield np.array(order[start : start + self.training.batch])
 
-    def _logits(self, texts: list[Ids]) -> Any:
-        from generate.passes.batching import pad
+    def _logits(self, texts: list[TokenIds]) -> Any:
+        from generate.passes.batching import pad_batch
 
-        padded = pad(texts, self.reader.fill(texts), False, self.reader.network.device)
-        return self.reader.network(**self.reader.inputs(padded)).logits[:, 0].float()
+        padded = pad_batch(texts, self.reader.padding_id(texts), False, self.reader.network.device)
+        return self.reader.network(**self.reader.forward_arguments(padded)).logits[:, 0].float()
 
     def _measure(self, number: int, loss: float) -> _Epoch:
         from sklearn.metrics import average_precision_score, roc_auc_score
 
-        from generate.passes.reader import outputs_of
+        from generate.passes.reader import classifier_outputs
 
         self.reader.network.eval()
         scores = np.zeros(len(self.dev))
         for read in self.reader.read([self.texts[i] for i in self.dev]):
-            scores[list(read.places)] = outputs_of(read)[:, 0]
+            scores[list(read.places)] = classifier_outputs(read)[:, 0]
         truth = self.labels[self.dev] >= 0.5
         return _Epoch(
             number, loss, float(average_precision_score(truth, scores)), float(roc_auc_score(truth, scores)),

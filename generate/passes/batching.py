@@ -15,7 +15,7 @@ TOKENS = {"cuda": 8_192, "cpu": 2_048}
 
 
 @dataclass(frozen=True)
-class Ids:
+class TokenIds:
     """A text as token ids: its prompt, and the text itself. `types`: segment ids of a pair of texts; `counted`: the
     number of tokens of a text that was tokenised anew, None where its tokens were known.
     """
@@ -26,7 +26,7 @@ class Ids:
     counted: int | None = None
 
     @property
-    def all(self) -> tuple[int, ...]:
+    def all_ids(self) -> tuple[int, ...]:
         return self.prompt + self.completion
 
     def __len__(self) -> int:
@@ -38,7 +38,7 @@ def tokens_in_batch(tokens: int | None, device: str) -> int:
     return TOKENS.get(device, TOKENS["cpu"]) if tokens is None else tokens
 
 
-def batches(
+def length_batches(
     lengths: Sequence[int], tokens: int, before: Sequence[int] | None = None, most: int | None = None
 ) -> Iterator[list[int]]:
     """Yields batches of texts of similar length, as places: at most `tokens` padded tokens, at least one text each.
@@ -61,7 +61,7 @@ def batches(
 
 
 @dataclass(frozen=True)
-class Padded:
+class PaddedBatch:
     """A batch as tensors: ids, mask (1 for a token) and segment ids (n, width); where each text begins (n,)."""
 
     ids: Tensor
@@ -71,7 +71,7 @@ class Padded:
     left: bool
 
 
-def pad(texts: Sequence[Ids], fill: int, left: bool, device: Any) -> Padded:
+def pad_batch(texts: Sequence[TokenIds], fill: int, left: bool, device: Any) -> PaddedBatch:
     """Puts texts into one batch, padded with `fill` on the left or on the right."""
     import torch
 
@@ -81,13 +81,13 @@ def pad(texts: Sequence[Ids], fill: int, left: bool, device: Any) -> Padded:
     place = torch.arange(width)[None, :] - starts[:, None]  # (n, width)
     mask = (place >= 0) & (place < lengths[:, None])
 
-    def filled(rows: list[tuple[int, ...]], value: int) -> Tensor:
+    def padded_tensor(rows: list[tuple[int, ...]], value: int) -> Tensor:
         table = torch.full((len(texts), width), value, dtype=torch.long)
         table[mask] = torch.tensor([i for row in rows for i in row], dtype=torch.long)
         return table.to(device)
 
     types = None
     if any(text.types is not None for text in texts):
-        types = filled([text.types or (0,) * len(text) for text in texts], 0)
-    ids = filled([text.all for text in texts], fill)
-    return Padded(ids, mask.long().to(device), types, starts.to(device), left)
+        types = padded_tensor([text.types or (0,) * len(text) for text in texts], 0)
+    ids = padded_tensor([text.all_ids for text in texts], fill)
+    return PaddedBatch(ids, mask.long().to(device), types, starts.to(device), left)

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from generate.engines.weights import ModelFiles, chosen_device, find_model, installed, quieten
-from generate.passes.batching import Ids, batches, pad, tokens_in_batch
+from generate.passes.batching import TokenIds, length_batches, pad_batch, tokens_in_batch
 from toolkit.documents import at_home
 from toolkit.errors import FormatError, MismatchError, NotFoundError
 
@@ -43,7 +43,7 @@ def unit_rows(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
     return rows / np.where(lengths > 0, lengths, 1)
 
 
-def fitting(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
+def fits_embedder(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
     """Whether each text is short enough for the embedder, (n,). One without the method `fits` has no limit."""
     fits = getattr(embedder, "fits", None)
     return np.ones(len(texts), dtype=bool) if fits is None else fits(texts)
@@ -88,10 +88,10 @@ class MeanPooling:
         """The embeddings of texts, (n, d) float32. Batches hold texts of similar length."""
         listed = self._tokenizer(list(texts), truncation=True, max_length=self.limit)["input_ids"]
         rows: dict[int, np.ndarray] = {}
-        for group in batches([len(ids) for ids in listed], self._batch_tokens):
+        for group in length_batches([len(ids) for ids in listed], self._batch_tokens):
             for start in range(0, len(group), self._batch):
                 places = group[start : start + self._batch]
-                rows |= zip(places, self._rows([listed[i] for i in places]), strict=True)
+                rows |= zip(places, self._embed_ids([listed[i] for i in places]), strict=True)
         return np.stack([rows[i] for i in range(len(texts))])
 
     def fits(self, texts: Sequence[str]) -> np.ndarray:
@@ -108,13 +108,15 @@ class MeanPooling:
             digest.update(file.read_bytes())
         return {"model": self.name, "sha256": digest.hexdigest(), "pooling": "mean", "max_tokens": self.limit}
 
-    def _rows(self, listed: Sequence[Sequence[int]]) -> np.ndarray:
+    def _embed_ids(self, listed: Sequence[Sequence[int]]) -> np.ndarray:
         """The embeddings of token ids, (n, d). A text without tokens has a row of zeros."""
         there = [place for place, ids in enumerate(listed) if ids]
         rows = np.zeros((len(listed), int(self._model.config.get_text_config().hidden_size)), dtype=np.float32)
         if there:
             fill = self._tokenizer.pad_token_id  # the mask hides it, so any id will do where there is none
-            padded = pad([Ids(tuple(listed[place])) for place in there], fill or 0, False, self._model.device)
+            padded = pad_batch(
+                [TokenIds(tuple(listed[place])) for place in there], fill or 0, False, self._model.device
+            )
             with self._torch.inference_mode():
                 given = {"input_ids": padded.ids, "attention_mask": padded.mask}
                 states = self._model(**given).last_hidden_state  # (n, tokens, d)

@@ -15,7 +15,7 @@ from generate.engines import weights
 from generate.engines.base import EngineError, Prompt, shares
 from generate.engines.decoding import spread
 from generate.engines.thoughts import split_thoughts
-from generate.passes.batching import Ids, Padded, batches, pad, tokens_in_batch
+from generate.passes.batching import PaddedBatch, TokenIds, length_batches, pad_batch, tokens_in_batch
 from toolkit.settings import Checked, setting
 
 LOGITS = 2**27
@@ -45,14 +45,14 @@ class Pass:
     """
 
     places: tuple[int, ...]
-    padded: Padded
+    padded: PaddedBatch
     out: Any
     seconds: float
     device_s: tuple[float, ...]
 
 
 @contextlib.contextmanager
-def in_memory(texts: int, tokens: int) -> Iterator[None]:
+def memory_errors(texts: int, tokens: int) -> Iterator[None]:
     """Turns a lack of memory inside the block into an EngineError that names the batch's `texts` and `tokens`."""
     try:
         yield
@@ -89,17 +89,17 @@ class Reader:
         self.busy_s = 0.0
         self.own_pad = network.config.pad_token_id
         self._takes = frozenset(inspect.signature(network.forward).parameters)
-        self.left = left and not looks_ahead(network)
+        self.left = left and not is_bidirectional(network)
         small = sum(one.numel() for one in network.parameters()) < SMALL
         self.small = small and network.device.type == "cpu"
-        self.even = _feels_padding(self)
+        self.even = _depends_on_padding(self)
 
     @property
-    def dimension(self) -> int:
+    def hidden_size(self) -> int:
         return int(self.network.config.get_text_config().hidden_size)
 
     @property
-    def layers(self) -> int:
+    def layer_count(self) -> int:
         """The number of layers. `hidden_states` has one entry more, for the embeddings."""
         return int(self.network.config.get_text_config().num_hidden_layers)
 
@@ -121,7 +121,7 @@ class Reader:
             "batch_tokens": self.batch_tokens,
         }
 
-    def too_long(self, text: Ids) -> str | None:
+    def too_long(self, text: TokenIds) -> str | None:
         """The reason why the model cannot read a text whole; None where it can."""
         if not len(text):
             return "the text has no tokens"
@@ -129,13 +129,13 @@ class Reader:
             return f"the text has {len(text)} tokens and the model takes {self.context}"
         return None
 
-    def read(self, texts: Sequence[Ids], **options: Any) -> Iterator[Pass]:
+    def read(self, texts: Sequence[TokenIds], **options: Any) -> Iterator[Pass]:
         """Runs the model on texts that fit, those of similar length together. `options` are passed to the model."""
-        with self.few_threads():
+        with self.single_thread():
             yield from self._passes(texts, options)
 
     @contextlib.contextmanager
-    def few_threads(self) -> Iterator[None]:
+    def single_thread(self) -> Iterator[None]:
         """Uses one thread inside the block if a small model reads on the processor."""
         import torch
 
@@ -146,22 +146,22 @@ class Reader:
         finally:
             torch.set_num_threads(before)
 
-    def _passes(self, texts: Sequence[Ids], options: Mapping[str, Any]) -> Iterator[Pass]:
+    def _passes(self, texts: Sequence[TokenIds], options: Mapping[str, Any]) -> Iterator[Pass]:
         import torch
 
         for places in self._batches(texts):
             group = [texts[place] for place in places]
             began = perf_counter()
-            with in_memory(len(group), max(map(len, group))), torch.inference_mode():
-                padded = pad(group, self.fill(group), self.left, self.network.device)
-                out = self.network(**self.inputs(padded), **self._logits(padded, group), **options)
+            with memory_errors(len(group), max(map(len, group))), torch.inference_mode():
+                padded = pad_batch(group, self.padding_id(group), self.left, self.network.device)
+                out = self.network(**self.forward_arguments(padded), **self._logits(padded, group), **options)
                 if self.network.device.type == "cuda":
                     torch.cuda.synchronize(self.network.device)
             seconds = perf_counter() - began
             self.busy_s += seconds
             yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, [len(text) for text in group])))
 
-    def inputs(self, padded: Padded) -> dict[str, Any]:
+    def forward_arguments(self, padded: PaddedBatch) -> dict[str, Any]:
         """The arguments of a forward pass. Positions are given only where padding on the left would shift them and the
         model does not count from the padding itself.
         """
@@ -175,7 +175,7 @@ class Reader:
             given["use_cache"] = False
         return given
 
-    def fill(self, texts: Sequence[Ids]) -> int:
+    def padding_id(self, texts: Sequence[TokenIds]) -> int:
         """The token id for padding. A decoder classifier finds a text's end by its config's pad token. Where the config
         has none, an id that no text of the batch holds is used, so that each text is read as if it were alone.
         """
@@ -183,7 +183,7 @@ class Reader:
             return 0 if self.tokens.tokenizer.pad_token_id is None else int(self.tokens.tokenizer.pad_token_id)
         if self.own_pad is not None:
             return int(self.own_pad)
-        held = {i for text in texts for i in text.all}
+        held = {i for text in texts for i in text.all_ids}
         free = next((i for i in range(int(self.network.config.get_text_config().vocab_size)) if i not in held), None)
         if free is None and len(texts) > 1:
             raise EngineError(
@@ -201,18 +201,18 @@ class Reader:
         if on_gpu:
             torch.cuda.empty_cache()
 
-    def _batches(self, texts: Sequence[Ids]) -> Iterator[list[int]]:
+    def _batches(self, texts: Sequence[TokenIds]) -> Iterator[list[int]]:
         """Yields the batches. A causal model gives at most `LOGITS` at once, of completions alone if it can."""
         lengths = [len(text) for text in texts]
         if self.even:
             return _even_batches(lengths, self.batch_tokens)
         if self.head != "causal":
-            return batches(lengths, self.batch_tokens)
+            return length_batches(lengths, self.batch_tokens)
         before = [_unneeded_logits(text) if LATEST in self._takes else 0 for text in texts]
         room = max(1, LOGITS // int(self.network.config.get_text_config().vocab_size))
-        return batches(lengths, self.batch_tokens, before, room)
+        return length_batches(lengths, self.batch_tokens, before, room)
 
-    def _logits(self, padded: Padded, group: Sequence[Ids]) -> dict[str, int]:
+    def _logits(self, padded: PaddedBatch, group: Sequence[TokenIds]) -> dict[str, int]:
         """How many of a batch's last columns need logits: from the first that predicts a completion's token."""
         if self.head != "causal" or LATEST not in self._takes:
             return {}
@@ -221,7 +221,7 @@ class Reader:
         return {LATEST: padded.ids.shape[1] - first}
 
 
-def _unneeded_logits(text: Ids) -> int:
+def _unneeded_logits(text: TokenIds) -> int:
     """The number of a text's places whose logits are not needed: its prompt, less the last token."""
     return max(0, len(text.prompt) - 1)
 
@@ -230,29 +230,29 @@ def _even_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
     """Yields batches of texts of equal length."""
     for length in sorted(set(lengths)):
         places = [place for place, size in enumerate(lengths) if size == length]
-        for group in batches([length] * len(places), tokens):
+        for group in length_batches([length] * len(places), tokens):
             yield [places[i] for i in group]
 
 
-def _feels_padding(reader: Reader) -> bool:
+def _depends_on_padding(reader: Reader) -> bool:
     """Whether padding changes the model's output, as where convolutions ignore the mask. Such a model reads only texts
     of equal length together.
     """
     import torch
 
     size = int(reader.network.config.get_text_config().vocab_size)
-    short, long = (Ids(tuple(i % size for i in ids)) for ids in ((0, 1, 2), (3, 4, 5, 6, 7, 8)))
+    short, long = (TokenIds(tuple(i % size for i in ids)) for ids in ((0, 1, 2), (3, 4, 5, 6, 7, 8)))
     readings = []
     with torch.inference_mode():
         for group in ([short], [short, long]):
-            padded = pad(group, reader.fill(group), reader.left, reader.network.device)
-            states = reader.network(**reader.inputs(padded), output_hidden_states=True).hidden_states[-1]
+            padded = pad_batch(group, reader.padding_id(group), reader.left, reader.network.device)
+            states = reader.network(**reader.forward_arguments(padded), output_hidden_states=True).hidden_states[-1]
             start = int(padded.starts[0])
             readings.append(states[0, start : start + len(short)].float())
     return bool((readings[0] - readings[1]).abs().max() > 0.05 * readings[0].abs().max())
 
 
-def looks_ahead(network: Any) -> bool:
+def is_bidirectional(network: Any) -> bool:
     """Whether the state of a token depends on later tokens, as in an encoder."""
     import torch
 
@@ -285,16 +285,16 @@ def open_reader(model: str, head: str, settings: TextReading, subject: str) -> R
     return Reader(files, tokens, network, head, settings.context, settings.batch_tokens, settings.padding == "left")
 
 
-def encode(tokens: weights.Tokens, prompt: Prompt, text: str, end: int | None) -> Ids:
+def encode_trace(tokens: weights.Tokens, prompt: Prompt, text: str, end: int | None) -> TokenIds:
     """The token ids of a trace whose sampled tokens are not logged: the prompt as an engine sends it, and the text
     tokenised, with the trace's `end`.
     """
     ids = tuple(tokens.tokenizer(text, add_special_tokens=False)["input_ids"])
     completion = ids if end is None else (*ids, end)
-    return Ids(tuple(tokens.encode(prompt)) if prompt else (), completion, counted=len(ids))
+    return TokenIds(tuple(tokens.encode(prompt)) if prompt else (), completion, counted=len(ids))
 
 
-def sampled(
+def sampled_ids(
     tokens: weights.Tokens, ids: Sequence[int] | None, text: str, ends: Collection[int], stopped: bool
 ) -> tuple[int, ...] | None:
     """The ids of the tokens that were sampled, where they are of this vocabulary: they decode to the text, apart from
@@ -309,7 +309,7 @@ def sampled(
 
 
 def states_at(
-    read: Pass, texts: Sequence[Ids], layers: Sequence[int], tokens: Sequence[int]
+    read: Pass, texts: Sequence[TokenIds], layers: Sequence[int], tokens: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The hidden states of a batch, (n, layers, tokens, d) float32, and whether each place exists, (n, tokens).
 
@@ -325,7 +325,7 @@ def states_at(
     there = (place >= 0) & (place < lengths)
     column = torch.where(there, read.padded.starts.cpu()[:, None] + before + place, 0).to(read.padded.ids.device)
     rows = torch.arange(len(texts), device=column.device)[:, None]
-    with in_memory(*read.padded.ids.shape), torch.inference_mode():
+    with memory_errors(*read.padded.ids.shape), torch.inference_mode():
         states = torch.stack([read.out.hidden_states[layer][rows, column] for layer in layers], dim=1)
         states = states.float() * there.to(states.device)[:, None, :, None]
     return states.cpu().numpy(), there.numpy()
@@ -341,14 +341,14 @@ class ReadTokens(NamedTuple):
     ranks: np.ndarray
 
 
-def logprobs_of(read: Pass, texts: Sequence[Ids], ranked: bool = False) -> list[ReadTokens]:
+def logprobs_of(read: Pass, texts: Sequence[TokenIds], ranked: bool = False) -> list[ReadTokens]:
     """The log-probabilities of each text's completion tokens, after a prompt. ranked: with entropies and ranks."""
     import torch
 
     ids, logits = read.padded.ids, read.out.logits  # (n, width), (n, last columns, V)
     left_out = ids.shape[1] - logits.shape[1]
     rows = []
-    with in_memory(*read.padded.ids.shape), torch.inference_mode():
+    with memory_errors(*read.padded.ids.shape), torch.inference_mode():
         for row, (text, start) in enumerate(zip(texts, read.padded.starts.tolist(), strict=True)):
             first = start + len(text.prompt) - 1
             last = first + len(text.completion)
@@ -363,13 +363,13 @@ def logprobs_of(read: Pass, texts: Sequence[Ids], ranked: bool = False) -> list[
     return [ReadTokens(*one) for one in zip(*parts, strict=True)]
 
 
-def outputs_of(read: Pass) -> np.ndarray:
+def classifier_outputs(read: Pass) -> np.ndarray:
     """The outputs of a classifier, (n, labels) float64."""
     return read.out.logits.double().cpu().numpy()
 
 
-def probabilities_of(read: Pass) -> np.ndarray:
+def label_probabilities(read: Pass) -> np.ndarray:
     """A classifier's probabilities of its labels, (n, labels) float64."""
     from scipy.special import softmax
 
-    return np.asarray(softmax(outputs_of(read), axis=1))
+    return np.asarray(softmax(classifier_outputs(read), axis=1))

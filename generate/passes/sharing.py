@@ -13,8 +13,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from generate.engines.base import shares
-from generate.passes.batching import Ids, batches, pad
-from generate.passes.reader import Pass, Reader, in_memory, looks_ahead
+from generate.passes.batching import TokenIds, length_batches, pad_batch
+from generate.passes.reader import Pass, Reader, is_bidirectional, memory_errors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,21 +23,21 @@ FEWEST = 2
 """The least mean number of texts per prompt for which sharing saves time."""
 
 
-def read_completions(reader: Reader, texts: Sequence[Ids], keeps: bool) -> Iterator[tuple[Pass, list[Ids]]]:
+def read_completions(reader: Reader, texts: Sequence[TokenIds], keeps: bool) -> Iterator[tuple[Pass, list[TokenIds]]]:
     """Yields passes with hidden states over texts that fit, each with its texts: without their prompts where these are
-    shared. keeps: the result of `keeps_prompts` for the model.
+    shared. keeps: the result of `can_share_prompts` for the model.
     """
     prompts = {text.prompt for text in texts}
     if not keeps or () in prompts or len(texts) < FEWEST * len(prompts):
         for read in reader.read(texts, output_hidden_states=True):
             yield read, [texts[place] for place in read.places]
         return
-    with reader.few_threads():
-        for bucket in _buckets(texts, reader.batch_tokens):
-            yield from _read_bucket(reader, texts, bucket)
+    with reader.single_thread():
+        for bucket in _equal_prompt_batches(texts, reader.batch_tokens):
+            yield from _read_shared_prompts(reader, texts, bucket)
 
 
-def _buckets(texts: Sequence[Ids], tokens: int) -> Iterator[list[int]]:
+def _equal_prompt_batches(texts: Sequence[TokenIds], tokens: int) -> Iterator[list[int]]:
     """Yields places of texts with prompts of one length, at most `tokens` tokens of different prompts together."""
     of_prompt: dict[tuple[int, ...], list[int]] = {}
     for place, text in enumerate(texts):
@@ -55,24 +55,26 @@ def _buckets(texts: Sequence[Ids], tokens: int) -> Iterator[list[int]]:
         yield bucket
 
 
-def _read_bucket(reader: Reader, texts: Sequence[Ids], bucket: Sequence[int]) -> Iterator[tuple[Pass, list[Ids]]]:
+def _read_shared_prompts(
+    reader: Reader, texts: Sequence[TokenIds], bucket: Sequence[int]
+) -> Iterator[tuple[Pass, list[TokenIds]]]:
     import torch
 
     network = reader.network
     rows = {prompt: row for row, prompt in enumerate(dict.fromkeys(texts[place].prompt for place in bucket))}
     began = perf_counter()
-    with in_memory(len(rows), len(texts[bucket[0]].prompt)), torch.inference_mode():
+    with memory_errors(len(rows), len(texts[bucket[0]].prompt)), torch.inference_mode():
         ids = torch.tensor(list(rows), device=network.device)  # (prompts, length)
         layers = [(layer.keys, layer.values) for layer in network(input_ids=ids, use_cache=True).past_key_values.layers]
     reader.busy_s += perf_counter() - began
-    for group in batches([len(texts[place]) for place in bucket], reader.batch_tokens):
+    for group in length_batches([len(texts[place]) for place in bucket], reader.batch_tokens):
         places = [bucket[i] for i in group]
-        completions = [Ids((), texts[place].completion) for place in places]
+        completions = [TokenIds((), texts[place].completion) for place in places]
         of = torch.tensor([rows[texts[place].prompt] for place in places], device=network.device)
         began = perf_counter()
-        with in_memory(len(completions), max(map(len, completions))), torch.inference_mode():
-            padded = pad(completions, reader.fill(completions), False, network.device)
-            given = {"input_ids": padded.ids, "past_key_values": _selected(layers, of), "use_cache": True}
+        with memory_errors(len(completions), max(map(len, completions))), torch.inference_mode():
+            padded = pad_batch(completions, reader.padding_id(completions), False, network.device)
+            given = {"input_ids": padded.ids, "past_key_values": _prompt_cache(layers, of), "use_cache": True}
             out = network(**given, output_hidden_states=True)
             if network.device.type == "cuda":
                 torch.cuda.synchronize(network.device)
@@ -82,7 +84,7 @@ def _read_bucket(reader: Reader, texts: Sequence[Ids], bucket: Sequence[int]) ->
         yield Pass(tuple(places), padded, out, seconds, tuple(shares(seconds, lengths))), completions
 
 
-def _selected(layers: Sequence[tuple[Tensor, Tensor]], rows: Tensor) -> Any:
+def _prompt_cache(layers: Sequence[tuple[Tensor, Tensor]], rows: Tensor) -> Any:
     """The keys and values of some prompts, as a cache that may grow."""
     from transformers import DynamicCache
 
@@ -92,12 +94,12 @@ def _selected(layers: Sequence[tuple[Tensor, Tensor]], rows: Tensor) -> Any:
     return cache
 
 
-def keeps_prompts(reader: Reader) -> bool:
+def can_share_prompts(reader: Reader) -> bool:
     """Whether the model is causal and caches plain keys and values of all tokens."""
     import torch
     from transformers.cache_utils import DynamicCache, DynamicLayer
 
-    if looks_ahead(reader.network):
+    if is_bidirectional(reader.network):
         return False
     try:
         with torch.inference_mode():

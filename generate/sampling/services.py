@@ -15,8 +15,8 @@ import numpy as np
 
 from generate.loops.requests import Ask, Neighbours, Passages, Results, Score, Scores, Search, Steps, Verify
 from generate.loops.rules import named_in_file
-from generate.passes.batching import Ids
-from generate.passes.reader import Reader, TextReading, outputs_of, probabilities_of
+from generate.passes.batching import TokenIds
+from generate.passes.reader import Reader, TextReading, classifier_outputs, label_probabilities
 from generate.recipes.prompting import Template, parse_template
 from generate.recipes.recipe import Recipe
 from generate.retrieval.searches import CorpusSearch, PassagesSearch, RunSearch
@@ -86,7 +86,7 @@ class _Classifier:
 
     def answer(self, requests: Sequence[Demand]) -> list[Scores]:
         listed = [(i, fields_of(one, text, more)) for i, (one, more) in enumerate(requests) for text in texts_of(one)]
-        ids = [Ids(tuple(self.reader.tokens.encode(self.template.render(more), whole=True))) for _, more in listed]
+        ids = [TokenIds(tuple(self.reader.tokens.encode(self.template.render(more), whole=True))) for _, more in listed]
         values: list[float | None] = [None] * len(listed)
         tokens, busy, began = [0] * len(requests), [0.0] * len(requests), time.perf_counter()
         fitting = [place for place, text in enumerate(ids) if self.reader.too_long(text) is None]
@@ -104,8 +104,8 @@ class _Classifier:
 
     def _scores(self, read: Any) -> np.ndarray:
         if self.settings.label is not None:
-            return probabilities_of(read)[:, self.settings.label]
-        raw = outputs_of(read)[:, 0]
+            return label_probabilities(read)[:, self.settings.label]
+        raw = classifier_outputs(read)[:, 0]
         return 1 / (1 + np.exp(-raw)) if self.settings.score == "sigmoid" else raw
 
     def describe(self) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ import polars as pl
 
 from generate.engines.weights import DEVICES
 from generate.passes.embedding import Embedder, MeanPooling
-from generate.signals.signal import BlockRows, TraceSignal, Work, Worker
+from generate.signals.signal import BlockRows, TraceSignal, Worker, WorkerInput
 from generate.traces.block import Texts, TraceBlock
 from toolkit.answers import check_pattern, last_matches
 from toolkit.errors import InvalidError
@@ -46,7 +46,7 @@ class FeatureSignal(TraceSignal):
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self.prefix + name for name in self.features)
 
-    def existing(self, log: Log) -> pl.DataFrame | None:
+    def traces_with_rows(self, log: Log) -> pl.DataFrame | None:
         names = [name for name in self.columns if log.has(self.table) and name in log.columns(self.table)]
         if not names:
             return None
@@ -90,7 +90,7 @@ class FeatureWorker(Worker):
 class EmbeddingWorker(FeatureWorker):
     """Computes features by comparing embeddings, made by the recipe's encoder or by the one given in its place."""
 
-    def __init__(self, step: JustificationSignal, work: Work):
+    def __init__(self, step: JustificationSignal, work: WorkerInput):
         super().__init__(step, work)
         if work.embedder is not None:
             self.embedder: Embedder = work.embedder

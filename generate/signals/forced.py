@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from generate.engines.base import Message
 from generate.engines.thoughts import with_thoughts
-from generate.passes.batching import Ids
-from generate.passes.reader import Pass, Reader, TextReading, encode, open_reader, sampled
-from generate.signals.signal import Additions, BlockRows, TraceSignal, Work, Worker, score_rows
-from generate.traces.block import READ, Texts, TraceBlock, prompt_answered
-from generate.traces.log_origins import chat_of, prompts_of_pools, stopped_pools
+from generate.passes.batching import TokenIds
+from generate.passes.reader import Pass, Reader, TextReading, encode_trace, open_reader, sampled_ids
+from generate.signals.signal import Additions, BlockRows, TraceSignal, Worker, WorkerInput, score_rows
+from generate.traces.block import READ, Texts, TraceBlock, original_prompt
+from generate.traces.log_origins import chat_template_of, prompts_of_pools, stopped_pools
 from toolkit.errors import counted
 from toolkit.progress import Advance
 from toolkit.settings import setting
@@ -59,7 +59,7 @@ class _FittingTexts:
     text came to another number of tokens than logged, with that number.
     """
 
-    texts: list[Ids]
+    texts: list[TokenIds]
     traces: list[dict[str, Any]]
     skipped: tuple[tuple[str, str], ...]
     recounted: tuple[tuple[str, str], ...]
@@ -72,14 +72,14 @@ class ReadingWorker(Worker):
     reader: Reader
 
     @abstractmethod
-    def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> Ids:
+    def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
         """The token ids that the model reads for a trace."""
 
-    def unfit(self, text: Ids) -> str | None:
+    def unfit(self, text: TokenIds) -> str | None:
         """The reason why a text cannot be used; None where it can."""
         return self.reader.too_long(text)
 
-    def differs(self, row: Mapping[str, Any], text: Ids) -> str | None:
+    def differs(self, row: Mapping[str, Any], text: TokenIds) -> str | None:
         """A sentence on a text whose number of tokens differs from the logged one; None where it does not."""
         return None
 
@@ -94,7 +94,7 @@ class ReadingWorker(Worker):
         return _FittingTexts([text for text, _ in texts], [row for _, row in texts], skipped, recounted)
 
     def scored(
-        self, block: TraceBlock, advance: Advance, scores: Callable[[Pass, list[Ids]], Iterable[Mapping[str, Any]]]
+        self, block: TraceBlock, advance: Advance, scores: Callable[[Pass, list[TokenIds]], Iterable[Mapping[str, Any]]]
     ) -> BlockRows:
         """Makes a verification for each trace that fits. `scores` returns its score, and further columns, from a pass
         and the texts in it.
@@ -106,7 +106,7 @@ class ReadingWorker(Worker):
             columns = scores(read, [texts[place] for place in read.places])
             for place, values, device_s in zip(read.places, columns, read.device_s, strict=True):
                 costs = {"prompt_tokens": len(texts[place]), "completion_tokens": 0, "latency_s": read.seconds}
-                rows[place] = self.step.row(traces[place], **values, **costs, device_s=device_s)
+                rows[place] = self.step.verification_row(traces[place], **values, **costs, device_s=device_s)
             advance(len(read.places))
         return BlockRows(score_rows(rows, self.step.decimals), fit.skipped, recounted=fit.recounted)
 
@@ -125,12 +125,12 @@ class ForcedWorker(ReadingWorker):
     step: TeacherForced
     head: ClassVar[str]
 
-    def __init__(self, step: TeacherForced, work: Work):
+    def __init__(self, step: TeacherForced, work: WorkerInput):
         super().__init__(step, work)
         additions, log = work.additions, work.log
         self.prompts = prompts_of_pools(log, work.pools, step.prompt, step.prompts, additions.prompts)
-        self.reader = open_reader(additions.model(str(step.model)), self.head, step, step.place)
-        template, options = chat_of(log, work.pools, self.reader.files)
+        self.reader = open_reader(additions.model(str(step.model)), self.head, step, step.place_in_recipe)
+        template, options = chat_template_of(log, work.pools, self.reader.files)
         if step.chat_template is not None:
             template = additions.prompts[step.chat_template].text
         if template is not None:
@@ -142,23 +142,23 @@ class ForcedWorker(ReadingWorker):
         ends = (self.reader.tokens.end, *self.ends.values(), *self.reader.files.end_tokens())
         self.all_ends = frozenset(end for end in ends if end is not None)
 
-    def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> Ids:
+    def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
         """The tokens of the prompt, as an engine sends it, and the sampled ones; else those of the text and its end."""
-        prompt = prompt_answered(self.prompts, block, row)
+        prompt = original_prompt(self.prompts, block, row)
         end = self.ends[not isinstance(prompt, str)]
         tokens, text, stopped = self.reader.tokens, row["text"] or "", row["pool"] in self.stopped
-        ids = sampled(tokens, row.get("completion_ids"), text, self.all_ends, stopped)
+        ids = sampled_ids(tokens, row.get("completion_ids"), text, self.all_ends, stopped)
         if ids is None:
             whole = with_thoughts(row.get("reasoning"), text)
-            return encode(tokens, prompt, whole, end if self._ended(row) else None)
+            return encode_trace(tokens, prompt, whole, end if self._ended(row) else None)
         ended = bool(ids) and ids[-1] in self.all_ends
         if self.step.end == "never" and ended:
             ids = ids[:-1]
         elif self.step.end == "always" and self._ended(row) and not ended and end is not None:
             ids = (*ids, end)
-        return Ids(tuple(tokens.encode(prompt)) if prompt else (), ids)
+        return TokenIds(tuple(tokens.encode(prompt)) if prompt else (), ids)
 
-    def differs(self, row: Mapping[str, Any], text: Ids) -> str | None:
+    def differs(self, row: Mapping[str, Any], text: TokenIds) -> str | None:
         """A sentence on a text with unlogged tokens that has another number of tokens than logged; else None."""
         logged = row["completion_tokens"]
         if text.counted is None or logged is None or row["finalizer_used"] or row["tokens_estimated"]:

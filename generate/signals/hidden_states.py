@@ -16,11 +16,11 @@ import numpy as np
 import polars as pl
 
 from generate.engines.weights import find_model, installed
-from generate.passes.batching import Ids
+from generate.passes.batching import TokenIds
 from generate.passes.reader import states_at
-from generate.passes.sharing import keeps_prompts, read_completions
+from generate.passes.sharing import can_share_prompts, read_completions
 from generate.signals.forced import ForcedWorker, TeacherForced
-from generate.signals.signal import Additions, BlockRows, Work, Workload
+from generate.signals.signal import Additions, BlockRows, WorkerInput, Workload
 from generate.traces.block import TraceBlock
 from toolkit.errors import InvalidError, LimitError, MismatchError, quote
 from toolkit.log import Log, collect
@@ -62,31 +62,31 @@ class _StatesWorker(ForcedWorker):
     step: HiddenStates
     head = "base"
 
-    def __init__(self, step: HiddenStates, work: Work):
+    def __init__(self, step: HiddenStates, work: WorkerInput):
         super().__init__(step, work)
-        last = self.reader.layers
+        last = self.reader.layer_count
         for layer in step.layers:
             if not -last - 1 <= layer <= last:
                 raise InvalidError(
-                    f"{step.place}: `layers`: the model has {last} layers, so {layer} is not one of them:"
+                    f"{step.place_in_recipe}: `layers`: the model has {last} layers, so {layer} is not one of them:"
                     f" 0 is the embeddings and {last}, or -1, the last"
                 )
-        self.keeps = keeps_prompts(self.reader)
-        each = len(step.layers) * len(step.tokens) * self.reader.dimension * step.bytes_each
+        self.keeps = can_share_prompts(self.reader)
+        each = len(step.layers) * len(step.tokens) * self.reader.hidden_size * step.bytes_each
         self.per_block = max(1, BLOCK_BYTES // each)
 
     def describe(self) -> Mapping[str, Any]:
         """The manifest's record: the model, the places of its states, and the prompts before the traces."""
         return {
             **super().describe(),
-            "dimension": self.reader.dimension,
+            "dimension": self.reader.hidden_size,
             "layers": list(self.step.layers),
             "tokens": list(self.step.tokens),
             "stored_as": self.step.store,
             "grid": self.step.grid,
         }
 
-    def unfit(self, text: Ids) -> str | None:
+    def unfit(self, text: TokenIds) -> str | None:
         """The reason why a text is too long, or lacks all places asked for; None where it can be read."""
         count = len(text.completion)
         if not count:
@@ -97,7 +97,7 @@ class _StatesWorker(ForcedWorker):
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         fit = self.fitting(block)
-        frames = [self._frame([], [], np.zeros((0, 0, 0, self.reader.dimension)), np.zeros((0, 0), bool))]
+        frames = [self._frame([], [], np.zeros((0, 0, 0, self.reader.hidden_size)), np.zeros((0, 0), bool))]
         for read, group in read_completions(self.reader, fit.texts, self.keeps):
             states, there = states_at(read, group, self.step.layers, self.step.tokens)
             rows = [fit.traces[place] for place in read.places]
@@ -117,7 +117,7 @@ class _StatesWorker(ForcedWorker):
             selected = selected.astype(np.float16 if half else np.float32)
         if not np.isfinite(selected).all():
             hint = ': set `store = "float32"`' if half else ": choose another `dtype`"
-            raise LimitError(f"{self.step.place}: a state is too large for {self.step.store}, or NaN{hint}")
+            raise LimitError(f"{self.step.place_in_recipe}: a state is too large for {self.step.store}, or NaN{hint}")
         places: dict[str, Any] = {
             "trace_id": pl.Series(np.asarray(traces, dtype=object)[row], dtype=pl.String),
             "layer": np.asarray(self.step.layers, dtype=np.int16)[layer],
@@ -172,7 +172,7 @@ class HiddenStates(TeacherForced):
         del flat["kind"]
         return flat
 
-    def existing(self, log: Log) -> pl.DataFrame | None:
+    def traces_with_rows(self, log: Log) -> pl.DataFrame | None:
         if not log.has(self.table):
             return None
         traces = collect(log.scan(self.table, ["trace_id"]).unique(), log)
@@ -187,8 +187,8 @@ class HiddenStates(TeacherForced):
         width = there.size if isinstance(there, pl.Array) else None
         if width != dimension:
             raise MismatchError(
-                f"{self.place}: the model's states have {dimension} numbers, those of `{self.table}` in the log have"
-                f" {width}: give them another `name`"
+                f"{self.place_in_recipe}: the model's states have {dimension} numbers, those of `{self.table}` in the"
+                f" log have {width}: give them another `name`"
             )
 
     def disk_bytes(self, load: Workload) -> int:

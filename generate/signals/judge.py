@@ -20,13 +20,22 @@ from generate.journal.events import Answered
 from generate.journal.queue import JournalCall, Queue, tokens_of
 from generate.recipes.prompting import Template
 from generate.recipes.recipe import seed_of
-from generate.signals.signal import BlockRows, Cost, UnreadableError, VerifierSignal, Work, Worker, Workload, score_rows
+from generate.signals.signal import (
+    BlockRows,
+    CostBounds,
+    UnreadableError,
+    VerifierSignal,
+    Worker,
+    WorkerInput,
+    Workload,
+    score_rows,
+)
 from generate.traces.block import (
     LISTED_FIELDS,
     TRACE_FIELDS,
     TraceBlock,
     check_fields,
-    group_of,
+    choice_group,
     prompt_about,
     prompt_about_all,
 )
@@ -56,7 +65,7 @@ class _PromptedWorker(Worker):
     per_block = PER_BLOCK
     looks_ahead = True
 
-    def __init__(self, step: _PromptedVerifier, work: Work):
+    def __init__(self, step: _PromptedVerifier, work: WorkerInput):
         super().__init__(step, work)
         self.template = work.additions.prompts[step.prompt]
         check_fields(self.template, work.log, step.fields)
@@ -84,7 +93,7 @@ class _PromptedWorker(Worker):
         described = {"name": engine.name, **engine.describe()}
         return {"model": engine.model, "engine": described, "prompt": self.template.text, "tries": TRIES}
 
-    def ahead(self, block: TraceBlock) -> None:
+    def announce_next(self, block: TraceBlock) -> None:
         self.later = block, list(self.step.questions(block.rows))
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
@@ -114,7 +123,7 @@ class _PromptedWorker(Worker):
                 unreadable.append(tuple(row["trace_id"] for row in question.rows))
         return BlockRows(score_rows(rows), unreadable=tuple(unreadable), lost_tokens=tokens, refused=tuple(refused))
 
-    def finish(self, rows: int, unreadable: int) -> Mapping[str, Any]:
+    def final_record(self, rows: int, unreadable: int) -> Mapping[str, Any]:
         """The final record, with what is known of the server by now. UnreadableError where no judgement can be read."""
         if unreadable >= MIN_UNREADABLE and not rows:
             self.unread = unreadable
@@ -216,7 +225,7 @@ class _PromptedWorker(Worker):
         costs = {name: summed(answer, name) for name in COSTS}
         scores = self.step.scored(number, question)
         return [
-            self.step.row(row, **score, **(costs if row is lowest else dict.fromkeys(costs, 0)))
+            self.step.verification_row(row, **score, **(costs if row is lowest else dict.fromkeys(costs, 0)))
             for row, score in zip(question.rows, scores, strict=True)
         ]
 
@@ -265,11 +274,11 @@ class _PromptedVerifier(VerifierSignal):
         number = read_number(text, self.read, self.key or self.key_of_kind)
         return number if number is not None and self.fits(number, question) else None
 
-    def cost(self, load: Workload) -> Cost:
+    def cost(self, load: Workload) -> CostBounds:
         """An upper bound of the cost, with every question asked as often as allowed."""
         calls = TRIES * (load.groups if self.whole_groups else load.traces)
         tokens = TRIES * load.read_tokens(self.prompt) + calls * self.max_tokens
-        return Cost(calls, tokens, self.disk_bytes(load))
+        return CostBounds(calls, tokens, self.disk_bytes(load))
 
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
@@ -350,14 +359,14 @@ class Listwise(_PromptedVerifier):
     key_of_kind = "best"
     whole_groups = True
 
-    def chosen(self, traces: pl.DataFrame) -> pl.DataFrame:
+    def eligible_traces(self, traces: pl.DataFrame) -> pl.DataFrame:
         return traces if self.first is None else traces.filter(pl.col("sample_index") < self.first)
 
     def questions(self, rows: Sequence[Mapping[str, Any]]) -> Iterator[_Question]:
         """Yields one question for each group. Its key tells which traces are shown in which order, as a number fits
         only that list.
         """
-        for group, members in groupby(rows, key=group_of):
+        for group, members in groupby(rows, key=choice_group):
             listed = tuple(members)
             digest = hashlib.sha256("\0".join(row["trace_id"] for row in listed).encode()).hexdigest()[:12]
             yield _Question("/".join([*(part for part in group if part is not None), digest]), listed)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from generate.passes.batching import Ids
+from generate.passes.batching import TokenIds
 from generate.passes.reader import Pass, ReadTokens, logprobs_of
 from generate.signals.forced import SAMPLED, ForcedWorker, TeacherForced
 from generate.signals.signal import FREE, Additions, BlockRows, VerifierSignal, Worker, Workload, score_rows
@@ -36,7 +36,7 @@ class _LoggedWorker(Worker):
             if score is None:
                 skipped.append((row["trace_id"], reason))
                 continue
-            rows.append(self.step.row(row, score, **FREE))
+            rows.append(self.step.verification_row(row, score, **FREE))
         advance(len(block.rows))
         return BlockRows(score_rows(rows, self.step.decimals), tuple(skipped))
 
@@ -67,7 +67,7 @@ class LogProbWorker(ForcedWorker):
     per_block = 4_096
     head = "causal"
 
-    def unfit(self, text: Ids) -> str | None:
+    def unfit(self, text: TokenIds) -> str | None:
         if not text.completion:
             return super().unfit(text) or "the text has no tokens"
         nothing = None if text.prompt else "nothing stands before the text, so its first token has no probability"
@@ -76,7 +76,7 @@ class LogProbWorker(ForcedWorker):
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         return self.scored(block, advance, self._columns)
 
-    def _columns(self, read: Pass, texts: list[Ids]) -> Iterator[Mapping[str, Any]]:
+    def _columns(self, read: Pass, texts: list[TokenIds]) -> Iterator[Mapping[str, Any]]:
         return map(self.step.columns_of, logprobs_of(read, texts, self.step.every_token))
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from generate.passes.batching import Ids
-from generate.passes.reader import TextReading, open_reader, probabilities_of
+from generate.passes.batching import TokenIds
+from generate.passes.reader import TextReading, label_probabilities, open_reader
 from generate.signals.feature_signals import SHARED, EmbeddingWorker, FeatureWorker, PeerSignal, peer_groups, too_long
-from generate.signals.signal import Work
+from generate.signals.signal import WorkerInput
 from generate.signals.similarity import embedded, peer_similarity
 from generate.traces.block import TraceBlock
 from toolkit.errors import UnsuitableError, listed
@@ -55,15 +55,16 @@ class _ContradictionWorker(FeatureWorker):
     step: PeerContradiction
     among_peers = True
 
-    def __init__(self, step: PeerContradiction, work: Work):
+    def __init__(self, step: PeerContradiction, work: WorkerInput):
         super().__init__(step, work)
         reading = TextReading(device=step.device, batch_tokens=step.batch_tokens)
-        self.reader = open_reader(work.additions.model(step.model), "sequence", reading, step.place)
+        self.reader = open_reader(work.additions.model(step.model), "sequence", reading, step.place_in_recipe)
         names = {int(place): str(name) for place, name in self.reader.network.config.id2label.items()}
         labels = [place for place, name in names.items() if "contradict" in name.lower()]
         if len(labels) != 1:
             raise UnsuitableError(
-                f"{step.place}: `model`: none of its labels ({listed(list(names.values()))}) is one contradiction"
+                f"{step.place_in_recipe}: `model`: none of its labels ({listed(list(names.values()))}) is one"
+                " contradiction"
             )
         self.label = labels[0]
 
@@ -94,20 +95,20 @@ class _ContradictionWorker(FeatureWorker):
     def close(self) -> None:
         self.reader.close()
 
-    def _pair(self, premise: str, hypothesis: str) -> Ids:
+    def _pair(self, premise: str, hypothesis: str) -> TokenIds:
         """A premise and a hypothesis as the token ids that the model reads."""
         encoding = self.reader.tokens.tokenizer(premise, hypothesis)
         types = encoding.get("token_type_ids")
-        return Ids(tuple(encoding["input_ids"]), types=None if types is None else tuple(types))
+        return TokenIds(tuple(encoding["input_ids"]), types=None if types is None else tuple(types))
 
-    def _contradicts(self, pairs: Sequence[Ids]) -> np.ndarray:
+    def _contradicts(self, pairs: Sequence[TokenIds]) -> np.ndarray:
         """The probability that each pair's premise contradicts its hypothesis, (n,). Equal pairs are read once."""
         distinct = list(dict.fromkeys(pairs))
-        places = {pair.all: place for place, pair in enumerate(distinct)}
+        places = {pair.all_ids: place for place, pair in enumerate(distinct)}
         contradiction = np.zeros(len(distinct))
         for read in self.reader.read(distinct):
-            contradiction[list(read.places)] = probabilities_of(read)[:, self.label]
-        return contradiction[[places[pair.all] for pair in pairs]]
+            contradiction[list(read.places)] = label_probabilities(read)[:, self.label]
+        return contradiction[[places[pair.all_ids] for pair in pairs]]
 
 
 @dataclass(frozen=True, kw_only=True)

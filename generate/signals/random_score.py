@@ -22,7 +22,9 @@ class _RandomWorker(Worker):
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         seed, name = self.work.additions.seed, self.step.name
-        rows = [self.step.row(row, _random_score(seed, name, row["trace_id"]), **FREE) for row in block.rows]
+        rows = [
+            self.step.verification_row(row, _random_score(seed, name, row["trace_id"]), **FREE) for row in block.rows
+        ]
         advance(len(rows))
         return BlockRows(score_rows(rows))
 

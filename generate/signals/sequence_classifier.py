@@ -17,11 +17,11 @@ import numpy as np
 
 from generate.engines.base import EngineError
 from generate.engines.weights import ModelFiles, Placing, find_model, first_line, installed, load_network, load_tokens
-from generate.passes.batching import Ids
-from generate.passes.reader import Pass, Reader, TextReading, open_reader, outputs_of, probabilities_of
+from generate.passes.batching import TokenIds
+from generate.passes.reader import Pass, Reader, TextReading, classifier_outputs, label_probabilities, open_reader
 from generate.recipes.prompting import Template, parse_template
 from generate.signals.forced import ReadingWorker
-from generate.signals.signal import BlockRows, VerifierSignal, Work
+from generate.signals.signal import BlockRows, VerifierSignal, WorkerInput
 from generate.traces.block import TRACE_FIELDS, TraceBlock, check_fields, prompt_about
 from toolkit.errors import ConflictError, InvalidError, RequiredError, errors_begin, quote
 from toolkit.models import numbers, of_schema, read_model
@@ -143,20 +143,20 @@ class _ClassifierWorker(ReadingWorker):
     step: SequenceClassifier
     per_block = 4_096
 
-    def __init__(self, step: SequenceClassifier, work: Work):
+    def __init__(self, step: SequenceClassifier, work: WorkerInput):
         super().__init__(step, work)
         find = work.additions.model
         self.template = self._prompt(work, find(step.model))
         check_fields(self.template, work.log, TRACE_FIELDS)
         base = None if step.base is None else find(step.base)
-        self.reader = open_classifier(find(step.model), step, base, step.place)
+        self.reader = open_classifier(find(step.model), step, base, step.place_in_recipe)
         self._check_label()
 
     def describe(self) -> Mapping[str, Any]:
         return {**self.reader.describe(), "prompt": self.template.text, "score": self.step.scored}
 
-    def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> Ids:
-        return Ids(tuple(self.reader.tokens.encode(prompt_about(self.template, block, row), whole=True)))
+    def ids(self, block: TraceBlock, row: Mapping[str, Any]) -> TokenIds:
+        return TokenIds(tuple(self.reader.tokens.encode(prompt_about(self.template, block, row), whole=True)))
 
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         return self.scored(block, advance, lambda read, _: [{"score": one} for one in self._scores(read).tolist()])
@@ -164,28 +164,32 @@ class _ClassifierWorker(ReadingWorker):
     def _scores(self, read: Pass) -> np.ndarray:
         """The scores (n,) of the texts in a pass, as the settings define them."""
         if self.step.label is not None:
-            return probabilities_of(read)[:, self.step.label]
-        raw = outputs_of(read)[:, 0]
+            return label_probabilities(read)[:, self.step.label]
+        raw = classifier_outputs(read)[:, 0]
         return 1 / (1 + np.exp(-raw)) if self.step.scored == "sigmoid" else raw
 
-    def _prompt(self, work: Work, model: str) -> Template:
+    def _prompt(self, work: WorkerInput, model: str) -> Template:
         if self.step.prompt is not None:
             return work.additions.prompts[self.step.prompt]
         trained = read_classifier(model)
         if trained is None or trained.prompt is None:
             find_model(model, None, download=False, weights=False)  # a folder that is not there keeps no prompt either
-            raise RequiredError(f"{self.step.place}: the model's folder keeps no prompt: name a file in `prompt`")
+            raise RequiredError(
+                f"{self.step.place_in_recipe}: the model's folder keeps no prompt: name a file in `prompt`"
+            )
         return parse_template(SETTINGS_FILE, f"{trained.prompt}\n")
 
     def _check_label(self) -> None:
         labels, label = int(self.reader.network.config.num_labels), self.step.label
         if labels > 1 and (label is None or label >= labels):
             raise RequiredError(
-                f"{self.step.place}: `label` must say which of the model's {labels} outputs is the score,"
+                f"{self.step.place_in_recipe}: `label` must say which of the model's {labels} outputs is the score,"
                 f" 0 to {labels - 1}"
             )
         if labels == 1 and label is not None:
-            raise ConflictError(f"{self.step.place}: `label` is for models with several outputs; this has one")
+            raise ConflictError(
+                f"{self.step.place_in_recipe}: `label` is for models with several outputs; this has one"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

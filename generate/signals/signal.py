@@ -69,7 +69,7 @@ class Worker(ABC):
     per_block: int
     looks_ahead: ClassVar[bool] = False
 
-    def __init__(self, step: Any, work: Work):
+    def __init__(self, step: Any, work: WorkerInput):
         self.step, self.work = step, work
 
     @abstractmethod
@@ -80,10 +80,10 @@ class Worker(ABC):
     def run(self, block: TraceBlock, advance: Advance) -> BlockRows:
         """Computes the rows of a block's wanted traces. `advance` counts the traces that are done."""
 
-    def ahead(self, block: TraceBlock) -> None:  # noqa: B027 (most work on one block alone)
+    def announce_next(self, block: TraceBlock) -> None:  # noqa: B027 (most work on one block alone)
         """Tells which block comes after the one that is run next."""
 
-    def finish(self, rows: int, unreadable: int) -> Mapping[str, Any] | None:  # noqa: B027 (most know no more)
+    def final_record(self, rows: int, unreadable: int) -> Mapping[str, Any] | None:  # noqa: B027 (most know no more)
         """The last record for the manifest, given the numbers of rows and of unreadable judgements. UnreadableError
         where all judgements are unreadable.
         """
@@ -110,7 +110,7 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Cost:
+class CostBounds:
     """Upper bounds for the calls, tokens and disk space of a signal."""
 
     calls: int = 0
@@ -119,7 +119,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Work:
+class WorkerInput:
     """The resources of a worker. pools: those of its traces, and of the traces that these revise; existing: the number
     of rows in the log; open_engine, embedder: the recipe's, or others given in their place; with_failures: whether
     calls that fail are abandoned, whatever the reason.
@@ -200,15 +200,15 @@ class TraceSignal(Checked, ABC):
         return self.kind
 
     @property
-    def place(self) -> str:
+    def place_in_recipe(self) -> str:
         """The words for the signal's table of the recipe in errors."""
         return f"`{self.list_name}.{self.name}`"
 
     @abstractmethod
-    def existing(self, log: Log) -> pl.DataFrame | None:
+    def traces_with_rows(self, log: Log) -> pl.DataFrame | None:
         """The ids of traces that have rows of this signal in the log; None where the log has none of its name."""
 
-    def chosen(self, traces: pl.DataFrame) -> pl.DataFrame:
+    def eligible_traces(self, traces: pl.DataFrame) -> pl.DataFrame:
         """Those of the filtered traces (example_id, sample_index, …) that the signal is for."""
         return traces
 
@@ -251,24 +251,24 @@ class TraceSignal(Checked, ABC):
             flat["embedding.model"] = Path(additions.embedding.model).name
         return flat
 
-    def marks(self, described: Mapping[str, Any]) -> dict[str, str]:
+    def weights_and_prompts(self, described: Mapping[str, Any]) -> dict[str, str]:
         """The parts of a worker's record that must not change when a run is continued: hashes of weights, and prompts.
         An unknown hash is left out.
         """
         entries: dict[str, str] = {}
         for name, value in described.items():
             if isinstance(value, Mapping) and name != "versions":
-                entries |= {f"{name}.{inner}": mark for inner, mark in self.marks(value).items()}
+                entries |= {f"{name}.{inner}": mark for inner, mark in self.weights_and_prompts(value).items()}
                 if name == "prompts":
                     entries |= {f"{name}.{pool}": str(text) for pool, text in value.items()}
             elif (name in HASHES or name == "prompt") and isinstance(value, str):
                 entries[name] = value
         return entries
 
-    def cost(self, load: Workload) -> Cost:
+    def cost(self, load: Workload) -> CostBounds:
         """An upper bound of the signal's cost."""
         tokens = load.read_tokens(getattr(self, "prompt", None)) if self.reads_once and self.models else 0
-        return Cost(0, tokens, self.disk_bytes(load))
+        return CostBounds(0, tokens, self.disk_bytes(load))
 
     def disk_bytes(self, load: Workload) -> int:
         """An upper bound for the bytes of the signal's rows on disk."""
@@ -285,14 +285,14 @@ class VerifierSignal(TraceSignal):
     section = "verifiers"
     table = "verifications"
 
-    def existing(self, log: Log) -> pl.DataFrame | None:
+    def traces_with_rows(self, log: Log) -> pl.DataFrame | None:
         if not log.has(self.table):
             return None
         verifications = log.scan(self.table, ["trace_id", "verifier"]).filter(pl.col("verifier") == self.name)
         traces = collect(verifications.select("trace_id").unique(), log)
         return traces if traces.height else None
 
-    def row(self, trace: Mapping[str, Any], score: float | None = None, **more: Any) -> dict[str, Any]:
+    def verification_row(self, trace: Mapping[str, Any], score: float | None = None, **more: Any) -> dict[str, Any]:
         """A row of `verifications` for a trace. Costs that are not in `more` are unknown."""
         keys = {"trace_id": trace["trace_id"], "verifier": self.name, "example_id": trace["example_id"]}
         return {**keys, "score": score, **more}
@@ -333,10 +333,10 @@ class Additions(RecipePart):
                 other = written.setdefault((step.table, column), step.name)
                 if other != step.name:
                     raise ConflictError(
-                        f"{step.place} writes the column `{column}` of `{other}`: set a `{step.renamed_by}`"
+                        f"{step.place_in_recipe} writes the column `{column}` of `{other}`: set a `{step.renamed_by}`"
                     )
             if step.needs_embedding and self.embedding is None:
-                raise RequiredError(f"{step.place} compares texts: it needs `[embedding]` with a `model`")
+                raise RequiredError(f"{step.place_in_recipe} compares texts: it needs `[embedding]` with a `model`")
             if step.needs_engine:
                 self.engine_settings()
 

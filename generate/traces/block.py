@@ -57,7 +57,7 @@ class TraceBlock:
         return self.traces.filter(pl.col("trace_id").is_in(list(self.wanted))).to_dicts()
 
     @cached_property
-    def by_id(self) -> Mapping[str, dict[str, Any]]:
+    def traces_by_id(self) -> Mapping[str, dict[str, Any]]:
         """Every trace of the examples by its id."""
         return {row["trace_id"]: row for row in self.traces.iter_rows(named=True)}
 
@@ -70,33 +70,35 @@ class TraceBlock:
         """The examples' columns as prompts show them."""
         return {name: field_texts(row) for name, row in self.example_rows.items()}
 
-    def whole(self, row: Mapping[str, Any]) -> str:
+    def full_text(self, row: Mapping[str, Any]) -> str:
         """A trace's text, after its parent's text where it continues that."""
         text = row["text"] or ""
-        parent = self.by_id.get(row["parent_id"] or "") if row["pool"] in self.joined else None
-        return text if parent is None else self.whole(parent) + text
+        parent = self.traces_by_id.get(row["parent_id"] or "") if row["pool"] in self.joined else None
+        return text if parent is None else self.full_text(parent) + text
 
-    def silent(self, texts: Texts, whole_groups: bool) -> dict[str, str]:
+    def traces_without_text(self, texts: Texts, whole_groups: bool) -> dict[str, str]:
         """The wanted traces with a missing text that would be read, and why each is left out. With `whole_groups` so
         are all of their groups, since a choice is among a whole group. An empty text is not missing.
         """
         if texts is Texts.NONE:
             return {}
-        bare = {row["trace_id"]: NO_TEXT for row in self.rows if self._silent(row, texts)}
+        bare = {row["trace_id"]: NO_TEXT for row in self.rows if self._lacks_text(row, texts)}
         if not whole_groups:
             return bare
-        groups = {group_of(self.by_id[trace]) for trace in bare}
-        return {r["trace_id"]: bare.get(r["trace_id"], NO_TEXT_OF_ANOTHER) for r in self.rows if group_of(r) in groups}
+        groups = {choice_group(self.traces_by_id[trace]) for trace in bare}
+        return {
+            r["trace_id"]: bare.get(r["trace_id"], NO_TEXT_OF_ANOTHER) for r in self.rows if choice_group(r) in groups
+        }
 
-    def _silent(self, row: Mapping[str, Any], texts: Texts) -> bool:
+    def _lacks_text(self, row: Mapping[str, Any], texts: Texts) -> bool:
         if row["text"] is None:
             return True
         read = texts is Texts.PROMPTED or (texts is Texts.WHOLE and row["pool"] in self.joined)
-        parent = self.by_id.get(row["parent_id"] or "") if read else None
-        return parent is not None and self._silent(parent, texts)
+        parent = self.traces_by_id.get(row["parent_id"] or "") if read else None
+        return parent is not None and self._lacks_text(parent, texts)
 
 
-def group_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def choice_group(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """The group of a trace, among whose traces one is chosen."""
     return tuple(row[name] for name in GROUP)
 
@@ -111,7 +113,7 @@ def _read_block(log: Log, wanted: pl.DataFrame, columns: Sequence[str] = READ) -
     return TraceBlock(examples, traces, frozenset(wanted["trace_id"]), joined_pools(log))
 
 
-def blocks(log: Log, traces: pl.DataFrame, size: int, columns: Sequence[str] = READ) -> Iterator[TraceBlock]:
+def trace_blocks(log: Log, traces: pl.DataFrame, size: int, columns: Sequence[str] = READ) -> Iterator[TraceBlock]:
     """Yields blocks of whole examples in order, with about `size` traces that are read, wanted or not."""
     examples = traces.select("example_id").unique()
     counts = collect(log.scan("traces", ["example_id"]).group_by("example_id").len(), log)
@@ -124,7 +126,7 @@ def prompt_about(template: Template, block: TraceBlock, row: Mapping[str, Any]) 
     """A prompt about one trace: `{{attempt}}` is its whole text, `{{answer}}` its answer; the example's columns are
     fields too.
     """
-    values = {**block.fields[row["example_id"]], "attempt": block.whole(row), "answer": row["answer"] or ""}
+    values = {**block.fields[row["example_id"]], "attempt": block.full_text(row), "answer": row["answer"] or ""}
     return template.render(values)
 
 
@@ -134,7 +136,7 @@ def prompt_about_all(
     """A prompt about several traces of an example, which `{{attempts}}` numbers from 1."""
     from generate.tasks.formats import shortlist
 
-    texts = [block.whole(row) for row in rows]
+    texts = [block.full_text(row) for row in rows]
     if lines is not None:
         listed = shortlist(texts, lines)
     else:
@@ -142,7 +144,7 @@ def prompt_about_all(
     return template.render({**block.fields[rows[0]["example_id"]], "attempts": listed})
 
 
-def prompt_answered(prompts: Mapping[str, Template], block: TraceBlock, row: Mapping[str, Any]) -> Prompt:
+def original_prompt(prompts: Mapping[str, Template], block: TraceBlock, row: Mapping[str, Any]) -> Prompt:
     """The prompt that a trace answered: in a revision's, `{{attempt}}`, `{{answer}}`, `{{reasoning}}` and `{{prompt}}`
     are its parent's, as in the recipe that made it. `prompts`: of each pool.
     """
@@ -153,10 +155,10 @@ def prompt_answered(prompts: Mapping[str, Template], block: TraceBlock, row: Map
     template, values = prompts[row["pool"]], dict(block.fields[row["example_id"]])
     if row["parent_id"] is None:
         return template.render(values)
-    parent = block.by_id.get(row["parent_id"])
+    parent = block.traces_by_id.get(row["parent_id"])
     if parent is None:
         raise MismatchError(f"trace `{row['trace_id']}` revises `{row['parent_id']}`, which the log does not have")
-    before = prompt_answered(prompts, block, parent)
+    before = original_prompt(prompts, block, parent)
     thoughts, text = parent.get("reasoning"), parent["text"] or ""
     attempt = with_thoughts(thoughts, text) if row["pool"] in block.joined else text
     values |= {"attempt": attempt, "answer": parent["answer"] or "", "prompt": text_of(before)}

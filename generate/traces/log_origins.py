@@ -14,38 +14,38 @@ ANSWERED_FIELDS = ("attempt", "answer", "prompt")
 """The fields of a trace's prompt beside the columns of `examples`."""
 
 
-def sources_of(source: Any) -> Iterator[Mapping[str, Any]]:
+def merged_sources(source: Any) -> Iterator[Mapping[str, Any]]:
     """Yields a manifest's `source`, and the sources of the logs that it was merged from."""
     if isinstance(source, Mapping):
         yield source
         for part in source.get("merged") or ():
             if isinstance(part, Mapping):
-                yield from sources_of(part.get("source"))
+                yield from merged_sources(part.get("source"))
 
 
 def joined_pools(log: Log) -> frozenset[str]:
     """The pools whose traces continue where the attempt that they revise stops, and so are read after it."""
-    return frozenset(pool for pool, sampling in _samplings(log) if sampling.get("joined") is True)
+    return frozenset(pool for pool, sampling in _pool_samplings(log) if sampling.get("joined") is True)
 
 
 def stopped_pools(log: Log) -> frozenset[str]:
     """The pools whose samples also ended at stop texts. There `stop` does not mean that the model ended them."""
-    return frozenset(pool for pool, sampling in _samplings(log) if sampling.get("stop"))
+    return frozenset(pool for pool, sampling in _pool_samplings(log) if sampling.get("stop"))
 
 
-def _samplings(log: Log) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _pool_samplings(log: Log) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields each pool's name with the settings it was sampled with."""
-    samplings = ((pool, settings.get("sampling")) for pool, _, settings in _pools(log))
+    samplings = ((pool, settings.get("sampling")) for pool, _, settings in _pool_sources(log))
     return ((pool, sampling) for pool, sampling in samplings if isinstance(sampling, Mapping))
 
 
-def chat_of(log: Log, pools: Collection[str], files: ModelFiles) -> tuple[str | None, dict[str, Any]]:
+def chat_template_of(log: Log, pools: Collection[str], files: ModelFiles) -> tuple[str | None, dict[str, Any]]:
     """The (chat template, its options) with which an engine ran this model for one of the pools. A template of None is
     the model's own.
 
     It is the model where the names are the same, or the weights: a folder and a hub call them differently.
     """
-    for pool, source, pool_settings in _pools(log):
+    for pool, source, pool_settings in _pool_sources(log):
         settings, prompts = source.get("settings"), source.get("prompts")
         if pool not in pools or not isinstance(settings, Mapping):
             continue
@@ -66,9 +66,9 @@ def _is_same_model(pool_settings: Mapping[str, Any], files: ModelFiles, *, by_we
     return known is not None and known == files.weights_sha256()
 
 
-def _pools(log: Log) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+def _pool_sources(log: Log) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
     """Yields (pool, source, its settings) for each pool that a recipe made, in every log that was merged."""
-    for source in sources_of(log.manifest.source if log.manifest is not None else None):
+    for source in merged_sources(log.manifest.source if log.manifest is not None else None):
         for pool, settings in (source.get("pools") or {}).items():
             if isinstance(settings, Mapping):
                 yield pool, source, settings
@@ -81,7 +81,7 @@ def prompts_of_pools(
 
     `read`: the prompt files by name. ThinkbackError where none is known, or a field of one is filled by nothing.
     """
-    logged = dict(_prompts(log))
+    logged = dict(_manifest_prompts(log))
     templates: dict[str, Template] = {}
     for pool in pools:
         name = prompts.get(pool, prompt)
@@ -97,10 +97,10 @@ def prompts_of_pools(
     return templates
 
 
-def _prompts(log: Log) -> Iterator[tuple[str, Template]]:
+def _manifest_prompts(log: Log) -> Iterator[tuple[str, Template]]:
     """Yields (pool, prompt) from the manifest, and those of merged logs. A pool with two prompts is left out."""
     texts: dict[str, set[tuple[str, str]]] = {}
-    for pool, source, settings in _pools(log):
+    for pool, source, settings in _pool_sources(log):
         prompts, name = source.get("prompts"), settings.get("prompt")
         if isinstance(prompts, Mapping) and isinstance(name, str) and name in prompts:
             texts.setdefault(pool, set()).add((name, prompts[name]))

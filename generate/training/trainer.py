@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from generate.engines import open_engine
 from generate.engines.base import Call, CallFailure
 from generate.engines.weights import find_model, first_line, installed, versions
-from generate.passes.batching import batches as alike
+from generate.passes.batching import length_batches as alike
 from generate.tasks import Item, Task, TaskText, answer_of, stream
 from generate.tasks.formats import choose, correct, fill, judge, reflect, repair, resume, solve, verify
 from generate.training.llama import load_model, make_model, make_tokenizer, save_model

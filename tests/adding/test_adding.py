@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import _Added, add
+from generate.annotating.annotation_run import _AnnotatedLog, add_signals
 from generate.engines.base import Call, CallFailure
 from generate.signals.additions import load_additions
 from tests.adding.judges import Judge, in_json, right
@@ -27,11 +27,13 @@ SERVING = '[[features]]\nkind = "serving"\n'
 LOGPROB = '[[verify]]\nname = "{0}"\nkind = "logprob"\n{1}\n'
 
 
-def run(folder: Path, text: str, rule: Callable[[Call], str | CallFailure] = in_json, **options: object) -> _Added:
+def run(
+    folder: Path, text: str, rule: Callable[[Call], str | CallFailure] = in_json, **options: object
+) -> _AnnotatedLog:
     """Add what a recipe says to the log in `folder`."""
     recipe = write_recipe(folder, text)
     plan = make_add_plan(load_additions(recipe, options.pop("settings", ())), folder / "log", **options)
-    return add(plan, lambda _: Judge(rule), embedder=Letters())
+    return add_signals(plan, lambda _: Judge(rule), embedder=Letters())
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -120,7 +122,7 @@ def test_a_judge_is_asked_once_more_where_it_can_t_be_read(tmp_path: Path) -> No
         return judges[-1]
 
     recipe = write_recipe(tmp_path, JUDGE + 'pools = ["votes"]\n')
-    done = add(make_add_plan(load_additions(recipe), tmp_path / "log"), opened)
+    done = add_signals(make_add_plan(load_additions(recipe), tmp_path / "log"), opened)
     got = scores(tmp_path, "judge")
     assert got.height == 24
     assert len(judges[0].asked) == 24 + 4, "the four traces of example 2 are asked about twice"

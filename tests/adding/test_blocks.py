@@ -9,7 +9,7 @@ import pytest
 from generate.annotating.annotation_plan import make_add_plan
 from generate.signals import peers
 from generate.signals.additions import load_additions
-from generate.traces.block import READ, blocks
+from generate.traces.block import READ, trace_blocks
 from tests.adding.test_adding import CHANCE
 from tests.logs import make_log, write_recipe
 
@@ -21,7 +21,7 @@ def test_a_block_holds_no_more_than_it_says(tmp_path: Path, choice: dict[str, ob
     make_log(tmp_path / "log", 200)
     plan = make_add_plan(load_additions(write_recipe(tmp_path, CHANCE + only)), tmp_path / "log", **choice)
     (todo,) = plan.todo
-    found = list(blocks(plan.log, todo.traces, 40))
+    found = list(trace_blocks(plan.log, todo.traces, 40))
     assert all(block.traces.height <= 44 for block in found)
     assert len(found) == -(-todo.traces["example_id"].n_unique() // 8)
     done = [row["trace_id"] for block in found for row in block.rows]

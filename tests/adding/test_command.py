@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import add as add_planned
+from generate.annotating.annotation_run import add_signals as add_planned
 from generate.signals.additions import load_additions
 from tests.adding.test_adding import files
 from tests.adding.test_passes import LOGPROB, REWARD, STATES, models  # noqa: F401 (a fixture)

@@ -21,8 +21,8 @@ def test_a_joined_revision_is_read_behind_its_attempt(tmp_path: Path) -> None:
     block = _read_block(log, WANTED)
     (row,) = block.rows
     # example 1 is 1 + 4: its first attempt says 5, its revision `so 5`
-    assert block.whole(row) == "1 and 4: 5so 5"
-    assert block.whole(block.by_id["s001/votes/1"]) == "1 and 4 more: 5"
+    assert block.full_text(row) == "1 and 4: 5so 5"
+    assert block.full_text(block.traces_by_id["s001/votes/1"]) == "1 and 4 more: 5"
     prompts: dict[str, str] = {}
 
     def noting(call: Call) -> str:
@@ -32,4 +32,4 @@ def test_a_joined_revision_is_read_behind_its_attempt(tmp_path: Path) -> None:
     run(tmp_path, JUDGE, noting)
     assert prompts["s001/verify/0/judge/0"] == "sum: 1 + 4\n1 and 4: 5so 5\nscore:"
     plain = make_log(tmp_path / "plain", 2)
-    assert _read_block(plain, WANTED).whole(row) == "so 5"
+    assert _read_block(plain, WANTED).full_text(row) == "so 5"

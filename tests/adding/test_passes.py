@@ -13,17 +13,17 @@ import polars as pl
 import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import _Added, add
+from generate.annotating.annotation_run import _AnnotatedLog, add_signals
 from generate.engines.weights import find_model
 from generate.passes import reader as reading
-from generate.passes.batching import Ids, batches, pad
-from generate.passes.reader import Pass, ReadTokens, in_memory
+from generate.passes.batching import TokenIds, length_batches, pad_batch
+from generate.passes.reader import Pass, ReadTokens, memory_errors
 from generate.signals import logprob
 from generate.signals.additions import load_additions
 from generate.signals.sequence_classifier import _ClassifierWorker
-from generate.signals.signal import Work
+from generate.signals.signal import WorkerInput
 from generate.traces.block import _read_block
-from generate.traces.log_origins import chat_of
+from generate.traces.log_origins import chat_template_of
 from tests.errors import refuses
 from tests.logs import PROMPTS, SOURCE, make_log, make_rows, write_recipe
 from tests.seeds import seeds
@@ -64,14 +64,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def run(folder: Path, models: Path, text: str) -> _Added:
+def run(folder: Path, models: Path, text: str) -> _AnnotatedLog:
     for name in ("tiny", "orm", "nli"):
         if not (folder / name).exists():
             (folder / name).symlink_to(models / name)
-    return add(make_add_plan(load_additions(write_recipe(folder, text)), folder / "log"), lambda _: None)
+    return add_signals(make_add_plan(load_additions(write_recipe(folder, text)), folder / "log"), lambda _: None)
 
 
-def scores(done: _Added, name: str) -> pl.DataFrame:
+def scores(done: _AnnotatedLog, name: str) -> pl.DataFrame:
     return collect(done.log.scan("verifications").filter(pl.col("verifier") == name)).sort("trace_id")
 
 
@@ -153,7 +153,7 @@ def test_logits_are_kept_of_the_completions_alone(
     monkeypatch.setattr(reading, "LOGITS", 40 * vocabulary)
     plain, kept = logprob.logprobs_of, []
 
-    def noted(read: Pass, texts: list[Ids], ranked: bool) -> list[ReadTokens]:
+    def noted(read: Pass, texts: list[TokenIds], ranked: bool) -> list[ReadTokens]:
         kept.append((*read.out.logits.shape[:2], read.padded.ids.shape[1]))
         return plain(read, texts, ranked)
 
@@ -197,9 +197,9 @@ def test_batches_by_what_is_kept() -> None:
     with the second it keeps (6 - 1) x 2 = 10, so that one is alone.
     """
     lengths, before = [4, 5, 6, 6], [3, 3, 4, 1]
-    assert list(batches(lengths, 20)) == [[0, 1, 2], [3]]
-    assert list(batches(lengths, 20, before, 9)) == [[0, 1, 2], [3]]
-    assert list(batches(lengths, 20, before, 8)) == [[0, 1], [2], [3]]
+    assert list(length_batches(lengths, 20)) == [[0, 1, 2], [3]]
+    assert list(length_batches(lengths, 20, before, 9)) == [[0, 1, 2], [3]]
+    assert list(length_batches(lengths, 20, before, 8)) == [[0, 1], [2], [3]]
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -383,7 +383,9 @@ def test_a_chat_is_read_as_its_engine_wrote_it(tmp_path: Path, models: Path) -> 
     rows = _read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
     for path, text in ((recipe, "u!0 + 1;a!"), (other, "u?0 + 1;b?")):
         additions = load_additions(path)
-        forced = logprob.LogProbWorker(additions.verify[0], Work(additions, log, ("votes",), 0, None, None, None))
+        forced = logprob.LogProbWorker(
+            additions.verify[0], WorkerInput(additions, log, ("votes",), 0, None, None, None)
+        )
         ids = forced.ids(rows, rows.rows[0])
         assert words.decode(ids.prompt) == text
         assert ids.completion[-1] == end
@@ -418,7 +420,7 @@ def test_the_engine_of_a_model_is_found_by_what_the_hub_calls_it_or_by_its_weigh
     }
     log = make_log(tmp_path / "log", 1, source=source)
     additions = load_additions(write_recipe(tmp_path, LOGPROB.replace('"tiny"', f'"{asked}"')))
-    forced = logprob.LogProbWorker(additions.verify[0], Work(additions, log, ("votes",), 0, None, None, None))
+    forced = logprob.LogProbWorker(additions.verify[0], WorkerInput(additions, log, ("votes",), 0, None, None, None))
     rows = _read_block(log, pl.DataFrame({"example_id": ["s000"], "trace_id": ["s000/votes/0"]}))
     assert words.decode(forced.ids(rows, rows.rows[0]).prompt) == "!0 + 1"
     forced.reader.close()
@@ -435,7 +437,7 @@ def test_an_engine_with_another_model_does_not_say_how_chats_are_written(tmp_pat
             "settings": {"engine.template_options.mark": "!"},
         }
         log = make_log(tmp_path / str(number), 1, source=source)
-        assert chat_of(log, ("votes",), files) == (None, {})
+        assert chat_template_of(log, ("votes",), files) == (None, {})
 
 
 def test_the_places_of_models_that_name_them_otherwise(tmp_path: Path, models: Path) -> None:
@@ -470,8 +472,8 @@ def test_the_places_of_models_that_name_them_otherwise(tmp_path: Path, models: P
 
 
 def test_memory_that_runs_out_behind_a_pass_is_one_line() -> None:
-    padded = pad([Ids((1, 2), (3,))] * 2, 0, False, "cpu")
-    with refuses("memory", "`batch_tokens`", "2", "3"), in_memory(*padded.ids.shape):
+    padded = pad_batch([TokenIds((1, 2), (3,))] * 2, 0, False, "cpu")
+    with refuses("memory", "`batch_tokens`", "2", "3"), memory_errors(*padded.ids.shape):
         torch.empty(2**62, dtype=torch.uint8)
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from generate.annotating.annotation_plan import estimate_additions, make_add_plan
-from generate.annotating.annotation_run import LATE, add
+from generate.annotating.annotation_run import LATE, add_signals
 from generate.engines.base import Call, CallFailure
 from generate.signals.additions import load_additions
 from generate.signals.judge import _PromptedWorker
@@ -52,7 +52,7 @@ def add_chance(folder: Path, text: str, dies_after: int | None = None, **options
 
         return advance
 
-    add(make_add_plan(load_additions(recipe), folder / "log", **options), lambda _: None, started=started)
+    add_signals(make_add_plan(load_additions(recipe), folder / "log", **options), lambda _: None, started=started)
 
 
 def test_another_recipe_leaves_the_work_of_a_killed_one(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_what_a_killed_run_left_goes_though_the_log_lacks_nothing(
     """It was killed once its rows were in the log, before it removed its own folder."""
     make_log(tmp_path / "log")
     with monkeypatch.context() as patch:
-        patch.setattr("generate.annotating.annotation_run._SignalRun.remove", lambda _: None)
+        patch.setattr("generate.annotating.annotation_run._SignalRun.remove_added", lambda _: None)
         add_chance(tmp_path, CHANCE)
     assert (tmp_path / "log" / ADDING).is_dir()
     before = scores(tmp_path, "chance")
@@ -302,7 +302,7 @@ def test_progress_counts_every_trace_once(tmp_path: Path) -> None:
         return lambda done=1, tokens=0: counted.append(done)
 
     rule = Judge(lambda call: '{"best": 2}' if "best:" in call.prompt else in_json(call))
-    add(plan, lambda _: rule, started=started)
+    add_signals(plan, lambda _: rule, started=started)
     assert sum(counted) == plan.traces == 60
 
 

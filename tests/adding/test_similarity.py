@@ -69,13 +69,13 @@ def test_an_encoder_reads_batches_as_large_as_the_recipe_says(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     make_log(tmp_path / "log", 2, 3)
-    plain, sizes = MeanPooling._rows, []
+    plain, sizes = MeanPooling._embed_ids, []
 
     def noted(self: MeanPooling, listed: list[list[int]]) -> np.ndarray:
         sizes.append((len(listed), max(map(len, listed))))
         return plain(self, listed)
 
-    monkeypatch.setattr(MeanPooling, "_rows", noted)
+    monkeypatch.setattr(MeanPooling, "_embed_ids", noted)
     capfd.readouterr()
     run(tmp_path, models, RECIPE.replace('"claims"', '"claims"\nbatch_tokens = 40'))
     assert capfd.readouterr() == ("", ""), "transformers has no word in it"

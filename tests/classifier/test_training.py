@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import add
+from generate.annotating.annotation_run import add_signals
 from generate.classifier.classifier_fitting import _held_out, labelled, training_rows
 from generate.classifier.classifier_recipe import load_training
 from generate.signals.additions import load_additions
@@ -99,7 +99,7 @@ def test_a_trained_classifier_scores_the_log(
     kept = json.loads((tmp_path / "own" / "classifier.json").read_text())
     assert kept["settings"]["method"] == method
     assert (tmp_path / "own" / "adapter_config.json").exists() == ((method, keep) == ("lora", "adapter"))
-    done = add(make_add_plan(load_additions(recipe), tmp_path / "log"), lambda _: None)
+    done = add_signals(make_add_plan(load_additions(recipe), tmp_path / "log"), lambda _: None)
     assert tuple(capfd.readouterr()) == ("", ""), "nothing is said of a head that is still to be put on"
     assert validate_log(done.log).problems == ()
     scores = collect(done.log.scan("verifications"))["score"]
@@ -170,11 +170,11 @@ def test_an_adapter_on_another_base_is_refused(tmp_path: Path) -> None:
     AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(tmp_path / "tiny")).save_pretrained(tmp_path / "tiny")
     plan = make_add_plan(load_additions(recipe), tmp_path / "log")
     with refuses("mismatch", "`own`", "`tiny`") as error:
-        add(plan, lambda _: None)
+        add_signals(plan, lambda _: None)
     assert "\n" not in str(error.value)
     (tmp_path / "tiny").rename(tmp_path / "elsewhere")
     with refuses("not-found", "`own`", "`base`"):
-        add(plan, lambda _: None)
+        add_signals(plan, lambda _: None)
     (tmp_path / "own").rename(tmp_path / "gone")
     with refuses("not-found", "`own`"):
-        add(plan, lambda _: None)
+        add_signals(plan, lambda _: None)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import add
+from generate.annotating.annotation_run import add_signals
 from generate.engines.base import EngineError
 from generate.journal.database import Journal
 from generate.journal.events import Answered
@@ -259,9 +259,9 @@ def test_a_refused_verification_is_a_missing_score(tmp_path: Path, server: Serve
     words = {"Judge: 1 + 4": "422", "Judge: 2 + 7": "503"}
     server.rule = lambda body: next((words[start] for start in words if body["prompt"].startswith(f"{start} ")), None)
     with refuses("incomplete", "1"):
-        add(make_add_plan(load_additions(recipe), tmp_path / "log"))
+        add_signals(make_add_plan(load_additions(recipe), tmp_path / "log"))
     before = len(server.requests)
-    done = add(make_add_plan(load_additions(recipe), tmp_path / "log"), with_failures=True)
+    done = add_signals(make_add_plan(load_additions(recipe), tmp_path / "log"), with_failures=True)
     assert len(server.requests) == before + 1, "what a server refused, and what it answered, is not asked again"
     assert done.log.rows("verifications") == 10
     assert done.log.manifest is not None

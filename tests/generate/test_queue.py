@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from generate.annotating.annotation_plan import make_add_plan
-from generate.annotating.annotation_run import add
+from generate.annotating.annotation_run import add_signals
 from generate.engines.base import Call, CallFailure, Completion, Outcome
 from generate.journal.database import FOLDER, Journal
 from generate.recipes.recipe import load_recipe
@@ -118,11 +118,11 @@ def test_a_judge_killed_at_every_request_adds_the_same(step: int, chained: Path,
     recipe.write_text(JUDGED, encoding="utf-8")
     moments = Moments(log, tmp_path / "copies", set(), [])
     plan = make_add_plan(load_additions(recipe), log)
-    whole = add(plan, lambda _: Scores(1, moments)).log
+    whole = add_signals(plan, lambda _: Scores(1, moments)).log
     assert len(moments.taken) > 2 * 14
     for copy, answered, _ in moments.taken[::step]:
         again = Scores(2)
-        done = add(make_add_plan(load_additions(recipe), copy), lambda _, again=again: again).log
+        done = add_signals(make_add_plan(load_additions(recipe), copy), lambda _, again=again: again).log
         assert answered.isdisjoint(call.key for call in again.calls)
         assert rows(done, "verifications").equals(rows(whole, "verifications"))
 
@@ -135,11 +135,11 @@ def test_a_judge_is_asked_about_the_next_block_while_one_waits(
     shutil.copytree(log, tmp_path / "copy")
     (tmp_path / "score.txt").write_text("Judge: {{question}} {{attempt}}\n", encoding="utf-8")
     judge.write_text(JUDGED, encoding="utf-8")
-    whole = add(make_add_plan(load_additions(judge), tmp_path / "copy"), lambda _: Scores(1)).log
+    whole = add_signals(make_add_plan(load_additions(judge), tmp_path / "copy"), lambda _: Scores(1)).log
     monkeypatch.setattr("generate.signals.judge._PromptedWorker.per_block", 1)  # an example is a block
     engine, counted = Scores(1), list[float]()
     plan = make_add_plan(load_additions(judge), log)
-    done = add(plan, lambda _: engine, started=lambda _: lambda done=1, tokens=0: counted.append(done)).log
+    done = add_signals(plan, lambda _: engine, started=lambda _: lambda done=1, tokens=0: counted.append(done)).log
     assert engine.most == 2
     assert sum(counted) == done.rows("traces")
     assert rows(done, "verifications").equals(rows(whole, "verifications"))

@@ -106,7 +106,7 @@ def _add_signals(
 ) -> None:  # fmt: skip
     """Carries out `generate --on`: adds a recipe's signals to a log."""
     from generate.annotating.annotation_plan import make_add_plan
-    from generate.annotating.annotation_run import add
+    from generate.annotating.annotation_run import add_signals
     from generate.signals.additions import load_additions
     from thinkback import console
     from toolkit.errors import listed
@@ -116,10 +116,10 @@ def _add_signals(
     for step in plan.idle:
         console.say(f"{step.name} is for {listed(step.dataset)}, of which {on} has nothing")
     if dry_run:
-        _print_lacking(plan)
+        _print_remaining_work(plan)
         return
     if not plan.traces:
-        add(plan)
+        add_signals(plan)
         console.say(f"{on} already has everything that {plan.additions.name} adds")
         return
     if any(todo.step.needs_engine and todo.traces.height for todo in plan.todo):
@@ -130,7 +130,7 @@ def _add_signals(
             advance(known)
             return advance
 
-        done = add(plan, started=started, with_failures=with_failures, allow_keys=allow_keys)
+        done = add_signals(plan, started=started, with_failures=with_failures, allow_keys=allow_keys)
     for step, record in done.steps:
         line = f"added {step.name} to {on}: {record.rows:,} rows of {step.table}"
         if record.skipped:
@@ -148,7 +148,7 @@ def _add_signals(
         console.say(line)
 
 
-def _print_lacking(plan: AnnotationPlan) -> None:
+def _print_remaining_work(plan: AnnotationPlan) -> None:
     from generate.annotating.annotation_plan import estimate_additions
     from thinkback import console
 
