@@ -107,7 +107,9 @@ lint: $(VENV)/installed-dev
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
-test: $(VENV)/installed-dev lint types docs
+# Beside each other: each of the three keeps one core busy.
+test: $(VENV)/installed-dev
+	$(MAKE) --no-print-directory --jobs=$(JOBS) lint types docs
 	THINKBACK_EXTRAS=required $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/installed-dev dist

@@ -49,6 +49,7 @@ def test_import_is_light(module: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow  # `make lint` checks them, so `make test` does
 def test_import_contracts_hold() -> None:
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-cache"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)

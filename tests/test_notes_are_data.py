@@ -185,6 +185,7 @@ def test_the_study_of_fact_checking(
     assert len(set(codes)) > 3
 
 
+@pytest.mark.slow
 def test_the_study_of_thinking_again(tmp_path: Path, reworded: Callable[[], list[str]]) -> None:
     frames = _recovery_tables(100, 11, RecoveryModel(votes=3))
     lost = (pl.col("pool") == "votes") & (pl.col("sample_index") == 2) & (pl.col("example_id").str.ends_with("1"))

@@ -25,6 +25,7 @@ from replay.runs.page.dashboard import _grouping_columns, _page_examples, _share
 from replay.runs.page.dashboard_data import _baseline_places, result_data
 from replay.runs.saved.findings import Findings
 from tests.errors import refuses, says
+from tests.seeds import seeds
 from thinkback.app import app
 from toolkit.show.dashboard.charts import INK, PART_COLOURS, charts
 from toolkit.show.dashboard.page import _page_scripts, in_script, packed
@@ -143,7 +144,7 @@ def test_notes_are_said_in_one_way_and_columns_start_with_the_best(page_file: Pa
     assert not {"place", "total_tokens", "calls", "latency_s", "flip_rate", "policy", "remark"} & most_first
 
 
-@pytest.mark.parametrize("texts", [False, True])
+@pytest.mark.parametrize("texts", seeds(1, [True, False]))
 def test_the_policy_names_what_may_run_and_nothing_else(result: Result, tmp_path: Path, texts: bool) -> None:
     text = result.dashboard(tmp_path / "page.html", texts=texts)[0].read_text(encoding="utf-8")
     [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="(.*?)">', text)

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from tests.formats.published import published, settings
+from tests.seeds import seeds
 from toolkit.imports import import_format
 from toolkit.log import collect, open_log
 
@@ -53,7 +54,7 @@ def read(name: str, folder: Path, out: Path) -> tuple[list[str | None], int]:
     return collect(log.scan("examples", ["gold"]), log)["gold"].to_list(), report.readings.right
 
 
-@pytest.mark.parametrize("solution", SOLUTIONS)
+@pytest.mark.parametrize("solution", seeds(1, [*SOLUTIONS]))
 @pytest.mark.parametrize("name", GOLD)
 def test_the_answer_of_a_solution_is_the_gold(name: str, solution: str, tmp_path: Path) -> None:
     folder = published(name, tmp_path)

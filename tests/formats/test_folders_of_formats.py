@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from tests.formats.published import GOLD, published, settings
+from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 from toolkit.imports import import_format
 from toolkit.imports.formats.format import FORMATS
@@ -15,7 +16,7 @@ from toolkit.imports.formats.format import FORMATS
 NAMELESS = [name for name, form in FORMATS.items() if form.nameless]
 
 
-@pytest.mark.parametrize("name", NAMELESS)
+@pytest.mark.parametrize("name", seeds(2, [*NAMELESS]))
 def test_of_a_folder_the_files_of_the_format_are_taken(name: str, tmp_path: Path) -> None:
     folder = published(name, tmp_path)
     alone = import_format(name, [str(folder)], tmp_path / "alone", settings=settings(name))

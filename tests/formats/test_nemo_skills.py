@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.seeds import seeds
 from toolkit.imports import detect_format, import_format
 from toolkit.log import collect, open_log
 
@@ -46,7 +47,7 @@ NONE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("judgement", JUDGEMENTS)
+@pytest.mark.parametrize("judgement", seeds(5, [*JUDGEMENTS]))
 def test_the_judge_says_what_follows_its_last_judgement(tmp_path: Path, judgement: str) -> None:
     right = JUDGEMENTS[judgement]
     found = traces(tmp_path, _rs0=[row(predicted_answer="5" if right else "4", judgement=judgement)])
@@ -61,13 +62,16 @@ def test_without_a_mark_and_a_word_a_judge_says_nothing(tmp_path: Path, judgemen
 
 @pytest.mark.parametrize(
     ("more", "right"),
-    [
-        ({"symbolic_correct": False}, False),
-        ({"judgement": "Judgement: No"}, False),
-        ({"symbolic_correct": True, "judgement": "Judgement: No"}, True),
-        ({"judgement": None}, True),  # by comparing
-        ({}, True),
-    ],
+    seeds(
+        2,
+        [
+            ({"symbolic_correct": False}, False),
+            ({"judgement": "Judgement: No"}, False),
+            ({"symbolic_correct": True, "judgement": "Judgement: No"}, True),
+            ({"judgement": None}, True),  # by comparing
+            ({}, True),
+        ],
+    ),
 )
 def test_either_verdict_may_be_absent(tmp_path: Path, more: dict[str, Any], right: bool) -> None:
     assert traces(tmp_path, _rs0=[row(**more)])["correct"].to_list() == [right]

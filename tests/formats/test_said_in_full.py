@@ -10,6 +10,7 @@ import pytest
 
 from tests.errors import refuses
 from tests.formats.test_variants import samples, traces, write
+from tests.seeds import seeds
 from toolkit.imports import import_format
 
 
@@ -67,7 +68,8 @@ def test_points_beyond_1_name_the_setting_that_says_which_are_right(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("target", "told"), [(["Paris", "City of Paris"], True), ('["Paris"]', True), ("[1, 2]", False), ("[0, ", False)]
+    ("target", "told"),
+    seeds(2, [(["Paris", "City of Paris"], True), ('["Paris"]', True), ("[1, 2]", False), ("[0, ", False)]),
 )
 def test_targets_that_are_lists_of_texts(target: Any, told: bool, tmp_path: Path) -> None:
     row = samples(target=target, resps=[["Paris", "Rome"]], filtered_resps=["Paris", "Rome"])

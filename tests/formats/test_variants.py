@@ -13,6 +13,7 @@ import pytest
 from tests.errors import refuses
 from tests.formats.bare import lines
 from tests.formats.published import published
+from tests.seeds import seeds
 from toolkit.imports import ImportReport, import_format
 from toolkit.log import collect, open_log
 
@@ -102,15 +103,21 @@ def samples(**more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("row", "expected"),
-    [
-        (samples(), [("4", True)]),
-        (samples(arguments=[["2 + 2?", {"until": []}]]), [("4", True)]),
-        (samples(target="words\n#### 4", filtered_resps=["[invalid]"], exact_match=0.0), [(None, False)]),
-        (samples(resps=[["4", "5"]], filtered_resps=[["4", "5"]]), [("4", True), ("5", False)]),
-        (samples(resps=[["so 4", "so 5"]], filtered_resps=["4"]), [("4", True), ("5", False)]),
-        (samples(metrics=["f1", "acc"], f1=0.5, acc=0.0), [("4", False)]),
-        (samples(resps=[["Paris, I think"]], target="Paris", filtered_resps=["Paris"], metrics=[]), [("Paris", True)]),
-    ],
+    seeds(
+        3,
+        [
+            (samples(), [("4", True)]),
+            (samples(arguments=[["2 + 2?", {"until": []}]]), [("4", True)]),
+            (samples(target="words\n#### 4", filtered_resps=["[invalid]"], exact_match=0.0), [(None, False)]),
+            (samples(resps=[["4", "5"]], filtered_resps=[["4", "5"]]), [("4", True), ("5", False)]),
+            (samples(resps=[["so 4", "so 5"]], filtered_resps=["4"]), [("4", True), ("5", False)]),
+            (samples(metrics=["f1", "acc"], f1=0.5, acc=0.0), [("4", False)]),
+            (
+                samples(resps=[["Paris, I think"]], target="Paris", filtered_resps=["Paris"], metrics=[]),
+                [("Paris", True)],
+            ),
+        ],
+    ),
 )
 def test_lm_evals_samples_of_other_versions(
     row: dict[str, Any], expected: list[tuple[str | None, bool]], tmp_path: Path

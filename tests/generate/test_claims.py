@@ -183,7 +183,8 @@ def signs_of(name: str, seeds: int, folder: Path) -> dict[str, str]:
 SIZES = {name: next(pool.size for pool in POOLS[name] if pool.split == "test") for name in POOLS}
 
 
-@pytest.mark.parametrize("name", ["claimdecomp", pytest.param("quantemp", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["claimdecomp", "quantemp"])
 def test_signs_that_nothing_was_fitted_to_over_two_seeds(name: str, tmp_path: Path) -> None:
     assert signs_of(name, 2, tmp_path) == {key: two for key, (two, _) in SIGNS.items() if key.startswith(name)}
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 from generate.engines.base import Call, CallFailure, EngineError, Outcome
 from generate.journal.database import FOLDER, Journal
@@ -29,6 +30,7 @@ from generate.sampling.sampling_run import Generated, generate
 from tests.errors import refuses
 from tests.generate.toy import LOCAL, RECIPE, Letters, RuleEngine, write_recipe
 from tests.seeds import seeds
+from thinkback.app import app
 from toolkit.log import collect, merge_logs, open_log, validate_log
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -534,8 +536,8 @@ def test_a_dry_run_asks_and_writes_nothing(tmp_path: Path) -> None:
     rows = traces(out)
     assert rows["prompt_tokens"].sum() + rows["completion_tokens"].sum() <= bound
     for wrong in ("3/2", "0/2", "1", "a/b"):
-        bad = command(recipe, tmp_path / "x", "--shard", wrong)
-        assert bad.returncode == 2
+        bad = CliRunner().invoke(app, ["generate", str(recipe), "--out", str(tmp_path / "x"), "--shard", wrong])
+        assert bad.exit_code == 2
         assert "--shard" in bad.stderr
 
 

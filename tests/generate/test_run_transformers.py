@@ -54,6 +54,7 @@ class Stops:
             yield call, outcome
 
 
+@pytest.mark.slow
 def test_stopped_and_sharded_runs_of_a_real_model_give_the_same_rows(tmp_path: Path, model: Path) -> None:
     """In float64, where a sample does not depend on what else is in its batch."""
     text = LOCAL.replace('"openai"', '"transformers"\ndtype = "float64"').replace(

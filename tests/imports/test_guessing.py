@@ -41,7 +41,7 @@ def check(log: Log, expected: Expected) -> None:
         assert traces["pool"].n_unique() == 1
 
 
-@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.__name__)
+@pytest.mark.parametrize("job", seeds(8, [*JOBS]), ids=lambda job: job.__name__)
 def test_the_files_of_the_first_hours(tmp_path: Path, job: Callable[[Path], Made]) -> None:
     sources, expected = job(tmp_path)
     done = import_any(sources, tmp_path / "log", settings=expected.settings, judged=True)
@@ -58,7 +58,7 @@ def test_the_files_of_the_first_hours(tmp_path: Path, job: Callable[[Path], Made
         )
     ),
 )
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("whole", seeds(1, [False, True]))
 def test_lists_of_samples_by_their_names(tmp_path: Path, outputs: str, gold: str, whole: bool) -> None:
     """JSON lines, or one array a file."""
     rows = [

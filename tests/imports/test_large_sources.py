@@ -19,6 +19,7 @@ import pytest
 from tests.errors import refuses, says
 from tests.imports.makers import HEAD, TRACES, Bench, sample
 from tests.imports.test_bad_input import refused
+from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 from toolkit.imports import ImportReport, import_table
 from toolkit.imports.build import parts
@@ -109,13 +110,13 @@ FLAT_ROWS = [{name: value for name, value in row.items() if name not in ("l", "m
 
 
 @pytest.mark.usefixtures("in_parts")
-@pytest.mark.parametrize("file", ["samples.jsonl", "samples.jsonl.gz"])
+@pytest.mark.parametrize("file", seeds(1, ["samples.jsonl", "samples.jsonl.gz"]))
 def test_lines(bench: Bench, file: str) -> None:
     same(bench, lines(bench, rows_of(), file), MORE, shards=3)
 
 
 @pytest.mark.usefixtures("in_parts")
-@pytest.mark.parametrize("file", ["samples.csv", "samples.parquet"])
+@pytest.mark.parametrize("file", seeds(1, ["samples.csv", "samples.parquet"]))
 def test_tables(bench: Bench, file: str) -> None:
     same(bench, bench.rows(FLAT_ROWS, file), FLAT)
 
@@ -135,7 +136,7 @@ CHANGES = {
 
 
 @pytest.mark.usefixtures("in_parts")
-@pytest.mark.parametrize("case", CHANGES)
+@pytest.mark.parametrize("case", seeds(4, list(CHANGES)))
 def test_mappings(bench: Bench, case: str) -> None:
     top, traces = CHANGES[case]
     same(bench, lines(bench, rows_of()), f"\n{top}{HEAD}{traces}")
@@ -146,7 +147,7 @@ COARSE = {"one id for all": "'one'", "an id of many": "CONCAT('x', n % 2)", "an 
 
 @pytest.mark.usefixtures("in_parts")
 @pytest.mark.parametrize("case", COARSE)
-@pytest.mark.parametrize("ids", ["split", "gold", "trust"])
+@pytest.mark.parametrize("ids", seeds(1, ["split", "gold", "trust"]))
 def test_the_questions_of_one_id_are_parts_of_their_own(bench: Bench, case: str, ids: str) -> None:
     rows = [{**row, "gold": f"{row['gold']}.{'0' * (number % 3)}"} for number, row in enumerate(rows_of())]
     gold = "'1'" if ids == "trust" else "gold"

@@ -20,6 +20,7 @@ from replay.latent.models import VerifierSettings
 from replay.latent.report import _add_verifier
 from tests.errors import refuses
 from tests.latent.planted import scores
+from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, extend_log, open_log, validate_log, write_log
 from toolkit.log.describe.scored_traces import scored_traces
@@ -199,7 +200,8 @@ def _by_fold(scores: pl.DataFrame) -> list[pl.DataFrame]:
     return [scores.filter(pl.col("fold") == fold) for fold in range(5)]
 
 
-@pytest.mark.parametrize(("kind", "shuffles"), [("logistic", 20), ("xgboost", 20)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "shuffles"), seeds(1, [("logistic", 20), ("xgboost", 20)]))
 def test_shuffled_labels_give_a_half_on_trained_questions_on_average(
     path: Path, kind: str, shuffles: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,6 +110,7 @@ def test_a_drift_is_told_by_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert new.endswith("<td>lead 4</td>")
 
 
+@pytest.mark.slow
 def test_the_first_gives_what_is_stored() -> None:
     _check(FIRST)
 

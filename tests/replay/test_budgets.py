@@ -10,7 +10,7 @@ import pytest
 
 import replay
 from generate.simulation.claims import simulate_claims
-from replay.analyses.budgets.budgets import ORDERS, budgets
+from replay.analyses.budgets.budgets import ORDERS, Budgets, budgets
 from tests.errors import refuses
 from tests.logs import drawn
 from toolkit.log import Log, collect, open_log, write_log
@@ -21,8 +21,12 @@ FEATURES = ("claim_similarity", "length")
 log = drawn(simulate_claims, "claimdecomp", traces=6, opened=True)
 
 
-def test_every_budget_is_the_policy_replayed_alone(log: Log) -> None:
-    found = budgets(log, verifier="lora", max_traces=6, features=FEATURES, random_seed=20, resamples=50)
+@pytest.fixture(scope="module")
+def found(log: Log) -> Budgets:
+    return budgets(log, verifier="lora", max_traces=6, features=FEATURES, random_seed=20, resamples=200)
+
+
+def test_every_budget_is_the_policy_replayed_alone(found: Budgets, log: Log) -> None:
     for name, keys in ORDERS.items():
         for k in (1, 4):
             own = {"features": FEATURES} if name == "surrogate" else {}
@@ -30,7 +34,7 @@ def test_every_budget_is_the_policy_replayed_alone(log: Log) -> None:
                 name="alone", max_traces=6, verifier="lora", seed=20, stop=replay.Budget(verifications=k),
                 **{**own, **keys},  # type: ignore[arg-type]
             )  # fmt: skip
-            summary = replay.run(log, alone, resamples=50).summary
+            summary = replay.run(log, alone, resamples=200).summary
             for metric in ("macro_f1", "accuracy"):
                 one = summary.filter(pl.col("metric") == metric)
                 same = found.by_k.filter((pl.col("order") == name) & (pl.col("k") == k) & (pl.col("metric") == metric))
@@ -45,8 +49,7 @@ def test_what_an_order_sees_does_not_depend_on_what_it_is_called(log: Log) -> No
     assert [list(policy.settings["features"]) for policy in found.result.policies[:2]] == [[], list(FEATURES)]
 
 
-def test_pairs_are_differences_with_intervals(log: Log) -> None:
-    found = budgets(log, verifier="lora", max_traces=6, features=FEATURES, resamples=200)
+def test_pairs_are_differences_with_intervals(found: Budgets) -> None:
     value = {(r["order"], r["k"], r["metric"]): r["estimate"] for r in found.by_k.iter_rows(named=True)}
     assert found.pairs.height == 2 * 6 * len(list(combinations([*ORDERS, "best of N"], 2)))
     best = dict(found.result.summary.filter(policy="best of N").select("metric", "estimate").iter_rows())
@@ -80,8 +83,7 @@ def test_at_the_whole_pool_all_orders_are_best_of_n(log: Log) -> None:
     assert found.smallest["k"].to_list() == [6] * len(found.smallest)
 
 
-def test_the_smallest_budget_is_the_first_within_half_a_point(log: Log) -> None:
-    found = budgets(log, verifier="lora", max_traces=6, features=FEATURES, resamples=20)
+def test_the_smallest_budget_is_the_first_within_half_a_point(found: Budgets) -> None:
     for r in found.smallest.iter_rows(named=True):
         line = found.by_k.filter((pl.col("order") == r["order"]) & (pl.col("metric") == r["metric"])).sort("k")
         near = [k for k, e in line.select("k", "estimate").iter_rows() if e >= r["best_of_n"] - 0.005 - 1e-12]

@@ -59,7 +59,7 @@ of = ["n5"]
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
-    tables = simulate_tables(examples=200, traces=5, labels=3, seed=4)
+    tables = simulate_tables(examples=100, traces=5, labels=3, seed=4)
     short = (pl.col("example_id") == tables["examples"]["example_id"][77]) & (pl.col("pool") == "n5")
     lost = tables["traces"].filter(short & (pl.col("sample_index") == 4))["trace_id"]
     for table in ("traces", "verifications", "features"):
@@ -94,7 +94,7 @@ def test_chunks_and_blocks_change_nothing(log, monkeypatch):
 
 def test_the_same_chunks_are_the_same_bytes(log, monkeypatch, tmp_path):
     monkeypatch.setattr("replay.runs.passes.passes.chunk_size", lambda policies, traces: 16)
-    for name, block in (("one", 16), ("two", 150)):
+    for name, block in (("one", 16), ("two", 75)):
         run(log, block).save(tmp_path / name)
     one, two = ((tmp_path / name / "outcomes.parquet").read_bytes() for name in ("one", "two"))
     assert one == two

@@ -92,6 +92,7 @@ def test_weighted_votes_of_two_are_the_best_of_two_over_all_orders(found: Strate
         np.testing.assert_allclose(weighted[:, few], best[:, few], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_plain_voting_is_known_at_every_number_of_samples(made: Log, found: Strategies) -> None:
     """Between two powers of two it is worth more than a mixture of them: what costs 3 samples is compared with 3."""
     every = strategies(made, n=(1, 2, 3, 4), orders=ORDERS, seed=3)

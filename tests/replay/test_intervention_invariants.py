@@ -86,7 +86,7 @@ log = drawn(simulate_recovery, examples=120, seed=2)
     threshold=st.floats(0, 1.01),
     action=st.sampled_from(["continue", "active_verify", "self_correct"]),
 )
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_invariants(log: Path, gate: str, threshold: float, action: str) -> None:
     text = POLICIES.replace("GATE", f"{gate} = {threshold!r}").replace("ACTION", action)
     result = replay.run(log, text, resamples=20)

@@ -47,7 +47,7 @@ def check_case(log: RandomLog, address: Path, policies: list[Row]) -> None:
     assert set(found.excluded) == set(expected.excluded)
 
 
-@pytest.mark.parametrize("seed", seeds(4, SEEDS))
+@pytest.mark.parametrize("seed", seeds(3, SEEDS))
 def test_random_logs_and_policies(seed: int, tmp_path: Path) -> None:
     log = random_log(seed)
     log.write(tmp_path / "log")

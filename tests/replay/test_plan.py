@@ -163,6 +163,7 @@ def test_small_differences_have_no_number_that_anyone_could_ask(made: Log) -> No
     assert found.as_table().terminal(100)
 
 
+@pytest.mark.slow
 def test_the_shipped_log(shipped: Log) -> None:
     """Over all orders fewer questions do than in one, and the more samples each, the fewer."""
     found = plan(shipped, "majority@8", "majority@4", where="split = 'test' and dataset = 'algebra_linear_1d'")

@@ -225,6 +225,7 @@ def test_percentiles_of_seconds_are_columns(made: Log) -> None:
     assert [cell for cell in row if isinstance(cell, float)] == pytest.approx([10.5, 19.05, 19.81])
 
 
+@pytest.mark.slow
 def test_the_whole_command_line(made: Log, prices: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     few = ("--prices", "prices.toml", "--resamples", "50")

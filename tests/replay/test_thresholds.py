@@ -17,6 +17,7 @@ from generate.simulation.recovery import RecoveryModel, _recovery_tables, simula
 from replay.runs.passes.gate_sweep import GateBranches, band_table, best_threshold, chosen_points, threshold_means
 from tests.errors import refuses
 from tests.logs import drawn
+from tests.seeds import seeds
 from toolkit.log import open_log, write_log
 from toolkit.stats import Settings
 
@@ -115,7 +116,7 @@ def test_quantiles_are_a_plain_loop(signal: list[float], shares: int, below: boo
     assert found[-1 if below else 0] == math.inf
 
 
-@pytest.mark.parametrize("key", ["below", "at_least"])
+@pytest.mark.parametrize("key", seeds(1, ["below", "at_least"]))
 def test_quantiles_are_a_sweep_of_thresholds(log: Path, key: str) -> None:
     gate = f'{{ feature = "difficulty", {key} = {{ quantiles = 4 }} }}'
     policy = f'[[policy]]\nname = "x"\nkind = "when"\nbase = {FIRST}\nthen = {ACT}\ngate = {gate}\n'
@@ -174,7 +175,7 @@ def test_wrong_quantiles_are_refused_in_one_line(log: Path, threshold: str, refu
 log = drawn(simulate_recovery, examples=60, seed=5)
 
 
-@pytest.mark.parametrize("gate", ['feature = "difficulty", at_least', 'signal = "completion_tokens", below'])
+@pytest.mark.parametrize("gate", seeds(1, ['feature = "difficulty", at_least', 'signal = "completion_tokens", below']))
 def test_all_is_a_sweep_over_every_value(log: Path, gate: str) -> None:
     policy = f'[[policy]]\nname = "x"\nkind = "when"\nbase = {FIRST}\nthen = {ACT}\ngate = {{ {gate} = "all" }}\n'
     result = replay.run(log, policy, resamples=50)

@@ -17,6 +17,7 @@ from replay.runs.compare.compared import FIX, FLIP, OTHER
 from tests.errors import refuses
 from tests.logs import GOLDS, POOL, drawn
 from tests.logs import log as small_log
+from tests.seeds import seeds
 from toolkit.log import Log, open_log, write_log
 
 POLICIES = """
@@ -248,7 +249,7 @@ def test_tables(result: Result) -> None:
     assert "more examples: `--out DIR`, or `.examples` in Python, has all." in listed.markdown()
 
 
-@pytest.mark.parametrize("clusters", [5, 2])
+@pytest.mark.parametrize("clusters", seeds(1, [5, 2]))
 def test_few_clusters_are_warned_of_above_all_pairs(log: Path, tmp_path: Path, clusters: int) -> None:
     """Below three nothing is told apart, by no metric."""
     source = open_log(log)

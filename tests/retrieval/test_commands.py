@@ -106,6 +106,12 @@ def test_against_compares_qualities(home: Path) -> None:
     assert outcomes["action_tokens"].to_list() == [0.0] * EXAMPLES  # both read the same rounds
 
 
+@pytest.mark.slow
+def test_a_report_says_nothing_of_other_samples(home: Path) -> None:
+    thinkback(home, "report", "log", "--resamples", "50", "--out", "report")
+    assert "other samples" not in (home / "report" / "report.md").read_text(encoding="utf-8")
+
+
 def test_commands(home: Path) -> None:
     assert "7 retrieve" in thinkback(home, "check", "suite.toml", "--log", "log")
     compared = thinkback(home, "compare", "o", "--out", "pairs")
@@ -131,8 +137,6 @@ def test_commands(home: Path) -> None:
     assert "is not known" not in told
     assert "hit@1" in told
     assert "accuracy" not in told
-    thinkback(home, "report", "log", "--resamples", "50", "--out", "report")
-    assert "other samples" not in (home / "report" / "report.md").read_text(encoding="utf-8")
     thinkback(home, "figure", "o", "frontier", "--cost", "rounds", "--out", "rounds.svg")
     figure = dict(pl.read_csv(home / "rounds.csv").select("policy", "cost").iter_rows())
     assert figure == pytest.approx(estimates(home, "rounds"))

@@ -37,11 +37,21 @@ def test_values_show_themselves_and_nothing_of_a_log_is_markup(log: Path) -> Non
         "The log": tb.open_log(log),
         "examples": tb.describe_log(tb.open_log(log)),
         "[[policy]]": tb.suite(log),
-        "<th>policy</th>": tb.report(log, settings=FEW),
         "<th>votes</th>": tb.explain(log, [vote], "vote", "sim5-000000000"),
         "is chosen on": tb.tune(log, [vote], goal="min traces", settings=FEW),
-        "What no other strategy beat": tb.frontier(log, settings=FEW, orders=2),
     }
+    show_themselves(shown)
+
+
+@pytest.mark.slow
+def test_so_do_those_that_take_long(log: Path) -> None:
+    show_themselves({
+        "<th>policy</th>": tb.report(log, settings=FEW),
+        "What no other strategy beat": tb.frontier(log, settings=FEW, orders=2),
+    })  # fmt: skip
+
+
+def show_themselves(shown: dict[str, Any]) -> None:
     for told, value in shown.items():
         html = value._repr_html_()
         assert told in html

@@ -125,7 +125,7 @@ def assert_whole(figure: object) -> list[str]:
     return [text.get_text() for text in texts]
 
 
-@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("width", seeds(1, [NARROW, WIDE]))
 @pytest.mark.parametrize("n", [3, 10, 40])
 def test_no_label_is_over_a_point_or_cut_off(n: int, width: float) -> None:
     points = policies(n, seed=n)

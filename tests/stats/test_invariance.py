@@ -8,13 +8,14 @@ import sys
 import numpy as np
 import pytest
 
+from tests.seeds import seeds
 from toolkit.stats import Settings, draws, summarise
 
 LABELS = ["x", "y", "z"]
 NAMES = ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("method", ["percentile", "bca"])
+@pytest.mark.parametrize("method", seeds(1, ["percentile", "bca"]))
 @pytest.mark.parametrize("clustered", [False, True])
 def test_blocks_do_not_matter(random_run, factory, made, monkeypatch, method, clustered):
     one = random_run(1, 9000)

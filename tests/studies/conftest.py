@@ -1,15 +1,19 @@
-"""The study of fact checking as a command, and a simulated log of claims."""
+"""The study of fact checking as a command, a simulated log of claims, and a study of thinking again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner, Result
 
 from generate.simulation.claims import simulate_claims
+from generate.simulation.recovery import RecoveryModel, _recovery_tables
+from replay.studies.recovery.study import DatasetStudy
 from tests.logs import drawn
+from tests.studies import recovery
 from thinkback.app import app
 
 QUICK = ("--resamples", "50", "--orders", "2", "--force")
@@ -43,3 +47,13 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resu
 
 
 claims = drawn(simulate_claims, "claimdecomp", dev=60)
+
+
+@pytest.fixture(scope="session")
+def holed(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
+    """600 examples, 120 of them reported; one of these lacks a sample of the vote, another a revision of `long`."""
+    tables = _recovery_tables(600, 11, RecoveryModel(votes=3))
+    test = tables["examples"].filter(pl.col("split") == "test")["example_id"]
+    hole = (pl.col("example_id") == test[0]) & (pl.col("pool") == "votes") & (pl.col("sample_index") == 2)
+    tables["traces"] = tables["traces"].filter(~hole)
+    return recovery.study(tables, tmp_path_factory.mktemp("holed") / "log")

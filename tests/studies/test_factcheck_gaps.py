@@ -15,6 +15,7 @@ from replay.runs.passes.coverage import FREE
 from replay.studies.factcheck.runs import ADAPTIVE, SURROGATE, TITLES, listwise_verifiers
 from replay.studies.kit.report import UNDONE
 from tests.errors import file_notes, noted, quotes, says
+from tests.seeds import seeds
 from tests.studies.claims import rows, tables, written
 from thinkback.app import app
 from toolkit.log import open_log
@@ -101,7 +102,7 @@ def test_with_a_verifier_on_part_of_the_traces_what_needs_none_is_shown(study: R
     assert float(rows(tmp_path / "out" / "table_5_9.csv")[0]["verifier_calls"]) > 0
 
 
-@pytest.mark.parametrize(("kept", "reason"), [((), "seconds"), (("latency_s",), "tokens")])
+@pytest.mark.parametrize(("kept", "reason"), seeds(1, [((), "seconds"), (("latency_s",), "tokens")]))
 def test_what_a_verifier_does_not_log_is_no_zero(
     kept: tuple, reason: str, study: Run, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -151,6 +152,7 @@ def test_a_call_that_no_method_pays_may_lack_its_seconds(study: Run, tmp_path: P
         assert bool(notes) == (cap == 15)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tables_only")
 def test_a_verifier_without_device_seconds_has_no_euros_and_says_why(study: Run, tmp_path: Path) -> None:
     """Euros come from device seconds where traces have them; self-consistency verifies nothing and keeps its own."""
@@ -343,6 +345,7 @@ def test_no_valid_trace_at_all(study: Run, tmp_path: Path) -> None:
         assert words in (tmp_path / "out" / f"{name}.md").read_text(), name
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tables_only")
 def test_labels_outside_the_label_space_are_invalid(study: Run, tmp_path: Path) -> None:
     frames = tables()

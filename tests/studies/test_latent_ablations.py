@@ -31,6 +31,7 @@ from replay.studies.latent.study import (
 )
 from replay.studies.latent.tables import ABLATION_SHEETS, _measured_lines
 from tests.errors import remarked
+from tests.seeds import seeds
 from tests.show.test_paper import NARROW, WIDE, assert_whole
 from thinkback.app import app
 from toolkit.log import Log, collect, open_log, write_log
@@ -265,7 +266,7 @@ def cut_off(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Log:
     return write_log(path, name="cut", tables=tables, source={"simulation": "states"})
 
 
-@pytest.mark.parametrize("answered", [False, True])
+@pytest.mark.parametrize("answered", seeds(1, [False, True]))
 def test_one_report_measures_one_set_of_traces(cut_off: Log, answered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Table 4's diagonal, the signals and the last suffix are of the same traces: all judged ones, or the answered."""
     monkeypatch.setattr(studied, "find_spec", lambda name: None)

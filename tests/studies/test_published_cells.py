@@ -364,6 +364,7 @@ BENCHMARKS = ("GSM8K", "GSM-Symbolic", "GSM-Symbolic-p2", "algebra_linear_1d", "
 TRAINED_ON = {"MATH500": "MATH"}
 
 
+@pytest.mark.slow
 def test_every_published_number_of_latent_verifiers(tmp_path: Path) -> None:
     drawn = simulate_planted(tmp_path / "drawn", examples=100, traces=2, seed=1)
     tables = {table: collect(drawn.scan(table), drawn) for table in drawn.shards}

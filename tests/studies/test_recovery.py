@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,39 +12,13 @@ import pytest
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.runs.saved.provenance import PolicyRecord
 from replay.studies.recovery.figures import FIGURES
-from replay.studies.recovery.study import DatasetStudy, InterventionSetting, _study_dataset, choose
+from replay.studies.recovery.study import DatasetStudy, _study_dataset, choose
 from replay.studies.recovery.tables import RULES, comparisons, limit
 from replay.studies.recovery.tables import tables as tables_of
 from tests.errors import refuses, remarked
+from tests.studies.recovery import asked, study
 from toolkit.log import open_log, write_log
 from toolkit.show import SIMULATED, code_of
-from toolkit.stats import Settings
-
-Tables = dict[str, pl.DataFrame]
-
-
-def asked(**changes: Any) -> InterventionSetting:
-    settings = Settings(resamples=20)
-    given: dict[str, Any] = {"action": "active_verify", "base": "short", "budgets": (), "gates": (), "margin": 0.01}
-    given |= {"on": "split='train'", "tune": "split='dev'", "where": "split='test'", "prices": None}
-    return InterventionSetting(**(given | {"settings": settings} | changes))
-
-
-def study(tables: Tables, path: Path, **changes: Any) -> DatasetStudy:
-    write_log(path, name="made", tables=tables, simulated=True)
-    log = open_log(path)
-    dataset = tables["examples"].filter(pl.col("split") == "test")["dataset"][0]
-    return _study_dataset(log, choose(log, asked(**changes)), asked(**changes), dataset)
-
-
-@pytest.fixture(scope="module")
-def holed(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
-    """600 examples, 120 of them reported; one of these lacks a sample of the vote, another a revision of `long`."""
-    tables = _recovery_tables(600, 11, RecoveryModel(votes=3))
-    test = tables["examples"].filter(pl.col("split") == "test")["example_id"]
-    hole = (pl.col("example_id") == test[0]) & (pl.col("pool") == "votes") & (pl.col("sample_index") == 2)
-    tables["traces"] = tables["traces"].filter(~hole)
-    return study(tables, tmp_path_factory.mktemp("holed") / "log")
 
 
 def test_all_of_the_study_is_over_the_examples_that_its_run_compares(holed: DatasetStudy) -> None:
@@ -114,6 +87,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
     return study(tables, tmp_path_factory.mktemp("crowded") / "log")
 
 
+@pytest.mark.slow
 def test_calls_are_counted_of_revisions_of_the_base_alone(crowded: DatasetStudy) -> None:
     row = crowded.screening.filter(action="active_verify").row(0, named=True)
     assert row["truncation_rate"] < 0.5
@@ -121,6 +95,7 @@ def test_calls_are_counted_of_revisions_of_the_base_alone(crowded: DatasetStudy)
     assert set(crowded.finalizers["short"]) == {10.0}
 
 
+@pytest.mark.slow
 def test_unlogged_tokens_of_finalizers_are_unknown(crowded: DatasetStudy) -> None:
     assert np.isnan(crowded.finalizers["continue"]).all()
     tokens = tables_of([crowded])["tokens"]
@@ -151,6 +126,7 @@ def named_like(found: DatasetStudy, name: str) -> PolicyRecord:
     return replace(next(policy for policy in found.result.policies if policy.name == "budget: long"), name=name)
 
 
+@pytest.mark.slow
 def test_budgets_are_in_the_order_of_their_limits_and_sampled_as_the_base(tmp_path: Path) -> None:
     tables = _recovery_tables(300, 11, RecoveryModel(votes=3))
     long = tables["traces"].filter(pl.col("pool") == "long")
@@ -181,6 +157,7 @@ def test_a_gate_is_not_reported_on_questions_that_it_has_seen(tmp_path: Path) ->
         choose(log, asked(gates=(gate,), where="split='dev'"))
 
 
+@pytest.mark.slow
 def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
     """Every `active_verify` again in a second pool, always wrong and cut off; of `continue` there is one pool."""
     tables = _recovery_tables(300, 11, RecoveryModel(votes=3))

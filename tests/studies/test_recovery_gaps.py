@@ -18,7 +18,7 @@ from replay.studies.recovery.figures import missing_figures
 from replay.studies.recovery.study import LACKING, DatasetStudy, caveats
 from replay.studies.recovery.tables import tables as tables_of
 from tests.errors import remarked
-from tests.studies.test_recovery import study
+from tests.studies.recovery import study
 from thinkback.app import app
 from toolkit.log import open_log, write_log
 from toolkit.show import Table
@@ -28,20 +28,21 @@ TOKENS = "tokens are not logged for every trace, so numbers that need them are d
 SECONDS = TOKENS.replace("tokens", "seconds")
 
 
-def made(path: Path, without: tuple[str, ...]) -> DatasetStudy:
-    tables = _recovery_tables(600, 11, RecoveryModel(votes=3))
-    tables["traces"] = tables["traces"].drop(without, strict=False)
-    return study(tables, path)
-
-
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
-    return made(tmp_path_factory.mktemp("bare") / "log", COSTS)
+    tables = _recovery_tables(600, 11, RecoveryModel(votes=3))
+    tables["traces"] = tables["traces"].drop(COSTS, strict=False)
+    return study(tables, tmp_path_factory.mktemp("bare") / "log")
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> DatasetStudy:
-    return made(tmp_path_factory.mktemp("whole") / "log", ())
+def bare_tables(bare: DatasetStudy) -> dict[str, Table]:
+    return tables_of([bare])
+
+
+@pytest.fixture(scope="module")
+def holed_tables(holed: DatasetStudy) -> dict[str, Table]:
+    return tables_of([holed])
 
 
 def column(table: Table, name: str) -> list[object]:
@@ -49,10 +50,11 @@ def column(table: Table, name: str) -> list[object]:
     return [row[place] for row in table.rows]
 
 
-def test_tables_keep_their_columns_where_costs_are_not_logged(bare: DatasetStudy, whole: DatasetStudy) -> None:
-    with_costs = tables_of([whole])
-    for name, table in tables_of([bare]).items():
-        assert [one.name for one in table.columns] == [one.name for one in with_costs[name].columns], name
+def test_tables_keep_their_columns_where_costs_are_not_logged(
+    bare_tables: dict[str, Table], holed_tables: dict[str, Table]
+) -> None:
+    for name, table in bare_tables.items():
+        assert [one.name for one in table.columns] == [one.name for one in holed_tables[name].columns], name
 
 
 @pytest.mark.parametrize(
@@ -68,12 +70,12 @@ def test_tables_keep_their_columns_where_costs_are_not_logged(bare: DatasetStudy
     ],
 )
 def test_what_is_not_logged_is_a_dash_with_its_reason(
-    table: str, names: tuple[str, ...], reason: str, bare: DatasetStudy, whole: DatasetStudy
+    table: str, names: tuple[str, ...], reason: str, bare_tables: dict[str, Table], holed_tables: dict[str, Table]
 ) -> None:
-    found = tables_of([bare])[table]
+    found = bare_tables[table]
     assert reason in found.below
     assert all(set(column(found, name)) == {None} for name in names)
-    assert reason not in tables_of([whole])[table].below
+    assert reason not in holed_tables[table].below
 
 
 def test_unlogged_tokens_of_actions_are_not_none_spent(bare: DatasetStudy) -> None:
@@ -83,13 +85,13 @@ def test_unlogged_tokens_of_actions_are_not_none_spent(bare: DatasetStudy) -> No
     assert spent["active_verify"] is None
 
 
-def test_figures_that_cannot_be_drawn_are_named(bare: DatasetStudy, whole: DatasetStudy) -> None:
+def test_figures_that_cannot_be_drawn_are_named(bare: DatasetStudy, holed: DatasetStudy) -> None:
     drawn = ("fixes_and_flips", "threshold_sweep", "flips_among", "calibration")
     told = list(missing_figures(bare, drawn))
     assert len(told) == 2
     remarked(told, "no_figure", "sim-a", "`cost_accuracy`", "tokens")
     remarked(told, "no_figure", "sim-a", "`threshold_sweep`", "tokens")
-    assert not list(missing_figures(whole, ("cost_accuracy", *drawn)))
+    assert not list(missing_figures(holed, ("cost_accuracy", *drawn)))
 
 
 def test_rules_that_the_log_cannot_serve_are_named(bare: DatasetStudy) -> None:

@@ -123,6 +123,7 @@ def test_a_gate_of_another_data_set_is_frozen(own: dict[str, DatasetStudy]) -> N
     assert (moved.file.sha256, moved.fitted_on) == (there.sha256, "easy")
 
 
+@pytest.mark.slow
 def test_pooled_gates_are_of_both_and_say_so(log: Log, own: dict[str, DatasetStudy]) -> None:
     studies = study_recovery(log, resamples=20, pooled=True, action="active_verify").parts
     gates = [study.roles.gates["active_verify"] for study in studies]
@@ -311,6 +312,7 @@ def test_a_sweep_that_flips_nothing_has_no_empty_panel(own: dict[str, DatasetStu
     remarked(told, "no_figure", "hard", "`threshold_sweep`", "flips")
 
 
+@pytest.mark.slow
 def test_several_gate_files_stand_beside_the_fitted_ones(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from tests.show.whole import assert_paper
 from thinkback.app import app
 
 
+@pytest.mark.slow
 def test_every_table_fits_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("replay.studies.recovery.report.drawn", lambda *_: {})  # no figure is looked at
     simulate_recovery(tmp_path / "log", examples=120, seed=1)

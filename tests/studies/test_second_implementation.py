@@ -179,6 +179,7 @@ def test_tables_of_fact_checking_on_a_small_log(small: Path) -> None:
     compare_claims(small / "out", claims, 9, (4, 9))
 
 
+@pytest.mark.slow
 def test_matched_budgets_on_a_small_log(tmp_path: Path) -> None:
     tables = _recovery_tables(600, 11, RecoveryModel(votes=5))
     one = tables["examples"].with_columns(dataset=pl.lit("sim-a"))

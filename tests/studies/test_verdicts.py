@@ -46,6 +46,7 @@ def test_what_decides_among_several_places_is_shown() -> None:
     assert of_several([YES, NO, UNDECIDED]) is Answer.PARTLY
 
 
+@pytest.mark.slow
 def test_the_study_answers_the_questions_of_the_thesis(tmp_path: Path) -> None:
     """On simulated claims stopping saves operations; what is within a point of 200 claims is not decided."""
     log = simulate_claims(tmp_path / "log", "claimdecomp", traces=8)

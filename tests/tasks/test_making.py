@@ -24,12 +24,13 @@ from generate.tasks import (
     task_examples,
 )
 from tests.errors import refuses
+from tests.seeds import seeds
 from toolkit.log import check_log, write_log
 
 BOTH = [Algebra(), Claims()]
 
 
-@pytest.mark.parametrize("task", BOTH, ids=lambda task: task.name)
+@pytest.mark.parametrize("task", seeds(1, BOTH), ids=lambda task: task.name)
 def test_splits_share_no_canonical_form_whatever_the_seed(task: Algebra | Claims) -> None:
     forms = {split: {item.canonical for seed in (0, 1) for item in draw(task, split, 150, seed)} for split in SPLITS}
     for split, own in forms.items():
