@@ -9,13 +9,14 @@ from typing import Any
 from generate.loops.beam import Beam
 from generate.loops.forcing import Forcing
 from generate.loops.loop import Loop
+from generate.loops.retrieving import Retrieving
 from generate.loops.revising import Revising
 from generate.loops.tools import Tools
 from toolkit.errors import InvalidError, NotFoundError, RequiredError, RuleError, UnknownError, suggest
 from toolkit.settings import from_table
 from toolkit.user_files import checked_fields, has_method, load_file
 
-KINDS: Mapping[str, type[Loop]] = {one.kind: one for one in (Forcing, Revising, Beam, Tools)}
+KINDS: Mapping[str, type[Loop]] = {one.kind: one for one in (Forcing, Revising, Beam, Tools, Retrieving)}
 """The loops that ship, by their kind in recipes."""
 SHAPE = "a loop is a frozen dataclass with a method `run(self, example)`, which yields requests"
 

@@ -14,6 +14,7 @@ from generate.recipes.recipe import LoopStep
 from generate.sampling.samples import SCHEMA, TOKEN_LISTS, moments_of, trace_id
 from generate.signals.signal import score_rows
 from toolkit.errors import ConflictError
+from toolkit.log import schema_of
 from toolkit.log.contract.manifest import ORDERED, STOPPED
 
 COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "device_s")
@@ -94,12 +95,15 @@ def verifications_of(rows: Mapping[str, tuple[str, Trace]]) -> pl.DataFrame:
 
 def rows_of_table(table: str, rows: Iterator[tuple[str, str, Row]]) -> pl.DataFrame:
     """The rows of a further table, from (example, pool, row)."""
-    return pl.DataFrame([
+    kinds = {name: column.dtype for name, column in schema_of(table).items()}
+    frame = pl.DataFrame([
         {"example_id": example, "pool": pool, **row.columns,
          **({"calls": calls_of(row.paid), **costs_of(row.paid)} if row.paid else {})}
         for example, pool, row in rows
         if row.table == table
     ], infer_schema_length=None)  # fmt: skip
+    empty = [name for name, kind in frame.schema.items() if kind == pl.List(pl.Null) and name in kinds]
+    return frame.with_columns(pl.col(name).cast(kinds[name]) for name in empty)
 
 
 def pool_settings(step: LoopStep) -> dict[str, Any]:
@@ -107,4 +111,6 @@ def pool_settings(step: LoopStep) -> dict[str, Any]:
     stopped = stopped_by(step.loop, step.name)
     prefix = {} if getattr(step.loop, "prefix", True) else {"prefix": False}
     ordered = {ORDERED: True} if getattr(step.loop, "ordered", False) else {}
-    return prefix | ordered | ({} if stopped is None else {STOPPED: dict(stopped)})
+    explored = getattr(step.loop, "explored", None)
+    explore = {} if explored is None else {"explore": explored}
+    return prefix | ordered | explore | ({} if stopped is None else {STOPPED: dict(stopped)})

@@ -235,13 +235,14 @@ NOTED_S = 1.0
 
 @dataclass(frozen=True)
 class Generated:
-    """The result of a run: the sealed log, failed calls with their reasons, and how answers were judged, unless by
-    comparing strings.
+    """The result of a run: the sealed log, failed calls with their reasons, how answers were judged, unless by
+    comparing strings, and what was counted of the examples on the way.
     """
 
     log: Log
     failures: tuple[tuple[str, str], ...]
     judging: samples.Judging | None = None
+    notes: tuple[str, ...] = ()
 
 
 def generate(
@@ -614,7 +615,8 @@ class _Run:
         source |= {LEFT_OUT: dict(sorted(left_out.items()))} if left_out else {}
         recipe = plan.recipe
         judging = samples.judging(log, plan.recipe.answers, self.cache)
-        source |= {"counts": list(plan.notes), "judging": None if judging is None else asdict(judging)}
+        notes = self.services.gold_notes(self.plan.examples)
+        source |= {"counts": [*plan.notes, *notes], "judging": None if judging is None else asdict(judging)}
         details: dict[str, Any] = {"license": plan.recipe.license, "source": source}
         billed = [one.pool for one in recipe.steps if recipe.engine_of(one.engine).options.prompt_billed_once]
         pools = {pool: {PROMPT_BILLED: PER_REQUEST} for pool in billed}
@@ -627,7 +629,7 @@ class _Run:
             details["currency"] = next((one for one in currencies if one is not None), None)
         self.writer.seal(name=plan.recipe.name, **details)
         self.journal.remove()
-        return Generated(open_log(self.writer.path), failures, judging)
+        return Generated(open_log(self.writer.path), failures, judging, notes)
 
     def with_progress(self, error: ThinkbackError) -> ThinkbackError:
         """The error that ended a run, which says that progress is saved, where there is some, and to run again where

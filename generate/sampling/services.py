@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import polars as pl
 
 from generate.loops.requests import Ask, Neighbours, Passages, Results, Score, Scores, Search, Steps, Verify
 from generate.loops.rules import named_in_file
@@ -19,12 +20,14 @@ from generate.passes.batching import TokenIds
 from generate.passes.reader import Reader, TextReading, classifier_outputs, label_probabilities
 from generate.recipes.prompting import Template, parse_template
 from generate.recipes.recipe import Recipe
+from generate.retrieval.corpus import Corpus
 from generate.retrieval.searches import CorpusSearch, PassagesSearch, RunSearch
 from generate.signals.judge import read_number
 from generate.signals.sequence_classifier import open_classifier, read_classifier
 from toolkit.errors import RequiredError, RuleError, UnknownError, UnsuitableError, suggest, user_code
 from toolkit.settings import Checked, from_table, setting
 
+GOLD = "gold_documents"
 Scored = Score | Verify
 Request = Scored | Search
 Demand = tuple[Any, Mapping[str, str]]
@@ -233,12 +236,32 @@ class Services:
 
     def look(self, request: Passages | Neighbours) -> Any:
         """What a corpus has of some passages. ThinkbackError where it has none of them, or the table is no corpus."""
-        service = self._service("search", request.index)
-        if type(service) is not CorpusSearch:
-            raise UnsuitableError(f"`[search.{request.index}]` is no corpus: name one of kind `passages`")
+        corpus = self.corpus_of(request.index)
         if type(request) is Passages:
-            return service.corpus.texts(request.ids)
-        return service.corpus.neighbours(request.ids, request.top)
+            return corpus.texts(request.ids)
+        return corpus.neighbours(request.ids, request.top)
+
+    def corpus_of(self, name: str) -> Corpus:
+        """The corpus of a table of `[search]`. UnsuitableError where it is of another kind."""
+        service = self._service("search", name)
+        if type(service) is not CorpusSearch:
+            raise UnsuitableError(f"`[search.{name}]` is no corpus: name one of kind `passages`")
+        return service.corpus
+
+    def gold_notes(self, examples: pl.DataFrame) -> tuple[str, ...]:
+        """A line for each corpus of a loop that lacks gold documents of some examples."""
+        names = dict.fromkeys(step.loop.corpus for step in self.recipe.loop if hasattr(step.loop, "corpus"))
+        if GOLD not in examples.columns:
+            return ()
+        golds, lines = examples[GOLD].drop_nulls(), []
+        for name in names:
+            corpus = self.corpus_of(name)
+            count = sum(any(one not in corpus for one in documents) for documents in golds)
+            if count:
+                lines.append(
+                    f"{count:,} of {len(golds):,} questions have gold documents that `[search.{name}]` lacks; kept"
+                )
+        return tuple(lines)
 
     def _service(self, table: str, name: str) -> Service:
         """A score or a search, opened when it is first needed."""

@@ -73,7 +73,10 @@ def say_generated(done: Generated, out: Path) -> None:
     from thinkback import console
 
     log = done.log
-    console.say(f"wrote {out}: {log.rows('examples'):,} examples, {log.rows('traces'):,} traces")
+    tables = ("examples", "traces", *(name for name in ("rounds", "checks") if log.has(name)))
+    console.say(f"wrote {out}: " + ", ".join(f"{log.rows(name):,} {name}" for name in tables))
+    for note in done.notes:
+        console.say(note)
     if done.judging is not None:
         console.say(str(done.judging))
 
