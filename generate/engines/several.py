@@ -45,6 +45,9 @@ class SeveralEngines(CallQueue):
             self._waiting[call.engine].discard(call.key)
             self._queues[call.engine].cancel(call)
 
+    def ready(self) -> bool:
+        return any(keys and self._queues[name].ready() for name, keys in self._waiting.items())
+
     def completed(self) -> Iterator[tuple[Call, Outcome]]:
         given = False
         while not given:

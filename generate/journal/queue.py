@@ -115,6 +115,10 @@ class Queue:
             raise EngineError(f"the engine gave no answer to `{self._first_waiting_key()}`; {AGAIN}", code="server")
         return settled
 
+    def ready(self) -> bool:
+        """Whether an answer is there, or comes by what the engine does while `completed` waits."""
+        return self._engine is None or self._engine.ready()
+
     def cancel(self) -> None:
         """Let the engine forget what is on its way."""
         for one in self.waiting.values():

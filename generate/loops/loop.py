@@ -11,6 +11,9 @@ from generate.engines.base import Message, Prompt
 from generate.loops.requests import Example, Steps
 from toolkit.settings import Checked, flatten, setting
 
+PromptFields = tuple[str, ...] | Mapping[str, tuple[str, ...]]
+"""Names of fields that a loop fills in its prompts: in all of them, or by the setting that names the file."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Loop(Checked, ABC):
@@ -28,8 +31,8 @@ class Loop(Checked, ABC):
     """Whether the first traces are those that fewer would have been."""
     ordered: ClassVar[bool] = False
     """Whether each trace goes on from the one before it, so that they have one order."""
-    prompt_fields: ClassVar[tuple[str, ...]] = ()
-    """What its prompts, but for `prompt`, may name beside the columns of examples."""
+    prompt_fields: ClassVar[PromptFields] = ()
+    """What its prompts may name beside the columns of examples: all of them, or by setting."""
 
     @abstractmethod
     def run(self, example: Example) -> Steps:
@@ -55,6 +58,12 @@ def prompts_of(loop: Any) -> dict[str, str]:
     """The prompt files that a loop's settings name, by setting."""
     names = (name for name in vars(loop) if name == "prompt" or name.endswith("_prompt"))
     return {name: file for name in names if isinstance(file := getattr(loop, name), str)}
+
+
+def prompt_fields_of(loop: Any, setting: str) -> tuple[str, ...]:
+    """What the prompt that a setting names may name beside the columns of examples."""
+    fields: PromptFields = getattr(loop, "prompt_fields", ())
+    return tuple(fields.get(setting, ()) if isinstance(fields, Mapping) else fields)
 
 
 def stopped_by(loop: Any, rule: str) -> Mapping[str, Any] | None:

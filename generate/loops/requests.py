@@ -177,7 +177,8 @@ class RefusedError(Exception):
 @dataclass(frozen=True)
 class Example:
     """What a loop sees of its example. fields: the columns, as prompts show them; seed: an integer of 31 bits for
-    numbers that it draws; traces, rounds: of a log that is read (`generate --on`).
+    numbers that it draws; traces, rounds: rows of the log that is added to (`generate --on`), of the pools that the
+    loop's `of` names.
     """
 
     name: str

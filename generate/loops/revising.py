@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from generate.loops.loop import Loop
+from generate.loops.loop import Loop, PromptFields
 from generate.loops.requests import Ask, Example, Read, Steps, Trace, Verify
 from toolkit.settings import setting
 
@@ -26,7 +26,7 @@ class Revising(Loop):
 
     kind = "revise"
     ordered = True
-    prompt_fields = ("attempt", "answer", "score", "reasoning")
+    prompt_fields: ClassVar[PromptFields] = {"revise_prompt": ("attempt", "answer", "score", "reasoning")}
 
     def run(self, example: Example) -> Steps:
         prompt = example.prompt(self.prompt)

@@ -371,6 +371,8 @@ class _ReviseStep(_Step):
 
 
 PoolStep = _SampleStep | _ReviseStep
+LOGGED = "log"
+"""The data set of pools that are added to a log: its own examples."""
 MOST_REQUESTS = 100
 """Of an example, where a loop of a user's has no `requests`."""
 
@@ -378,7 +380,8 @@ MOST_REQUESTS = 100
 @dataclass(frozen=True)
 class LoopStep(Checked):
     """A pool that a loop makes: one that ships, by its `kind`, or one of a user's, by its `rule`. requests: the most of
-    an example. `loop` is the loop with its `settings`.
+    an example; of: pools of the log that is added to, whose traces and rounds it reads. `loop` is the loop with its
+    `settings`.
     """
 
     pool: str = setting()
@@ -386,6 +389,7 @@ class LoopStep(Checked):
     rule: str | None = setting(None)
     engine: str = setting("")
     requests: int | None = setting(None, low=1, identity=False)
+    of: tuple[str, ...] = setting(())
     settings: Mapping[str, Any] = setting({})
     loop: Any = field(default=None, compare=False)
 
@@ -505,11 +509,12 @@ class Recipe(RecipePart):
             flat |= without_engine(flatten(value, place)) if value else {place: None}
         for step in self.loop:
             named = {"rule": step.name, "engine": step.engine, **flatten(step.loop)}
+            named |= {"of": list(step.of)} if step.of else {}
             flat |= without_engine({f"loop.{step.pool}.{key}": value for key, value in named.items()})
         for place, tables in (("score", self.score), ("search", self.search)):
             for name, table in tables.items():
                 paths = {key: Path(str(table[key])).name for key in ("model", "path", "rule") if key in table}
-                flat |= flatten({**table, **paths}, f"{place}.{name}")
+                flat |= flatten({k: v for k, v in {**table, **paths}.items() if k != "at_once"}, f"{place}.{name}")
         flat |= {"embedding.model": None if self.embedding is None else Path(self.embedding.model).name}
         return flat | {f"prompts.{name}": template.digest for name, template in self.prompts.items()}
 
@@ -530,7 +535,7 @@ def without_engine(flat: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in flat.items() if value != "" or key.rpartition(".")[2] != "engine"}
 
 
-_LOOP = ("pool", "kind", "rule", "engine", "requests")
+_LOOP = ("pool", "kind", "rule", "engine", "requests", "of")
 _ENGINE = ("kind", "model", "samples_per_call", "in_flight")
 
 
@@ -545,6 +550,20 @@ def load_recipe(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe:
         return replace(_recipe(top, path), overruled=tuple(settings))
 
 
+def load_added_pools(recipe: str | Path, settings: Sequence[str] = ()) -> Recipe | None:
+    """What a recipe without `[data]` samples on the examples of a log, as a recipe; None where it samples nothing. The
+    arguments are those of `load_recipe`, the errors too.
+    """
+    top, path = read_toml(recipe, settings)
+    if "data" in top or not any(top.get(name) for name in ("sample", "loop")):
+        return None
+    with naming(path):
+        for name in ("few_shot", "evidence"):
+            if name in top:
+                raise ConflictError(f"`[{name}]` chooses from `[data]`, and a log has its own examples")
+        return replace(_recipe({**top, "data": {"dataset": LOGGED}}, path), overruled=tuple(settings))
+
+
 def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
     head = read_head(top, path)
     if not {"data", "sample"} & set(top) and {"verify", "features", "states"} & set(top):
@@ -552,7 +571,8 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
     engines = {name: read_engine(table, f"engines.{name}") for name, table in table_of(top, "engines").items()}
     for needed in ("data", "engine", "sample"):
         if (needed not in top or top[needed] == []) and not (needed == "sample" and top.get("loop")):
-            raise RequiredError(f"`{'[[sample]]' if needed == 'sample' else f'[{needed}]'}` is missing")
+            more = "; without it, a recipe adds pools to a log: name that log as `--on`" if needed == "data" else ""
+            raise RequiredError(f"`{'[[sample]]' if needed == 'sample' else f'[{needed}]'}` is missing{more}")
     loops = tuple(_read_loop(table, path.resolve().parent) for table in tables_of(top, "loop"))
     recipe = Recipe(
         file=path.name,

@@ -20,10 +20,19 @@ import polars as pl
 
 from generate.engines.base import Prompt
 from generate.engines.thoughts import with_thoughts
+from generate.loops.loop import prompt_fields_of, prompts_of
 from generate.passes.embedding import Embedder, MeanPooling, unit_rows
 from generate.recipes.prompting import Template, field_texts, text_of
 from generate.recipes.recipe import EvidenceSettings, FewShotSettings, PoolStep, Recipe
-from toolkit.errors import ConflictError, LimitError, RequiredError, UnknownError, UnsuitableError, suggest
+from toolkit.errors import (
+    ConflictError,
+    LimitError,
+    RequiredError,
+    UnknownError,
+    UnsuitableError,
+    errors_begin,
+    suggest,
+)
 
 
 @dataclass(frozen=True)
@@ -125,6 +134,8 @@ def _folded(text: str) -> str:
 
 
 EVIDENCE = "evidence"
+SCORED_FIELDS = ("attempt", "answer", "query")
+"""What the prompt of a score may name beside the columns of examples."""
 ATTEMPT_FIELDS = ("attempt", "answer", "prompt", "reasoning")
 
 
@@ -220,6 +231,15 @@ def _check_prompts(recipe: Recipe, columns: Sequence[str]) -> None:
         talks = any(role == "conversation" for role, _ in template.parts)
         if talks and (step.of is None or not recipe.prompts[recipe.step_of(step.of).prompt].chat):
             raise UnsuitableError(f"prompt `{step.prompt}`: `[[conversation]]` needs a revised attempt that was a chat")
+    for loop in recipe.loop:
+        for setting, file in prompts_of(loop.loop).items():
+            place = f"`loop.{loop.pool}.{setting}`: "
+            with errors_begin(place):
+                recipe.prompts[file].check([*known, *prompt_fields_of(loop.loop, setting)])
+    for name, table in recipe.score.items():
+        if isinstance(table.get("prompt"), str):
+            with errors_begin(f"`score.{name}.prompt`: "):
+                recipe.prompts[table["prompt"]].check([*known, *SCORED_FIELDS])
     if recipe.finalizer is not None:
         recipe.prompts[recipe.finalizer.prompt].check([*known, "tail"])
 

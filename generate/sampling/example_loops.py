@@ -13,6 +13,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, NoReturn
 
 from generate.engines.base import Call, Completion
@@ -40,6 +41,7 @@ from generate.sampling.context import Prepared
 from generate.sampling.samples import FINALIZER, key_of, read, readable
 from generate.sampling.services import Services, texts_of
 from generate.sampling.steps import RecipeSteps
+from generate.sampling.workers import Workers
 from toolkit.errors import (
     InvalidError,
     LimitError,
@@ -58,6 +60,8 @@ FAULT = "loop failed"
 """The cause under which loops are counted that are given up because they fail."""
 ABANDONED = (RuleError, LimitError, InvalidError, UnknownError)
 """The errors of a loop that are counted, and end it alone, where failures are given up."""
+READ = ("traces", "rounds")
+"""The tables of a log that a loop may read (`of`)."""
 ROWS = ("rounds", "checks")
 """The tables that a loop's `Row` may be of."""
 SERVICES: Mapping[type, tuple[str, str]] = {
@@ -174,6 +178,7 @@ class ExampleLoops:
     ):
         self.recipe, self.services, self.record, self._steps = recipe, services, record, RecipeSteps(recipe)
         self.forgiving, self.final = forgiving, final
+        self.workers = Workers()
         self._kinds: Mapping[type, Callable[[_Strand, Any, _Due], None]] = {
             JournalCall: self._call,
             Read: self._read,
@@ -203,6 +208,23 @@ class ExampleLoops:
             self._arrived(example.waiting.pop((event.pool, event.sample)), event, due)
         return self._go_on(due)
 
+    def after_functions(self, wait_s: float | None = None) -> tuple[list[JournalCall], list[OpenExample]]:
+        """The calls that are due with what threads have done, and the examples concerned; waits so long for the first
+        of it, or without a limit.
+        """
+        due, concerned = _Due(), []
+        for one, answer in self.workers.finished(wait_s):
+            strand = one[0]
+            strand.example.missing -= 1
+            concerned.append(strand.example)
+            if isinstance(answer, ThinkbackError):
+                self._fault(strand, answer.about(f"{strand.what}: "), due)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                self._answered(one, answer[0], answer[0].latency_s, due)
+        return self._go_on(due), concerned
+
     def _begin(self, example: OpenExample, step: LoopStep, due: _Due) -> None:
         """Begin a loop."""
         recipe, prepared = self.recipe, example.prepared
@@ -211,7 +233,7 @@ class ExampleLoops:
             prepared.fields,
             seed_of(recipe.seed, prepared.example_id, step.pool, 0),
             lambda file, fields: recipe.template(file).render(fields),
-            *(example.logged.get(table, ()) for table in ("traces", "rounds")),
+            *(_rows_of_pools(example.logged.get(table, ()), step.of) for table in READ),
         )
         strand = _Strand(example, iter(()), step=step, pool=step.pool)  # type: ignore[arg-type]
         try:
@@ -411,6 +433,14 @@ class ExampleLoops:
 
     def _answer(self, table: str, name: str, requests: Sequence[_Service], due: _Due) -> None:
         """The answers of a score or a search to all requests that are due."""
+        threads = self.services.threads(table, name)
+        for one in requests if threads else ():
+            strand, _, _, request = one
+            work = partial(self.services.answer, table, name, [(request, strand.example.prepared.fields)])
+            self.workers.begin((table, name), one, work, threads)
+            strand.example.missing += 1
+        if threads:
+            return
         listed_requests = [(request, strand.example.prepared.fields) for strand, _, _, request in requests]
         try:
             answers = self.services.answer(table, name, listed_requests)
@@ -422,11 +452,15 @@ class ExampleLoops:
             for one in requests:  # which of them it was
                 self._answer(table, name, [one], due)
             return
-        for (strand, number, digest, _), answer in zip(requests, answers, strict=True):
-            reply = json.dumps(asdict(answer))
-            spent = answer.latency_s / len(requests)
-            due.events.append(Requested(strand.example.name, strand.pool, number, digest, reply, spent))
-            due.ready.append((strand, answer))
+        for one, answer in zip(requests, answers, strict=True):
+            self._answered(one, answer, answer.latency_s / len(requests), due)
+
+    def _answered(self, one: _Service, answer: Scores | Results, spent: float, due: _Due) -> None:
+        """Give a strand the answer of a score or a search, and note it for the journal."""
+        strand, number, digest, _ = one
+        reply = json.dumps(asdict(answer))
+        due.events.append(Requested(strand.example.name, strand.pool, number, digest, reply, spent))
+        due.ready.append((strand, answer))
 
     def _note(self, strand: _Strand, number: int, request: Any, due: _Due) -> tuple[str, Requested | None]:
         """The digest of a request, and what the journal has of it. MismatchError where that is another one."""
@@ -511,6 +545,10 @@ def _line_of(strand: _Strand, error: BaseException) -> ThinkbackError:
             raise error
     except ThinkbackError as line:
         return line if strand.what in str(line) else line.about(f"{strand.what}: ")
+
+
+def _rows_of_pools(rows: Sequence[Mapping[str, Any]], pools: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(row for row in rows if row["pool"] in pools)
 
 
 def _ended() -> Steps:

@@ -22,7 +22,7 @@ from generate.recipes.prompting import PER_MESSAGE
 from generate.recipes.recipe import FinalizerSettings, LoopStep, PoolStep, Recipe
 from generate.sampling.context import EVIDENCE, Attempt, Context, Prepared, finalizer_prompt, prompt_of
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns
-from generate.sampling.sampling_run import examples_per_shard
+from generate.sampling.sampling_run import LEAST_OPEN, examples_per_shard
 from generate.sampling.services import Services
 
 WRITTEN = 0.4
@@ -60,7 +60,7 @@ def estimate(plan: SamplingPlan) -> list[_PoolEstimate]:
     examples = context.bound(plan.examples)
     Services(plan.recipe)  # what is wrong with a table of its is said here, too
     steps = [_pool_estimate(plan.recipe, step, examples) for step in plan.recipe.steps]
-    return steps + [_loop(plan.recipe, step, examples) for step in plan.recipe.loop]
+    return steps + [_loop(plan, step, examples) for step in plan.recipe.loop]
 
 
 def examples_bytes(plan: SamplingPlan) -> int:
@@ -105,14 +105,18 @@ def _pool_estimate(recipe: Recipe, step: PoolStep, examples: Sequence[Prepared])
     )
 
 
-def _loop(recipe: Recipe, step: LoopStep, examples: Sequence[Prepared]) -> _PoolEstimate:
-    """The most requests of a loop, each counted as a call; a prompt repeats at most what all before it wrote."""
+def _loop(plan: SamplingPlan, step: LoopStep, examples: Sequence[Prepared]) -> _PoolEstimate:
+    """The most requests of a loop, each counted as a call; a prompt repeats at most what all before it wrote, and what
+    is read of a log.
+    """
+    recipe = plan.recipe
     count, most = len(examples), step.most_requests
     limit = int(getattr(step.loop, "max_tokens", 0)) * max(1, int(getattr(step.loop, "expand", 1)))
     prompts = [recipe.prompts[file] for file in prompts_of(step.loop).values()]
     longest = sum(
         max((_prompt_bytes(one.render(example.fields)) for one in prompts), default=0) for example in examples
     )
+    longest += _read_bytes(plan, step)
     traces = count * int(getattr(step.loop, "most_traces", 1))
     written = WRITTEN * count * most * int(getattr(step.loop, "max_tokens", 0))
     return _PoolEstimate(
@@ -125,6 +129,16 @@ def _loop(recipe: Recipe, step: LoopStep, examples: Sequence[Prepared]) -> _Pool
         completion_tokens=count * most * limit,
         disk_bytes=round(traces * ROW_BYTES + written * TOKEN_BYTES),
     )
+
+
+def _read_bytes(plan: SamplingPlan, step: LoopStep) -> int:
+    """The bytes of what a loop reads of a log, for all examples."""
+    total = 0
+    for rows in plan.examples.iter_slices(LEAST_OPEN) if step.of else ():
+        tables = [table for one in plan.logged_rows(rows["example_id"].to_list()).values() for table in one.values()]
+        read = [row for table in tables for row in table if row["pool"] in step.of]
+        total += sum(len(str(value).encode()) for row in read for value in row.values() if value is not None)
+    return total
 
 
 def _requests(recipe: Recipe, step: PoolStep, example_id: str, per_call: int) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,16 @@ from toolkit.log.check.values import first_fault
 from toolkit.log.contract.conversion import type_name
 from toolkit.log.write.typed_rows import to_contract
 
+LoggedRows = Mapping[str, Mapping[str, tuple[Mapping[str, Any], ...]]]
+"""Rows of a log: example -> table -> rows, as loops read them."""
+
 
 @dataclass(frozen=True)
 class SamplingPlan:
     """What is to be generated: a recipe, its examples in this shard, and the settings that the log is known by.
 
     `notes`: what was counted in the data, and in the worked examples of prompts, beside the published counts.
-    `origin`: what to call `plan_again` with.
+    `origin`: what to call `plan_again` with; `logged_rows`: gives what loops read of a log, by example and table.
     """
 
     recipe: Recipe
@@ -47,6 +50,7 @@ class SamplingPlan:
     identity: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
+    logged_rows: Callable[[Sequence[str]], LoggedRows] = field(default=lambda names: {}, repr=False)
 
     @property
     def traces(self) -> int:
@@ -56,6 +60,9 @@ class SamplingPlan:
 
 def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None = None) -> SamplingPlan:
     """Load the examples, the first `limit` of them, and of these the shard (i, n), counted from 1."""
+    for step in recipe.loop:
+        if step.of:
+            raise RequiredError(f"`loop.{step.pool}.of` reads pools of a log: name that log as `--on`")
     rows, notes = _load_examples(recipe.data, recipe.find)
     rows = _with_reference(rows, recipe.answers)
     _check_examples(rows, recipe.data)

@@ -29,14 +29,12 @@ import polars as pl
 
 from generate.engines.base import FAILED, Call, CallFailure, Engine, EngineError, Outcome
 from generate.engines.several import SeveralEngines
-from generate.engines.weights import versions_here
 from generate.journal.database import BEGUN, FOLDER, Journal, difference
 from generate.journal.events import Answered, Event, Requested
 from generate.journal.queue import BESIDE, Queue, Settled, tokens_of
-from generate.loops.loop import prompts_of
 from generate.loops.requests import Row, Trace
 from generate.passes.embedding import Embedder
-from generate.recipes.recipe import LoopStep, PoolStep, Recipe, without_engine
+from generate.recipes.recipe import LoopStep, Recipe
 from generate.sampling import samples
 from generate.sampling.context import EVIDENCE, Context, Prepared
 from generate.sampling.example_loops import ROWS, Arrival, ExampleLoops, OpenExample
@@ -48,15 +46,15 @@ from generate.sampling.loop_rows import (
     trace_row_of,
     verifications_of,
 )
-from generate.sampling.samples import FINALIZER, trace_id
+from generate.sampling.run_record import EMBEDDING, MODELS, ModelsSeen, source_of_run, use_of
+from generate.sampling.samples import trace_id
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns, plan_again
-from generate.sampling.services import Service, Services
+from generate.sampling.services import Services
 from generate.sampling.steps import answering
-from toolkit.errors import ExistsError, IncompleteError, MismatchError, ThinkbackError, argument
+from toolkit.errors import ExistsError, IncompleteError, ThinkbackError, argument
 from toolkit.log import LEFT_OUT, Log, LogError, LogWriter, collect, open_log
 from toolkit.log.contract.manifest import PER_REQUEST, PROMPT_BILLED
 from toolkit.progress import Advance, uncounted
-from toolkit.settings import flatten
 
 
 def _check_out(identity: Mapping[str, Any], out: Path) -> None:
@@ -95,140 +93,14 @@ def _compare(now: Mapping[str, Any], before: Mapping[str, Any], out: Path) -> No
 
 ORIGIN = "made_of"
 """The journal's name for the recipe of a run, and the shard."""
-MODELS = "models"
-ENGINE, EMBEDDING = "engine", "embedding"
-
-
-def _use_of(name: str) -> str:
-    """The use of the engine of a name, under which its record is kept."""
-    return f"engines.{name}" if name else ENGINE
-
-
-DECIDING = ("model", "revision", "weights_sha256", "sha256", "pooling", "max_tokens", "dtype", "device", "context")
-"""Keys of a model's record that must stay equal between two runs; versions and batch sizes may change."""
-GROWING = ("reported_models", "system_fingerprints")
-"""Keys of a model's record that servers state in each answer; they are collected over all runs."""
-
-
-class _ModelsSeen:
-    """The records of the models of a log, by use: earlier records, and those of open models."""
-
-    def __init__(self, journal: Journal):
-        self.journal = journal
-        self.known: dict[str, dict[str, Any]] = {} if journal.empty() else journal.saved(MODELS)
-        self.settled: set[str] = set()
-
-    def record(self, use: str, model: Engine | Embedder | Service) -> None:
-        """Store a model's record; that of a server is updated with each answer. ThinkbackError where another model
-        answered before.
-        """
-        if use in self.settled and not any(key in self.known[use] for key in GROWING):
-            return
-        now: dict[str, Any] = dict(model.describe())
-        if use.startswith(ENGINE):
-            now = {"name": model.name, "model": model.model, **now}  # type: ignore[union-attr]
-        before = self.known.get(use)
-        if before is not None:
-            differs = difference(before, now, [key for key in DECIDING if key in before], most=18)
-            if differs is not None:
-                raise MismatchError(
-                    f"`{self.journal.out}` was begun with another model: the {use}'s {differs}; name another `out`"
-                )
-            now |= {key: sorted({*before.get(key, ()), *now[key]}) for key in GROWING if key in now}
-        self.settled.add(use)
-        if now != before:
-            self.known[use] = now
-            self.journal.keep(MODELS, self.known)
-
-
-SEEDS = "first 4 bytes, without the sign bit, of SHA-256 of recipe seed, example, pool and index, joined by byte 0"
-
-
-def _source_of(
-    recipe: Recipe,
-    identity: Mapping[str, Any],
-    models: Mapping[str, Mapping[str, Any]],
-    context: Context,
-    seconds: Mapping[str, float],
-    services_s: Mapping[tuple[str, str], float],
-    failures: Sequence[tuple[str, str]],
-) -> dict[str, Any]:
-    """Settings, texts of prompts, versions; per pool model, engine, prompt, sampling, seed, wall-clock seconds.
-
-    `models`: what engine and encoder say of themselves (ModelsSeen). `seconds`: wall-clock per pool, finalizers
-    under their own name; `services_s`: those of searches and scores, by pool and kind. `failures`: calls without
-    traces, and why.
-    """
-    source: dict[str, Any] = {
-        "generated_by": "thinkback generate",
-        "recipe": recipe.name,
-        "seed": recipe.seed,
-        "seeds": SEEDS,
-        "shard": identity["shard"],
-        "versions": versions_here(),
-        "prompts": {name: template.text for name, template in recipe.prompts.items()},
-        "pools": {step.pool: _pool(recipe, step, models[_use_of(step.engine)], seconds) for step in recipe.steps},
-        "failures": [{"call": call, "reason": reason} for call, reason in failures],
-        "settings": dict(identity),
-    }
-    for loop in recipe.loop:
-        spent = {kind: round(spent, 3) for (pool, kind), spent in services_s.items() if pool == loop.pool}
-        source["pools"][loop.pool] = _loop_pool(recipe, loop, models[_use_of(loop.engine)], seconds, spent)
-    services = {use: dict(known) for use, known in models.items() if use.startswith(("score.", "search."))}
-    if services:
-        source["services"] = services
-    if context.pool is not None:
-        source["few_shot"] = {"examples": len(context.pool.ids), "left_out_as_data": context.pool.excluded}
-    if EMBEDDING in models:
-        source["embedding"] = dict(models[EMBEDDING])
-    return source
-
-
-def _pool(recipe: Recipe, step: PoolStep, engine: Mapping[str, Any], seconds: Mapping[str, float]) -> dict[str, Any]:
-    sampling = without_engine(flatten(step))
-    pool: dict[str, Any] = {
-        "model": engine["model"],
-        "engine": dict(engine),
-        "action": step.action,
-        "prompt": step.prompt,
-        "sampling": {key: value for key, value in sampling.items() if key not in ("pool", "prompt", "action")},
-        "seed": recipe.seed,
-        "wall_clock_s": round(seconds.get(step.pool, 0.0) + seconds.get(step.pool + FINALIZER, 0.0), 3),
-    }
-    if step.of is not None:
-        pool["of"] = step.of
-    if recipe.finalizer is not None and step.finalize:
-        pool["finalizer"] = recipe.finalizer.prompt
-    return pool
-
-
-def _loop_pool(
-    recipe: Recipe,
-    step: LoopStep,
-    engine: Mapping[str, Any],
-    seconds: Mapping[str, float],
-    services_s: Mapping[str, float],
-) -> dict[str, Any]:
-    """The record of a loop's pool. services_s: seconds of its searches and scores, by kind."""
-    return {
-        "model": engine["model"],
-        "engine": dict(engine),
-        "action": "solve",
-        "loop": step.name,
-        **prompts_of(step.loop),
-        "sampling": {key: value for key, value in flatten(step.loop).items() if key not in prompts_of(step.loop)},
-        "seed": recipe.seed,
-        "wall_clock_s": round(sum(s for pool, s in seconds.items() if pool.partition(BESIDE)[0] == step.pool), 3),
-        "services_s": dict(services_s),
-    }
-
-
 MOST_EXAMPLES, MOST_TRACES, MOST_TOKENS = 256, 4_096, 2**24
 """Of a shard as it is written: so many examples, or traces where these are many, or tokens at most where traces may be
 long, since their rows are in memory, and no answer is taken while they are made."""
 PREPARED = 32
 """Examples that are prepared together, since an encoder likes batches."""
 LEAST_OPEN = 256
+LOOK_S = 0.002
+"""Seconds between two looks at a server, while threads work."""
 NOTED_S = 1.0
 """Seconds between two records of what a server says of itself."""
 
@@ -266,18 +138,37 @@ def generate(
     ThinkbackError when the log in `out` is complete or of another recipe, and for all that ends a run early.
     """
     _check_out(plan.identity, out)
+    options = {"embedder": embedder, "block": block, "started": started, "with_failures": with_failures}
+    return carry_out(plan, out, lambda run: run.seal(), open_engine, allow_keys=allow_keys, **options)  # type: ignore[arg-type]
+
+
+def carry_out(
+    plan: SamplingPlan,
+    out: Path,
+    finish: Callable[[SamplingRun], Generated],
+    open_engine: Callable[[Recipe], Engine] | None = None,
+    *,
+    embedder: Embedder | None = None,
+    block: int | None = None,
+    started: Callable[[int], Advance] | None = None,
+    with_failures: bool = False,
+    allow_keys: Collection[str] = (),
+) -> Generated:
+    """Ask what a plan has left to ask, in the folder `out`; `finish` makes the result of it. The other arguments are
+    those of `generate`.
+    """
     context = Context(plan.recipe, plan.examples, plan.pool, embedder)
     writer = LogWriter(out)
     with Journal(writer.path) as journal:
         _check_begun(plan.identity, journal, plan.origin)
         opens = open_engine or (lambda one: one.engine.opened(one, allow_keys))
-        run = _Run(
+        run = SamplingRun(
             plan,
             writer,
             journal,
             context,
             opens,
-            _ModelsSeen(journal),
+            ModelsSeen(journal),
             block or examples_per_shard(plan.recipe),
             with_failures,
         )
@@ -288,7 +179,7 @@ def generate(
             if with_failures:
                 run.take(run.queue.give_up())
                 run.work()
-            return run.seal()
+            return finish(run)
         except (EngineError, LogError) as error:
             raise run.with_progress(error) from None
         finally:
@@ -309,13 +200,15 @@ _LoopRows = Mapping[str, Mapping[str, Sequence[Trace | Row]]]
 
 
 @dataclass
-class _Run:
+class SamplingRun:
+    """A run of a plan: what is on its way, what is answered, and the rows made of it."""
+
     plan: SamplingPlan
     writer: LogWriter
     journal: Journal
     context: Context
     open_engine: Callable[[Recipe], Engine]
-    models: _ModelsSeen
+    models: ModelsSeen
     block: int
     forgiving: bool = False
     advance: Advance = uncounted
@@ -401,10 +294,19 @@ class _Run:
     def work(self) -> None:
         """Take every example through the steps that can be answered."""
         self.fill()
-        while self.queue.waiting:
-            self.take(self.queue.completed())
+        while self.queue.waiting or self.loops.workers.busy:
+            if self.queue.waiting and (self.queue.ready() or not self.loops.workers.busy):
+                self.take(self.queue.completed())
+            if self.loops.workers.busy:
+                self.take_results()
             self.fill()
         self.write()
+
+    def take_results(self) -> None:
+        """Ask what follows from what threads have done; wait for them where nothing else is on its way."""
+        calls, concerned = self.loops.after_functions(LOOK_S if self.queue.waiting else None)
+        self.queue.ask(calls)
+        self.leave(concerned)
 
     def prepared(self) -> Iterator[Prepared]:
         """The examples that are not done, prepared as they come to be opened."""
@@ -421,13 +323,18 @@ class _Run:
             ready = list(islice(self.upcoming, min(room, PREPARED)))
             if not ready:
                 return
-            examples = [OpenExample(one) for one in ready]
+            examples = list(self.opening(ready).values())
             self.unwritten |= {one.example_id: one for one in ready}
             by_name = {one.name: one for one in examples}
             self.remember(by_name, [name for name in by_name if name in self.begun])
             self.opened |= by_name
             self.queue.ask(self.loops.first(examples))
             self.leave(examples)
+
+    def opening(self, prepared: Sequence[Prepared]) -> dict[str, OpenExample]:
+        """Examples to be opened, with the rows that their loops read of a log."""
+        logged = self.plan.logged_rows([one.example_id for one in prepared])
+        return {one.example_id: OpenExample(one, logged=logged.get(one.example_id, {})) for one in prepared}
 
     def remember(self, examples: Mapping[str, OpenExample], names: Sequence[str]) -> None:
         """Give examples what the journal has of them."""
@@ -489,7 +396,7 @@ class _Run:
     def loop_rows(self, names: Collection[str]) -> _LoopRows:
         """The rows that the loops of examples give, once all that they ask for is there: example -> pool -> rows."""
         again = ExampleLoops(self.plan.recipe, self.services, self.store, final=True)
-        examples = {name: OpenExample(self.unwritten[name]) for name in names}
+        examples = self.opening([self.unwritten[name] for name in names])
         self.remember(examples, sorted(names))
         again.first(list(examples.values()))
         return {name: example.rows for name, example in examples.items()}
@@ -577,24 +484,33 @@ class _Run:
         """An engine by its name, opened when it is first needed."""
         if name not in self.engines:
             self.engines[name] = self.open_engine(self.plan.recipe.with_engine(name))
-            self.models.record(_use_of(name), self.engines[name])
+            self.models.record(use_of(name), self.engines[name])
         return self.engines[name]
 
     def record(self) -> None:
         """Keep what the open engines say of themselves."""
         for name, engine in self.engines.items():
-            self.models.record(_use_of(name), engine)
+            self.models.record(use_of(name), engine)
         for (table, name), service in self.services.opened.items():
             self.models.record(f"{table}.{name}", service)
 
     def model(self, name: str) -> str:
         """The value of the log's column `model` for an engine, also without opening it again."""
-        if _use_of(name) not in self.models.known:
+        if use_of(name) not in self.models.known:
             self.open_named(name)
-        return str(self.models.known[_use_of(name)]["model"])
+        return str(self.models.known[use_of(name)]["model"])
 
     def seal(self) -> Generated:
         """Write the manifest, when nothing is missing that another run could add."""
+        _, details, judging, notes = self.record_of_log()
+        self.writer.seal(name=self.plan.recipe.name, **details)
+        self.journal.remove()
+        return Generated(open_log(self.writer.path), self.failures, judging, notes)
+
+    def record_of_log(self) -> tuple[Log, dict[str, Any], samples.Judging | None, tuple[str, ...]]:
+        """The rows that were written, what their manifest says, how answers were judged, and what was counted of gold.
+        ThinkbackError where another run could add to them, or there are none.
+        """
         self.queue.check()
         log = self.writer.log()
         if not any(log.has(table) for table in ("traces", *ROWS)):
@@ -605,19 +521,19 @@ class _Run:
                 f"`{self.writer.path}` has no traces, so it can't be sealed: all {len(self.failed):,} calls failed"
                 f" permanently, the first is `{example_id}/{pool}/{index}`: {reason}; mend that, and name another `out`"
             )
-        for step in (*self.plan.recipe.steps, *self.plan.recipe.loop):
+        plan, recipe = self.plan, self.plan.recipe
+        for step in (*recipe.steps, *recipe.loop):
             self.model(step.engine)  # known by now, except where a run of an older version began, or all failed
         self.record()
-        failures = tuple((f"{e}/{p}/{i}", reason) for (e, p, i), (reason, _) in sorted(self.failed.items()))
-        plan, left_out = self.plan, Counter(cause for _, cause in self.failed.values())
-        models, context = self.models.known, self.context
-        source = _source_of(plan.recipe, plan.identity, models, context, self.seconds, self.services_s, failures)
+        left_out = Counter(cause for _, cause in self.failed.values())
+        models, judging = self.models.known, samples.judging(log, recipe.answers, self.cache)
+        source = source_of_run(
+            recipe, plan.identity, models, self.context, self.seconds, self.services_s, self.failures
+        )
         source |= {LEFT_OUT: dict(sorted(left_out.items()))} if left_out else {}
-        recipe = plan.recipe
-        judging = samples.judging(log, plan.recipe.answers, self.cache)
-        notes = self.services.gold_notes(self.plan.examples)
+        notes = self.services.gold_notes(plan.examples)
         source |= {"counts": [*plan.notes, *notes], "judging": None if judging is None else asdict(judging)}
-        details: dict[str, Any] = {"license": plan.recipe.license, "source": source}
+        details: dict[str, Any] = {"license": recipe.license, "source": source}
         billed = [one.pool for one in recipe.steps if recipe.engine_of(one.engine).options.prompt_billed_once]
         pools = {pool: {PROMPT_BILLED: PER_REQUEST} for pool in billed}
         pools |= {step.pool: given for step in recipe.loop if (given := pool_settings(step))}
@@ -627,9 +543,12 @@ class _Run:
         if traces is not None and collect(traces.select(pl.col("cost").is_not_null().any())).item():
             currencies = (one.options.billed_in for one in (recipe.engine, *recipe.engines.values()))
             details["currency"] = next((one for one in currencies if one is not None), None)
-        self.writer.seal(name=plan.recipe.name, **details)
-        self.journal.remove()
-        return Generated(open_log(self.writer.path), failures, judging, notes)
+        return log, details, judging, notes
+
+    @property
+    def failures(self) -> tuple[tuple[str, str], ...]:
+        """The calls that failed for good, with their reasons."""
+        return tuple((f"{e}/{p}/{i}", reason) for (e, p, i), (reason, _) in sorted(self.failed.items()))
 
     def with_progress(self, error: ThinkbackError) -> ThinkbackError:
         """The error that ended a run, which says that progress is saved, where there is some, and to run again where
@@ -644,7 +563,7 @@ class _Run:
         self.queue.cancel()
         for name, engine in self.engines.items():
             with suppress(ThinkbackError, OSError):  # what ended the run is said already
-                self.models.record(_use_of(name), engine)
+                self.models.record(use_of(name), engine)
             engine.close()
 
 
@@ -674,7 +593,7 @@ def seal_unfinished(out: Path) -> Generated:
 
     def silent(recipe: Recipe) -> Engine:
         unknown = {"name": recipe.engine.kind, "model": recipe.engine.model}
-        return _SilentEngine(models.get(_use_of(names.get(id(recipe.engine), "")), unknown))
+        return _SilentEngine(models.get(use_of(names.get(id(recipe.engine), "")), unknown))
 
     return generate(plan, out, silent, with_failures=True)
 

@@ -1,15 +1,17 @@
 """What scores texts for loops, and what they search: the tables `[score.NAME]` and `[search.NAME]` of a recipe.
 
-Each is opened when the first request comes, and is given all that are due at one time.
+Each is opened when the first request comes, and is given all that are due at one time; functions of users are called
+on threads.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import polars as pl
@@ -142,25 +144,40 @@ def _sum(replies: Sequence[Any], name: str) -> Any:
 
 
 @dataclass(frozen=True)
-class FunctionScore(Checked):
-    """A function of a user's, `FILE.py:NAME`, from a list of texts to their scores."""
+class _Function(ABC):
+    """A function of a user's in use, which is called by at most `at_once` threads."""
 
-    rule: str = setting()
+    rule: str
+    function: Callable[[Any], Any]
+    at_once: int
 
-    def opened(self, recipe: Recipe, place: str) -> Service:
-        """The function, from its file."""
-        return _Function(self.rule, named_in_file(self.rule, recipe.find, "functions"))
+    def answer(self, requests: Sequence[Demand]) -> Any:
+        """The answer to each request."""
+        return [self.answer_one(request) for request, _ in requests]
+
+    @abstractmethod
+    def answer_one(self, request: Any) -> Scores | Results:
+        """The answer to a request. RuleError where the function fails, or gives something else."""
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"rule": self.rule}
 
 
 @dataclass(frozen=True)
-class _Function:
-    rule: str
-    function: Callable[[list[Any]], Any]
+class FunctionSettings(Checked):
+    """A function of a user's, `FILE.py:NAME`. at_once: how many calls of it may run at one time."""
 
-    def answer(self, requests: Sequence[Demand]) -> list[Scores]:
-        return [self._one(request) for request, _ in requests]
+    rule: str = setting()
+    at_once: int = setting(8, low=1, identity=False)
+    service: ClassVar[type[_Function]]
 
-    def _one(self, request: Any) -> Scores:
+    def opened(self, recipe: Recipe, place: str) -> Service:
+        """The function, from its file."""
+        return self.service(self.rule, named_in_file(self.rule, recipe.find, "functions"), self.at_once)
+
+
+class _ScoreFunction(_Function):
+    def answer_one(self, request: Any) -> Scores:
         texts, began = list(texts_of(request)), time.perf_counter()
         with user_code(f"`{self.rule}`"):
             values = list(self.function(texts))
@@ -169,30 +186,9 @@ class _Function:
             raise RuleError(f"`{self.rule}` must give a number or nothing for each of {len(texts)} texts")
         return Scores(numbers, latency_s=time.perf_counter() - began)
 
-    def describe(self) -> Mapping[str, Any]:
-        return {"rule": self.rule}
 
-
-@dataclass(frozen=True)
-class FunctionSearch(Checked):
-    """A function of a user's, `FILE.py:NAME`, from a query to a text or to a list of texts: a tool, or a search."""
-
-    rule: str = setting()
-
-    def opened(self, recipe: Recipe, place: str) -> Service:
-        """The function, from its file."""
-        return _SearchFunction(self.rule, named_in_file(self.rule, recipe.find, "functions"))
-
-
-@dataclass(frozen=True)
-class _SearchFunction:
-    rule: str
-    function: Callable[[str], Any]
-
-    def answer(self, requests: Sequence[Demand]) -> list[Results]:
-        return [self._one(request) for request, _ in requests]
-
-    def _one(self, request: Search) -> Results:
+class _SearchFunction(_Function):
+    def answer_one(self, request: Search) -> Results:
         began = time.perf_counter()
         with user_code(f"`{self.rule}`"):
             given = self.function(request.query)
@@ -201,8 +197,17 @@ class _SearchFunction:
             raise RuleError(f"`{self.rule}` must give a text or a list of texts, it gives {type(given).__name__}")
         return Results(tuple(texts[: request.top]), latency_s=time.perf_counter() - began)
 
-    def describe(self) -> Mapping[str, Any]:
-        return {"rule": self.rule}
+
+class FunctionScore(FunctionSettings):
+    """A function from a list of texts to their scores."""
+
+    service = _ScoreFunction
+
+
+class FunctionSearch(FunctionSettings):
+    """A function from a query to a text or to a list of texts: a tool, or a search."""
+
+    service = _SearchFunction
 
 
 KINDS: Mapping[str, Mapping[str, type[Any]]] = {
@@ -233,6 +238,12 @@ class Services:
     def answer(self, table: str, name: str, requests: Sequence[Demand]) -> Sequence[Scores | Results]:
         """The answers to requests that are due at one time."""
         return self._service(table, name).answer(requests)
+
+    def threads(self, table: str, name: str) -> int:
+        """How many requests a service answers at one time on threads of their own; 0 for one that answers all that are
+        due at once.
+        """
+        return int(getattr(self._service(table, name), "at_once", 0))
 
     def look(self, request: Passages | Neighbours) -> Any:
         """What a corpus has of some passages. ThinkbackError where it has none of them, or the table is no corpus."""

@@ -8,8 +8,9 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -59,6 +60,14 @@ class _Question:
     rows: tuple[Mapping[str, Any], ...]
 
 
+@dataclass(frozen=True)
+class _OpenQuestion:
+    """A question on its way, with its loop."""
+
+    question: _Question
+    loop: Generator[JournalCall, Completion, float | None]
+
+
 class _PromptedWorker(Worker):
     """Asks an engine to judge traces. The engine is opened at the first call that the journal has no answer to."""
 
@@ -75,7 +84,7 @@ class _PromptedWorker(Worker):
         self.failed: dict[str, tuple[str, str]] = {}
         self.later: tuple[TraceBlock, list[_Question]] | None = None  # the next block, until its questions are asked
         self.begun: set[str] = set()  # questions that were asked, or had an answer, of the block at hand and the next
-        self.open: dict[str, tuple[TraceBlock, _Question]] = {}  # those of them that wait for an answer
+        self.open: dict[str, _OpenQuestion] = {}  # those of them that wait for an answer
         self.read, self.unread, self.said = work.existing, 0, ""
         for answered in work.journal.events(Answered):
             self._note(answered)
@@ -158,37 +167,44 @@ class _PromptedWorker(Worker):
         """Ask a question unless it was asked, or is answered."""
         if question.key not in self.begun:
             self.begun.add(question.key)
-            self._go_on(block, question)
+            loop = self.step.judged(question, partial(self._call, block, question))
+            self._go_on(_OpenQuestion(question, loop), next(loop))
 
     def _take(self, keys: Collection[str], advance: Advance) -> None:
-        """Record some answers, and ask again what they leave open."""
+        """Record some answers, and let the loops that they belong to go on."""
         for one, answered in self.queue.completed():
             for sample in answered:
                 self._note(sample)
             if one.about in self.open:
-                block, question = self.open.pop(one.about)
+                going = self.open.pop(one.about)
                 if answered:
                     if one.samples == (0,) and one.about in keys:
-                        advance(len(question.rows), tokens_of(answered))
-                    self._go_on(block, question)
+                        advance(len(going.question.rows), tokens_of(answered))
+                    self._go_on(going, one)
 
-    def _go_on(self, block: TraceBlock, question: _Question) -> None:
-        """Ask a question for the first time, or once more; or count it as read or unreadable. UnreadableError where all
-        are, and they are many.
-        """
-        given = self.answers.get(question.key, {})
-        if question.key in self.failed:
-            return
-        if self._verdict(question, list(given.values())) is not None:
+    def _go_on(self, going: _OpenQuestion, call: JournalCall) -> None:
+        """Have a loop's call answered, by the journal where it has been; one that failed ends the loop."""
+        question = going.question
+        try:
+            while question.key not in self.failed:
+                given = self.answers.get(question.key, {})
+                if call.samples[0] not in given:
+                    self.open[question.key] = going
+                    self.queue.ask([call])
+                    return
+                call = going.loop.send(given[call.samples[0]])
+        except StopIteration as end:
+            self._count(question, end.value)
+
+    def _count(self, question: _Question, number: float | None) -> None:
+        """Count a question as read or unreadable. UnreadableError where all are unreadable, and they are many."""
+        if number is not None:
             self.read += 1
-        elif len(given) < TRIES:
-            self.open[question.key] = block, question
-            self.queue.ask([self._call(block, question, len(given))])
-        else:
-            self.unread += 1
-            self.said = self.said or given[0].text
-            if not self.read and self.unread >= MAX_UNREADABLE:
-                raise self._unreadable_error()
+            return
+        self.unread += 1
+        self.said = self.said or self.answers[question.key][0].text
+        if not self.read and self.unread >= MAX_UNREADABLE:
+            raise self._unreadable_error()
 
     def _verdict(self, question: _Question, given: Sequence[Completion]) -> float | None:
         """The first number that can be read of some answers; None where there is none."""
@@ -260,6 +276,19 @@ class _PromptedVerifier(VerifierSignal):
     def ask(self, template: Template, block: TraceBlock, question: _Question) -> Prompt:
         """The prompt that asks a question."""
         return prompt_about(template, block, question.rows[0])
+
+    def judged(
+        self, question: _Question, ask: Callable[[int], JournalCall]
+    ) -> Generator[JournalCall, Completion, float | None]:
+        """A loop that asks until a number can be read, at most `TRIES` times; it returns the number, None without one.
+        ask: gives the call of a try.
+        """
+        for number in range(TRIES):
+            reply = yield ask(number)
+            judged = self.read_number(reply.text, question)
+            if judged is not None:
+                return judged
+        return None
 
     def fits(self, number: float, question: _Question) -> bool:
         """Whether a number is a valid judgement, here: whether it is on the scale."""

@@ -46,7 +46,7 @@ def chat_template_of(log: Log, pools: Collection[str], files: ModelFiles) -> tup
     It is the model where the names are the same, or the weights: a folder and a hub call them differently.
     """
     for pool, source, pool_settings in _pool_sources(log):
-        settings, prompts = source.get("settings"), source.get("prompts")
+        settings, prompts = (pool_settings.get(key, source.get(key)) for key in ("settings", "prompts"))
         if pool not in pools or not isinstance(settings, Mapping):
             continue
         name = settings.get("engine.chat_template")
@@ -101,7 +101,7 @@ def _manifest_prompts(log: Log) -> Iterator[tuple[str, Template]]:
     """Yields (pool, prompt) from the manifest, and those of merged logs. A pool with two prompts is left out."""
     texts: dict[str, set[tuple[str, str]]] = {}
     for pool, source, settings in _pool_sources(log):
-        prompts, name = source.get("prompts"), settings.get("prompt")
+        prompts, name = settings.get("prompts", source.get("prompts")), settings.get("prompt")
         if isinstance(prompts, Mapping) and isinstance(name, str) and name in prompts:
             texts.setdefault(pool, set()).add((name, prompts[name]))
     for pool, named_texts in texts.items():

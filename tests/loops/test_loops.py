@@ -10,7 +10,7 @@ import pytest
 from generate.journal.database import FOLDER
 from tests.errors import refuses
 from tests.generate.test_queue import Moments
-from tests.loops.scripted import ALL, HEAD, OWN, Plain, go, rows, write_loops
+from tests.loops.scripted import ALL, HEAD, OWN, REVISING, Plain, go, rows, write_loops
 from tests.seeds import seeds
 from toolkit.log import collect, validate_log
 
@@ -186,13 +186,26 @@ def test_a_loop_that_draws_beside_its_seed_is_refused(tmp_path: Path) -> None:
         (OWN.replace('"own"', '"o#"'), ("invalid", "`o#`")),
         (OWN + 'engine = "none"\n', ("unknown", "`own.engine`")),
         (OWN + OWN, ("conflict", "`loop.own.pool`")),
+        (OWN + 'of = ["log"]\n', ("required", "`loop.own.of`")),
+        (OWN.replace("ask", "judge"), ("unknown", "`loop.own.prompt`", "`judge.txt`", "{{attempt}}")),
+        (REVISING.replace("ask", "again"), ("unknown", "`loop.revised.prompt`", "`again.txt`", "{{attempt}}")),
+        (OWN + 'most_prompt = "again.txt"\n', ("unknown", "`most_prompt`")),
     ],
 )
 def test_bad_tables(text: str, refusal: tuple[str, ...], tmp_path: Path) -> None:
     from generate.recipes.recipe import load_recipe
+    from generate.sampling.sampling_estimate import estimate
+    from generate.sampling.sampling_plan import make_plan
 
     with refuses(*refusal):
-        load_recipe(write_loops(tmp_path, HEAD + text))
+        estimate(make_plan(load_recipe(write_loops(tmp_path, HEAD + text))))
+
+
+def test_the_prompt_of_a_score_is_checked(tmp_path: Path) -> None:
+    recipe = write_loops(tmp_path)
+    (tmp_path / "judge.txt").write_text("Judge {{question}}: {{atempt}}\n", encoding="utf-8")
+    with refuses("unknown", "`score.judge.prompt`", "`judge.txt`", "{{atempt}}", "`attempt`"):
+        go(recipe, tmp_path / "log")
 
 
 def test_rounds_of_a_loop(tmp_path: Path) -> None:

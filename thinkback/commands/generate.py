@@ -29,7 +29,8 @@ def generate(
 
     After an interruption, the same command continues; answered calls are not repeated. Included recipes need the
     data's folder: --set data.path=FOLDER. --on adds to an existing log what it lacks of the recipe's
-    verifiers, features and hidden states, and seals it again; nothing in it is changed.
+    pools, where it has no [data], and of its verifiers, features and hidden states, and seals it again; nothing in it
+    is changed.
     """
     from generate.recipes.recipe import load_recipe
     from generate.sampling.sampling_plan import make_plan
@@ -41,7 +42,7 @@ def generate(
     if on is not None:
         if out is not None:
             raise ConflictError("`--out` writes a new log and `--on` adds to one: give one of them")
-        _add_signals(recipe, on, shard, limit, settings or (), dry_run, with_failures, allow_keys or ())
+        _add(recipe, on, shard, limit, settings or (), dry_run, with_failures, allow_keys or ())
         return
     read = load_recipe(recipe, settings or ())
     plan = make_plan(read, _parse_shard(shard), limit)
@@ -101,6 +102,48 @@ def _say_reached(engine: EngineSettings | None, allow_keys: Sequence[str]) -> No
         reached = engine.options.reaches()
         if reached is not None:
             console.say(f"asks {engine.model} at {reached}")
+
+
+def _add(
+    recipe: str, on: Path, shard: str, limit: int | None, settings: Sequence[str], dry_run: bool,
+    with_failures: bool, allow_keys: Sequence[str],
+) -> None:  # fmt: skip
+    """Carries out `generate --on`: adds a recipe's pools to a log, then its signals."""
+    from generate.recipes.recipe import load_added_pools
+    from generate.recipes.toml_file import read_toml
+    from generate.sampling.added_pools import add_pools, plan_added_pools
+    from thinkback import console
+    from toolkit.errors import IncompleteError, listed
+    from toolkit.progress import progress
+
+    read = load_added_pools(recipe, settings)
+    signals = read is None or any(name in read_toml(recipe, settings)[0] for name in ("verify", "features", "states"))
+    if read is not None:
+        added = plan_added_pools(read, on, _parse_shard(shard), limit)
+        if added.complete and signals:
+            console.say(f"{on} already has {listed(added.names)}")
+        elif dry_run and not added.complete:
+            _print_estimate(added.plan, with_examples=False)
+            signals = False  # of these pools nothing is known yet
+        else:
+            for engine in (read.engine, *read.engines.values()):
+                _say_reached(None if added.complete else engine, allow_keys)
+            with progress(f"adding to {on.name}", added.plan.traces, "traces") as advance:
+
+                def started(known: int) -> Advance:
+                    advance(known)
+                    return advance
+
+                before = added.log.rows("traces")
+                done = add_pools(added, started=started, with_failures=with_failures, allow_keys=allow_keys)
+            console.say(f"added {listed(added.names)} to {on}: {done.log.rows('traces') - before:,} traces")
+            if done.failures:
+                line = failure_line(done, on)
+                if not with_failures:
+                    raise IncompleteError(line)
+                console.say(line)
+    if signals:
+        _add_signals(recipe, on, shard, limit, settings, dry_run, with_failures, allow_keys)
 
 
 def _add_signals(
@@ -177,7 +220,7 @@ def _parse_shard(text: str) -> tuple[int, int]:
     return int(number), int(count)
 
 
-def _print_estimate(plan: SamplingPlan) -> None:
+def _print_estimate(plan: SamplingPlan, with_examples: bool = True) -> None:
     from generate.sampling.sampling_estimate import estimate, examples_bytes
     from thinkback import console
 
@@ -191,8 +234,9 @@ def _print_estimate(plan: SamplingPlan) -> None:
             f" {pool.samples:,} traces, {pool.prompt_tokens:,} prompt + {pool.completion_tokens:,} completion tokens,"
             f" about {pool.disk_bytes:,} bytes"
         )
-    examples = examples_bytes(plan)
-    console.say(f"  {'examples':<{width}}  and what a log has besides: about {examples:,} bytes")
+    examples = examples_bytes(plan) if with_examples else 0
+    if with_examples:
+        console.say(f"  {'examples':<{width}}  and what a log has besides: about {examples:,} bytes")
     total = [sum(getattr(pool, name) for pool in pools) for name in ("requests", "finalizers", "tokens", "disk_bytes")]
     total[3] += examples
     console.say(

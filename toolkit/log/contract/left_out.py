@@ -9,7 +9,7 @@ from typing import Any
 
 LEFT_OUT = "left_out"
 """The key of a manifest's `source`, and of its verifiers: calls that failed for good, by cause."""
-SECTIONS = ("verifiers", "features", "hidden_states")
+SECTIONS = ("pools", "verifiers", "features", "hidden_states")
 
 
 def calls_left_out(source: Any) -> Counter[str]:

@@ -67,13 +67,20 @@ def open_sealed(path: str | Path) -> Log:
 
 
 def extend_log(
-    path: str | Path, tables: Mapping[str, Rows], source: Callable[[Any], Any] | None = None, *, validate: bool = True
+    path: str | Path,
+    tables: Mapping[str, Rows],
+    source: Callable[[Any], Any] | None = None,
+    *,
+    pools: Mapping[str, Any] | None = None,
+    currency: str | None = None,
+    validate: bool = True,
 ) -> Log:
     """Adds rows to a local, sealed log, or columns to its `features`, and seals it again.
 
     `tables` maps tables (`hidden_states/MODEL` too) to their new rows; a LazyFrame, or several, are read in ranges of
-    examples, so they may be larger than memory. `source` makes the manifest's new `source` from the existing one. In
-    `features`, existing values are kept. LogError, and the log as it was, where the rows break the contract or the
+    examples, so they may be larger than memory. `source` makes the manifest's new `source` from the existing one;
+    `pools` are settings of new pools, and `currency` that of their costs. In `features`, existing values are kept.
+    LogError, and the log as it was, where the rows break the contract or the
     disk is full.
     """
     folder = local_path(path)
@@ -86,12 +93,24 @@ def extend_log(
         (folder / ADDING).mkdir(exist_ok=True)
         _record_files(folder, log, tables)
         try:
-            text = _write_extension(folder, log, log.manifest, tables, source, validate)
+            text = _write_extension(
+                folder, log, _with_pools(log.manifest, pools or {}, currency), tables, source, validate
+            )
             with beside(folder / MANIFEST) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         finally:
             _clear_unlisted(folder)
     return open_log(path)
+
+
+def _with_pools(manifest: Manifest, pools: Mapping[str, Any], currency: str | None) -> Manifest:
+    """The manifest with settings of further pools. LogError where their costs are in another currency."""
+    if None not in (currency, manifest.currency) and currency != manifest.currency:
+        raise LogError(
+            f"the log's costs are in {manifest.currency}, the new ones in {currency}: a log has one `currency`",
+            code="conflict",
+        )
+    return replace(manifest, pools={**manifest.pools, **pools}, currency=manifest.currency or currency)
 
 
 def _write_extension(
