@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.house import PACKAGES, ROOT
+from tests.house import PACKAGES, ROOT, parsed
 
 GOLDEN = Path(__file__).with_name("sentences.txt")
 WORDS = 3
@@ -49,7 +49,7 @@ def sentences() -> str:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            lines += [f"{module}  {text}" for text in _texts(ast.parse(path.read_text(encoding="utf-8")))]
+            lines += [f"{module}  {text}" for text in _texts(parsed(path.read_text(encoding="utf-8")))]
     return "\n".join(sorted(set(lines))) + "\n"
 
 

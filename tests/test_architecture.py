@@ -20,6 +20,7 @@ from packaging.version import Version
 
 import generate
 import replay
+from tests.house import parsed
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("toolkit", "generate", "replay", "thinkback")
@@ -58,7 +59,7 @@ def test_import_contracts_hold() -> None:
 
 def public_definitions(path: Path) -> Iterator[tuple[str, str | None]]:
     """(name, docstring) of a module and of its public functions and classes."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path.read_text(encoding="utf-8"))
     where = path.relative_to(ROOT).as_posix()
     yield where, ast.get_docstring(tree)
     for node in tree.body:
@@ -85,7 +86,7 @@ def test_docstrings_begin_with_a_subject(package: str) -> None:
     without = [
         f"{path.relative_to(ROOT)}: {text.splitlines()[0]}"
         for path in sources(package)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path.read_text(encoding="utf-8")))
         if isinstance(node, definitions) and (text := ast.get_docstring(node)) and text.split()[0] in ADVERBIALS
     ]
     assert without == []

@@ -12,7 +12,7 @@ import generate.engines.base
 import generate.signals.signal  # noqa: F401
 import toolkit.log  # noqa: F401
 from generate.engines.base import EngineError
-from tests.house import House, house
+from tests.house import House, house, parsed
 from toolkit.errors import ThinkbackError
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -36,7 +36,7 @@ def given(ours: House, calls: dict[str, int | str]) -> Iterator[str]:
     """The codes that the packages write out, at a place of the arguments of some calls or under a name."""
     texts = [text for text in ours.sources.values() if any(f"{name}(" in text for name in calls)]
     for text in texts:  # to parse and walk all would take seconds
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(text)):
             if isinstance(node, ast.Call):
                 place = calls.get(getattr(node.func, "id", getattr(node.func, "attr", "")), "")
                 named = [one.value for one in node.keywords if one.arg == place]

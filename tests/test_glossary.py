@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from tests.house import PACKAGES, ROOT
+from tests.house import PACKAGES, ROOT, parsed
 
 GLOSSARY = ROOT / "GLOSSARY.md"
 
@@ -42,7 +42,7 @@ def test_names_keep_to_the_glossary() -> None:
     avoid, faults = avoided(), []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            for place, name in dict.fromkeys(names(ast.parse(path.read_text(encoding="utf-8")))):
+            for place, name in dict.fromkeys(names(parsed(path.read_text(encoding="utf-8")))):
                 better = [avoid[word] for word in words(name) & avoid.keys()]
                 faults += [f"{path.relative_to(ROOT)} {place} {name}: write {', '.join(better)}"] if better else []
     assert faults == []

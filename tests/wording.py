@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.house import ROOT
+from tests.house import ROOT, parsed
 from tests.sentences import GOLDEN, template
 
 
@@ -27,7 +27,7 @@ def phrases(text: str) -> Iterator[tuple[str, ...]]:
 def modules() -> Iterator[tuple[str, ast.Module]]:
     """Each file of tests by its path below the repository, with its syntax tree."""
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+        yield path.relative_to(ROOT).as_posix(), parsed(path.read_text(encoding="utf-8"))
 
 
 def functions_of(tree: ast.Module) -> Iterator[ast.FunctionDef]:

@@ -201,6 +201,7 @@ def test_every_pool_of_the_published_table_is_held_out() -> None:
     assert [pool.pool for pool in POOLS["quantemp"]] == [None, "n50"]
 
 
+@pytest.mark.slow
 def test_one_random_order_is_part_of_the_error(small: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Differences to generation order keep the error of their claims; those to the random one have more."""
     pool = PublishedPool("QuanTemp test", 15)  # whose published budgets the log's 15 traces have, too

@@ -18,6 +18,7 @@ import pytest
 from tests.errors import refuses
 from tests.log.test_damage import long_traces, overwrite
 from tests.logs import examples, put_all, traces, whole
+from tests.seeds import seeds
 from toolkit.log import (
     Log,
     LogError,
@@ -224,7 +225,10 @@ HELD: list[sqlite3.Connection] = []
 
 @pytest.mark.parametrize(
     "harm",
-    [damaged_file, cut_file, other_tables, folder_in_its_place, pipe_in_its_place, file_above_it, held_by_another],
+    seeds(
+        3,
+        [damaged_file, cut_file, other_tables, folder_in_its_place, pipe_in_its_place, file_above_it, held_by_another],
+    ),
 )
 def test_a_cache_that_can_not_be_used_is_passed_over(
     tmp_path: Path, cache: Path, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch

@@ -11,6 +11,7 @@ import thinkback as tb
 from generate.recipes.recipe import load_recipe
 from tests.errors import refuses
 from tests.loops.scripted import FORCING, HEAD, REVISING, go, rows, write_loops
+from tests.seeds import seeds
 from toolkit.log import describe_log, open_log
 
 STOP = 'stop = {{ rule = "at_least", verifier = "judge", score = {} }}\nverifier = "judge"\nmax_traces = 4\n'
@@ -29,11 +30,12 @@ def outcomes(folder: Path, log: Path, text: str) -> pl.DataFrame:
     return result.outcomes.collect().select(columns).sort("example_id")
 
 
-def test_revising_until_content_is_the_replay_of_that_rule(tmp_path: Path) -> None:
+@pytest.mark.parametrize("contents", seeds(1, [[0.6], [0.3, 0.9]]))
+def test_revising_until_content_is_the_replay_of_that_rule(contents: list[float], tmp_path: Path) -> None:
     always = HEAD + REVISING.replace("content = 0.6\n", "")
     full = go(write_loops(tmp_path, always, EXAMPLES), tmp_path / "full")
     assert full.manifest.pools == {"revised": {"ordered": True}}
-    for content in (0.3, 0.6, 0.9):
+    for content in contents:
         text = HEAD + REVISING.replace("0.6", str(content))
         stopped = go(write_loops(tmp_path, text, EXAMPLES), tmp_path / f"{content}")
         rule = {"rule": "at_least", "verifier": "judge", "score": content}

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from tests.errors import refuses
+from tests.seeds import seeds
 from toolkit.show import (
     FrontierPoint,
     Heat,
@@ -187,7 +188,7 @@ def test_names_are_not_formulas() -> None:
     assert label.get_parse_math() is False
 
 
-@pytest.mark.parametrize("suffix", [".pdf", ".png"])
+@pytest.mark.parametrize("suffix", seeds(1, [".pdf", ".png"]))
 def test_the_same_bytes_each_time(tmp_path: Path, results: RankedInput, suffix: str) -> None:
     for name in "ab":
         save_figure(frontier(frontier_points(results), simulated=True), tmp_path / (name + suffix))

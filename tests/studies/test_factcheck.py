@@ -237,6 +237,7 @@ def test_one_claim_with_a_longer_pool_changes_nothing(claims: Path, tmp_path: Pa
     remarked([Depth(15, 15, 15, 200).note], "short_pools", "15", "200")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tables_only")
 def test_of_several_other_verifiers_one_has_to_be_named(study: Run, tmp_path: Path) -> None:
     frames = tables()

@@ -170,6 +170,7 @@ def test_a_verifier_without_device_seconds_has_no_euros_and_says_why(study: Run,
     assert f"- {note['text']}" in (tmp_path / "out" / "report.md").read_text().partition("## Table")[0]
 
 
+@pytest.mark.slow
 def test_one_verifier_alone_is_not_compared(study: Run, tmp_path: Path) -> None:
     """No rows of dashes, but the reason."""
     frames = tables()

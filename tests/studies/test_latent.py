@@ -18,6 +18,7 @@ from replay.studies.kit.report import UNDONE, StudyReport
 from replay.studies.latent.study import SCORED_SAMPLES, LatentStudy
 from replay.studies.latent.verdicts import NO_LOGPROBS, OVER, Answer, Gain, _gain_verdict, _VerdictOn
 from tests.errors import refuses, remarked
+from tests.seeds import seeds
 from tests.show.whole import assert_paper
 from toolkit.log import Log, collect, open_log, write_log
 from toolkit.log.describe.verifier_quality import HONEST, WHOLE, quality_of_log
@@ -231,7 +232,7 @@ def test_a_name_that_the_log_lacks_is_refused(tmp_path: Path, named: dict[str, s
         tb.study_latent(log, **QUICK, **named)
 
 
-@pytest.mark.parametrize("split", [True, False])
+@pytest.mark.parametrize("split", seeds(1, [True, False]))
 def test_training_rows_are_nowhere_among_what_is_reported(tmp_path: Path, split: bool) -> None:
     """Where they are named, and where the log has no test split."""
     log = planted(tmp_path, replace(STRONG, places=1), examples=200)

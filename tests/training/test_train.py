@@ -154,6 +154,7 @@ def test_the_seed_decides_every_weight(recipe: Path, model: Path, tmp_path: Path
     assert any((a[name] != c[name]).any() for name in a)
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_a_model(recipe: Path, model: Path, tmp_path: Path) -> None:
     before, _, after = RECIPE.partition("[model]")
     schedule = "[schedule]" + after.partition("[schedule]")[2].split("[[phase]]")[0]
