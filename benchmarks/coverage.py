@@ -303,7 +303,9 @@ def main() -> int:
     given = parser.parse_args()
     cells, started = read_cells(), time.perf_counter()
     for place, design in DESIGN_OF.items():
-        *_, n = place
+        *named, n = place
+        if n not in given.sizes or given.only not in ", ".join(named):
+            continue
         aim = given.error / 100 * (DEAR if design.power is not None or design in SAMPLES else 1)
         if place in cells and cells[place].settled(aim) and not given.anew:
             continue

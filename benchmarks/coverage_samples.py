@@ -1,4 +1,6 @@
-"""Designs of fixed questions for `coverage.py`: how often limits over other samples of the same questions hold."""
+"""Designs of fixed questions for `coverage.py`: how often limits over other samples of the same questions hold the mean
+over all samples, and those of one other run what such a run gives.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ from coverage_designs import Array, Design, Generator
 
 from replay.data.block import TRACE_COSTS, LogBlock, LoggedPool
 from replay.kinds.sample import Sample
-from replay.policies.base import Policy
+from replay.policies.base import Evaluator, Policy
 from replay.runs.compare.same_questions import SameQuestions, SampleSums, SampleVariation, variation_rows
 from toolkit.stats import Settings
 
 ANSWERS = 4
 """Of each question, the first of which is right."""
-POOL, LOGS, DRAWN = "votes", 4, 4000
+POOL, LOGS, RUNS, DRAWN = "votes", 4, 10, 4000
 
 
 def vote(k: int) -> Policy:
@@ -96,8 +98,20 @@ def _limits(key: int, n: int, size: int, policies: tuple[Policy, ...]) -> SameQu
     return SameQuestions(variation_rows(policies, sums), 0.95, "", True, {})
 
 
-def samples(n: int, size: int, policies: Sequence[Policy], first: str, other: str | None = None) -> Design:
-    """Of n questions with so many traces each, one policy or its difference to another."""
+@cache
+def _run_values(key: int, n: int, size: int, policies: tuple[Policy, ...]) -> dict[str, Array]:
+    """What `RUNS` runs of so many traces a question give of each policy."""
+    codes = drawn(np.random.default_rng([9, key]), np.tile(chances(n), (RUNS, 1)), size)
+    on = Evaluator(logged(codes), policies)
+    return {one.name: on.outcome(one).correct.reshape(RUNS, n).mean(axis=1) for one in policies}
+
+
+def samples(
+    n: int, size: int, policies: Sequence[Policy], first: str, other: str | None = None, *, run: bool = False
+) -> Design:
+    """Of n questions with so many traces each, one policy or its difference to another; with `run` in one other run, of
+    which the limits are counted from what it gives.
+    """
 
     def of(name: str) -> float:
         policy = next(one for one in policies if one.name == name)
@@ -106,13 +120,20 @@ def samples(n: int, size: int, policies: Sequence[Policy], first: str, other: st
     def limits(rng: Generator, examples: int, settings: Settings) -> tuple[Array, Array, Array]:
         keys = rng.integers(2**62, size=LOGS).tolist()
         found: list[SampleVariation] = [
-            _limits(key, n, size, tuple(policies)).variation_of(first, other) for key in keys
+            _limits(key, n, size, tuple(policies)).variation_of(first, other, another_run=run) for key in keys
         ]
         low, high = (np.array([getattr(one, end) for one in found], np.float64) for end in ("low", "high"))
-        return low, high, np.array(["jackknife_few" if one.marked else "jackknife" for one in found])
+        method = np.array(["jackknife_few" if one.marked else "jackknife" for one in found])
+        if run:
+            runs = [_run_values(key, n, size, tuple(policies)) for key in keys]
+            gives = np.concatenate([one[first] - (one[other] if other is not None else 0.0) for one in runs])
+            low, high, method = (np.repeat(values, RUNS) for values in (low, high, method))
+            low, high = low - gives, high - gives
+        return low, high, method
 
     what = f"{first}{f' less {other}' * (other is not None)} of {size} traces a question; questions fixed"
-    true = of(first) - (of(other) if other is not None else 0.0)
+    what += ", one other run" * run
+    true = 0.0 if run else of(first) - (of(other) if other is not None else 0.0)
     return Design("accuracy", what, true, None, wide=True, limits=limits, sizes=[n])
 
 
@@ -129,6 +150,14 @@ SAMPLES: tuple[Design, ...] = (
     samples(500, 16, FEW, "majority@8", "majority@4"),
     samples(100, 16, STOPS, "early"),
     samples(100, 16, STOPS, "early", "majority@4"),
+    samples(30, 50, MANY, "majority@8", run=True),
+    samples(30, 50, MANY, "majority@8", "majority@4", run=True),
+    samples(100, 16, FEW, "majority@8", run=True),
+    samples(100, 16, FEW, "majority@8", "majority@4", run=True),
+    samples(500, 16, FEW, "majority@8", run=True),
+    samples(500, 16, FEW, "majority@8", "majority@4", run=True),
+    samples(100, 16, STOPS, "early", run=True),
+    samples(100, 16, STOPS, "early", "majority@4", run=True),
 )
 
 

@@ -495,6 +495,18 @@ def test_nothing_that_beats_the_base_is_no_reason_to_change() -> None:
     assert (found.verdict, found.candidates) == (UNDECIDED, ())
 
 
+def test_gains_of_means_over_orders_are_shown_by_their_limits_however_many_small_losses_there_are() -> None:
+    """A vote over all orders gains the whole of 28 examples of 120 and loses a tenth of 28: no coin says which."""
+    base, vote = np.ones(120), np.ones(120)
+    base[:28] = 0.0
+    vote[28:56] = 0.9
+    votes = {"vote@3": right_on(0, 45.0, 120) | {"correct": vote}}
+    found = decide_from_outcomes(
+        ("base", right_on(0, 15.0, 120) | {"correct": base}), {}, {}, {}, votes=votes, settings=Settings(resamples=500)
+    )
+    assert (found.verdict, found.candidates) == (CHANGE, ("vote@3",))
+
+
 def test_candidates_are_not_worse_than_the_best_and_cheaper_gains_stand_beside() -> None:
     """Of 400 the base is right on 200, always acting and a pool on 262 and 260, two dear votes on 330 and 332."""
     votes = {"vote@8": right_on(330, 800.0), "vote@16": right_on(332, 1_600.0)}

@@ -160,8 +160,8 @@ class _PairedEvidence:
         )
 
     def agrees_with_exact_test(self, interval: PairedInterval) -> bool:
-        """Whether the exact p-value, if one can be computed, agrees that the difference is not 0."""
-        return interval.exact_p is None or interval.exact_p < 1 - self.settings.level
+        """Whether the exact p-value, where few pairs give one, agrees that the difference is not 0."""
+        return not _rests_on_few_pairs(interval) or (interval.exact_p or 0.0) < 1 - self.settings.level
 
     def needed_to_claim(self, interval: _Difference, above: bool, share: float = 0.5) -> NeededQuestions | None:
         """How many examples would make the interval exclude 0, and the exact p-value small."""
@@ -169,10 +169,10 @@ class _PairedEvidence:
         if needed is None or interval.gained is None or interval.lost is None or self.agrees_with_exact_test(interval):
             return needed
         pairs = interval.gained + interval.lost
-        many = np.arange(pairs, 20 * (pairs + 1))
+        many = np.arange(pairs, FEW_PAIRS + 1)
         gained = np.rint(interval.gained * many / pairs)
-        small = np.flatnonzero(exact_p(gained, many - gained, share) < 1 - self.settings.level)
-        return needed.at_least(math.ceil(interval.n * many[small[0]] / pairs)) if len(small) else None
+        small = (exact_p(gained, many - gained, share) < 1 - self.settings.level) | (many == FEW_PAIRS)
+        return needed.at_least(math.ceil(interval.n * many[np.argmax(small)] / pairs))
 
     def compare_longer_budgets(
         self, budgets: Mapping[str, Outcomes], base: tuple[str, Outcomes], best: str, rival: Outcomes
@@ -454,13 +454,20 @@ def _questions_for_all(needs: Sequence[NeededQuestions | None]) -> NeededQuestio
     return max(known, key=lambda one: one.number) if len(known) == len(needs) else None
 
 
+def _rests_on_few_pairs(interval: PairedInterval) -> bool:
+    """Whether so few pairs differ that limits alone claim nothing. The exact test counts pairs, whatever they differ by:
+    of many it would deny what limits show of means over orders.
+    """
+    return interval.exact_p is not None and (interval.gained or 0) + (interval.lost or 0) < FEW_PAIRS
+
+
 def _interval_in_points(interval: _Difference, exact: bool = False) -> str:
     """A difference of shares in points, with its interval and p-value, and the exact one where a claim rests on few.
 
     A p-value is of this difference by itself, which is said where the limits hold for others, too.
     """
     p_value = "" if interval.p_value is None else f"p {interval.p_value:.4f}" + " by itself" * interval.joint
-    if exact and p_value and interval.exact_p is not None and (interval.gained or 0) + (interval.lost or 0) < FEW_PAIRS:
+    if exact and p_value and _rests_on_few_pairs(interval):
         p_value += f", exact {interval.exact_p:.4f}"
     return _interval_text(interval, 100.0, 2) + " points" + (f" ({p_value})" if p_value else "")
 

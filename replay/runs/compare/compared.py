@@ -229,14 +229,9 @@ class ComparedPolicies:
         if self.same is None:
             yield f"{OTHER_SAMPLES}: – (policies of two results)."
             return
-        parts = []
-        for one, other in ((first, None), (second, None), (first, second)):
-            value = self.same.variation_of(one, other)
-            cell = "–" if value.cell is None else NumberWithInterval(1, 100, other is not None).show(value.cell)
-            parts.append(f"{'Δ' if other is not None else one} {cell}{f' ({value.why})' * bool(value.why)}")
-        brackets = f" {AGAIN.format(100 * self.level)}" * any("[" in part for part in parts)
         quality = metric_column(ACCURACY, self.columns)
-        yield f"{OTHER_SAMPLES}: {quality.heading} {'; '.join(parts)}.{brackets}"
+        parts = [self.same.variation_phrase(*names) for names in ((first,), (second,), (first, second))]
+        yield self.same.sentence(f"{quality.label} of {parts[0]}", *parts[1:])
 
     def _few_units_message(self) -> dict[str, str]:
         return FEW | FEW_CLUSTERS if self.clustered else FEW

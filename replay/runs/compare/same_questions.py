@@ -39,6 +39,8 @@ AGAIN = (
     "In brackets {:g} % intervals of what these questions give over all samples; one other run of as many samples may "
     "lie 1.4 times as far off."
 )
+TWO_RUNS = 2**0.5
+"""How many times as far as the mean over all samples one other run lies: the samples of both runs are luck."""
 FEW_VARIED = 20
 """Limits are marked where fewer questions than this vary between samples."""
 FEWEST_VARIED, ROUNDING = 2, 1e-12
@@ -91,13 +93,16 @@ class SameQuestions:
     def _repr_html_(self) -> str:
         return self.table().html()
 
-    def variation_of(self, policy: str, other: str | None = None) -> SampleVariation:
-        """A policy's accuracy, or its difference to `other`, with limits over other samples."""
+    def variation_of(self, policy: str, other: str | None = None, *, another_run: bool = False) -> SampleVariation:
+        """A policy's accuracy, or its difference to `other`, with limits of what the questions give over all samples;
+        with `another_run` with limits of what one other run of as many samples gives.
+        """
         for first, second, sign in ((policy, other, 1.0), (other, policy, -1.0)):
             rows = self.frame.filter(pl.col("policy").eq_missing(first), pl.col("other").eq_missing(second))
             for _, _, estimate, error, varied, unknown in rows.iter_rows():
+                wider = None if error is None else error * (TWO_RUNS if another_run else 1)
                 return self._limits_over_samples(
-                    sign * estimate if estimate is not None else None, error, varied, unknown, other
+                    sign * estimate if estimate is not None else None, wider, varied, unknown, other
                 )
         whys = [self.variation_of(one).why for one in (policy, other) if one is not None] if other is not None else []
         return SampleVariation(None, None, None, False, next((why for why in whys if why), NOT_SAVED))
@@ -111,12 +116,17 @@ class SameQuestions:
         return SampleVariation(estimate, max(estimate - half, least), min(estimate + half, 1.0), varied < FEW_VARIED)
 
     def variation_phrase(self, policy: str, other: str | None = None) -> str:
-        """A policy's accuracy in per cent, or its difference in points, with limits, in words; or a dash and why."""
+        """A policy's accuracy in per cent, or its difference in points, with limits of it and of one other run, in
+        words; or a dash and why.
+        """
         value, what = self.variation_of(policy, other), f"`{policy}`" + ("" if other is None else f" less `{other}`")
-        if value.cell is None:
+        run = self.variation_of(policy, other, another_run=True)
+        if value.cell is None or run.cell is None:
             return f"{what} – ({value.why})"
-        number, bracket, rest = NumberWithInterval(1, 100, other is not None).show(value.cell).partition(" [")
-        return f"{what} {number}{' %' if other is None else ''}{bracket}{rest}{'' if other is None else ' points'}"
+        form = NumberWithInterval(1, 100, other is not None)
+        (number, bracket, rest), (*_, again) = (form.show(one).partition(" [") for one in (value.cell, run.cell))
+        unit, points = (" %", "") if other is None else ("", " points")
+        return f"{what} {number}{unit}{bracket}{rest}{points} (one other run [{again.rstrip('†')})"
 
     def sentence(self, *phrases: str) -> str:
         """A sentence on what other samples would show of some policies."""
