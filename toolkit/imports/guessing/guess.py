@@ -564,7 +564,7 @@ def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputCo
         draft.put(f"answers.{name}", value, GUESSED)
     if judged:
         return None
-    return _unjudged_text(columns)
+    return _unjudged_text(columns, out)
 
 
 def _source_rules(rules: dict[str, Any], out: _OutputColumns, trace: dict[str, tuple[Any, str]], draft: Draft) -> None:
@@ -585,8 +585,8 @@ def _source_rules(rules: dict[str, Any], out: _OutputColumns, trace: dict[str, t
         trace["opaque"] = (f"{out.answer.value} IS NULL", f"{GUESSED}: verdicts without answers")
 
 
-def _unjudged_text(columns: Columns) -> str:
-    """The sentence for a table with neither gold nor verdicts."""
+def _unjudged_text(columns: Columns, out: _OutputColumns) -> str:
+    """The sentence for a table with neither gold nor verdicts, which may be a set of questions with their gold."""
     graded = [one for one in columns.of("verifier") if one.values.dtype != pl.Boolean]
     if graded:
         one, known = graded[0], graded[0].values.drop_nulls()
@@ -598,10 +598,16 @@ def _unjudged_text(columns: Columns) -> str:
             f"nothing says which answers are right: there is neither gold nor a verdict; `{one.value}` grades from"
             f" {_number(known.min())} to {_number(known.max())}: where that is a judge's, write {' '.join(settings)}"
         )
+    questions = ""
+    if out.answer is not None and out.text is None and columns.group.n_unique() == len(columns.group):
+        questions = (
+            f"; where `{out.answer.value}` is gold, these are questions without outputs: ask a model with"
+            " `thinkback generate`"
+        )
     return (
         "nothing says which answers are right: there is neither gold nor a verdict; write"
         f" {setting('examples.gold', 'COLUMN')} or {setting('traces.correct', 'COLUMN')}, or name a file with ids and"
-        " gold beside it"
+        f" gold beside it{questions}"
     )
 
 
