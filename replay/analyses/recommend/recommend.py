@@ -455,7 +455,7 @@ def _questions_for_all(needs: Sequence[NeededQuestions | None]) -> NeededQuestio
 
 
 def _rests_on_few_pairs(interval: PairedInterval) -> bool:
-    """Whether so few pairs differ that limits alone claim nothing. The exact test counts pairs, whatever they differ by:
+    """Whether so few pairs differ that limits alone claim nothing. The exact test counts pairs, however unlike:
     of many it would deny what limits show of means over orders.
     """
     return interval.exact_p is not None and (interval.gained or 0) + (interval.lost or 0) < FEW_PAIRS
