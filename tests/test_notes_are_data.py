@@ -14,11 +14,11 @@ import replay
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.policies.remarks import Counts, RemarkKind
 from replay.runs.saved.display import ranked_input as _ranked
-from replay.studies.factcheck.figures import undone
+from replay.studies.factcheck.figures import missing_figure_notes
 from replay.studies.factcheck.report import report_of
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import sensitivity, study_log
-from replay.studies.recovery.study import LACKING, InterventionSetting, _study_dataset, choose
+from replay.studies.recovery.study import LACKING, InterventionSetting, _study_dataset, choose_roles
 from replay.studies.recovery.tables import tables as tables_of
 from tests.studies.claims import tables, written
 from toolkit.log import open_log
@@ -143,7 +143,7 @@ def factcheck(log: Path) -> dict[str, Any]:
         "notes": concerns(study.notes),
         "warnings": {name: len(told) for name, told in study.warnings.items()},
         "missing": {name: len(why) for name, why in study.missing.items()},
-        "figures undone": [line.partition(":")[0] for line in undone(study)],
+        "figures undone": [line.partition(":")[0] for line in missing_figure_notes(study)],
         "left out": {name: sorted(ids) for name, ids in study.left_out.items()},
     }
 
@@ -154,7 +154,7 @@ def recovery(log: Path) -> dict[str, Any]:
         gates=(), margin=0.01, prices=None, settings=Settings(resamples=5),
     )  # fmt: skip
     opened = open_log(log)
-    study = _study_dataset(opened, choose(opened, asked), asked, "sim-a")
+    study = _study_dataset(opened, choose_roles(opened, asked), asked, "sim-a")
     return {
         "tables": numbers(tables_of([study])),
         "notes": concerns(study.notes),

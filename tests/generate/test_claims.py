@@ -16,10 +16,10 @@ from replay.studies.factcheck import fidelity
 from replay.studies.factcheck.fidelity import (
     KNOWN,
     POOLS,
-    Known,
-    _HeldOut,
+    KnownMisfit,
+    _CheckedValue,
     _HeldOutNumber,
-    _Line,
+    _SeedMean,
     check_simulation,
     check_table,
 )
@@ -118,22 +118,22 @@ def test_replay_lies_within_the_distances(name: str, tmp_path: Path) -> None:
     assert len(lines) == {"quantemp": 50, "claimdecomp": 31}[name]
     if name == "quantemp":  # the thesis finds the surrogate ahead of both at each of these budgets but one
         setting = FactcheckSetting("n16", "lora", CLAIM_FEATURES, options={"where": "split = 'test'", "resamples": 1})
-        found = list(fidelity._signs(log, POOLS[name][0], setting))
+        found = list(fidelity._order_gap_numbers(log, POOLS[name][0], setting))
         assert "".join("+" if one.simulated > 0 else "-" for one in found) == "-----" + "---+-"
 
 
 def test_a_known_failure_may_not_grow_or_turn() -> None:
     """Known to be 3 too high, with a sampling error of 0.5: up to 3.5 is known, and nothing below the published one."""
 
-    high = Known(3.0, "why")
+    high = KnownMisfit(3.0, "why")
 
-    def of(simulated: float, known: Known | None = high) -> _Line:
-        return _Line("5.3", SURROGATE, "traces", 10.0, simulated, 1.0, 0.5, known)
+    def of(simulated: float, known: KnownMisfit | None = high) -> _CheckedValue:
+        return _CheckedValue("5.3", SURROGATE, "traces", 10.0, simulated, 1.0, 0.5, known)
 
     told = [(of(x).within, of(x).expected) for x in (10.9, 13.4, 13.6, 8.0)]
     assert told == [(True, True), (False, True), (False, False), (False, False)]
     assert (of(13.0, None).within, of(13.0, None).expected) == (False, False)
-    below = [of(x, Known(-3.0, "why")).expected for x in (6.6, 6.4, 12.0)]
+    below = [of(x, KnownMisfit(-3.0, "why")).expected for x in (6.6, 6.4, 12.0)]
     assert below == [True, False, False]
     verdicts = [row[-1] for row in check_table([of(10.9), of(13.4), of(13.6)], "fitted").rows]
     assert verdicts == [True, "known", False]
@@ -170,7 +170,7 @@ def signs_of(name: str, seeds: int, folder: Path) -> dict[str, str]:
     for seed in range(seeds):
         log = simulate_claims(folder / f"{name}-{seed}", name, traces=SIZES[name], seed=seed)
         setting = fidelity._simulated_setting(f"n{SIZES[name]}", resamples=1)
-        for one in (one for pool in POOLS[name] for one in fidelity._signs(log, pool, setting)):
+        for one in (one for pool in POOLS[name] for one in fidelity._order_gap_numbers(log, pool, setting)):
             numbers.setdefault(one.what, []).append(one.simulated)
     found: dict[str, str] = {}
     for what, values in numbers.items():
@@ -207,16 +207,16 @@ def test_one_random_order_is_part_of_the_error(small: Log, monkeypatch: pytest.M
     pool = PublishedPool("QuanTemp test", 15)  # whose published budgets the log's 15 traces have, too
     setting = FactcheckSetting("n15", "lora", options={"where": "split = 'test'", "resamples": 20})
     monkeypatch.setattr(fidelity, "ORDERS_DRAWN", 2)
-    both = {one.what: one.error for one in fidelity._signs(small, pool, setting)}
-    monkeypatch.setattr(fidelity, "_one_order", lambda log, asked: {})
-    alone = {one.what: one.error for one in fidelity._signs(small, pool, setting)}
+    both = {one.what: one.error for one in fidelity._order_gap_numbers(small, pool, setting)}
+    monkeypatch.setattr(fidelity, "_spread_over_orders", lambda log, asked: {})
+    alone = {one.what: one.error for one in fidelity._order_gap_numbers(small, pool, setting)}
     for what, error in alone.items():
         assert (both[what] > error + 0.01) if "random" in what else (both[what] == error), what
 
 
 def test_a_held_out_number_fails_beyond_its_error_or_with_another_sign() -> None:
-    def of(values: tuple[float, ...], published: float = 1.0, signed: bool = True) -> _HeldOut:
-        return _HeldOut(_HeldOutNumber("B.4", SURROGATE, "k = 3", published, values[0], 1.0, signed), values)
+    def of(values: tuple[float, ...], published: float = 1.0, signed: bool = True) -> _SeedMean:
+        return _SeedMean(_HeldOutNumber("B.4", SURROGATE, "k = 3", published, values[0], 1.0, signed), values)
 
     assert (of((2.0, 3.0)).held, of((2.0, 3.0)).errors, of((2.0, 3.0)).same_sign) == (True, 1.5, 2)
     assert (of((4.0, 3.0)).held, of((-1.0, 0.5)).held, of((-1.0, 0.5)).same_sign) == (False, False, 1)

@@ -32,7 +32,7 @@ from replay.gatefit.gate_set import (
 )
 from replay.studies.recovery.figures import _band_panel
 from replay.studies.recovery.study import _shared_notes
-from replay.studies.recovery.tables import _at_rates
+from replay.studies.recovery.tables import _rows_at_rates
 from toolkit.log import Log, open_log, write_log
 
 VERIFIER = "fix:active_verify:perfect"
@@ -123,7 +123,7 @@ def test_a_curve_is_read_at_even_rates() -> None:
         for threshold, rate in rates.items()
         for metric, value in (("intervention_rate", rate), ("flip_rate", rate / 10))
     ])  # fmt: skip
-    rows = list(_at_rates(band, ["flip_rate"], shares=4))
+    rows = list(_rows_at_rates(band, ["flip_rate"], shares=4))
     assert [row["threshold"] for row in rows] == ["0.9", "0.6", "0.5", "0.1"]
     panel = _band_panel(band, "flip_rate", "flips", 100.0, mark=0.3, from_zero=True)
     assert panel is not None

@@ -12,7 +12,7 @@ from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.figure import Figure
 
 from replay.sampling.stops import Margin
-from replay.studies.factcheck.figures import _setting_maps, _SweptSettings
+from replay.studies.factcheck.figures import _setting_heat_maps, _SweptSettings
 from tests.errors import refuses
 from tests.seeds import seeds
 from tests.show.test_paper import NARROW, WIDE, assert_whole, lightness
@@ -188,7 +188,7 @@ def test_a_frame_is_told_of_where_there_is_one(cap: int, framed: bool) -> None:
     rows = [(0.15, c, 3, None, "macro_f1", 0.5) for c in (5, 15)]
     names = ["margin", "cap", "min_valid", "bootstrap", "metric", "estimate"]
     table = pl.DataFrame(rows, schema=names, orient="row")
-    (figure,) = _setting_maps(_SweptSettings(table, "claims", Margin(0.15, 3), cap), WIDE).values()
+    (figure,) = _setting_heat_maps(_SweptSettings(table, "claims", Margin(0.15, 3), cap), WIDE).values()
     assert bool(figure.axes[0].patches) == framed
     assert any("framed" in text.get_text() for text in figure.texts) == framed
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from replay.studies.recovery.study import DatasetStudy, InterventionSetting, _study_dataset, choose
+from replay.studies.recovery.study import DatasetStudy, InterventionSetting, _study_dataset, choose_roles
 from toolkit.log import open_log, write_log
 from toolkit.stats import Settings
 
@@ -25,4 +25,4 @@ def study(tables: Tables, path: Path, **changes: Any) -> DatasetStudy:
     write_log(path, name="made", tables=tables, simulated=True)
     log = open_log(path)
     dataset = tables["examples"].filter(pl.col("split") == "test")["dataset"][0]
-    return _study_dataset(log, choose(log, asked(**changes)), asked(**changes), dataset)
+    return _study_dataset(log, choose_roles(log, asked(**changes)), asked(**changes), dataset)

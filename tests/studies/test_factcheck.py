@@ -15,7 +15,15 @@ from replay.analyses.budgets.pool_depth import Depth, gold_trace_shares, pool_de
 from replay.analyses.budgets.wall_clock import _scored_pools
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.figures import _budget_panels
-from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, TITLES, FactcheckSetting, compared, replay_methods
+from replay.studies.factcheck.runs import (
+    ADAPTIVE,
+    BEST,
+    SURROGATE,
+    TITLES,
+    FactcheckSetting,
+    pair_numbers,
+    replay_methods,
+)
 from replay.studies.factcheck.study import sensitivity
 from replay.studies.kit.cells import cell
 from tests.errors import file_notes, remarked
@@ -176,7 +184,7 @@ def test_buckets_hold_all_claims_and_compare_on_the_same(claims: Path) -> None:
         for b in mine:
             if b.part is not None:
                 own, exhaustive = (cell(b.part, name, "macro_f1") for name in (method, BEST))
-                difference = compared(b.part.comparisons, method, BEST, "macro_f1")
+                difference = pair_numbers(b.part.comparisons, method, BEST, "macro_f1")
                 assert difference[0] == pytest.approx(own.estimate - exhaustive.estimate)
 
 

@@ -17,7 +17,7 @@ from replay.data.contents import read_contents
 from replay.studies.factcheck.figures import figures
 from replay.studies.factcheck.published import published
 from replay.studies.factcheck.runs import FactcheckSetting, datasets_without, label_spaces, single_pools
-from replay.studies.factcheck.tables import quality
+from replay.studies.factcheck.tables import quality_columns
 from replay.studies.kit.published import PublishedDataset
 from replay.studies.kit.report import UNDONE
 from tests.errors import refuses, remarked
@@ -218,9 +218,9 @@ def test_a_class_that_a_data_set_has_not_is_a_dash_with_the_reason() -> None:
         return SimpleNamespace(labels=labels)
 
     thesis = part("true", "false", "conflicting")
-    columns = quality([thesis, thesis])  # type: ignore[list-item]
+    columns = quality_columns([thesis, thesis])  # type: ignore[list-item]
     assert [column.heading for column in columns] == ["T-F1", "F-F1", "C-F1", "M-F1", "W-F1", "Acc."]
-    columns = quality([thesis, part("true", "false")])  # type: ignore[list-item]
+    columns = quality_columns([thesis, part("true", "false")])  # type: ignore[list-item]
     assert [column.heading for column in columns[:3]] == ["F1 true", "F1 false", "F1 conflicting"]
     assert [column.note for column in columns[:2]] == ["", ""]
     assert "`conflicting`" in columns[2].note

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from replay.studies.kit.published import PublishedDataset, PublishedWork, published_beside, published_datasets
-from replay.studies.kit.report import StudyFigure, StudyReport, by_dataset, drawable, undrawn
+from replay.studies.kit.report import StudyFigure, StudyReport, drawable, figures_by_dataset, undrawn_reasons
 from replay.studies.kit.sheet import (
     Captions,
     Gap,
@@ -16,10 +16,10 @@ from replay.studies.kit.sheet import (
     Sheet,
     beside,
     intervals,
-    laid_out,
-    listed,
+    laid_out_table,
     merge_notes,
     numbers,
+    rows_of_records,
     tables_of,
     words,
 )
@@ -104,7 +104,7 @@ def test_a_row_of_a_published_table_is_found_by_what_a_log_calls_its_data_set() 
 
 
 def test_one_data_set_is_named_in_the_title_alone() -> None:
-    table = laid_out(SHEET, [Part("math500")], Captions(simulated=False, suffix=", log"))
+    table = laid_out_table(SHEET, [Part("math500")], Captions(simulated=False, suffix=", log"))
     assert table.title == "Table 2: Quality, log"
     heads = ["Policy", "Accuracy", "Accuracy published", "difference", "Tokens", "Own", "Lacking", "paper's"]
     assert [column.name for column in table.columns] == heads
@@ -116,7 +116,7 @@ def test_one_data_set_is_named_in_the_title_alone() -> None:
 
 
 def test_several_data_sets_stand_below_each_other_under_their_names() -> None:
-    table = laid_out(SHEET, [Part("math500"), Part("sums")], Captions(simulated=True, dataset="dataset"))
+    table = laid_out_table(SHEET, [Part("math500"), Part("sums")], Captions(simulated=True, dataset="dataset"))
     assert [row[:2] for row in table.rows] == [
         ("math500", "base"), ("math500", "long"), ("sums", "base"), ("sums", "long"),
     ]  # fmt: skip
@@ -127,7 +127,7 @@ def test_several_data_sets_stand_below_each_other_under_their_names() -> None:
 
 def test_a_gap_is_told_where_it_makes_a_dash() -> None:
     gaps = (Gap("of lacking", frozenset({"lacking"})), Gap("of tokens", frozenset({"tokens"})), Gap("always"))
-    table = laid_out(SHEET, [Part("math500")], Captions(simulated=False, gaps=lambda sheet, parts: gaps))
+    table = laid_out_table(SHEET, [Part("math500")], Captions(simulated=False, gaps=lambda sheet, parts: gaps))
     assert table.below[3:] == ("of lacking", "always")
 
 
@@ -144,7 +144,7 @@ def test_a_sheet_that_is_not_needed_is_no_table() -> None:
 
 def test_rows_of_a_frame() -> None:
     found = [{"k": 1, "share": 0.5, "low": 0.25, "high": 0.75, "n": 3}]
-    (row,) = listed(found, ("k",), "share", "pct")
+    (row,) = rows_of_records(found, ("k",), "share", "pct")
     assert row.heads == (1,)
     assert row.values["pct"] == IntervalCell(50.0, 25.0, 75.0)
     assert row.values["n"] == 3
@@ -152,7 +152,7 @@ def test_rows_of_a_frame() -> None:
 
 def test_a_report_is_saved_with_what_belongs_to_it(tmp_path: Path) -> None:
     drawn = []
-    table = laid_out(SHEET, [Part("math500")], PLAIN)
+    table = laid_out_table(SHEET, [Part("math500")], PLAIN)
     report = StudyReport(
         "A study", {"quality": table}, {"study": "a"}, lambda: drawn.append(1) or {},
         {"Notes": ["first", "second"], "None": []}, {"main": {"x-1": "no gold"}},
@@ -189,17 +189,17 @@ def test_figures_of_several_data_sets_have_their_names() -> None:
     def draw(part: Part) -> dict[str, str]:
         return {"front": part.dataset}
 
-    assert by_dataset([Part("a b")], draw) == {"front": "a b"}  # type: ignore[arg-type]
-    assert by_dataset([Part("a b"), Part("c")], draw) == {"front-a-b": "a b", "front-c": "c"}  # type: ignore[arg-type]
+    assert figures_by_dataset([Part("a b")], draw) == {"front": "a b"}  # type: ignore[arg-type]
+    assert figures_by_dataset([Part("a b"), Part("c")], draw) == {"front-a-b": "a b", "front-c": "c"}  # type: ignore[arg-type]
 
 
 def test_a_works_numbers_stand_after_all_columns_where_some_row_has_them() -> None:
     general = replace(SHEET, columns=lambda parts: (numbers("Accuracy", "accuracy", metric="known"),), rows=rows_of)
-    assert [one.name for one in laid_out(general, [Part("MATH500")], PLAIN).columns] == ["Policy", "Accuracy"]
+    assert [one.name for one in laid_out_table(general, [Part("MATH500")], PLAIN).columns] == ["Policy", "Accuracy"]
     own = beside(
         numbers("Accuracy", "accuracy", metric="known"), "accuracy_pct", "published %", "published_accuracy_pct"
     )
-    table = laid_out(replace(general, columns=(own,)), [Part("MATH500")], PLAIN)
+    table = laid_out_table(replace(general, columns=(own,)), [Part("MATH500")], PLAIN)
     assert [one.name for one in table.columns] == ["Policy", "Accuracy", "published %"]
     assert [row[-1] for row in table.rows] == [59.0, None]
 
@@ -211,7 +211,7 @@ def test_figures_that_are_not_drawn_say_why() -> None:
         "told": StudyFigure("Told", lambda part: [], lambda shown, **keys: None, lambda part: ", ".join(part.lost)),
     }
     part = Part("a", ("no scores", "no tokens"))
-    lines = list(undrawn(figures, part, drawable(figures, part)))
+    lines = list(undrawn_reasons(figures, part, drawable(figures, part)))
     assert len(lines) == 2
     remarked(lines, "no_figure", "a: ", "`plain`", "no gate")
     remarked(lines, "no_figure", "a: ", "`told`", "no scores, no tokens")

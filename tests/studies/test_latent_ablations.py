@@ -14,7 +14,7 @@ from generate.simulation.planted import PlantedModel, simulate_planted
 from replay.analyses.strategies.votes_entropy import votes_entropy
 from replay.latent import place_probes
 from replay.latent.place_probes import equal_parts, placed_traces
-from replay.studies.kit.report import drawn
+from replay.studies.kit.report import draw_figures
 from replay.studies.latent import study as studied
 from replay.studies.latent.figures import FIGURES
 from replay.studies.latent.report import study_latent
@@ -175,7 +175,7 @@ def test_conditional_self_correction_is_that_of_a_plain_loop(ablated: tuple[Late
 
 @pytest.mark.parametrize("width", [NARROW, pytest.param(WIDE, marks=pytest.mark.slow)])
 def test_figures_are_whole(ablated: tuple[LatentStudy, ...], width: float) -> None:
-    made = drawn(FIGURES, ablated[:1], width)
+    made = draw_figures(FIGURES, ablated[:1], width)
     assert set(FIGURES) == set(made)
     for figure in made.values():
         assert figure.get_figwidth() == width

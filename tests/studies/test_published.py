@@ -11,10 +11,10 @@ import pytest
 
 from replay.studies.factcheck.fidelity import GOLD
 from replay.studies.factcheck.published import WORK, published
-from replay.studies.kit.published import document
+from replay.studies.kit.published import read_published
 from tests.errors import refuses
 
-CHECKS = document(WORK.name)["checks"]
+CHECKS = read_published(WORK.name)["checks"]
 BINARY: dict[type, Any] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.Mod: operator.mod,

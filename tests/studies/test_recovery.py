@@ -12,8 +12,8 @@ import pytest
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.runs.saved.provenance import PolicyRecord
 from replay.studies.recovery.figures import FIGURES
-from replay.studies.recovery.study import DatasetStudy, _study_dataset, choose
-from replay.studies.recovery.tables import RULES, comparisons, limit
+from replay.studies.recovery.study import DatasetStudy, _study_dataset, choose_roles
+from replay.studies.recovery.tables import RULES, comparisons, token_limit_text
 from replay.studies.recovery.tables import tables as tables_of
 from tests.errors import refuses, remarked
 from tests.studies.recovery import asked, study
@@ -114,12 +114,12 @@ def test_the_longest_budget_is_that_with_the_highest_limit(holed: DatasetStudy) 
     more = (*summariser.policies, named_like(holed, "budget: base-16384-t0.7"))
     result = replace(holed.result, summariser=replace(summariser, policies=more))
     more = replace(holed, names=named, roles=replace(holed.roles, limits=limits), result=result)
-    assert [limit(more, pool) for pool in ("long", "base-16384-t0.7")] == ["8192", "16384"]
+    assert [token_limit_text(more, pool) for pool in ("long", "base-16384-t0.7")] == ["8192", "16384"]
     against = {(one.first, one.second): one.name for one in comparisons(more) if one.metric == "correct"}
     assert against["selective active_verify", "budget: base-16384-t0.7"].endswith("minus base 16384")
     assert against["budget: long", "base: short"] == "accuracy, base 8192 minus base 4096"
     other = replace(more, roles=replace(more.roles, limits={**limits, "short": 512}))
-    assert limit(other, "long") == ""
+    assert token_limit_text(other, "long") == ""
 
 
 def named_like(found: DatasetStudy, name: str) -> PolicyRecord:
@@ -142,19 +142,23 @@ def test_budgets_are_in_the_order_of_their_limits_and_sampled_as_the_base(tmp_pa
     tables["traces"] = pl.concat([base, *more])
     write_log(tmp_path / "log", name="made", tables=tables, simulated=True)
     log = open_log(tmp_path / "log")
-    chosen = choose(log, asked())
+    chosen = choose_roles(log, asked())
     assert chosen.roles.budgets == ("long", "b-longer", "a-longest")
     remarked(chosen.notes, "no_budgets", "`greedy`")
-    assert choose(log, asked(budgets=("a-longest", "greedy", "long"))).roles.budgets == ("long", "greedy", "a-longest")
+    assert choose_roles(log, asked(budgets=("a-longest", "greedy", "long"))).roles.budgets == (
+        "long",
+        "greedy",
+        "a-longest",
+    )
 
 
 def test_a_gate_is_not_reported_on_questions_that_it_has_seen(tmp_path: Path) -> None:
     """From Python too, before anything is fitted."""
     write_log(tmp_path / "log", name="made", tables=_recovery_tables(400, 11, RecoveryModel(votes=3)), simulated=True)
     log = open_log(tmp_path / "log")
-    gate = choose(log, asked()).roles.gates["active_verify"].file
+    gate = choose_roles(log, asked()).roles.gates["active_verify"].file
     with refuses("leakage", "`where`"):
-        choose(log, asked(gates=(gate,), where="split='dev'"))
+        choose_roles(log, asked(gates=(gate,), where="split='dev'"))
 
 
 @pytest.mark.slow
@@ -171,13 +175,13 @@ def test_of_several_pools_of_revisions_one_is_named(tmp_path: Path) -> None:
     log, own = open_log(tmp_path / "log"), again["parent_id"][0]
     first = traces.filter((pl.col("parent_id") == own) & (pl.col("action") == "active_verify"))["pool"][0]
     with refuses("ambiguous", f"`{first}`", "`second`", "`pool`"):
-        choose(log, asked())
+        choose_roles(log, asked())
     with refuses("unknown", "`secnd`", "`second`"):
-        choose(log, asked(pools=("secnd",)))
+        choose_roles(log, asked(pools=("secnd",)))
     found = {}
     for pool in (first, "second"):
         changes = asked(pools=(pool,))
-        chosen = choose(log, changes)
+        chosen = choose_roles(log, changes)
         assert {gate.file.pool for action, gate in chosen.roles.gates.items() if action == "active_verify"} <= {pool}
         result = _study_dataset(log, chosen, changes, str(chosen.screening["dataset"][0]).split(", ")[0])
         row = chosen.screening.filter(action="active_verify").row(0, named=True)
@@ -192,6 +196,6 @@ def test_no_action_is_chosen_on_the_examples_that_are_reported(tmp_path: Path) -
     write_log(tmp_path / "log", name="made", tables=_recovery_tables(100, 11, RecoveryModel()), simulated=True)
     log = open_log(tmp_path / "log")
     with refuses("empty", "`action`"):
-        choose(log, asked(action=None, on="split='nothing'"))
-    notes = choose(log, asked(on="split='nothing'")).notes
+        choose_roles(log, asked(action=None, on="split='nothing'"))
+    notes = choose_roles(log, asked(on="split='nothing'")).notes
     remarked(notes, "screened_on_reported")

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from replay.data.contents import read_contents
 from replay.gatefit.gate_set import missing_rules
-from replay.studies.kit.cells import left_out_note, unlogged
+from replay.studies.kit.cells import left_out_note, unlogged_note
 from replay.studies.recovery.figures import missing_figures
-from replay.studies.recovery.study import LACKING, DatasetStudy, caveats
+from replay.studies.recovery.study import LACKING, DatasetStudy, caveat_lines
 from replay.studies.recovery.tables import tables as tables_of
 from tests.errors import remarked
 from tests.studies.recovery import study
@@ -63,7 +63,7 @@ def test_tables_keep_their_columns_where_costs_are_not_logged(
         ("seconds", ("mean", "p50", "p95", "p99"), SECONDS),
         ("prices", ("total_tokens", "per_1000_at_0.5", "relative"), TOKENS),
         ("budget_matched", ("total_tokens", "calls", "finalizers"), TOKENS),
-        ("budget_matched", ("finalizers",), unlogged(LACKING["finalizers"].what, "trace")),
+        ("budget_matched", ("finalizers",), unlogged_note(LACKING["finalizers"].what, "trace")),
         ("per_1000_requests", ("total_tokens_saved", "action_tokens_saved"), TOKENS),
         ("joint_frontier", ("total_tokens", "regret", "best", "on_front"), TOKENS),
         ("threshold_sweep", ("total_tokens",), TOKENS),
@@ -112,8 +112,8 @@ def test_rules_that_the_log_cannot_serve_are_named(bare: DatasetStudy) -> None:
 
 def test_rules_without_a_fit_are_no_caveat_where_none_is_compared(bare: DatasetStudy) -> None:
     ungated = replace(bare.roles, gates={}, screened_apart=True)
-    remarked(caveats(ungated, rules=True), "rules_without_fit", f"`{ungated.action}`")
-    assert list(caveats(ungated, rules=False)) == []
+    remarked(caveat_lines(ungated, rules=True), "rules_without_fit", f"`{ungated.action}`")
+    assert list(caveat_lines(ungated, rules=False)) == []
 
 
 def test_left_out_examples_are_told_with_the_first_of_them() -> None:

@@ -14,7 +14,7 @@ from thinkback.app import app
 
 @pytest.mark.slow
 def test_every_table_fits_a_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replay.studies.recovery.report.drawn", lambda *_: {})  # no figure is looked at
+    monkeypatch.setattr("replay.studies.recovery.report.draw_figures", lambda *_: {})  # no figure is looked at
     simulate_recovery(tmp_path / "log", examples=120, seed=1)
     out = tmp_path / "out"
     words = ["study", "recovery", tmp_path / "log", "--out", out, "--resamples", "20"]

@@ -9,7 +9,7 @@ import pytest
 
 from generate.simulation.claims import simulate_claims
 from replay.studies.factcheck.report import study_factcheck
-from replay.studies.kit.verdicts import Answer, answered, ever, loses, of_several
+from replay.studies.kit.verdicts import Answer, answer_of_several, answer_on_loss, answered, finding_on_any
 from toolkit.show import IntervalCell
 
 YES, NO, UNDECIDED = Answer.YES, Answer.NO, Answer.UNDECIDED
@@ -27,23 +27,23 @@ def test_an_interval_answers_of_gains_and_of_losses_of_a_point(
 ) -> None:
     middle = 0.0 if low is None or high is None else (low + high) / 2
     assert answered(IntervalCell(middle, low, high)) is above
-    assert loses(IntervalCell(middle, low, high), 0.01, 1_000) is loss
+    assert answer_on_loss(IntervalCell(middle, low, high), 0.01, 1_000) is loss
 
 
 def test_a_few_examples_rule_out_no_loss() -> None:
     """460 examples have not met a total loss of one in a hundred: 461 do."""
-    assert loses(IntervalCell(0.0, 0.0, 0.0), 0.01, 460) is UNDECIDED
-    assert loses(IntervalCell(0.0, 0.0, 0.0), 0.01, 461) is NO
+    assert answer_on_loss(IntervalCell(0.0, 0.0, 0.0), 0.01, 460) is UNDECIDED
+    assert answer_on_loss(IntervalCell(0.0, 0.0, 0.0), 0.01, 461) is NO
 
 
 def test_what_decides_among_several_places_is_shown() -> None:
     above, level, below = IntervalCell(3.0, 1.0, 5.0), IntervalCell(4.0, -1.0, 9.0), IntervalCell(-3.0, -5.0, -1.0)
-    found = ever("is it above", {"k = 1": above, "k = 2": level}, "F1")
+    found = finding_on_any("is it above", {"k = 1": above, "k = 2": level}, "F1")
     assert (found.answer, found.difference, found.decided_by) == (YES, above, "F1, k = 1; above at k = 1")
-    assert ever("is it above", {"k = 1": level, "k = 2": below}, "F1").difference == below
-    assert ever("is it above", {"k = 1": level}, "F1").answer is UNDECIDED
-    assert ever("is it above", {}, "F1").answer is Answer.UNASKED
-    assert of_several([YES, NO, UNDECIDED]) is Answer.PARTLY
+    assert finding_on_any("is it above", {"k = 1": level, "k = 2": below}, "F1").difference == below
+    assert finding_on_any("is it above", {"k = 1": level}, "F1").answer is UNDECIDED
+    assert finding_on_any("is it above", {}, "F1").answer is Answer.UNASKED
+    assert answer_of_several([YES, NO, UNDECIDED]) is Answer.PARTLY
 
 
 @pytest.mark.slow

@@ -191,14 +191,14 @@ def _check_simulation(log: Log, dataset: str, pool: str, seed: int) -> None:
         TRACES,
         check_simulation,
         check_table,
-        held_out,
+        held_out_summaries,
         held_out_table,
     )
     from thinkback import console
 
     lines = check_simulation(log, dataset, pool)
     console.show(check_table(lines, f"{log.name}: what the simulation was fitted to"))
-    tested = held_out(_logs_by_seed(dataset, seed), dataset, f"n{TRACES[dataset]}")
+    tested = held_out_summaries(_logs_by_seed(dataset, seed), dataset, f"n{TRACES[dataset]}")
     failed = [line for line in tested if line.held is False]
     console.say()
     title = f"{log.name}: what it was not fitted to, seeds {seed} to {seed + SEEDS - 1}"

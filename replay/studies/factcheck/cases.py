@@ -94,15 +94,15 @@ def case_lines(cases: Sequence[tuple[str, Cases]]) -> Iterator[str]:
     """Describes each case in a line, without its texts."""
     for dataset, dataset_cases in cases:
         for case in dataset_cases.cases:
-            gold, answer = _named(case.gold), f"{_named(case.answer)} ({_verdict(case.right)})"
-            ends = f"ends after {case.used} of {counted(case.cap, 'trace')}, margin then {_number(case.margin)}"
-            which = f"{dataset}, {case.kind}: {_named(case.example)}"
+            gold, answer = _quoted_name(case.gold), f"{_quoted_name(case.answer)} ({_right_word(case.right)})"
+            ends = f"ends after {case.used} of {counted(case.cap, 'trace')}, margin then {_decimal(case.margin)}"
+            which = f"{dataset}, {case.kind}: {_quoted_name(case.example)}"
             yield f"{which}; gold {gold}; answer of {case.method}: {answer}; {case.stopping} {ends}"
         yield from (f"{dataset}: {why}" for why in dataset_cases.missing)
     yield "traces and texts of the cases are in `cases.csv`, and at the end of `report.md`"
 
 
-def _named(text: str | None) -> str:
+def _quoted_name(text: str | None) -> str:
     """Quotes a text of the log on one line, as a name; "none" for None."""
     return "none" if text is None else f"`{printable(text).replace('`', chr(39))}`"
 
@@ -114,26 +114,32 @@ def cases_markdown(cases: Sequence[tuple[str, Cases]], simulated: bool) -> str:
     lines += ["The first claim, by its id, on which each rule holds; the rules and the verdicts see gold.", ""]
     for dataset, dataset_cases in cases:
         for case in dataset_cases.cases:
-            lines += _written(dataset, case)
-        lines += [f"- {_plain(dataset)}: {_plain(why)}" for why in dataset_cases.missing]
+            lines += _case_markdown(dataset, case)
+        lines += [f"- {_escaped(dataset)}: {_escaped(why)}" for why in dataset_cases.missing]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _written(dataset: str, case: Case) -> Iterator[str]:
-    yield f"### {_plain(case.kind[0].upper() + case.kind[1:])}: `{printable(case.example)}`, {_plain(dataset)}"
+def _case_markdown(dataset: str, case: Case) -> Iterator[str]:
+    yield f"### {_escaped(case.kind[0].upper() + case.kind[1:])}: `{printable(case.example)}`, {_escaped(dataset)}"
     yield ""
-    yield from _block(case.claim)
+    yield from _code_block(case.claim)
     yield ""
-    yield f"- gold: {_plain(case.gold)}; answer of {case.method}: {_plain(case.answer)} ({_verdict(case.right)})"
+    yield f"- gold: {_escaped(case.gold)}; answer of {case.method}: {_escaped(case.answer)} ({_right_word(case.right)})"
     ending = f" ({case.ending})" if case.ending else ""
     stops = f"{case.stopping} ends after {case.used} of {counted(case.cap, 'trace')}{ending}"
-    yield f"- {stops}; margin then: {_number(case.margin)}"
-    yield f"- best score: {_number(case.best)}; the rule holds on {counted(case.claims, 'claim')}"
+    yield f"- {stops}; margin then: {_decimal(case.margin)}"
+    yield f"- best score: {_decimal(case.best)}; the rule holds on {counted(case.claims, 'claim')}"
     yield ""
     yield "| trace | answer |  | score | margin after it |"
     yield "| --: | :-- | :-- | --: | --: |"
     for one in case.traces:
-        cells = (str(one.number + 1), _plain(one.answer), _verdict(one.right), _number(one.score), _number(one.margin))
+        cells = (
+            str(one.number + 1),
+            _escaped(one.answer),
+            _right_word(one.right),
+            _decimal(one.score),
+            _decimal(one.margin),
+        )
         yield f"| {' | '.join(cells)} |"
     yield ""
     if all(trace.text is None for trace in case.traces):
@@ -143,24 +149,24 @@ def _written(dataset: str, case: Case) -> Iterator[str]:
         if one.text is not None:
             yield f"Trace {one.number + 1}:"
             yield ""
-            yield from _block(one.text)
+            yield from _code_block(one.text)
             yield ""
 
 
-def _block(text: str) -> Iterator[str]:
+def _code_block(text: str) -> Iterator[str]:
     """Indents a text as a Markdown code block, line by line."""
     return (f"    {printable(line)}".rstrip() for line in text.split("\n"))
 
 
-def _verdict(right: bool | None) -> str:
+def _right_word(right: bool | None) -> str:
     return {None: "unjudged", True: "right", False: "wrong"}[right]
 
 
-def _number(value: float | None) -> str:
+def _decimal(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def _plain(text: Any) -> str:
+def _escaped(text: Any) -> str:
     """Escapes a text of the log so that Markdown shows it as it is, on one line."""
     if text is None:
         return "–"
@@ -181,17 +187,17 @@ def example_cases(log: Log, setting: FactcheckSetting, main: Methods) -> Cases:
     if main.result is None:
         return Cases(missing=tuple(dict.fromkeys(main.missing.values())))
     known, entries, missing = {policy.name for policy in main.result.policies}, [], []
-    for kind, method, ids in _kinds(log, setting, main.result):
+    for kind, method, ids in _claims_by_kind(log, setting, main.result):
         if method not in known:
             missing.append(remark("no_case", f"{kind}: {main.missing.get(method, 'not replayed')}"))
         elif ids.is_empty():
             missing.append(remark("no_case", f"{kind}: no claim"))
         else:
-            entries.append(_case(log, setting, main.result, kind, method, ids))
+            entries.append(_example_case(log, setting, main.result, kind, method, ids))
     return Cases(tuple(entries), tuple(missing))
 
 
-def _kinds(log: Log, setting: FactcheckSetting, result: Result) -> Iterator[tuple[str, str, pl.Series]]:
+def _claims_by_kind(log: Log, setting: FactcheckSetting, result: Result) -> Iterator[tuple[str, str, pl.Series]]:
     """Yields each kind of case with its method and the ids of the claims on which its rule holds, sorted."""
     rows = result.outcomes.select("policy", "example_id", "traces", "ending", "correct").collect()
     adaptive, best = (rows.filter(policy=name).sort("example_id") for name in (ADAPTIVE, BEST))
@@ -199,13 +205,13 @@ def _kinds(log: Log, setting: FactcheckSetting, result: Result) -> Iterator[tupl
     early = adaptive.filter((pl.col("ending") == "rule") & (pl.col("traces") == least))["example_id"]
     late = adaptive.filter((pl.col("ending") == "cap") & (pl.col("traces") == setting.cap))["example_id"]
     wrong = best.filter(pl.col("correct") == 0)["example_id"]
-    right = _scored(log, setting, wrong).filter(pl.col("correct") & pl.col("score").is_not_null())["example_id"]
+    right = _scored_traces(log, setting, wrong).filter(pl.col("correct") & pl.col("score").is_not_null())["example_id"]
     yield f"stops after {counted(least, 'trace')}", ADAPTIVE, early
     yield f"takes all {counted(setting.cap, 'trace')}", ADAPTIVE, late
     yield WRONG, BEST, wrong.filter(wrong.is_in(right.implode()))
 
 
-def _scored(log: Log, setting: FactcheckSetting, ids: pl.Series) -> pl.DataFrame:
+def _scored_traces(log: Log, setting: FactcheckSetting, ids: pl.Series) -> pl.DataFrame:
     """Reads the first traces of examples, up to the cap, with the verifier's scores."""
     columns = ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "correct"]
     traces = log.scan("traces", columns).filter(
@@ -217,7 +223,7 @@ def _scored(log: Log, setting: FactcheckSetting, ids: pl.Series) -> pl.DataFrame
     return collect(traces.join(scores, on="trace_id", how="left"), log).sort("example_id", "sample_index")
 
 
-def _case(log: Log, setting: FactcheckSetting, result: Result, kind: str, method: str, ids: pl.Series) -> Case:
+def _example_case(log: Log, setting: FactcheckSetting, result: Result, kind: str, method: str, ids: pl.Series) -> Case:
     example = str(ids[0])
     example_row = collect(
         log.scan("examples", ["example_id", "question", "gold"]).filter(pl.col("example_id") == example), log
@@ -226,7 +232,7 @@ def _case(log: Log, setting: FactcheckSetting, result: Result, kind: str, method
     outcomes = result.outcomes.filter(pl.col("example_id") == example).select("policy", "traces", "ending")
     stop = next(outcomes.collect().filter(policy=ADAPTIVE).iter_rows(named=True), {})
     texts = {} if explanation.texts is None else dict(explanation.texts.select("sample", "text").iter_rows())
-    right = dict(_scored(log, setting, ids[:1]).select("sample_index", "correct").iter_rows())
+    right = dict(_scored_traces(log, setting, ids[:1]).select("sample_index", "correct").iter_rows())
     outcome = explanation.outcomes.row(0, named=True)
     return Case(
         kind=kind,

@@ -27,7 +27,7 @@ from replay.studies.factcheck.published import (
 )
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE, FactcheckSetting, Methods, replay_methods
 from replay.studies.kit.cells import cell
-from replay.studies.kit.published import PublishedDataset, document
+from replay.studies.kit.published import PublishedDataset, read_published
 from toolkit.errors import InvalidError, argument
 from toolkit.features import CLAIM_FEATURES
 from toolkit.log import Log
@@ -38,25 +38,25 @@ ERRORS = 2.0
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownMisfit:
     """A fitted number that is known to be too far off: simulated minus published, with the reason."""
 
     difference: float
     why: str
 
 
-FIT = document(f"{WORK.name}_simulated")
+FIT = read_published(f"{WORK.name}_simulated")
 """The numbers that the simulations were fitted to: the file of the work's `data` that ends with `_simulated`.
 
 Rows of published tables by the run that they are of, and their columns by name, with distances: points, or `percent` of
 the published number; `relaxed`: data sets for which all are so many times as far.
 """
-KNOWN = {tuple(key): Known(off, FIT["known_because"][why]) for *key, off, why in FIT["known"]}
+KNOWN = {tuple(key): KnownMisfit(off, FIT["known_because"][why]) for *key, off, why in FIT["known"]}
 """Numbers that lie further off in the log of seed 0: by data set, table, method and what they are."""
 
 
 @dataclass(frozen=True)
-class _Line:
+class _CheckedValue:
     """One number, published and simulated; `distance` is the largest difference allowed, in its own unit.
 
     `error`: the published number's sampling error, at its number of claims. `known`: that it lies further off.
@@ -69,7 +69,7 @@ class _Line:
     simulated: float
     distance: float
     error: float | None = None
-    known: Known | None = None
+    known: KnownMisfit | None = None
 
     @property
     def difference(self) -> float:
@@ -96,7 +96,7 @@ class _Line:
         return self.difference * self.bound > 0 and abs(self.difference) <= abs(self.bound) + 1e-9
 
 
-def _fitted_lines(run: str, cells: Methods, numbers: PublishedDataset) -> Iterator[_Line]:
+def _fitted_numbers(run: str, cells: Methods, numbers: PublishedDataset) -> Iterator[_CheckedValue]:
     """Yields the numbers of a run that the simulation was fitted to, where they are published and the log has them."""
     for row in FIT[run]:
         for method, of in product(row["methods"], FIT["columns"][row["columns"]]):
@@ -105,10 +105,10 @@ def _fitted_lines(run: str, cells: Methods, numbers: PublishedDataset) -> Iterat
             if published_value is not None and value is not None:
                 distance = of["percent"] / 100 * published_value if "percent" in of else of["distance"]
                 error = _sampling_error(value)
-                yield _Line(row["table"], method, of["what"], published_value, value.estimate, distance, error)
+                yield _CheckedValue(row["table"], method, of["what"], published_value, value.estimate, distance, error)
 
 
-def bounded(line: _Line, factor: float, known: Known | None) -> _Line:
+def with_bound(line: _CheckedValue, factor: float, known: KnownMisfit | None) -> _CheckedValue:
     """Returns a line with `factor` times its distance, but at most `ERRORS` sampling errors. `known` says that the
     number is known to fail.
     """
@@ -134,7 +134,7 @@ WHICH = tuple(TableColumn(name) for name in ("table", "method", "number"))
 """Columns that name the number of a row."""
 
 
-def check_table(lines: list[_Line], title: str) -> Table:
+def check_table(lines: list[_CheckedValue], title: str) -> Table:
     """Tabulates the published and simulated numbers, their difference, and the distance allowed."""
     columns = (
         *WHICH, *(TableColumn(name, Number(2)) for name in ("published", "simulated")),
@@ -142,7 +142,7 @@ def check_table(lines: list[_Line], title: str) -> Table:
         TableColumn("allowed", Number(2)), TableColumn("within", Tick("yes", "no")),
     )  # fmt: skip
     rows = tuple(
-        (x.table, x.method, x.what, x.published, x.simulated, x.difference, x.error, x.distance, _verdict(x))
+        (x.table, x.method, x.what, x.published, x.simulated, x.difference, x.error, x.distance, _check_verdict(x))
         for x in lines
     )
     known = tuple(
@@ -153,7 +153,7 @@ def check_table(lines: list[_Line], title: str) -> Table:
     return Table(title, columns, rows, above=(SIMULATED,), below=known)
 
 
-def _verdict(line: _Line) -> bool | str:
+def _check_verdict(line: _CheckedValue) -> bool | str:
     return "known" if line.expected and not line.within else line.within
 
 
@@ -175,7 +175,7 @@ class _HeldOutNumber:
 
 
 @dataclass(frozen=True)
-class _HeldOut:
+class _SeedMean:
     """A number in logs of several seeds: mean and spread over them, and the published number's sampling error."""
 
     first: _HeldOutNumber
@@ -208,7 +208,7 @@ class _HeldOut:
         return abs(self.errors) <= ERRORS and not turned
 
 
-def _over_seeds(logs: Iterable[Iterable[_HeldOutNumber]]) -> list[_HeldOut]:
+def _join_seeds(logs: Iterable[Iterable[_HeldOutNumber]]) -> list[_SeedMean]:
     """Joins the numbers of several logs, so that each has its values under all seeds.
 
     Sampling errors are those of the first log, which has the published number of claims.
@@ -217,10 +217,10 @@ def _over_seeds(logs: Iterable[Iterable[_HeldOutNumber]]) -> list[_HeldOut]:
     for numbers in logs:
         for one in numbers:
             by_key.setdefault(one.key, []).append(one)
-    return [_HeldOut(every[0], tuple(one.simulated for one in every)) for every in by_key.values()]
+    return [_SeedMean(every[0], tuple(one.simulated for one in every)) for every in by_key.values()]
 
 
-def held_out_table(lines: list[_HeldOut], title: str, reasons: Mapping[str, str], notes: Sequence[str] = ()) -> Table:
+def held_out_table(lines: list[_SeedMean], title: str, reasons: Mapping[str, str], notes: Sequence[str] = ()) -> Table:
     """Tabulates numbers that the simulation was not fitted to: published, mean and spread over seeds, and the
     difference in sampling errors of the published number.
 
@@ -243,7 +243,7 @@ def held_out_table(lines: list[_HeldOut], title: str, reasons: Mapping[str, str]
     return Table(title, columns, rows, above=(SIMULATED,), below=below)
 
 
-def _held_out_line(
+def _held_out_number(
     table: str, method: str, what: str, published_value: float | None, cell: IntervalCell | None, signed: bool = False,
     luck: float = 0.0,
 ) -> Iterator[_HeldOutNumber]:  # fmt: skip
@@ -268,7 +268,7 @@ def _simulated_setting(pool: str, resamples: int = RESAMPLES) -> FactcheckSettin
     return FactcheckSetting(pool, "lora", CLAIM_FEATURES, CAP, options={"where": TEST, "resamples": resamples})
 
 
-def check_simulation(log: Log, name: str, pool: str) -> list[_Line]:
+def check_simulation(log: Log, name: str, pool: str) -> list[_CheckedValue]:
     """Replays a simulated data set with a cap of 15 traces and compares it with the published numbers.
 
     Raises ThinkbackError where the pool is smaller than that.
@@ -279,26 +279,30 @@ def check_simulation(log: Log, name: str, pool: str) -> list[_Line]:
         raise InvalidError(
             f"the published runs have {CAP} traces per claim: simulate at least as many {argument('traces')}"
         )
-    lines = [*_fitted_lines("main", main, numbers), *_shares(main, numbers), *_gold(log, name, setting, main.n)]
+    lines = [
+        *_fitted_numbers("main", main, numbers),
+        *_bucket_shares(main, numbers),
+        *_gold_share(log, name, setting, main.n),
+    ]
     if name == "quantemp":
-        lines += _fitted_lines("other", replay_methods(log, replace(setting, verifier="deepseek")), numbers)
-    return [bounded(x, FIT["relaxed"].get(name, 1.0), KNOWN.get((name, x.table, x.method, x.what))) for x in lines]
+        lines += _fitted_numbers("other", replay_methods(log, replace(setting, verifier="deepseek")), numbers)
+    return [with_bound(x, FIT["relaxed"].get(name, 1.0), KNOWN.get((name, x.table, x.method, x.what))) for x in lines]
 
 
-def _gold(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[_Line]:
+def _gold_share(log: Log, name: str, setting: FactcheckSetting, claims: int) -> Iterator[_CheckedValue]:
     within = gold_trace_shares(log, setting.pool, 5, where=setting.where, settings=setting.settings).filter(k=5)
     published_value = WORK.stated(GOLD[name])
     share, error = 100 * within["share"].item(), _share_error(published_value / 100, claims)
-    yield _Line("gold", FIRST_FIVE, "claims with a gold trace, %", published_value, share, FIT["shares"], error)
+    yield _CheckedValue("gold", FIRST_FIVE, "claims with a gold trace, %", published_value, share, FIT["shares"], error)
 
 
-def _shares(main: Methods, numbers: PublishedDataset) -> Iterator[_Line]:
+def _bucket_shares(main: Methods, numbers: PublishedDataset) -> Iterator[_CheckedValue]:
     for bucket in main.buckets():
         published_value = numbers.value("B.1", "claims", **bucket_keys(bucket))
         if published_value is not None:
             what, share = f"claims with {bucket.first} to {bucket.last} traces, %", published_value / main.n
             error = _share_error(share, main.n)
-            yield _Line("B.1", bucket.policy, what, 100 * share, 100 * bucket.share, FIT["shares"], error)
+            yield _CheckedValue("B.1", bucket.policy, what, 100 * share, 100 * bucket.share, FIT["shares"], error)
 
 
 TRACES = {"quantemp": 40, "claimdecomp": 50}
@@ -317,9 +321,9 @@ REASONS = FIT["failing_because"]
 """Known reasons for the numbers of each table that fail."""
 
 
-def held_out(logs: Iterable[Log], name: str, pool: str) -> list[_HeldOut]:
+def held_out_summaries(logs: Iterable[Log], name: str, pool: str) -> list[_SeedMean]:
     """Computes every number that the simulation of a data set was not fitted to, in logs of several seeds."""
-    return _over_seeds(_held_out_numbers(log, name, pool, 1 if i else RESAMPLES) for i, log in enumerate(logs))
+    return _join_seeds(_held_out_numbers(log, name, pool, 1 if i else RESAMPLES) for i, log in enumerate(logs))
 
 
 def _held_out_numbers(log: Log, name: str, pool: str, resamples: int) -> Iterator[_HeldOutNumber]:
@@ -334,25 +338,25 @@ def _held_out_numbers(log: Log, name: str, pool: str, resamples: int) -> Iterato
                 numbers.value("B.1", column, **bucket_keys(bucket)),
                 f"{bucket.first} to {bucket.last}",
             )
-            yield from _held_out_line("B.1", bucket.policy, f"{which} traces: {what}", published_value, value)
+            yield from _held_out_number("B.1", bucket.policy, f"{which} traces: {what}", published_value, value)
     if name == "quantemp":
-        yield from _larger_caps(log, setting, numbers)
+        yield from _larger_cap_numbers(log, setting, numbers)
     for published_pool in POOLS[name]:
-        yield from _signs(log, published_pool, setting)
+        yield from _order_gap_numbers(log, published_pool, setting)
 
 
-def _larger_caps(log: Log, setting: FactcheckSetting, numbers: PublishedDataset) -> Iterator[_HeldOutNumber]:
+def _larger_cap_numbers(log: Log, setting: FactcheckSetting, numbers: PublishedDataset) -> Iterator[_HeldOutNumber]:
     for cap in (20, 30, 40):
         run = replay_methods(log, replace(setting, cap=cap), (BEST, ADAPTIVE))
         of_caps = (("5.11", "macro_f1_pct", "macro_f1", 100), ("5.12", "operations", "operations", run.n))
         for method, (table, column, metric, scale) in product((BEST, ADAPTIVE), of_caps):
             published_value = numbers.value(table, column, max_traces=cap, method=method)
-            yield from _held_out_line(
+            yield from _held_out_number(
                 table, method, f"{metric}, cap {cap}", published_value, run.cell(method, metric, scale)
             )
 
 
-def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_HeldOutNumber]:
+def _order_gap_numbers(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_HeldOutNumber]:
     rows = {row["k"]: row for row in WORK.rows("B.4") if row["pool"] == of.name}
     columns = {"generation": ORDER_COLUMNS["generation"], "random, expected": ORDER_COLUMNS["random"]}
     options: dict[str, Any] = {
@@ -363,18 +367,18 @@ def _signs(log: Log, of: PublishedPool, setting: FactcheckSetting) -> Iterator[_
     pool_budgets = budgets(log, orders={order: ORDERS[order] for order in (*columns, "surrogate")}, **options)
     prefix = "" if of.split == "test" else f"{of.split}, "
     tells_errors = options["resamples"] > 1
-    luck = {"random, expected": _one_order(log, options)} if tells_errors else {}
+    luck = {"random, expected": _spread_over_orders(log, options)} if tells_errors else {}
     for order, column in columns.items():
         order_gaps = macro_f1_gaps(pool_budgets, "surrogate", order)
         for k in BUDGETS[of.size]:
             published_value = round(rows[k][ORDER_COLUMNS["surrogate"]] - rows[k][column], 2)
             less, what = order_gaps[k].points if k in order_gaps else None, f"{prefix}k = {k}: less {order}, points"
-            yield from _held_out_line(
+            yield from _held_out_number(
                 "B.4", SURROGATE, what, published_value, less, True, luck.get(order, {}).get(k, 0.0)
             )
 
 
-def _one_order(log: Log, options: Mapping[str, Any]) -> dict[int, float]:
+def _spread_over_orders(log: Log, options: Mapping[str, Any]) -> dict[int, float]:
     """The standard deviation of macro-F1 between single random orders of the traces, in points, by budget."""
     orders = {f"order {seed}": {"order": "random", "seed": seed} for seed in range(ORDERS_DRAWN)}
     pool_budgets = budgets(log, orders=orders, **{**options, "resamples": 1})

@@ -14,7 +14,7 @@ from replay.studies.factcheck.published import CAP, pool_of, published_claims, p
 from replay.studies.factcheck.runs import TITLES, VERIFYING
 from replay.studies.factcheck.study import Study
 from replay.studies.kit.cells import reasons
-from replay.studies.kit.report import NO_FIGURE, by_dataset
+from replay.studies.kit.report import NO_FIGURE, figures_by_dataset
 from replay.studies.kit.sheet import merge_notes
 from toolkit import show
 from toolkit.show.drawing.page import HIGHEST
@@ -46,7 +46,7 @@ def figures(studies: Sequence[Study], width: float = show.WIDTH) -> dict[str, Fi
     look: dict[str, Any] = {"level": setting.settings.level, "simulated": studies[0].simulated, "width": width}
     main = merge_notes(studies, lambda study: study.warnings[""])
     fixed = merge_notes(studies, lambda study: study.warnings["B.4"])
-    if trade_offs := {study.dataset: points for study in studies if (points := _trade_off(study))}:
+    if trade_offs := {study.dataset: points for study in studies if (points := _trade_off_points(study))}:
         plots["figure_5_1"] = show.warned(show.trade_offs_figure(
             trade_offs, title=f"Verifier calls and Macro-F1 (N = {setting.cap})", cost="verifier calls per claim",
             quality="Macro-F1", **look,
@@ -59,17 +59,17 @@ def figures(studies: Sequence[Study], width: float = show.WIDTH) -> dict[str, Fi
                 y="Macro-F1, %", doubling=False, **look, banded=0,
                 note=f"paired differences, with their intervals: {name}_differences",
             ), fixed)  # fmt: skip
-        if less := list(_differences(studies, DIFFERENCES[f"{name}_differences"])):
+        if less := list(_difference_curves(studies, DIFFERENCES[f"{name}_differences"])):
             plots[f"{name}_differences"] = show.warned(show.differences_figure(
                 less, title="Paired differences under fixed verifier budgets", x=CALLS, y="Macro-F1, points",
                 published="published (random: one order)", **look,
             ), fixed)  # fmt: skip
-    if scored := [panel for study in studies for panel in _reliability(study)]:
+    if scored := [panel for study in studies for panel in _reliability_panels(study)]:
         plots["calibration"] = show.warned(show.reliability_figure(
             scored, title="Calibration of the verifiers", x="mean score", y="right traces",
             note=f"without bins of fewer than {LEAST} traces or {LEAST_CLUSTERS} claims", **look,
         ), main)  # fmt: skip
-    return plots | by_dataset(studies, lambda study: _setting_maps(_swept(study), width))
+    return plots | figures_by_dataset(studies, lambda study: _setting_heat_maps(_swept_settings(study), width))
 
 
 def _replayed_methods(study: Study) -> list[str]:
@@ -77,7 +77,7 @@ def _replayed_methods(study: Study) -> list[str]:
     return [name for name in VERIFYING if study.main.cell(name, "verifications") is not None]
 
 
-def _trade_off(study: Study) -> dict[str, show.MethodPoint]:
+def _trade_off_points(study: Study) -> dict[str, show.MethodPoint]:
     """Returns macro-F1 over verifier calls for each method, with the published points."""
     points = {}
     for name in _replayed_methods(study):
@@ -106,7 +106,7 @@ def _budget_panels(study: Study, lines: Mapping[str, str]) -> Iterator[tuple[str
             yield f"{study.dataset}, {fixed.name}", curves
 
 
-def _differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> Iterator[show.DifferenceCurve]:
+def _difference_curves(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> Iterator[show.DifferenceCurve]:
     """Returns the paired differences in macro-F1 between two orders, in points: one panel for each pair and pool."""
     names = LINES | REFERENCES
     for first, second in pairs:
@@ -125,7 +125,7 @@ def _differences(studies: Sequence[Study], pairs: Sequence[tuple[str, str]]) -> 
                 yield show.DifferenceCurve(name, tuple(by_budget), estimate, low, high, published_points)
 
 
-def _reliability(study: Study) -> Iterator[show.ReliabilityPanel]:
+def _reliability_panels(study: Study) -> Iterator[show.ReliabilityPanel]:
     """Returns the share of right traces over the verifier's score, one panel per verifier whose scores are
     probabilities.
     """
@@ -159,7 +159,7 @@ class _SweptSettings:
         return not self.table.filter(pl.col("metric") == metric, pl.col("estimate").is_not_null()).is_empty()
 
 
-def _setting_maps(swept: _SweptSettings, width: float = show.WIDTH) -> dict[str, Figure]:
+def _setting_heat_maps(swept: _SweptSettings, width: float = show.WIDTH) -> dict[str, Figure]:
     """Draws a heat map of macro-F1 and one of operations, by the names of their files.
 
     On a page that is too narrow for all minima, those of the framed setting stand for all.
@@ -169,15 +169,15 @@ def _setting_maps(swept: _SweptSettings, width: float = show.WIDTH) -> dict[str,
         if not swept.known(metric):
             continue
         table = swept.table.filter(pl.col("metric") == metric)
-        figure = _map(swept, table, words, width)
+        figure = _heat_map(swept, table, words, width)
         if figure.get_figheight() > HIGHEST:
             subset = table.filter(pl.col("min_valid") == swept.margin.min_valid)
-            figure = _map(swept, subset, words, width, left_out=len(subset) < len(table))
+            figure = _heat_map(swept, subset, words, width, left_out=len(subset) < len(table))
         maps[f"sensitivity_{metric}"] = show.warned(figure, swept.warnings)
     return maps
 
 
-def _map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: float, left_out: bool = False) -> Figure:
+def _heat_map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: float, left_out: bool = False) -> Figure:
     """Draws one metric by margin and cap, with a row of panels per bootstrap pool and a column per minimum of valid
     traces.
     """
@@ -206,39 +206,39 @@ def _map(swept: _SweptSettings, table: pl.DataFrame, words: str, width: float, l
     )  # fmt: skip
 
 
-def undone(study: Study) -> list[str]:
+def missing_figure_notes(study: Study) -> list[str]:
     """Lists the figures that are not drawn or lack a method, an order, a pool or a setting, each with its reason."""
     sentences = []
     if len(_replayed_methods(study)) < len(VERIFYING):
-        sentences.append(_lacks("figure 5.1", bool(_replayed_methods(study)), reasons(study.main.missing)))
-    if unpublished := _unpublished(study):
+        sentences.append(_no_figure_note("figure 5.1", bool(_replayed_methods(study)), reasons(study.main.missing)))
+    if unpublished := _unpublished_methods(study):
         text = f"figure 5.1: the thesis has no macro-F1 of {', '.join(unpublished)} on {study.dataset}"
         sentences.append(show.remark("unpublished", text))
     for name, (_, lines) in BUDGETS.items():
         number, drawn = name.removeprefix("figure_").replace("_", "."), any(_budget_panels(study, lines))
         gaps = study.budgets.gaps
         causes = [str(gap) for gap in gaps if gap.order in lines] or ([] if drawn else [*map(str, gaps)])
-        if lacking := [*causes, *study.budgets.validation.missing, *_unseen_pools(study)]:
-            sentences.append(_lacks(f"figure {number}", drawn, lacking))
+        if lacking := [*causes, *study.budgets.validation.missing, *_missing_pool_notes(study)]:
+            sentences.append(_no_figure_note(f"figure {number}", drawn, lacking))
     if swept := study.missing["sensitivity"]:
-        drawn = any(_swept(study).known(metric) for metric in HEATS)
-        sentences.append(_lacks("the heat maps of `sensitivity`", drawn, swept))
+        drawn = any(_swept_settings(study).known(metric) for metric in HEATS)
+        sentences.append(_no_figure_note("the heat maps of `sensitivity`", drawn, swept))
     return sentences
 
 
-def _swept(study: Study) -> _SweptSettings:
+def _swept_settings(study: Study) -> _SweptSettings:
     setting, warnings = study.setting, study.warnings["sensitivity"]
     return _SweptSettings(
         study.sensitivity.table, study.dataset, setting.margin, setting.cap, study.simulated, warnings
     )
 
 
-def _lacks(what: str, drawn: bool, reasons: Sequence[str]) -> str:
+def _no_figure_note(what: str, drawn: bool, reasons: Sequence[str]) -> str:
     how = "drawn without what is missing" if drawn else "not drawn"
     return show.remark(NO_FIGURE, f"{what}: {how}: {'; '.join(reasons)}")
 
 
-def _unpublished(study: Study) -> list[str]:
+def _unpublished_methods(study: Study) -> list[str]:
     """Names methods without a published point, where numbers at the study's cap are published."""
     numbers = study.setting.published
     if numbers is None or study.setting.cap != CAP:
@@ -246,7 +246,7 @@ def _unpublished(study: Study) -> list[str]:
     return [name for name in _replayed_methods(study) if _published_point(study, name) is None]
 
 
-def _unseen_pools(study: Study) -> Iterator[str]:
+def _missing_pool_notes(study: Study) -> Iterator[str]:
     """Names the panels of the published figure for which the log has no pool."""
     numbers = study.setting.published
     if numbers is not None:

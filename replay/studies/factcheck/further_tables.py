@@ -19,7 +19,7 @@ from replay.studies.factcheck.runs import ADAPTIVE, BEST, METHODS, SURROGATE, TI
 from replay.studies.factcheck.study import KEYS, MEASURED, SWEPT, Study
 from replay.studies.factcheck.tables import COSTS, MethodOfRun, percent
 from replay.studies.kit.cells import PolicyCells, interval_of, reasons
-from replay.studies.kit.sheet import Row, Sheet, Value, intervals, listed, numbers, words
+from replay.studies.kit.sheet import Row, Sheet, Value, intervals, numbers, rows_of_records, words
 from toolkit.show import IntervalCell, Number, TableColumn, remark
 from toolkit.stats.curves.calibration import LEAST, LEAST_CLUSTERS
 
@@ -42,18 +42,18 @@ DIFFERENCE_COLUMNS = tuple(
 QUALITY = (percent("Macro-F1, %", "macro_f1_pct", "macro_f1"), percent("Accuracy, %", "accuracy_pct", "accuracy"))
 
 
-def _differences(methods: Methods, method: str, against: str) -> dict[str, Value]:
+def _paired_values(methods: Methods, method: str, against: str) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for metric, _ in DIFFERENCES:
         values[f"{metric}_difference_pp"], values[f"{metric}_p"] = methods.difference(method, metric, against, 100)
     return values
 
 
-def _orders(number: int) -> str:
+def _orders_text(number: int) -> str:
     return "1 order" if number == 1 else f"{number} orders"
 
 
-def _compared(study: Study) -> dict[str, Methods]:
+def _runs_with_pairs(study: Study) -> dict[str, Methods]:
     """Returns the runs whose methods are compared, by their names in the table of pairs."""
     verifier, other = study.setting.verifier, study.setting.other_verifier
     runs = {f"{verifier}, N = {study.main.cap}": study.main}
@@ -62,24 +62,24 @@ def _compared(study: Study) -> dict[str, Methods]:
     return runs | {f"{verifier}, means over orders": study.averaged}
 
 
-def paired(study: Study) -> Iterator[Row]:
+def _pair_rows(study: Study) -> Iterator[Row]:
     """Yields the paired differences in quality between two methods on the same claims and traces."""
-    for name, methods in _compared(study).items():
+    for name, methods in _runs_with_pairs(study).items():
         for method, against in PAIRS:
-            yield Row((name, TITLES[method], TITLES[against]), values=_differences(methods, method, against))
+            yield Row((name, TITLES[method], TITLES[against]), values=_paired_values(methods, method, against))
 
 
 def _why_not_paired(study: Study) -> Iterator[str]:
-    for name, methods in _compared(study).items():
+    for name, methods in _runs_with_pairs(study).items():
         yield from (f"{name}: {reason}" for reason in reasons(methods.missing))
 
 
-def _averaged(study: Study) -> Iterator[Row]:
+def _order_mean_rows(study: Study) -> Iterator[Row]:
     """Yields each method's mean over orders of the pool; its interval is free of the luck of one order."""
     for name in METHODS:
         of = MethodOfRun(study.averaged, name)
-        values = {} if name == BEST else _differences(of.cells, name, BEST)
-        over = _orders(study.setting.orders) if name in (ADAPTIVE, SURROGATE) else "all orders"
+        values = {} if name == BEST else _paired_values(of.cells, name, BEST)
+        over = _orders_text(study.setting.orders) if name in (ADAPTIVE, SURROGATE) else "all orders"
         yield Row((TITLES[name], over), of, values | {"change": of.change("operations", BEST)})
 
 
@@ -89,7 +89,7 @@ CALLS = (
 )
 
 
-def variants(study: Study) -> Iterator[Row]:
+def _variant_rows(study: Study) -> Iterator[Row]:
     """Yields the further policies beside adaptive stopping and the surrogate."""
     result = study.variants.result
     if result is not None:
@@ -97,17 +97,17 @@ def variants(study: Study) -> Iterator[Row]:
         for name in (*(policy.name for policy in result.policies if policy.name != EVERY), *result.dropped):
             of = MethodOfRun(methods, name)
             abstains = of.cell("answer_rate") is not None
-            yield Row((name,), of, {} if abstains or name == SURROGATE else _differences(methods, name, SURROGATE))
+            yield Row((name,), of, {} if abstains or name == SURROGATE else _paired_values(methods, name, SURROGATE))
 
 
-def _coverage(study: Study) -> Iterator[Row]:
+def _coverage_rows(study: Study) -> Iterator[Row]:
     """Yields the coverage of prediction sets by class, since their promise holds for each class."""
     for one in study.variants.coverage:
         values: dict[str, Value] = {"claims": one.part.n, "promised": 100 * (1 - one.alpha), "threshold": one.threshold}
         yield Row((one.policy, one.label), PolicyCells(one.part, one.policy), values)
 
 
-def _dropped(study: Study) -> Iterator[str]:
+def _dropped_variant_notes(study: Study) -> Iterator[str]:
     if study.variants.coverage:
         yield "conformal: of the whole pool, so that every label which some trace gives has a score"
     yield from study.variants.missing
@@ -120,14 +120,14 @@ AGAINST_SURROGATE = (
     "which counts as wrong"
 )
 PAIRED = Sheet[Study](
-    "paired", "Paired differences in quality", ("Run", "Method", "Against"), DIFFERENCE_COLUMNS, paired,
+    "paired", "Paired differences in quality", ("Run", "Method", "Against"), DIFFERENCE_COLUMNS, _pair_rows,
     ("paired: every resample draws the same claims for both, with the same traces", _why_not_paired),
 )  # fmt: skip
 MEANS = Sheet[Study](
     "orders", "Means over orders in which the traces of a pool could have come",
     ("Method", "Over"), (
         *QUALITY, *DIFFERENCE_COLUMNS, *CALLS, intervals("Operations change, %", "change", 1, signed=True),
-    ), _averaged, (
+    ), _order_mean_rows, (
         "differences: paired, against exhaustive best-of-N",
         "without a stop: exact, over all orders; with one: over orders drawn at random",
         "other tables have the methods in the order in which traces were generated, as the thesis has",
@@ -137,13 +137,13 @@ VARIANTS = Sheet[Study](
     "variants", "Further policies", ("Policy",), (
         percent("Macro-F1, %", "macro_f1", "macro_f1"), percent("Accuracy, %", "accuracy", "accuracy"),
         *DIFFERENCE_COLUMNS, *CALLS, *SETS,
-    ), variants, (AGAINST_SURROGATE, _dropped), group="variants",
+    ), _variant_rows, (AGAINST_SURROGATE, _dropped_variant_notes), group="variants",
 )  # fmt: skip
 PREDICTION_SETS = Sheet[Study](
     "coverage", "Prediction sets by class", ("Policy", "Class"), (
         numbers("Claims", "claims", 0), numbers("Promised, %", "promised", 1), numbers("Threshold", "threshold", 4),
         *SETS,
-    ), _coverage, (
+    ), _coverage_rows, (
         "coverage: claims of the class whose set holds it; promised on average over development splits, not for each",
         "a dash for a threshold: the class is in every set, because too few claims to learn from have it, or a share "
         "alpha of them has no verified trace of their label",
@@ -154,7 +154,7 @@ PREDICTION_SETS = Sheet[Study](
 K = TableColumn("k", Number(0))
 
 
-def _of_budgets(name: str, heads: Sequence[str], interval: str = "", key: str = "") -> Callable[[Study], Iterator[Row]]:
+def _frame_rows(name: str, heads: Sequence[str], interval: str = "", key: str = "") -> Callable[[Study], Iterator[Row]]:
     """Returns a function that yields the rows of the frame `name` of all budgets; each begins with the name of its
     pool.
     """
@@ -165,25 +165,25 @@ def _of_budgets(name: str, heads: Sequence[str], interval: str = "", key: str = 
             for row in frame.iter_rows(named=True):
                 yield {"pool": fixed.name, **row}
 
-    return lambda study: listed(rows(study), ("pool", *heads), interval, key)
+    return lambda study: rows_of_records(rows(study), ("pool", *heads), interval, key)
 
 
-def smallest(study: Study) -> Iterator[Row]:
+def _smallest_budget_rows(study: Study) -> Iterator[Row]:
     """Yields the smallest budget at which each order is within half a point of best-of-N."""
-    for row in _of_budgets("smallest", ("order", "metric"))(study):
+    for row in _frame_rows("smallest", ("order", "metric"))(study):
         best = row.values["best_of_n"]
         yield replace(row, values={**row.values, "best": 100 * best if isinstance(best, float) else None})
 
 
-def unresolved(study: Study) -> Iterator[Row]:
+def _unresolved_rows(study: Study) -> Iterator[Row]:
     """Yields the share of claims on which the margin rule does not yet hold after k traces, with no cap
     but the pool.
     """
     frame = study.budgets.unresolved.rename({"largest_margin": "largest", "median_margin": "median"})
-    return listed(frame.iter_rows(named=True), ("k",), "share")
+    return rows_of_records(frame.iter_rows(named=True), ("k",), "share")
 
 
-def _shares_notes(study: Study, shares: pl.DataFrame, why: str) -> Iterator[str]:
+def _uncovered_claims_notes(study: Study, shares: pl.DataFrame, why: str) -> Iterator[str]:
     """Yields notes on the claims that a table of shares leaves out: claims with too few traces, and others with the
     reason `why`.
     """
@@ -194,32 +194,32 @@ def _shares_notes(study: Study, shares: pl.DataFrame, why: str) -> Iterator[str]
         yield remark(LEFT_OUT, f"{missing:,} claims are left out: {why}{few if unknown else ''}")
 
 
-def _unserved(study: Study) -> list[str]:
+def _depth_note(study: Study) -> list[str]:
     return [study.budgets.depth.note]
 
 
-def _seed(study: Study) -> list[str]:
+def _seed_note(study: Study) -> list[str]:
     return [f"random: seed {study.setting.random_seed}"]
 
 
 ORDERS = (
     Sheet[Study](
         "budgets", "Every order at every budget", ("Candidate pool", "Order", K, "Metric"),
-        (intervals("Value, %", "value"),), _of_budgets("by_k", ("order", "k", "metric"), "estimate", "value"),
-        (_seed, "score: sees all scores, a diagnostic", _unserved), group="budgets", printed=False,
+        (intervals("Value, %", "value"),), _frame_rows("by_k", ("order", "k", "metric"), "estimate", "value"),
+        (_seed_note, "score: sees all scores, a diagnostic", _depth_note), group="budgets", printed=False,
     ),
     Sheet[Study](
         "budget_pairs", "Orders against each other at the same budget",
         ("Candidate pool", K, "Metric", "Order", "Against"),
         (intervals("Difference, points", "difference_pp", signed=True), numbers("p", "p_value", 4)),
-        _of_budgets("pairs", ("k", "metric", "order", "against"), "difference", "difference_pp"), (_unserved,),
+        _frame_rows("pairs", ("k", "metric", "order", "against"), "difference", "difference_pp"), (_depth_note,),
         group="budgets", printed=False,
     ),
     Sheet[Study](
         "budget_smallest", "Smallest budget within 0.5 points of best-of-N", ("Candidate pool", "Order", "Metric"),
-        (numbers("Smallest k", "k", 0), numbers("Best-of-N, %", "best")), smallest,
+        (numbers("Smallest k", "k", 0), numbers("Best-of-N, %", "best")), _smallest_budget_rows,
         ("by estimates alone; differences with limits are in `budget_pairs`",
-         "a dash: no budget reaches it, or it or a lower one cannot be replayed", _unserved), group="budgets",
+         "a dash: no budget reaches it, or it or a lower one cannot be replayed", _depth_note), group="budgets",
     ),
 )  # fmt: skip
 """Tables of fixed budgets, for every order."""
@@ -227,17 +227,17 @@ WITHOUT_POLICY = (
     Sheet[Study](
         "gold_within", "Gold label among the first k traces", (K,),
         (intervals("Claims with a gold trace, %", "share", 1), numbers("Claims", "n", 0)),
-        lambda study: listed(study.budgets.gold.iter_rows(named=True), ("k",), "share"),
-        ("sees gold: a diagnostic", lambda study: _shares_notes(study, study.budgets.gold, "no gold label")),
+        lambda study: rows_of_records(study.budgets.gold.iter_rows(named=True), ("k",), "share"),
+        ("sees gold: a diagnostic", lambda study: _uncovered_claims_notes(study, study.budgets.gold, "no gold label")),
     ),
     Sheet[Study](
         "unresolved", "Adaptive Stopping with no cap but the pool", (K,), (
             intervals("Not stopped, %", "share", 1), numbers("Largest margin reached", "largest", 4),
             numbers("Median of the largest", "median", 4), numbers("Claims", "n", 0),
-        ), unresolved,
+        ), _unresolved_rows,
         (
             "margins: the largest lead so far of each claim that has not stopped",
-            lambda study: _shares_notes(
+            lambda study: _uncovered_claims_notes(
                 study, study.budgets.unresolved, f"`{study.setting.verifier}` did not score every valid trace"
             ),
         ),
@@ -264,7 +264,7 @@ SIGNS = (
 RANDOM = "surrogate − random: against the exact expectation over all orders"
 
 
-def _orders_at_budgets(study: Study) -> Iterator[Row]:
+def _order_rows_at_budgets(study: Study) -> Iterator[Row]:
     """Yields macro-F1 of every order at chosen verifier budgets, with the surrogate's difference to two orders."""
     for fixed in study.budgets.pools:
         size, by_k = fixed.budgets.max_traces, fixed.budgets.by_k.filter(metric="macro_f1")
@@ -281,7 +281,7 @@ def _orders_at_budgets(study: Study) -> Iterator[Row]:
             yield Row((fixed.name, k), values=values, **study.published_budget(fixed, k))
 
 
-def _fixed_by_keys(study: Study) -> Iterator[Row]:
+def _fixed_budget_rows_by_key(study: Study) -> Iterator[Row]:
     """Yields the surrogate's macro-F1 at the shown budgets for each `unseen` and `label_score`, with its difference to
     the same two orders.
     """
@@ -301,8 +301,8 @@ THESIS_BUDGETS = Sheet[Study](
             (intervals(f"{head}, points", key, signed=True), words(f"{head} depends on unseen", f"{key}_depends"))
             for head, key in LESS.values()
         ),
-    ), _orders_at_budgets, (
-        lambda study: [f"{line}; all orders: the exact expectation" for line in _seed(study)],
+    ), _order_rows_at_budgets, (
+        lambda study: [f"{line}; all orders: the exact expectation" for line in _seed_note(study)],
         "score: sees all scores, and so takes the best-scored trace at every k", RANDOM, SIGNS,
     ), "Dataset", "B.4",
 )  # fmt: skip
@@ -313,44 +313,44 @@ FIXED_KEYS = Sheet[Study](
         *chain.from_iterable(
             (intervals(f"{head}, points", key, signed=True), numbers("p", f"{key}_p", 4)) for head, key in LESS.values()
         ),
-    ), _fixed_by_keys,
+    ), _fixed_budget_rows_by_key,
     ("paired: every resample draws the same claims for both, with the same traces", RANDOM), group="budgets",
     printed=False,
 )  # fmt: skip
 
 
-def _settings(swept: SettingSweep, heads: Iterable[str]) -> Iterator[Row]:
+def _setting_rows(swept: SettingSweep, heads: Iterable[str]) -> Iterator[Row]:
     """Yields macro-F1 and operations of every setting of a sweep."""
     f1, operations = (swept.table.filter(metric=metric) for metric in MEASURED)
     frame = f1.with_columns(operations=operations["estimate"])
-    return listed(frame.iter_rows(named=True), tuple(heads), "estimate", "macro_f1_pct")
+    return rows_of_records(frame.iter_rows(named=True), tuple(heads), "estimate", "macro_f1_pct")
 
 
-def _by_keys(study: Study) -> Iterator[Row]:
-    for row in _settings(study.surrogate_keys, KEYS):
+def _rows_by_key(study: Study) -> Iterator[Row]:
+    for row in _setting_rows(study.surrogate_keys, KEYS):
         yield replace(row, heads=tuple(f"{head:g}" if isinstance(head, float) else head for head in row.heads))
 
 
 COLUMNS = (intervals("Macro-F1, %", "macro_f1_pct"), numbers("Operations/claim", "operations", 2))
 SETTINGS = Sheet[Study](
     "sensitivity", "Sensitivity to the settings", ("Margin", "Cap", "Minimum", "Bootstrap"), COLUMNS,
-    lambda study: _settings(study.sensitivity, SWEPT),
+    lambda study: _setting_rows(study.sensitivity, SWEPT),
     ("bootstrap: of the surrogate; a dash is Adaptive Stopping, which has none",), group="sensitivity", printed=False,
 )  # fmt: skip
 SETTINGS_OF_KEYS = Sheet[Study](
     "sensitivity_keys", lambda studies: f"Sensitivity to the surrogate's own keys, N = {studies[0].setting.cap}",
-    tuple(key.replace("_", " ").capitalize() for key in KEYS), COLUMNS, _by_keys, group="keys", printed=False,
+    tuple(key.replace("_", " ").capitalize() for key in KEYS), COLUMNS, _rows_by_key, group="keys", printed=False,
 )  # fmt: skip
 
 
-def _bins(study: Study) -> Iterator[Row]:
+def _reliability_rows(study: Study) -> Iterator[Row]:
     """Yields the bins of a reliability table: the share of right traces beside the mean score."""
     for one in study.calibration:
         for part in one.calibration.bins if one.calibration is not None else ():
             yield Row((one.verifier, f"{part.low:.1f}–{part.high:.1f}"), part)
 
 
-def _missing(study: Study) -> Iterator[str]:
+def _missing_calibrations(study: Study) -> Iterator[str]:
     yield from (one.missing for one in study.calibration if one.missing)
 
 
@@ -367,7 +367,7 @@ CALIBRATION = (
         ), lambda study: (Row((one.verifier,), one.calibration) for one in study.calibration), (
             "ECE: of ten bins of equal width, less its bias; by chance: what calibrated scores would have on average",
             "intervals: by claim; that of an ECE holds what the data do not rule out, 0 where it begins at 0",
-            _missing,
+            _missing_calibrations,
         ),
     ),
     Sheet[Study](
@@ -376,7 +376,7 @@ CALIBRATION = (
             *COUNTED,
             numbers("Mean score, %", "score", 1, lambda one: None if one.label.estimate is None else 100 * one.score),
             intervals("Right, %", "right", 1, interval_of("label", 100)),
-        ), _bins, (
+        ), _reliability_rows, (
             "intervals: Wilson's, with the effective number of traces, since the traces of a claim are alike",
             f"a dash: fewer than {LEAST} traces, or of fewer than {LEAST_CLUSTERS} claims",
         ), optional=True,

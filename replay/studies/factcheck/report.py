@@ -9,12 +9,12 @@ from typing import Any
 from replay.data.conditions import ids_where, report_condition
 from replay.data.contents import open_with_contents
 from replay.studies.factcheck.cases import case_lines, cases_csv, cases_markdown
-from replay.studies.factcheck.figures import figures, undone
+from replay.studies.factcheck.figures import figures, missing_figure_notes
 from replay.studies.factcheck.further_tables import FURTHER_TABLES, THESIS_BUDGETS
 from replay.studies.factcheck.published import CAP, TOTALS, WORK, published_claims
 from replay.studies.factcheck.runs import (
     FactcheckSetting,
-    choose,
+    choose_only,
     datasets_without,
     pools_of,
     refuse_none_left,
@@ -43,7 +43,7 @@ def _run_record(study: Study) -> Mapping[str, Any]:
     return {**provenance, "notes": [note.record() for note in study.notes]}
 
 
-def record(study: Study) -> dict[str, Any]:
+def study_record(study: Study) -> dict[str, Any]:
     """Returns the entries that the study adds to run.json."""
     setting = study.setting
     added = {
@@ -54,7 +54,7 @@ def record(study: Study) -> dict[str, Any]:
     return {"where": None} | {name: getattr(setting, name) for name in SETTING_KEYS} | added
 
 
-def _replayed(study: Study) -> Iterator[str]:
+def _replayed_lines(study: Study) -> Iterator[str]:
     """Says what was replayed, in lines for the report."""
     run_record, setting = _run_record(study), study.setting
     yield log_line(run_record, study.simulated)
@@ -87,17 +87,17 @@ def _captions(studies: Sequence[Study], name: str) -> Captions[Study]:
         simulated=simulated,
         suffix=f", {name} (simulated)" if simulated else f", {name}",
         above=lambda sheet, parts: merge_notes(parts, lambda one: one.warnings.get(sheet.runs, one.warnings[""])),
-        below=_unlike,
+        below=_table_mismatch_notes,
         gaps=lambda sheet, parts: map(Gap, merge_notes(parts, lambda one: one.missing.get(sheet.runs, ()))),
     )
 
 
-def _unlike(sheet: Sheet[Study], parts: Sequence[Study], columns: Collection[str]) -> list[str]:
+def _table_mismatch_notes(sheet: Sheet[Study], parts: Sequence[Study], columns: Collection[str]) -> list[str]:
     """Yields notes where the published numbers of a table are of something else than the log's."""
-    return merge_notes(parts, lambda study: unlike(study, sheet.number, columns)) if columns else []
+    return merge_notes(parts, lambda study: mismatch_notes(study, sheet.number, columns)) if columns else []
 
 
-def unlike(study: Study, number: str, columns: Collection[str]) -> Iterator[str]:
+def mismatch_notes(study: Study, number: str, columns: Collection[str]) -> Iterator[str]:
     """Yields notes where the published numbers in some columns of a table are of something else than the data set."""
     numbers = study.setting.published
     if numbers is None or not number:
@@ -185,15 +185,15 @@ def study_factcheck(
     pools = {} if pool is not None else single_pools(opened_log, where, contents.pools)
     candidates = pools_of(opened_log, where, contents.pools) if pool is None else contents.pools
     setting = FactcheckSetting(
-        pool=next(iter(pools.values())) if pools else choose(pool, candidates, "pool"),
-        verifier=choose(verifier, contents.verifiers, "verifier"),
+        pool=next(iter(pools.values())) if pools else choose_only(pool, candidates, "pool"),
+        verifier=choose_only(verifier, contents.verifiers, "verifier"),
         features=tuple(features) or tuple(name for name in CLAIM_FEATURES if name in contents.features),
         cap=cap,
         random_seed=random_seed,
         options={
             "where": where, "resamples": resamples, "level": level, "seed": seed, "kw": kw, "eur_per_kwh": eur_per_kwh
         },
-        other_verifier=None if other_verifier is None else choose(other_verifier, contents.verifiers, "verifier"),
+        other_verifier=None if other_verifier is None else choose_only(other_verifier, contents.verifiers, "verifier"),
         caps=tuple(dict.fromkeys(caps)),
         orders=orders,
         tolerated=margin,
@@ -230,12 +230,12 @@ def report_of(studies: Sequence[Study], name: str, width: float = WIDTH, lacking
         tables=tables,
         draw=lambda: figures(studies, width),
         words={
-            "What was replayed": merge_notes(studies, _replayed),
+            "What was replayed": merge_notes(studies, _replayed_lines),
             **{f"Verdicts{after(one)}": [finding.sentence() for finding in findings(one)] for one in studies},
             **{f"Notes{after(one)}": [*map(note_line, one.notes)] for one in studies},
-            UNDONE: [*lacking, *merge_notes(studies, undone)],
+            UNDONE: [*lacking, *merge_notes(studies, missing_figure_notes)],
         },
-        record=record_of("factcheck", studies, record, _run_record),
+        record=record_of("factcheck", studies, study_record, _run_record),
         left_out={f"{run}{after(one)}": why for one in studies for run, why in one.left_out.items()},
         left_out_by="comparison",
         files={"cases.csv": cases_csv(cases, simulated)},

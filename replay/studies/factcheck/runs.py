@@ -23,7 +23,7 @@ from replay.runs.result.result import Result
 from replay.runs.result.run import run
 from replay.sampling.stops import Margin
 from replay.studies.factcheck.published import BUDGETS
-from replay.studies.kit.cells import cell, left_out_note, notes_beyond, unlogged, warnings_of
+from replay.studies.kit.cells import cell, left_out_note, notes_beyond, unlogged_note, warnings_of
 from replay.studies.kit.published import PublishedDataset, published_beside
 from toolkit.errors import (
     AmbiguousError,
@@ -158,7 +158,7 @@ def refuse_none_left(log: Log, reported: str, dev: str) -> None:
 
 def single_pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, str]:
     """Maps each data set of the examples to its only pool; empty where a data set has several or none."""
-    pools_by_dataset = _pools(log, where, known)
+    pools_by_dataset = _pools_by_dataset(log, where, known)
     if any(len(pools) != 1 for pools in pools_by_dataset.values()):
         return {}
     return {dataset: pools[0] for dataset, pools in pools_by_dataset.items()}
@@ -166,12 +166,12 @@ def single_pools(log: Log, where: str | None, known: Collection[str]) -> dict[st
 
 def datasets_without(log: Log, where: str | None, pool: str) -> tuple[str, ...]:
     """Lists the data sets without traces in `pool`, where other data sets have some; empty where none has."""
-    pools_by_dataset = _pools(log, where, (pool,))
+    pools_by_dataset = _pools_by_dataset(log, where, (pool,))
     lacking = tuple(dataset for dataset, pools in pools_by_dataset.items() if not pools)
     return lacking if len(lacking) < len(pools_by_dataset) else ()
 
 
-def _pools(log: Log, where: str | None, known: Collection[str]) -> dict[str, tuple[str, ...]]:
+def _pools_by_dataset(log: Log, where: str | None, known: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Maps each data set of the examples to its pools among those in `known`."""
     datasets = examples_where(log, where, "dataset")["dataset"].drop_nulls().unique().sort()
     return {dataset: pools_of(log, in_dataset(where, dataset), known) for dataset in datasets}
@@ -188,7 +188,7 @@ def verifiers_of(log: Log, where: str | None) -> frozenset[str]:
     return frozenset(collect(scores.select(pl.col("verifier").unique()), log)["verifier"])
 
 
-def choose(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:
+def choose_only(name: str | None, known: Sequence[str] | frozenset[str], what: str) -> str:
     """Returns the pool or verifier of a name, or the only one where no name is given. Raises
     ThinkbackError otherwise.
     """
@@ -320,10 +320,12 @@ class Methods:
         one, two = self._estimate(policy, metric), self._estimate(against, metric)
         if self.result is None or one is None or two is None:
             return None, None
-        comparison = compared(self.result.statistics.comparisons, policy, against, metric)
+        comparison = pair_numbers(self.result.statistics.comparisons, policy, against, metric)
         if comparison is None:
             names = [policy, against]
-            comparison = compared(self.result.summariser.group_differences(metric, [names]), policy, against, metric)
+            comparison = pair_numbers(
+                self.result.summariser.group_differences(metric, [names]), policy, against, metric
+            )
         _, low, high, p_value = comparison or (None,) * 4
         return IntervalCell(one - two, low, high).times(scale), p_value
 
@@ -363,9 +365,9 @@ class Methods:
             kinds.append(("device seconds", "device_s", "device_s"))
         for what, generated, verified in kinds:
             if any(self.cell(name, generated) is None for name in names if not self.unpaid(name, generated)):
-                calls[f"trace {what}"] = unlogged(what, "trace")
+                calls[f"trace {what}"] = unlogged_note(what, "trace")
             if verified in self._free:
-                calls[f"verification {what}"] = unlogged(what, f"verification by `{self.verifier}`")
+                calls[f"verification {what}"] = unlogged_note(what, f"verification by `{self.verifier}`")
         return calls
 
     @property
@@ -413,7 +415,7 @@ class Methods:
         return np.sum([self._memo[name][row] for name in metric.split("+")], axis=0)
 
 
-def compared(comparisons: pl.DataFrame, policy: str, against: str, metric: str) -> tuple[float | None, ...] | None:
+def pair_numbers(comparisons: pl.DataFrame, policy: str, against: str, metric: str) -> tuple[float | None, ...] | None:
     """Returns difference, lower and upper limit and p-value of two policies; None where they are not compared."""
     rows = comparisons.filter(policy=policy, baseline=against, metric=metric)
     return next(rows.select("difference", "low", "high", "p_value").iter_rows(), None)

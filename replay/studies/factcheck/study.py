@@ -253,10 +253,10 @@ def _budgets_at(
     except ThinkbackError as error:
         return None, [_BudgetGap(traces, None, str(error), split)]
     gaps = [_BudgetGap(traces, order, why, split) for order, why in pool_budgets.missing.items()]
-    return FixedBudgets(pool_budgets, _at_keys(log, setting, traces), split), gaps
+    return FixedBudgets(pool_budgets, _surrogate_gaps_by_key(log, setting, traces), split), gaps
 
 
-def _at_keys(log: Log, setting: FactcheckSetting, size: int) -> tuple[SurrogateGapsAtSetting, ...]:
+def _surrogate_gaps_by_key(log: Log, setting: FactcheckSetting, size: int) -> tuple[SurrogateGapsAtSetting, ...]:
     """Replays the surrogate with other keys, at the budgets that tables show of a pool of so many traces."""
     options = {**setting.options, "features": setting.features}
     return tuple(
@@ -478,14 +478,14 @@ class Study:
         main = self.main.warnings
         return {
             "": main,
-            **dict.fromkeys(FIXED, _once(warnings_of(pool.budgets.result) for pool in self.budgets.pools)),
+            **dict.fromkeys(FIXED, _distinct(warnings_of(pool.budgets.result) for pool in self.budgets.pools)),
             "sensitivity": warnings_of(self.sensitivity.result),
             "keys": warnings_of(self.surrogate_keys.result),
             "orders": self.averaged.warnings,
             "variants": warnings_of(self.variants.result),
             "unresolved": (*main, *self._many_unresolved()),
             **dict.fromkeys(OTHER, self.other.warnings),
-            **dict.fromkeys(LARGER, _once(run.warnings for run in self.caps.values())),
+            **dict.fromkeys(LARGER, _distinct(run.warnings for run in self.caps.values())),
         }
 
     def _many_unresolved(self) -> Iterator[str]:
@@ -494,7 +494,7 @@ class Study:
             yield note_line(warning("many_left_out", f"{missing:,} of {claims:,} claims are left out"))
 
 
-def _once(warnings: Iterable[Iterable[str]]) -> tuple[str, ...]:
+def _distinct(warnings: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(warnings)))
 
 
@@ -525,7 +525,7 @@ def study_log(
     return tuple(study_dataset(log, name, spaces[name], one, listwise[one.pool]) for name, one in settings.items())
 
 
-def _classes(log: Log, dataset: str) -> pl.DataFrame:
+def _class_counts(log: Log, dataset: str) -> pl.DataFrame:
     """Counts the claims of a data set by split and gold label."""
     claims = log.scan("examples", ["dataset", "split", "gold"]).filter(pl.col("dataset") == dataset)
     counts = claims.group_by("split", label=pl.col("gold").fill_null("")).agg(claims=pl.len())
@@ -563,7 +563,7 @@ def study_dataset(
         calibration=tuple(calibrations(log, pool, scoring, cap=setting.cap, where=where, settings=setting.settings)),
         cases=example_cases(log, setting, main),
         wall=wall_clock(log, pool, verifier, traces=setting.cap, depth=depth, where=where),
-        classes=_classes(log, dataset),
+        classes=_class_counts(log, dataset),
         features_note=runs.features_note(setting.features, read_contents(log).features),
         notes=(*runs.claims_notes(log, main.n, depth.claims, setting.dev), *runs.table_notes(main, UNSHOWN)),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from replay.studies.factcheck.runs import (
     VOTE,
     MethodOfRun,
     Methods,
-    compared,
+    pair_numbers,
 )
 from replay.studies.factcheck.study import LARGER, OTHER, Study
 from replay.studies.kit.cells import cell, estimate, note_line, reasons
@@ -29,7 +29,7 @@ from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 GENERATED, BOTH = "prompt_tokens+completion_tokens", "generation_s+verification_s"
 
 
-def _classes(study: Study) -> Iterator[Row]:
+def _class_rows(study: Study) -> Iterator[Row]:
     """Yields the claims of each split by gold label (table 4.1)."""
     for (split,), part in study.classes.partition_by("split", as_dict=True, maintain_order=True).items():
         by_label = dict(part.select("label", "claims").iter_rows())
@@ -42,33 +42,33 @@ _CLAIMS_BY_CLASS = Sheet[Study](
         *(numbers(label, label, 0) for label in dict.fromkeys(one for study in studies for one in study.labels)),
         numbers("All", "claims", 0),
     ],
-    _classes, ("by gold label; all: with claims without one",), "Dataset", "4.1",
+    _class_rows, ("by gold label; all: with claims without one",), "Dataset", "4.1",
 )  # fmt: skip
 ValueOf = Callable[[MethodOfRun], Value]
 
 
-def total(metric: str) -> ValueOf:
+def total_of(metric: str) -> ValueOf:
     """Returns a function that gives the sum of a metric over the claims."""
     return lambda of: of.cells.total(of.name, metric)
 
 
-def hours(metric: str) -> ValueOf:
+def hours_of(metric: str) -> ValueOf:
     """Returns a function that gives the seconds of all claims in hours; parts joined by `+` are resampled together."""
     return lambda of: (of.cells.sum_of if "+" in metric else of.cells.cell)(of.name, metric, of.cells.n / 3600)
 
 
-def change(metric: str, against: str) -> ValueOf:
+def change_of(metric: str, against: str) -> ValueOf:
     """Returns a function that gives the change of a mean against another method's, in percent."""
     return lambda of: of.change(metric, against)
 
 
-def _missing_labels(of: MethodOfRun) -> float | None:
+def _count_unlabelled(of: MethodOfRun) -> float | None:
     """Counts the traces of one method without a label."""
     attempts, valid = (of.cells.total(of.name, metric) for metric in ("traces", "valid_traces"))
     return None if attempts is None or valid is None else attempts - valid
 
 
-def _saving(against: str) -> ValueOf:
+def _saving_against(against: str) -> ValueOf:
     """Returns a function that gives the verifier calls saved against a method, in percent, for the methods listed
     after it.
     """
@@ -81,7 +81,7 @@ def _saving(against: str) -> ValueOf:
     return value
 
 
-def euros(of: MethodOfRun, part: str | None = None) -> IntervalCell | None:
+def euros_cell(of: MethodOfRun, part: str | None = None) -> IntervalCell | None:
     """Returns the price of all examples, or of their `generation` or `verification`, from device seconds where the log
     has them.
 
@@ -97,9 +97,9 @@ def euros(of: MethodOfRun, part: str | None = None) -> IntervalCell | None:
     return None if seconds is None or unknown else seconds.times(price)
 
 
-def cost(heading: str, key: str, part: str | None = None) -> Column:
+def euro_column(heading: str, key: str, part: str | None = None) -> Column:
     """Makes a column of euros."""
-    return intervals(heading, key, 3, partial(euros, part=part), significant=2)
+    return intervals(heading, key, 3, partial(euros_cell, part=part), significant=2)
 
 
 def percent(heading: str, key: str, metric: str) -> Column:
@@ -109,41 +109,41 @@ def percent(heading: str, key: str, metric: str) -> Column:
 
 TRACES = numbers("Avg traces/claim", "traces_per_claim", metric="traces")
 COUNTS = (
-    numbers("Trace attempts", "trace_attempts", 0, total("traces")),
-    numbers("Missing-label traces", "missing_label_traces", 0, _missing_labels),
-    numbers("Verifier calls", "verifier_calls", 0, total("verifications")),
-    numbers("Total operations", "operations", 0, total("operations")),
+    numbers("Trace attempts", "trace_attempts", 0, total_of("traces")),
+    numbers("Missing-label traces", "missing_label_traces", 0, _count_unlabelled),
+    numbers("Verifier calls", "verifier_calls", 0, total_of("verifications")),
+    numbers("Total operations", "operations", 0, total_of("operations")),
 )
 OPERATIONS = (
     intervals("Avg traces/claim", "traces_per_claim", metric="traces"),
     *COUNTS,
-    intervals("Operations change, %", "operations_change_pct", 1, change("operations", BEST), signed=True),
+    intervals("Operations change, %", "operations_change_pct", 1, change_of("operations", BEST), signed=True),
 )
 TOKENS = (
-    numbers("Prompt tokens", "prompt_tokens", 0, total("prompt_tokens")),
-    numbers("Completion tokens", "completion_tokens", 0, total("completion_tokens")),
-    numbers("Total gen. tokens", "generation_tokens", 0, total(GENERATED)),
-    intervals("Token change, %", "tokens_change_pct", 1, change(GENERATED, BEST), signed=True),
+    numbers("Prompt tokens", "prompt_tokens", 0, total_of("prompt_tokens")),
+    numbers("Completion tokens", "completion_tokens", 0, total_of("completion_tokens")),
+    numbers("Total gen. tokens", "generation_tokens", 0, total_of(GENERATED)),
+    intervals("Token change, %", "tokens_change_pct", 1, change_of(GENERATED, BEST), signed=True),
 )
 SECONDS = (
     intervals("Gen./claim, s", "generation_s_per_claim", metric="generation_s"),
     intervals("Ver./claim, s", "verification_s_per_claim", metric="verification_s"),
     intervals("Total/claim, s", "total_s_per_claim", value=lambda of: of.cells.sum_of(of.name, BOTH)),
-    intervals("Runtime, h", "runtime_h", value=hours(BOTH)),
-    cost("Cost, €", "cost_eur"),
+    intervals("Runtime, h", "runtime_h", value=hours_of(BOTH)),
+    euro_column("Cost, €", "cost_eur"),
 )
 CALLS = (
     *COUNTS[:3],
     intervals("Verifier calls/claim", "verifier_calls_per_claim", metric="verifications"),
-    intervals("Savings vs. Exh. BoN, %", "saving_vs_exhaustive_pct", 1, _saving(BEST)),
-    intervals("Savings vs. Adaptive, %", "saving_vs_adaptive_pct", 1, _saving(ADAPTIVE)),
+    intervals("Savings vs. Exh. BoN, %", "saving_vs_exhaustive_pct", 1, _saving_against(BEST)),
+    intervals("Savings vs. Adaptive, %", "saving_vs_adaptive_pct", 1, _saving_against(ADAPTIVE)),
 )
 RUNTIME = (
-    intervals("Gen. runtime, h", "generation_h", value=hours("generation_s")),
-    intervals("Ver. runtime, h", "verification_h", value=hours("verification_s")),
-    intervals("Total runtime, h", "total_h", value=hours(BOTH)),
-    cost("Verifier cost, €", "verifier_cost_eur", "verification"),
-    cost("Total cost, €", "total_cost_eur"),
+    intervals("Gen. runtime, h", "generation_h", value=hours_of("generation_s")),
+    intervals("Ver. runtime, h", "verification_h", value=hours_of("verification_s")),
+    intervals("Total runtime, h", "total_h", value=hours_of(BOTH)),
+    euro_column("Verifier cost, €", "verifier_cost_eur", "verification"),
+    euro_column("Total cost, €", "total_cost_eur"),
 )
 
 
@@ -159,7 +159,7 @@ def _price_note(study: Study, *runs: Methods) -> str:
     return remark("price_of_device", f"hours: summed latency of the calls, as in the thesis; cost: {cost}")
 
 
-def _no_savings(study: Study) -> Iterator[str]:
+def _no_savings_note(study: Study) -> Iterator[str]:
     """Says that savings are dashes against a method that makes no verifier call."""
     for name in (BEST, ADAPTIVE):
         if (calls := study.main.cell(name, "verifications")) and not calls.estimate:
@@ -180,22 +180,22 @@ CLASSES = {"supports": "T", "true": "T", "refutes": "F", "false": "F", "conflict
 Studies = Sequence[Study]
 
 
-def _in_short(labels: Sequence[str]) -> dict[str, str]:
+def _label_letters(labels: Sequence[str]) -> dict[str, str]:
     """Abbreviates labels by the thesis's letters; empty unless they are exactly its three."""
     by_letter = {CLASSES.get(label.lower(), ""): label for label in labels}
     return {x: by_letter[x] for x in "TFC"} if len(labels) == 3 and set(by_letter) == set("TFC") else {}
 
 
-def quality(studies: Studies) -> list[Column]:
+def quality_columns(studies: Studies) -> list[Column]:
     """Makes the columns of F1 by class, under the thesis's letters where all data sets have its classes, and of the
     means.
     """
 
     def of_class(letter: str) -> ValueOf:
-        return lambda row: row.cell(f"f1:{_in_short(row.labels)[letter]}", 100)
+        return lambda row: row.cell(f"f1:{_label_letters(row.labels)[letter]}", 100)
 
     spaces = [study.labels for study in studies]
-    if all(_in_short(labels) for labels in spaces):
+    if all(_label_letters(labels) for labels in spaces):
         classes = [intervals(f"{x}-F1", f"{x.lower()}_f1_pct", value=of_class(x)) for x in "TFC"]
     else:
         every = dict.fromkeys(label for labels in spaces for label in labels)
@@ -213,23 +213,23 @@ Note = str | Callable[[Study], Iterable[str]]
 Columns = Sequence[Column] | Callable[[Studies], Sequence[Column]]
 
 
-def _runs(study: Study, number: str) -> Sequence[Methods]:
+def _runs_in_table(study: Study, number: str) -> Sequence[Methods]:
     """Returns the runs in the rows of a table; none where there is no other verifier to compare."""
     return [] if number in OTHER and study.setting.other_verifier is None else study.runs_of(number)
 
 
-def _sheet(number: str, title: str, names: Sequence[str], columns: Columns, *notes: Note) -> Sheet[Study]:
+def _method_sheet(number: str, title: str, names: Sequence[str], columns: Columns, *notes: Note) -> Sheet[Study]:
     """Makes a table with one row per method, or per cap and method; a note says what the surrogate lacks."""
     by_cap = number in LARGER
 
     def rows(study: Study) -> Iterator[Row]:
-        for methods, name in product(_runs(study, number), names):
+        for methods, name in product(_runs_in_table(study, number), names):
             at = {"max_traces": methods.cap} if by_cap else {}
             published = study.published(number, **at, method=name)
             yield Row((*at.values(), TITLES[name]), MethodOfRun(methods, name, study.labels), **published)
 
     def lacking(study: Study) -> list[str]:
-        return [study.features_note] if SURROGATE in names and _runs(study, number) else []
+        return [study.features_note] if SURROGATE in names and _runs_in_table(study, number) else []
 
     def entitled(studies: Studies) -> str:
         if by_cap:
@@ -239,12 +239,12 @@ def _sheet(number: str, title: str, names: Sequence[str], columns: Columns, *not
         return f"{ablation if number in OTHER else ''}{title} (N = {studies[0].setting.cap})"
 
     heads = (TableColumn("Max traces", Number(0)), "Method") if by_cap else ("Method",)
-    footnotes: tuple[Note, ...] = (CUT, *notes, _another_run) if by_cap else (*notes, lacking)
+    footnotes: tuple[Note, ...] = (CUT, *notes, _other_run_note) if by_cap else (*notes, lacking)
     name = f"table_{number.replace('.', '_')}"
     return Sheet(name, entitled, heads, columns, rows, footnotes, "" if by_cap else "Dataset", number)
 
 
-def _another_run(study: Study) -> list[str]:
+def _other_run_note(study: Study) -> list[str]:
     numbers = study.setting.published
     if numbers is None:
         return []
@@ -254,7 +254,7 @@ def _another_run(study: Study) -> list[str]:
     return [remark("published_run", EARLIER_RUN.format(here=here, there=there))] if known else []
 
 
-def _priced(number: str) -> Note:
+def _price_note_of(number: str) -> Note:
     return lambda study: [_price_note(study, *study.runs_of(number))]
 
 
@@ -263,19 +263,19 @@ LATENCY = "Latency, summed runtime and cost"
 GUIDED = "Trace attempts and verifier-call savings from surrogate guidance"
 MAIN_TABLES = (
     _CLAIMS_BY_CLASS,
-    _sheet("5.1", "Baseline comparison", BASELINES, quality, IN_BRACKETS),
-    _sheet("5.2", "Exhaustive BoN and Adaptive Stopping", STOPPING, quality, IN_BRACKETS),
-    _sheet("5.3", "Generator and verifier call savings", STOPPING, OPERATIONS),
-    _sheet("5.4", "Generation-token savings", STOPPING, TOKENS),
-    _sheet("5.5", LATENCY, STOPPING, SECONDS, _priced("5.5")),
-    _sheet("5.6", GUIDED, VERIFYING, CALLS, _no_savings),
-    _sheet("5.7", "Generation and verification runtime and cost", VERIFYING, RUNTIME, _priced("5.7")),
-    _sheet("5.8", "performance", VERIFYING, quality, IN_BRACKETS),
-    _sheet("5.9", "efficiency", VERIFYING, OPERATIONS),
-    _sheet("5.10", "latency and cost", VERIFYING, SECONDS, _priced("5.10")),
-    _sheet("5.11", "Performance", STOPPING, quality),
-    _sheet("5.12", "Computational efficiency", STOPPING, (TRACES, *COUNTS)),
-    _sheet("5.13", LATENCY, STOPPING, SECONDS, _priced("5.13")),
+    _method_sheet("5.1", "Baseline comparison", BASELINES, quality_columns, IN_BRACKETS),
+    _method_sheet("5.2", "Exhaustive BoN and Adaptive Stopping", STOPPING, quality_columns, IN_BRACKETS),
+    _method_sheet("5.3", "Generator and verifier call savings", STOPPING, OPERATIONS),
+    _method_sheet("5.4", "Generation-token savings", STOPPING, TOKENS),
+    _method_sheet("5.5", LATENCY, STOPPING, SECONDS, _price_note_of("5.5")),
+    _method_sheet("5.6", GUIDED, VERIFYING, CALLS, _no_savings_note),
+    _method_sheet("5.7", "Generation and verification runtime and cost", VERIFYING, RUNTIME, _price_note_of("5.7")),
+    _method_sheet("5.8", "performance", VERIFYING, quality_columns, IN_BRACKETS),
+    _method_sheet("5.9", "efficiency", VERIFYING, OPERATIONS),
+    _method_sheet("5.10", "latency and cost", VERIFYING, SECONDS, _price_note_of("5.10")),
+    _method_sheet("5.11", "Performance", STOPPING, quality_columns),
+    _method_sheet("5.12", "Computational efficiency", STOPPING, (TRACES, *COUNTS)),
+    _method_sheet("5.13", LATENCY, STOPPING, SECONDS, _price_note_of("5.13")),
 )
 """Tables 5.1 to 5.13."""
 
@@ -284,27 +284,27 @@ PARTS = ("generation", "verification")
 NAMED = (("Gen.", "generation"), ("Ver.", "verification"), ("Other", "other"))
 
 
-def _runtime(study: Study) -> Iterator[Row]:
+def _runtime_rows(study: Study) -> Iterator[Row]:
     """Yields hours and euros: of generation, of verification, and the rest of the wall-clock (table B.2)."""
     for name in VERIFYING:
         of = MethodOfRun(study.main, name)
         hours = {part: estimate(of.cell(f"{part}_s", of.cells.n / 3600)) for part in PARTS}
-        costs = {part: estimate(euros(of, part)) for part in PARTS}
-        other = _other_h(study, **hours) if name == BEST else None
+        costs = {part: estimate(euros_cell(of, part)) for part in PARTS}
+        other = _remaining_hours(study, **hours) if name == BEST else None
         hours["other"], costs["other"] = other, None if other is None else other * study.setting.eur_per_h
-        hours["total"], costs["run"] = _sum(hours.values()), _sum(costs.values())
+        hours["total"], costs["run"] = _sum_if_known(hours.values()), _sum_if_known(costs.values())
         values: dict[str, Value] = {f"{part}_h": value for part, value in hours.items()}
         values |= {f"{part}_cost_eur": value for part, value in costs.items()}
         yield Row((TITLES[name],), values=values, **study.published("B.2", method=name))
 
 
-def _sum(addends: Iterable[float | None]) -> float | None:
+def _sum_if_known(addends: Iterable[float | None]) -> float | None:
     """Adds numbers; None where one is unknown."""
     values = list(addends)
     return None if None in values else sum(value or 0 for value in values)
 
 
-def _other_h(study: Study, generation: float | None, verification: float | None) -> float | None:
+def _remaining_hours(study: Study, generation: float | None, verification: float | None) -> float | None:
     if study.wall.seconds is None or generation is None or verification is None:
         return None
     other = study.wall.seconds / 3600 - generation - verification
@@ -327,7 +327,7 @@ def _wall_clock_line(study: Study) -> str:
     return text
 
 
-def _buckets(study: Study) -> Iterator[Row]:
+def _bucket_rows(study: Study) -> Iterator[Row]:
     """Yields the number of claims by traces used (table B.1)."""
     for bucket in study.main.buckets():
         values: dict[str, Value] = {
@@ -335,14 +335,14 @@ def _buckets(study: Study) -> Iterator[Row]:
         }  # fmt: skip
         if bucket.part is not None:
             score, whole = (cell(bucket.part, name, "macro_f1", 100) for name in (bucket.policy, BEST))
-            comparison = compared(bucket.part.comparisons, bucket.policy, BEST, "macro_f1")
+            comparison = pair_numbers(bucket.part.comparisons, bucket.policy, BEST, "macro_f1")
             gained = None if comparison is None else IntervalCell.of(comparison[:3], 100)
             values |= {"method_macro_f1_pct": score, "exhaustive_macro_f1_pct": whole, "gain_pp": gained}
         published = study.published("B.1", **bucket_keys(bucket))
         yield Row((TITLES[bucket.policy], f"{bucket.first}–{bucket.last}"), values=values, **published)
 
 
-def _overhead(study: Study) -> Iterator[Row]:
+def _overhead_rows(study: Study) -> Iterator[Row]:
     """Yields an upper bound on the surrogate's own time (table B.3), and the time that replay measured."""
     seconds = study.surrogate_s
     values: dict[str, Value] = {
@@ -366,7 +366,7 @@ PER = (
 """Ratios of means in tables."""
 
 
-def efficiency(study: Study) -> Iterator[Row]:
+def _efficiency_rows(study: Study) -> Iterator[Row]:
     """Yields calls, tokens and seconds per claim, per trace and per verifier call, hours and euros, with reductions."""
     cells, claims = study.main, study.main.n
     for name, title in TITLES.items():
@@ -375,7 +375,7 @@ def efficiency(study: Study) -> Iterator[Row]:
             many, words = (1000, "1,000 claims") if metric == "cost_eur" else (1, "claim")
             mean, total, change = of.cell(metric, many), of.cell(metric, claims), of.change(metric, BEST)
             yield Row((title, f"{metric}, per {words}"), values={"mean": mean, "total": total, "change": change})
-        yield Row((title, "missing-label traces"), values={"total": _missing_labels(of)})
+        yield Row((title, "missing-label traces"), values={"total": _count_unlabelled(of)})
         for over, under, words in PER:
             yield Row((title, f"{over}, {words}"), values={"mean": cells.ratio(name, over, under)})
         hours, change = of.cell("latency_s", claims / 3600), of.change("latency_s", BEST)
@@ -398,7 +398,7 @@ APPENDIX = (
             numbers("Claims by attempts", "by_attempts", 0, drop=1),
             intervals("Method Macro-F1", "method_macro_f1_pct"), intervals("Exh. Macro-F1", "exhaustive_macro_f1_pct"),
             intervals("Method − exhaustive, points", "gain_pp", signed=True),
-        ), _buckets, (
+        ), _bucket_rows, (
             "percent; exhaustive best-of-N is judged on the claims of each row",
             "by attempts: claims with as many traces, those without a label among them",
         ), "Dataset", "B.1",
@@ -408,7 +408,7 @@ APPENDIX = (
             *(numbers(f"{head} h", f"{part}_h") for head, part in (*NAMED, ("Total", "total"))),
             *(numbers(f"{head} cost, €", f"{part}_cost_eur", 3, significant=2)
               for head, part in (*NAMED, ("Run", "run"))),
-        ), _runtime, (
+        ), _runtime_rows, (
             lambda study: [_price_note(study, study.main), _wall_clock_line(study)],
             "other: wall-clock less generation and verification; a replayed method that stops early has none",
         ), "Dataset", "B.2",
@@ -418,7 +418,7 @@ APPENDIX = (
             numbers("Upper-bound time, h", "upper_bound_h"),
             numbers("Upper-bound cost, €", "upper_bound_cost_eur", 3, significant=2),
             numbers("Measured, s per claim", "measured_s_per_claim", 6), numbers("Measured, h", "measured_h", 6),
-        ), _overhead, (
+        ), _overhead_rows, (
             "measured: wall-clock of replay's surrogate, all claims together; it holds no feature construction",
             "the bound is a dash: it is the wall-clock of a surrogate-guided run, and replay makes no calls",
         ), "Dataset", "B.3",
@@ -429,5 +429,5 @@ COSTS = Sheet[Study](
     "efficiency", "Efficiency of every method", ("Method", "Number"), (
         intervals("Mean", "mean", 4, significant=2), intervals("Total", "total", 2, significant=2),
         intervals("Change, %", "change", 1, signed=True),
-    ), efficiency, (_efficiency_notes,), printed=False,
+    ), _efficiency_rows, (_efficiency_notes,), printed=False,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from replay.analyses.budgets.surrogate_keys import USUAL_UNSEEN, macro_f1_gaps
 from replay.runs.passes.example_set import resampling_units
 from replay.studies.factcheck.runs import ADAPTIVE, BEST, SURROGATE
 from replay.studies.factcheck.study import FixedBudgets, Study
-from replay.studies.kit.verdicts import Answer, Finding, answered, ever, findings_sheet, loses
+from replay.studies.kit.verdicts import Answer, Finding, answer_on_loss, answered, finding_on_any, findings_sheet
 from toolkit.show import IntervalCell
 
 _METRIC = "macro_f1"
@@ -26,12 +26,12 @@ def findings(study: Study) -> Iterator[Finding]:
     """Answers the questions of one data set: on stopping, on the surrogate, and on its order at fixed budgets of each
     pool.
     """
-    yield from _savings(study)
+    yield from _savings_findings(study)
     for fixed in study.budgets.pools:
-        yield from _orders(fixed)
+        yield from _order_findings(fixed)
 
 
-def _savings(study: Study) -> Iterator[Finding]:
+def _savings_findings(study: Study) -> Iterator[Finding]:
     """Answers what stopping and the surrogate lose and save. Limits of the losses hold for both methods at once, and
     so do those of the savings (Bonferroni).
     """
@@ -46,24 +46,24 @@ def _savings(study: Study) -> Iterator[Finding]:
     level = 1 - (1 - study.setting.settings.level) / len(_STEPS)
     points = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"
     for method, against, metric in _STEPS:
-        loss = f"does {_subject(method)} lose more than {points} of macro-F1 to {_WORDS[against]}"
+        loss = f"does {_method_subject(method)} lose more than {points} of macro-F1 to {_WORDS[against]}"
         saving = f"does it save {_WORDS[metric]}" + (" beyond it" if against == ADAPTIVE else "")
         lost, saved = limits.get((method, against)), study.main.change(method, metric, against, level)
         if lost is None:
             yield Finding(loss, Answer.UNASKED, why=_UNSERVED)
         else:
-            yield Finding(loss, loses(lost, margin, units), lost.times(100), decided_by="macro-F1")
+            yield Finding(loss, answer_on_loss(lost, margin, units), lost.times(100), decided_by="macro-F1")
         if saved is None:
             yield Finding(saving, Answer.UNASKED, why=_UNSERVED)
         else:
             yield Finding(saving, answered(saved.turned()), saved.turned(), "%", f"{_WORDS[metric]} saved")
 
 
-def _subject(method: str) -> str:
+def _method_subject(method: str) -> str:
     return _WORDS.get(method, "surrogate-guided verification")
 
 
-def _orders(fixed: FixedBudgets) -> Iterator[Finding]:
+def _order_findings(fixed: FixedBudgets) -> Iterator[Finding]:
     """Answers whether the surrogate's order beats other orders at any budget, and whether it and generation order lose
     to verifying everything.
 
@@ -73,14 +73,14 @@ def _orders(fixed: FixedBudgets) -> Iterator[Finding]:
         for against, words in _ORDERS.items():
             if order == "surrogate" or against == BEST_OF_N:
                 by_k = {f"k = {k}": gap.points for k, gap in macro_f1_gaps(fixed.budgets, order, against).items()}
-                yield ever(f"does {called} beat {words} at any budget ({fixed.name})", by_k, "macro-F1")
+                yield finding_on_any(f"does {called} beat {words} at any budget ({fixed.name})", by_k, "macro-F1")
     moved = {
         f"k = {at.k}, unseen = {at.unseen:g}": at.to_usual.points
         for at in fixed.keys
         if at.to_usual is not None and at.label_score == "mean" and at.unseen != USUAL_UNSEEN
     }
     question = f"does the surrogate's order depend on `unseen` ({fixed.name})"
-    moves = ever(question, moved, f"macro-F1 less that with unseen = {USUAL_UNSEEN:g}")
+    moves = finding_on_any(question, moved, f"macro-F1 less that with unseen = {USUAL_UNSEEN:g}")
     depends = {Answer.NO: Answer.YES, Answer.PARTLY: Answer.YES}.get(moves.answer, moves.answer)
     yield Finding(question, depends, moves.difference, decided_by=moves.decided_by, why=moves.why)
 

@@ -78,7 +78,7 @@ def reasons(missing: Mapping[str, str]) -> list[str]:
     return [remark(UNSERVED, text) for text in texts]
 
 
-def unlogged(what: str, of: str) -> str:
+def unlogged_note(what: str, of: str) -> str:
     """Says that numbers are dashes because `what` is not logged for every call of the kind `of`."""
     return remark(UNLOGGED, f"{what} are not logged for every {of}, so numbers that need them are dashes")
 

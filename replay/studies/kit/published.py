@@ -19,16 +19,16 @@ FindRow = Callable[[str | None, str], PublishedRow]
 
 
 @cache
-def document(work: str) -> dict[str, Any]:
+def read_published(work: str) -> dict[str, Any]:
     """Reads the transcription of a published work: tables, claims, and the arithmetic that they satisfy."""
     path = files("replay") / "studies" / "data" / f"{work}.json"
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 @cache
-def _table(work: str, number: str) -> tuple[tuple[str, ...], tuple[PublishedRow, ...]]:
+def _published_table(work: str, number: str) -> tuple[tuple[str, ...], tuple[PublishedRow, ...]]:
     """Returns columns and rows of a published table; empty where the work has no such table."""
-    table = next((one for one in document(work)["tables"] if one["id"] == number), {"columns": (), "rows": ()})
+    table = next((one for one in read_published(work)["tables"] if one["id"] == number), {"columns": (), "rows": ()})
     return tuple(table["columns"]), tuple(dict(zip(table["columns"], row, strict=True)) for row in table["rows"])
 
 
@@ -51,7 +51,7 @@ class PublishedWork:
         return self.datasets.get(re.sub(r"[^a-z0-9]", "", name.lower()))
 
     def rows(self, table: str) -> tuple[PublishedRow, ...]:
-        return _table(self.name, table)[1]
+        return _published_table(self.name, table)[1]
 
     def row(self, table: str, dataset: str | None, **keys: object) -> PublishedRow:
         """Returns the first row of a data set in which these columns have these values.
@@ -59,7 +59,7 @@ class PublishedWork:
         It is without them. Empty where the work has no such row, no such data set, or a key is None.
         """
         known = None if dataset is None else self.dataset(dataset)
-        columns, rows = _table(self.name, table)
+        columns, rows = _published_table(self.name, table)
         if known is None or None in keys.values() or self.only.get(table, known) != known:
             return {}
         if "dataset" in columns:
@@ -79,7 +79,7 @@ class PublishedWork:
 
     def stated(self, text: str) -> float:
         """Returns a number that the work states in its text, outside its tables."""
-        return next(float(one["value"]) for one in document(self.name)["claims"] if one["text"] == text)
+        return next(float(one["value"]) for one in read_published(self.name)["claims"] if one["text"] == text)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def drawable(figures: Figures, part: Any) -> list[str]:
     return [key for key, figure in figures.items() if figure.shows(part)]
 
 
-def undrawn(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str]:
+def undrawn_reasons(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str]:
     """Yields the reason for each figure of a data set that is not drawn."""
     for key, figure in figures.items():
         if key not in drawn:
@@ -55,19 +55,19 @@ def undrawn(figures: Figures, part: Any, drawn: Collection[str]) -> Iterator[str
             yield remark(NO_FIGURE, f"{part.dataset}: no figure `{key}`: {why}")
 
 
-def by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure | None]]) -> dict[str, Figure]:
+def figures_by_dataset(parts: Sequence[P], draw: Callable[[P], Mapping[str, Figure | None]]) -> dict[str, Figure]:
     """Draws the figures of every data set, by file name; the name ends with the data set's where there are several."""
-    suffixes = {part.dataset: "" if len(parts) == 1 else f"-{filed(part.dataset)}" for part in parts}
+    suffixes = {part.dataset: "" if len(parts) == 1 else f"-{file_name(part.dataset)}" for part in parts}
     every = ((f"{key}{suffixes[part.dataset]}", figure) for part in parts for key, figure in draw(part).items())
     return {name: figure for name, figure in every if figure is not None}
 
 
-def drawn(figures: Figures, parts: Sequence[P], width: float = WIDTH) -> dict[str, Figure]:
+def draw_figures(figures: Figures, parts: Sequence[P], width: float = WIDTH) -> dict[str, Figure]:
     """Draws every figure of the data sets, `width` inches wide, by the names of their files."""
-    return by_dataset(parts, lambda part: {key: figure.of(part, width) for key, figure in figures.items()})
+    return figures_by_dataset(parts, lambda part: {key: figure.of(part, width) for key, figure in figures.items()})
 
 
-def filed(dataset: str) -> str:
+def file_name(dataset: str) -> str:
     """Makes a data set's name safe for file names."""
     return "".join(sign if sign.isalnum() else "-" for sign in dataset)
 
@@ -159,8 +159,8 @@ class StudyReport:
         out = Path(folder)
         with replacing(out, force) as target:
             write_report(
-                target, title=self.title, tables=self.tables, figures=self.figures, words=_lists(self.words),
-                simulated=self.simulated, paper=_lists(self.paper),
+                target, title=self.title, tables=self.tables, figures=self.figures, words=_markdown_lists(self.words),
+                simulated=self.simulated, paper=_markdown_lists(self.paper),
             )  # fmt: skip
             if self.after:
                 with (target / "report.md").open("a", encoding="utf-8") as report:
@@ -174,7 +174,7 @@ class StudyReport:
         return out
 
 
-def _lists(words: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def _markdown_lists(words: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Writes lists of lines as Markdown, by heading; empty lists are left out."""
     return {name: "\n".join(f"- {line}" for line in lines) for name, lines in words.items() if lines}
 

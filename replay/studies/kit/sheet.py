@@ -144,14 +144,14 @@ def numbers(
     """Makes a column of plain numbers; `signed`, `significant` and `factor` (a factor for people)
     belong to its form.
     """
-    return Column(heading, key, Number(decimals, **_form(keys)), value=value, **keys)
+    return Column(heading, key, Number(decimals, **_form_options(keys)), value=value, **keys)
 
 
 def intervals(
     heading: str, key: str, decimals: int = 2, value: Callable[[Any], Value] | None = None, **keys: Any
 ) -> Column:
     """Makes a column of numbers with intervals; its form takes the same options as that of plain numbers."""
-    return Column(heading, key, NumberWithInterval(decimals, **_form(keys)), value=value, **keys)
+    return Column(heading, key, NumberWithInterval(decimals, **_form_options(keys)), value=value, **keys)
 
 
 def words(heading: str, key: str, value: Callable[[Any], Value] | None = None, **keys: Any) -> Column:
@@ -164,7 +164,7 @@ def beside(column: Column, key: str, heading: str, name: str, decimals: int = 2)
     return replace(column, published_column=PublishedColumn(key, heading, name, Number(decimals), apart=True))
 
 
-def _form(keys: dict[str, Any]) -> dict[str, Any]:
+def _form_options(keys: dict[str, Any]) -> dict[str, Any]:
     options = {name: keys.pop(name) for name in ("signed", "significant") if name in keys}
     return options | ({"scale": keys.pop("factor")} if "factor" in keys else {})
 
@@ -212,7 +212,7 @@ class Sheet(Generic[P]):
         return self.group or self.number
 
 
-def listed(
+def rows_of_records(
     records: Iterable[Mapping[str, Any]], heads: Sequence[str], interval: str = "", key: str = "", scale: float = 100.0
 ) -> Iterator[Row]:
     """Yields a row for each record of a frame: `heads` name the columns of its first cells, the others are its values.
@@ -251,19 +251,19 @@ class Captions(Generic[P]):
 def tables_of(sheets: Iterable[Sheet[P]], parts: Sequence[P], captions: Captions[P]) -> dict[str, Table]:
     """Lays out the sheets that these data sets need, by the names of their files."""
     return {
-        sheet.name: laid_out(sheet, parts, captions)
+        sheet.name: laid_out_table(sheet, parts, captions)
         for sheet in sheets
         if sheet.needed(parts) and not (sheet.optional and not any(True for part in parts for _ in sheet.rows(part)))
     }
 
 
-def laid_out(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Table:
+def laid_out_table(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Table:
     """Lays out a sheet as a table: the rows of each data set, one data set after the other.
 
     Columns for which some row has a published number get one more for it, and one for the difference. A column whose
     published number stands apart gets it after all others.
     """
-    columns = _resolved(sheet.columns, parts)
+    columns = _values_for(sheet.columns, parts)
     dataset_heading = sheet.dataset or (DATASET if len(parts) > 1 else "")
     rows = [(part.dataset, row) if dataset_heading else ("", row) for part in parts for row in sheet.rows(part)]
     known = {c.key for c in columns if any(row.published.get(c.published.key) is not None for _, row in rows)}
@@ -277,7 +277,7 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Tabl
                 [dataset for dataset, _ in rows],
             )
         )
-    laid_columns += [(_head(head), [row.heads[i] for _, row in rows]) for i, head in enumerate(sheet.heads)]
+    laid_columns += [(_head_column(head), [row.heads[i] for _, row in rows]) for i, head in enumerate(sheet.heads)]
     last_columns: list[tuple[TableColumn, list[Any]]] = []
     dashed = set()
     for column in columns:
@@ -304,15 +304,15 @@ def laid_out(sheet: Sheet[P], parts: Sequence[P], captions: Captions[P]) -> Tabl
 
 def _notes(sheet: Sheet[P], parts: Sequence[P]) -> Iterator[str]:
     """Yields the notes of the sheet itself and those on single data sets."""
-    for note in _resolved(sheet.notes, parts):
+    for note in _values_for(sheet.notes, parts):
         yield from merge_notes(parts, note) if callable(note) else [note]
 
 
-def _resolved(what: Any, parts: Sequence[_Named]) -> Sequence[Any]:
+def _values_for(what: Any, parts: Sequence[_Named]) -> Sequence[Any]:
     return tuple(what(parts) if callable(what) else what)
 
 
-def _head(head: str | TableColumn) -> TableColumn:
+def _head_column(head: str | TableColumn) -> TableColumn:
     return TableColumn(head) if isinstance(head, str) else head
 
 
@@ -330,14 +330,14 @@ def _published(column: Column, rows: Sequence[Row], cells: Sequence[Value]) -> I
         return
     scale = column.form.scale if isinstance(column.form, Number) else 1.0
     difference = [
-        None if published.key in row.unlike else _less(cell, other, scale)
+        None if published.key in row.unlike else _difference_to_published(cell, other, scale)
         for row, cell, other in zip(rows, cells, published_cells, strict=True)
     ]
     signed = Number(column.plain.decimals, signed=True)
     yield TableColumn("difference", signed, f"{column.key}_difference", drop=column.drop, printed=False), difference
 
 
-def _less(cell: Value, published: Any, scale: float) -> float | None:
+def _difference_to_published(cell: Value, published: Any, scale: float) -> float | None:
     value = cell.estimate if isinstance(cell, IntervalCell) else cell
     if published is None or not isinstance(value, float | int):
         return None

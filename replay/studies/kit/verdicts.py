@@ -39,7 +39,7 @@ def answered(difference: _Limits) -> Answer:
     return Answer.YES if difference.low > 0 else Answer.NO if difference.high < 0 else Answer.UNDECIDED
 
 
-def of_several(answers: Iterable[Answer]) -> Answer:
+def answer_of_several(answers: Iterable[Answer]) -> Answer:
     """Answers yes where some difference is above 0 and none below, no where some is below and none above; else both,
     or undecided. The intervals must hold for all differences at once.
     """
@@ -49,7 +49,7 @@ def of_several(answers: Iterable[Answer]) -> Answer:
     return next((one for one in (Answer.YES, Answer.NO) if one in there), Answer.UNDECIDED)
 
 
-def loses(difference: _Limits, margin: float, units: int) -> Answer:
+def answer_on_loss(difference: _Limits, margin: float, units: int) -> Answer:
     """Answers whether a difference is a loss of more than a margin; no where the lower limit rules that out."""
     if difference.low is None or difference.high is None:
         return Answer.UNDECIDED
@@ -91,7 +91,7 @@ class Finding:
         }  # fmt: skip
 
 
-def ever(question: str, gaps: Mapping[str, IntervalCell], against: str) -> Finding:
+def finding_on_any(question: str, gaps: Mapping[str, IntervalCell], against: str) -> Finding:
     """Answers whether any of several differences (by name) is above 0; their intervals hold for all at once.
 
     Shown is the largest difference that decides, else the largest one.
@@ -99,18 +99,18 @@ def ever(question: str, gaps: Mapping[str, IntervalCell], against: str) -> Findi
     if not gaps:
         return Finding(question, Answer.UNASKED, why="the log cannot serve it")
     answers = {place: answered(gap) for place, gap in gaps.items()}
-    decision = of_several(answers.values())
+    decision = answer_of_several(answers.values())
     up, down = ([place for place, answer in answers.items() if answer is one] for one in (Answer.YES, Answer.NO))
     decisive = min(down, key=lambda place: gaps[place].estimate) if decision is Answer.NO else None
     decider = decisive or max(up or gaps, key=lambda place: gaps[place].estimate)
     sides = (("above", up), ("below", down))
-    where = "; ".join(f"{side} at {_places(places)}" for side, places in sides if places)
+    where = "; ".join(f"{side} at {_places_text(places)}" for side, places in sides if places)
     return Finding(
         question, decision, gaps[decider], decided_by=f"{against}, {decider}" + (f"; {where}" if where else "")
     )
 
 
-def _places(places: Sequence[str]) -> str:
+def _places_text(places: Sequence[str]) -> str:
     most = 4
     return ", ".join(places[:most]) + (f" and {len(places) - most} more" if len(places) > most else "")
 

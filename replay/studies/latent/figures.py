@@ -42,7 +42,7 @@ def _curve_of(
     return PlottedCurve(name, tuple(at), estimate, low, high, diagnostic, sees)
 
 
-def _plain(study: LatentStudy, strategies: Strategies, one: Strategy) -> PlottedCurve | None:
+def _vote_curve(study: LatentStudy, strategies: Strategies, one: Strategy) -> PlottedCurve | None:
     """Returns the accuracy of a strategy that always draws n samples, as a line over n; None where it was not
     replayed.
     """
@@ -54,7 +54,7 @@ def _plain(study: LatentStudy, strategies: Strategies, one: Strategy) -> Plotted
     return _curve_of(one.name, strategies.n.tolist(), intervals, one.sees_gold)
 
 
-def _verifier(study: LatentStudy) -> str | None:
+def _verifier_read(study: LatentStudy) -> str | None:
     """Returns the verifier that the strategies read; None where they read none."""
     pool_strategies = study.strategies
     verifiers = (
@@ -65,16 +65,16 @@ def _verifier(study: LatentStudy) -> str | None:
     return verifiers[0] if verifiers else None
 
 
-def _over_n(study: LatentStudy, names: Sequence[str]) -> list[Panel]:
-    strategies, verifier = study.scored or study.strategies, _verifier(study)
+def _panels_over_n(study: LatentStudy, names: Sequence[str]) -> list[Panel]:
+    strategies, verifier = study.scored or study.strategies, _verifier_read(study)
     if strategies is None:
         return []
     choices = [Strategy(name, verifier if name in (WEIGHTED, BEST) else None) for name in names]
-    curves = [curve for curve in (_plain(study, strategies, choice) for choice in choices) if curve is not None]
+    curves = [curve for curve in (_vote_curve(study, strategies, choice) for choice in choices) if curve is not None]
     return [("", curves)] if len(curves) > 1 and len(strategies.n) > 1 else []
 
 
-def _reported(study: LatentStudy) -> tuple[Strategies, Strategies] | None:
+def _chosen_and_reported(study: LatentStudy) -> tuple[Strategies, Strategies] | None:
     """Returns the strategies on the half of the examples that chooses settings, and on the half that is reported."""
     strategies, chosen = study.strategies, study.chosen
     if strategies is None or strategies.probe is None or chosen is None or not chosen.any() or chosen.all():
@@ -82,11 +82,11 @@ def _reported(study: LatentStudy) -> tuple[Strategies, Strategies] | None:
     return strategies.for_examples(chosen), strategies.for_examples(~chosen)
 
 
-def _conditional_votes(study: LatentStudy) -> list[Panel]:
+def _conditional_vote_panels(study: LatentStudy) -> list[Panel]:
     """Draws conditional voting: accuracy over mean samples, one panel per threshold below which a probe is followed by
     a vote.
     """
-    halves, verifier = _reported(study), _verifier(study)
+    halves, verifier = _chosen_and_reported(study), _verifier_read(study)
     if halves is None or verifier not in (halves[1].scores or {}):
         return []
     strategies = halves[1]
@@ -95,7 +95,7 @@ def _conditional_votes(study: LatentStudy) -> list[Panel]:
     thresholds = np.unique(known[(np.array(DOUBTED) * len(known)).astype(int)])
     exact = threshold_grid(of, thresholds)
     intervals = grid_intervals(of, thresholds, strategies.unit, study.setting.settings)
-    majority = _plain(study, strategies, Strategy(MAJORITY))
+    majority = _vote_curve(study, strategies, Strategy(MAJORITY))
     panels: list[Panel] = []
     for at, threshold in enumerate(thresholds):
         line = PlottedCurve(
@@ -107,11 +107,11 @@ def _conditional_votes(study: LatentStudy) -> list[Panel]:
     return panels
 
 
-def _corrected(study: LatentStudy) -> list[Panel]:
+def _self_correction_panels(study: LatentStudy) -> list[Panel]:
     """Draws conditional self-correction: accuracy over mean samples, and the threshold that is best on
     the other half.
     """
-    halves, verifier = _reported(study), _verifier(study)
+    halves, verifier = _chosen_and_reported(study), _verifier_read(study)
     if halves is None or halves[1].corrected is None or verifier not in (halves[1].scores or {}):
         return []
     chosen, correction = (half.self_correction(str(verifier)) for half in halves)
@@ -122,10 +122,12 @@ def _corrected(study: LatentStudy) -> list[Panel]:
         "conditional self-correction", tuple(samples), tuple(intervals.estimate[:, 0]), tuple(intervals.band_low[:, 0]),
         tuple(intervals.band_high[:, 0]),
     )  # fmt: skip
-    return [("", [line, _best(chosen, correction, halves[1], study.setting.settings.level)])]
+    return [("", [line, _best_curve(chosen, correction, halves[1], study.setting.settings.level)])]
 
 
-def _best(chosen: ConditionalStrategy, correction: ConditionalStrategy, on: Strategies, level: float) -> PlottedCurve:
+def _best_curve(
+    chosen: ConditionalStrategy, correction: ConditionalStrategy, on: Strategies, level: float
+) -> PlottedCurve:
     thresholds = chosen.thresholds()
     best = thresholds[int(np.argmax(threshold_grid(chosen, thresholds).accuracy[:, 0]))]
     right, samples = correction.outcomes(best, 0)
@@ -133,7 +135,7 @@ def _best(chosen: ConditionalStrategy, correction: ConditionalStrategy, on: Stra
     return _curve_of("threshold that is best on the other half", [float(samples.mean())], [interval])
 
 
-def _fronts(study: LatentStudy) -> list[Panel]:
+def _front_panels(study: LatentStudy) -> list[Panel]:
     """Draws both conditional strategies, with the settings that were chosen on the other half."""
     if study.front is None:
         return []
@@ -144,10 +146,10 @@ def _fronts(study: LatentStudy) -> list[Panel]:
             samples, accuracy, low, high = (tuple(rows[key]) for key in ("samples", "accuracy", "low", "high"))
             curves.append(PlottedCurve(name, samples, accuracy, low, high))
     panels: list[Panel] = [("conditional majority voting", curves)] if len(curves) > 1 else []
-    return [*panels, *(("conditional self-correction", lines) for _, lines in _corrected(study))]
+    return [*panels, *(("conditional self-correction", lines) for _, lines in _self_correction_panels(study))]
 
 
-def _drawn(
+def _samples_figure(
     panels: Sequence[Panel], *, x: str, title: str, simulated: bool, width: float = WIDTH, note: str = BANDS
 ) -> Figure:
     """Draws accuracy over samples; the axis is logarithmic (base 2) where a line goes beyond two samples."""
@@ -164,54 +166,54 @@ MOST_LINES = 1_000
 """Lines of a panel with bands: all of them."""
 
 
-def _parts(tokens: Collection[int]) -> list[tuple[str, list[int]]]:
+def _tokens_by_end(tokens: Collection[int]) -> list[tuple[str, list[int]]]:
     """Splits tokens into those counted from the text's beginning (0 and up) and from its end (below 0), each sorted."""
     split = [("first", sorted(t for t in tokens if t >= 0)), ("last", sorted(t for t in tokens if t < 0))]
     return [(name, group) for name, group in split if group]
 
 
-def _locations(study: LatentStudy) -> list[Panel]:
+def _location_panels(study: LatentStudy) -> list[Panel]:
     """Draws the AUC of a classifier per place over its token, one panel per layer and end of the text."""
     areas = {(location.layer, location.token): location.pooled for location in study.ablations.locations}
     panels = []
     for layer in sorted({layer for layer, _ in areas}, reverse=True):
-        for name, tokens in _parts({token for depth, token in areas if depth == layer}):
+        for name, tokens in _tokens_by_end({token for depth, token in areas if depth == layer}):
             line = _curve_of("one classifier a place", tokens, [areas[layer, token] for token in tokens])
             panels.append((f"layer {layer}, {name} tokens".replace("-", "−"), [line]))
     return panels
 
 
-def _location_heat(study: LatentStudy) -> list[Heat]:
+def _location_heat_maps(study: LatentStudy) -> list[Heat]:
     """Lays out the AUC by layer and token as a heat map, one for each end of the text."""
     areas = {(location.layer, location.token): location.pooled.estimate for location in study.ablations.locations}
     layers = sorted({layer for layer, _ in areas}, reverse=True)
     panels = []
-    for name, tokens in _parts({token for _, token in areas}):
-        cells = tuple(tuple(_hundred(areas.get((layer, token))) for token in tokens) for layer in layers)
-        panels.append(Heat(f"{name} tokens", _signed(tokens), _signed(layers), cells))
+    for name, tokens in _tokens_by_end({token for _, token in areas}):
+        cells = tuple(tuple(_percent_or_none(areas.get((layer, token))) for token in tokens) for layer in layers)
+        panels.append(Heat(f"{name} tokens", _with_minus_signs(tokens), _with_minus_signs(layers), cells))
     return panels
 
 
-def _hundred(value: float | None) -> float | None:
+def _percent_or_none(value: float | None) -> float | None:
     return None if value is None else 100 * value
 
 
-def _signed(numbers: Sequence[int]) -> tuple[str, ...]:
+def _with_minus_signs(numbers: Sequence[int]) -> tuple[str, ...]:
     return tuple(str(number).replace("-", "−") for number in numbers)
 
 
-def _temperatures(study: LatentStudy) -> list[Heat]:
+def _temperature_heat_maps(study: LatentStudy) -> list[Heat]:
     areas = {
         (temperature.trained, temperature.measured): temperature.area.estimate
         for temperature in study.ablations.temperatures
     }
     trained, measured = (sorted({key[at] for key in areas}) for at in (0, 1))
     names = [tuple(f"{degree:g}" for degree in degrees) for degrees in (measured, trained)]
-    cells = tuple(tuple(_hundred(areas.get((a, b))) for b in measured) for a in trained)
+    cells = tuple(tuple(_percent_or_none(areas.get((a, b))) for b in measured) for a in trained)
     return [Heat(study.dataset, names[0], names[1], cells)] if areas else []
 
 
-def _models(study: LatentStudy) -> list[Panel]:
+def _kind_panels(study: LatentStudy) -> list[Panel]:
     """Draws the AUC of each kind of classifier over its token: the median over seeds, with their range as the band."""
     curves = []
     for model in dict.fromkeys(one.model for one in study.ablations.models):
@@ -222,7 +224,7 @@ def _models(study: LatentStudy) -> list[Panel]:
     return [("", curves)] if curves else []
 
 
-def _suffixes(study: LatentStudy) -> list[Panel]:
+def _suffix_panels(study: LatentStudy) -> list[Panel]:
     suffixes, curves = study.ablations.suffixes, []
     for name, key in (("log-probability of the last k tokens", "logprob"), ("states of the last k tokens", "states")):
         points = [(suffix.length, getattr(suffix, key)) for suffix in suffixes if getattr(suffix, key) is not None]
@@ -231,7 +233,7 @@ def _suffixes(study: LatentStudy) -> list[Panel]:
     return [("", curves)] if curves else []
 
 
-def _votes(study: LatentStudy) -> list[Panel]:
+def _vote_panels(study: LatentStudy) -> list[Panel]:
     """Draws the accuracy of a majority vote over the temperature, one panel per number of votes."""
     panels: list[Panel] = []
     for votes in sorted({vote.votes for vote in study.ablations.votes}):
@@ -243,7 +245,7 @@ def _votes(study: LatentStudy) -> list[Panel]:
     return panels
 
 
-def _drawn_votes(panels: Sequence[Panel], title: str, simulated: bool, width: float = WIDTH) -> Figure:
+def _vote_figure(panels: Sequence[Panel], title: str, simulated: bool, width: float = WIDTH) -> Figure:
     ticks = sorted({at for _, curves in panels for curve in curves for at in curve.k})
     return curves_figure(
         panels, title=title, x="temperature", ticks=ticks, doubling=False, simulated=simulated, width=width,
@@ -254,7 +256,7 @@ def _drawn_votes(panels: Sequence[Panel], title: str, simulated: bool, width: fl
 SCALE = 100.0
 
 
-def _behind(study: LatentStudy, over: str) -> list[PolicyDifference]:
+def _auc_gaps(study: LatentStudy, over: str) -> list[PolicyDifference]:
     """Returns the AUC of every other signal minus that of the verifier, the largest difference first."""
     pool, differences = study.main, []
     if pool.single and over == WITHIN:
@@ -281,32 +283,34 @@ _by_degree = partial(
     heat_figure, columns=1, x="measured at", y="trained at",
     note="mean AUC of classifiers of one place each, %; intervals: see the table `temperatures`",
 )  # fmt: skip
-_over_means = partial(_drawn, x="mean samples")
-_over_samples = partial(_drawn, x="samples, n")
+_over_means = partial(_samples_figure, x="mean samples")
+_over_samples = partial(_samples_figure, x="samples, n")
 FIGURES: Figures = {
-    "signals": StudyFigure("Other signals", partial(_behind, over=POOLED), partial(_drawn_differences, quality="AUC")),
+    "signals": StudyFigure(
+        "Other signals", partial(_auc_gaps, over=POOLED), partial(_drawn_differences, quality="AUC")
+    ),
     "signals_within": StudyFigure(
-        "Other signals within questions", partial(_behind, over=WITHIN),
+        "Other signals within questions", partial(_auc_gaps, over=WITHIN),
         partial(_drawn_differences, quality="AUC within questions"),
     ),
-    "figure_1_locations": StudyFigure("AUC by place", _locations, partial(_areas, x="token")),
-    "figure_1_heat_map": StudyFigure("AUC by layer and token", _location_heat, _by_place),
-    "figure_2_and_8_temperatures": StudyFigure("Transfer between temperatures", _temperatures, _by_degree),
+    "figure_1_locations": StudyFigure("AUC by place", _location_panels, partial(_areas, x="token")),
+    "figure_1_heat_map": StudyFigure("AUC by layer and token", _location_heat_maps, _by_place),
+    "figure_2_and_8_temperatures": StudyFigure("Transfer between temperatures", _temperature_heat_maps, _by_degree),
     "figure_3_best_of_n_and_votes": StudyFigure(
-        "Best of n and votes", partial(_over_n, names=[MAJORITY, WEIGHTED, BEST]), _over_samples
+        "Best of n and votes", partial(_panels_over_n, names=[MAJORITY, WEIGHTED, BEST]), _over_samples
     ),
     "figure_4_self_correction": StudyFigure(
-        "Conditional self-correction", _corrected, partial(_over_means, note=AT_ONCE)
+        "Conditional self-correction", _self_correction_panels, partial(_over_means, note=AT_ONCE)
     ),
-    "figure_5_conditional_votes": StudyFigure("Conditional majority voting", _conditional_votes, _over_means),
+    "figure_5_conditional_votes": StudyFigure("Conditional majority voting", _conditional_vote_panels, _over_means),
     "figure_10_oracle": StudyFigure(
-        "Distance to the oracle", partial(_over_n, names=[MAJORITY, WEIGHTED, BEST, ORACLE]), _over_samples
+        "Distance to the oracle", partial(_panels_over_n, names=[MAJORITY, WEIGHTED, BEST, ORACLE]), _over_samples
     ),
-    "figure_13_conditional": StudyFigure("Conditional strategies", _fronts, _over_means),
-    "figure_9_classifiers": StudyFigure("Kinds of classifiers", _models, partial(_areas, x="token", note=MEDIANS)),
+    "figure_13_conditional": StudyFigure("Conditional strategies", _front_panels, _over_means),
+    "figure_9_classifiers": StudyFigure("Kinds of classifiers", _kind_panels, partial(_areas, x="token", note=MEDIANS)),
     "figure_11_suffixes": StudyFigure(
-        "AUC by length of the suffix", _suffixes, partial(_areas, x="tokens of the suffix, k")
+        "AUC by length of the suffix", _suffix_panels, partial(_areas, x="tokens of the suffix, k")
     ),
-    "figure_12_votes": StudyFigure("Majority voting by temperature", _votes, _drawn_votes),
+    "figure_12_votes": StudyFigure("Majority voting by temperature", _vote_panels, _vote_figure),
 }  # fmt: skip
 """Figure 13 is of the settings that are chosen on the other half."""

@@ -9,7 +9,7 @@ from typing import Any
 from replay.runs.saved.provenance import software_versions
 from replay.studies.kit.cells import UNSERVED
 from replay.studies.kit.published import published_datasets
-from replay.studies.kit.report import UNDONE, StudyReport, drawn, intervals_line, log_line, record_of
+from replay.studies.kit.report import UNDONE, StudyReport, draw_figures, intervals_line, log_line, record_of
 from replay.studies.kit.sheet import merge_notes, tables_of
 from replay.studies.latent.figures import FIGURES
 from replay.studies.latent.study import (
@@ -24,7 +24,7 @@ from replay.studies.latent.study import (
     ablations_of,
     study_log,
 )
-from replay.studies.latent.tables import COMPARED, SHEETS, VERDICT_SHEETS, WORK, captions, question
+from replay.studies.latent.tables import COMPARED, SHEETS, VERDICT_SHEETS, WORK, captions, question_text
 from replay.studies.latent.verdicts import Verdict
 from toolkit.arguments import checks_arguments
 from toolkit.errors import InvalidError, argument
@@ -109,16 +109,16 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
     simulated = any(study.simulated for study in studies)
     tables = tables_of(SHEETS, studies, captions(studies))
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
-    words["What was measured"] = merge_notes(studies, _measured_on)
+    words["What was measured"] = merge_notes(studies, _measured_on_lines)
     for study in studies:
-        words[f"Verdicts, {study.dataset}"] = [_sentence(verdict) for verdict in study.verdicts]
+        words[f"Verdicts, {study.dataset}"] = [_verdict_sentence(verdict) for verdict in study.verdicts]
     words[UNDONE] = undone = merge_notes(studies, _missing_lines)
     return StudyReport(
         title=f"Latent verifiers, on {name}",
         tables=tables,
-        draw=lambda: drawn(FIGURES, studies, width),
+        draw=lambda: draw_figures(FIGURES, studies, width),
         words=words,
-        record=record_of("latent", studies, record, lambda one: {}),
+        record=record_of("latent", studies, study_record, lambda one: {}),
         left_out_by="dataset",
         lead=undone,
         screen_first=True,
@@ -128,9 +128,9 @@ def _report_of(studies: Sequence[LatentStudy], name: str, width: float = WIDTH) 
     )
 
 
-def _sentence(one: Verdict) -> str:
+def _verdict_sentence(one: Verdict) -> str:
     """Writes a verdict as a sentence."""
-    text = f"{question(one)} {one.answer.value.capitalize()}"
+    text = f"{question_text(one)} {one.answer.value.capitalize()}"
     if one.difference is None or one.difference.difference is None:
         return f"{text}: {one.why}."
     interval = IntervalCell(one.difference.difference, one.difference.low, one.difference.high)
@@ -141,7 +141,7 @@ def _sentence(one: Verdict) -> str:
     return f"{text}."
 
 
-def record(study: LatentStudy) -> dict[str, Any]:
+def study_record(study: LatentStudy) -> dict[str, Any]:
     """Returns the study's entries of run.json: settings, chosen thresholds and verdicts."""
     setting, source = study.setting, None if study.strategies is None else study.strategies.source
     settings = setting.settings
@@ -171,9 +171,9 @@ def record(study: LatentStudy) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _measured_on(study: LatentStudy) -> Iterator[str]:
+def _measured_on_lines(study: LatentStudy) -> Iterator[str]:
     """Says which traces were measured, in lines for the report."""
-    provenance = record(study)
+    provenance = study_record(study)
     yield log_line(provenance, study.simulated)
     yield f"examples: {study.setting.where or 'all but the training rows'}; training rows: {study.setting.on}"
     if study.setting.trained:

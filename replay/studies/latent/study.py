@@ -24,7 +24,7 @@ from replay.latent import place_probes
 from replay.latent.place_probes import ModelArea, PlaceArea, PlacedTraces, SeededArea
 from replay.runs.compare.curves import curves
 from replay.studies.kit.published import PublishedDataset, published_name
-from replay.studies.latent.verdicts import Gains, MeasuredPool, Verdict, gains_of, kinds_of, measured, verdicts_of
+from replay.studies.latent.verdicts import Gains, MeasuredPool, Verdict, gains_of, kinds_of, measure_pool, verdicts_of
 from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, ThinkbackError, UnknownError, UnsuitableError, argument, listed
 from toolkit.log import AnyLog, Log, collect, open_log
@@ -252,8 +252,8 @@ class LatentStudy:
 def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     """Studies every data set of the reported examples that a verifier of the study scored."""
     contents = read_contents(log)
-    _require(log, contents, setting)
-    where, verifiers = setting.where or report_condition(log), _verifiers(contents, setting.verifiers)
+    _require_in_log(log, contents, setting)
+    where, verifiers = setting.where or report_condition(log), _named_verifiers(contents, setting.verifiers)
     setting = replace(setting, where=where, verifiers=verifiers)
     ids = examples_where(log, setting.where)["example_id"]
     train = ids_where_or_none(log, setting.on)
@@ -263,7 +263,7 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     ids = ids.filter(~both)
     if ids.is_empty():
         raise EmptyError(f"{argument('where')} names training rows alone; report others, such as split = 'test'")
-    studies = tuple(_studies(log, contents, setting, ids, train))
+    studies = tuple(_dataset_studies(log, contents, setting, ids, train))
     alone = len(studies) == 1
     studies = tuple(replace(one, published=published_name(setting.published, one.dataset, alone)) for one in studies)
     if not studies:
@@ -274,7 +274,7 @@ def study_log(log: Log, setting: LatentSetting) -> tuple[LatentStudy, ...]:
     return studies
 
 
-def _require(log: Log, contents: Contents, setting: LatentSetting) -> None:
+def _require_in_log(log: Log, contents: Contents, setting: LatentSetting) -> None:
     """Raises ThinkbackError where the log lacks a named pool, verifier, action or set of training examples."""
     for pool in (setting.pool, setting.probe):
         if pool is not None:
@@ -285,7 +285,7 @@ def _require(log: Log, contents: Contents, setting: LatentSetting) -> None:
         ids_where(log, setting.on, "on")
 
 
-def _verifiers(contents: Contents, names: Sequence[str]) -> tuple[str, ...]:
+def _named_verifiers(contents: Contents, names: Sequence[str]) -> tuple[str, ...]:
     """Returns the named verifiers, or `latent` where none is named."""
     for name in names:
         contents.require_verifier(name)
@@ -297,7 +297,7 @@ def _verifiers(contents: Contents, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names) or (LATENT,)
 
 
-def _studies(
+def _dataset_studies(
     log: Log, contents: Contents, setting: LatentSetting, ids: pl.Series, train: pl.Series
 ) -> Iterator[LatentStudy]:
     drawn_at, kinds = temperatures(log), kinds_of(log)
@@ -310,20 +310,20 @@ def _studies(
         by_dataset.setdefault(traces.dataset, []).append(traces)
     for dataset, pool_traces in sorted(by_dataset.items()):
         pools = []
-        for traces in sorted(pool_traces, key=lambda one: _first(one, drawn_at.get(one.pool), setting)):
+        for traces in sorted(pool_traces, key=lambda one: _pool_key(one, drawn_at.get(one.pool), setting)):
             verifier = next((name for name in setting.verifiers if name in traces.scores), None)
             if verifier is not None:
                 training = fitted.get((dataset, traces.pool))
-                pools.append(measured(drawn_at.get(traces.pool), verifier, traces, training, kinds, UNTRAINED))
+                pools.append(measure_pool(drawn_at.get(traces.pool), verifier, traces, training, kinds, UNTRAINED))
         if pools:
             study = LatentStudy(
                 dataset, log, setting, in_dataset(setting.where, dataset), in_dataset(setting.on, dataset),
-                _states_of(log, dataset), kinds, tuple(pools), _models_of(log, dataset),
+                _states_model(log, dataset), kinds, tuple(pools), _models_by_pool(log, dataset),
             )  # fmt: skip
             yield _with_front(study, pool_traces, contents)
 
 
-def _first(traces: ScoredTraces, drawn_at: float | None, setting: LatentSetting) -> tuple[bool, float, float, str]:
+def _pool_key(traces: ScoredTraces, drawn_at: float | None, setting: LatentSetting) -> tuple[bool, float, float, str]:
     """Returns a sort key of pools: the one asked for first, then larger ones, then higher temperatures."""
     size = len(traces.right) / (int(traces.example.max()) + 1)
     return traces.pool != setting.pool, -round(size), -(drawn_at or 0.0), traces.pool
@@ -334,9 +334,10 @@ def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], content
     setting = study.setting
     try:
         pool = (
-            setting.pool or min(pool_traces, key=lambda one: _first(one, _temperature(study, one.pool), setting)).pool
+            setting.pool
+            or min(pool_traces, key=lambda one: _pool_key(one, _temperature(study, one.pool), setting)).pool
         )
-        probe = setting.probe or _probe(study, pool)
+        probe = setting.probe or _probe_pool(study, pool)
         scored = next((one.verifier for one in study.pools if one.pool == (probe or pool)), None)
         pool_strategies = strategies(
             study.log, pool=pool, probe=probe, verifiers=[] if scored is None else [scored], action=setting.action,
@@ -346,18 +347,18 @@ def _with_front(study: LatentStudy, pool_traces: Sequence[ScoredTraces], content
         front = front_of(pool_strategies, chosen, setting.settings)
     except ThinkbackError as error:
         return replace(study, missing={**study.missing, FRONT: str(error)})
-    extended = study if scored is None else _with_scored(study, pool_strategies, scored)
+    extended = study if scored is None else _with_scored_samples(study, pool_strategies, scored)
     others = _other_pools(study, pool_strategies, contents)
     gains = gains_of(pool_strategies, front, chosen, setting.settings, extended.scored, others)
     return replace(extended, strategies=pool_strategies, front=front, chosen=chosen, gains=gains)
 
 
-def _with_scored(study: LatentStudy, pool_strategies: Strategies, verifier: str) -> LatentStudy:
+def _with_scored_samples(study: LatentStudy, pool_strategies: Strategies, verifier: str) -> LatentStudy:
     """Adds strategies on the first samples of each question, where the verifier scored only those."""
     if any(one.verifier == verifier for one in pool_strategies.plain):
         return study
     source, setting = pool_strategies.source, study.setting
-    first = _first_scored(study.log, verifier, source.pool, pool_strategies.examples["example_id"])
+    first = _count_first_scored(study.log, verifier, source.pool, pool_strategies.examples["example_id"])
     if first < FEWEST_SCORED:
         return study
     try:
@@ -393,7 +394,7 @@ def _other_pools(study: LatentStudy, pool_strategies: Strategies, contents: Cont
     return by_pool
 
 
-def _first_scored(log: Log, verifier: str, pool: str, examples: pl.Series) -> int:
+def _count_first_scored(log: Log, verifier: str, pool: str, examples: pl.Series) -> int:
     """Counts the first samples of a pool that a verifier scored on nearly all examples."""
     traces = log.scan("traces", ["trace_id", "example_id", "pool", "action", "sample_index"]).filter(
         pl.col("pool") == pool, pl.col("action") == "solve", pl.col("example_id").is_in(examples.implode())
@@ -409,13 +410,13 @@ def _temperature(study: LatentStudy, pool: str) -> float | None:
     return next((one.temperature for one in study.pools if one.pool == pool), None)
 
 
-def _probe(study: LatentStudy, pool: str) -> str | None:
+def _probe_pool(study: LatentStudy, pool: str) -> str | None:
     """Returns the coldest pool of single attempts that its verifier scored: the probe; None where there is none."""
     single = [(one.temperature or 0.0, one.pool) for one in study.pools if one.single and one.pool != pool]
     return min(single)[1] if single else None
 
 
-def _states_of(log: Log, dataset: str) -> str:
+def _states_model(log: Log, dataset: str) -> str:
     """Returns the model that has hidden states of most traces of a data set; empty where no model has any."""
     quoted = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
     traces = log.scan("traces", ["trace_id", "example_id"]).join(quoted, on="example_id", how="semi").select("trace_id")
@@ -427,7 +428,7 @@ def _states_of(log: Log, dataset: str) -> str:
     return best if counts.get(best) else ""
 
 
-def _models_of(log: Log, dataset: str) -> dict[str, str]:
+def _models_by_pool(log: Log, dataset: str) -> dict[str, str]:
     """Maps each pool of a data set to the model of its first attempts; pools of several models are absent."""
     examples = log.scan("examples", ["example_id", "dataset"]).filter(pl.col("dataset") == dataset)
     traces = log.scan("traces", ["example_id", "pool", "action", "model"]).filter(pl.col("action") == "solve")
@@ -446,36 +447,36 @@ FEW_DEGREES = "votes on these questions were drawn at fewer than two known tempe
 def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
     """Fits the ablations of one data set. `every` holds all data sets of the log, this one included."""
     missing = dict[str, str]()
-    on_votes = Ablations(entropy=_entropy(study, missing), votes=tuple(_votes(study, missing)), missing=missing)
+    on_votes = Ablations(entropy=_entropy(study, missing), votes=tuple(_votes_at(study, missing)), missing=missing)
     placed = _all_placed(study, every) if study.states else None
     if placed is None:
         why = f"no model's hidden states of the traces to train on and to report of {study.dataset} are in the log"
         missing |= dict.fromkeys(FITTED, why)
-        return replace(on_votes, suffixes=tuple(_suffixes(study, study.main.pool, None, None)))
+        return replace(on_votes, suffixes=tuple(_suffix_areas(study, study.main.pool, None, None)))
     level = study.setting.settings.level
     dataset_traces = place_probes.restrict_traces(placed, placed.has_value("dataset", study.dataset))
-    pool = _pool(study, dataset_traces)
+    pool = _pool_for_ablations(study, dataset_traces)
     main = place_probes.restrict_traces(dataset_traces, dataset_traces.has_value("pool", pool))
-    few = _places(main, study.setting.positions)
-    fewer = _spread(few, FEW_PLACES)
+    few = _choose_places(main, study.setting.positions)
+    fewer = _thin_evenly(few, FEW_PLACES)
     table = place_probes.score_table(main, main.train, main.states_at())
     everywhere = place_probes.pooled_area_of_score(main, place_probes.mean_score_over_places(table), ~main.train)
-    transferred, read = _transfer(study, every, placed, pool, few, missing), _readers(study, pool, missing)
+    transferred, read = _transfer_areas(study, every, placed, pool, few, missing), _reader_areas(study, pool, missing)
     others = max(len(transferred) - 1, 0) + max(len(read) - 1, 0)
-    by_temperature = tuple(_temperatures(study, dataset_traces, few, missing, others))
-    raised = _raised(level, others + sum(one.behind is not None for one in by_temperature))
+    by_temperature = tuple(_temperature_areas(study, dataset_traces, few, missing, others))
+    raised = _joint_level(level, others + sum(one.behind is not None for one in by_temperature))
     return replace(
         on_votes,
         transfer={name: area.interval(level) for name, area in transferred.items()},
         readers={name: area.interval(level) for name, area in read.items()},
-        transfer_behind=_behind(transferred, study.dataset, raised),
-        readers_behind=_behind(read, study.states, raised),
+        transfer_behind=_gaps_to_reference(transferred, study.dataset, raised),
+        readers_behind=_gaps_to_reference(read, study.states, raised),
         locations=place_probes.location_map(main, table, level),
         temperatures=by_temperature,
-        models=tuple(_models(study, main, missing)),
+        models=tuple(_model_areas(study, main, missing)),
         sizes=tuple(place_probes.areas_by_training_questions(main, fewer, study.setting.seeds, level)),
         shares=tuple(place_probes.areas_by_right_share(main, fewer, study.setting.seeds, level)),
-        suffixes=tuple(_suffixes(study, pool, main, table)),
+        suffixes=tuple(_suffix_areas(study, pool, main, table)),
         places=tuple(main.places[place] for place in few),
         notes=tuple(_ablation_notes(main, pool, few, placed.left_out, everywhere.interval(level))),
         measured=int((~main.train & ~np.isnan(table).all(axis=1)).sum()),
@@ -485,10 +486,10 @@ def ablations_of(study: LatentStudy, every: Sequence[LatentStudy]) -> Ablations:
 def _all_placed(study: LatentStudy, every: Sequence[LatentStudy]) -> PlacedTraces | None:
     """Reads hidden states by one model: training traces of all data sets, and reported traces of this one."""
     train = pl.concat([ids_where_or_none(one.log, one.on) for one in every if one.states == study.states])
-    return _placed(study, study.states, train)
+    return _placed_traces(study, study.states, train)
 
 
-def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces | None:
+def _placed_traces(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces | None:
     """Reads traces with their hidden states; None where this data set has no training trace or no reported one."""
     setting, reported = study.setting, ids_where(study.log, study.where, "where")
     placed = place_probes.placed_traces(
@@ -500,26 +501,26 @@ def _placed(study: LatentStudy, states: str, train: pl.Series) -> PlacedTraces |
     return placed if (in_dataset & placed.train).any() and (in_dataset & ~placed.train).any() else None
 
 
-def _pool(study: LatentStudy, placed: PlacedTraces) -> str:
+def _pool_for_ablations(study: LatentStudy, placed: PlacedTraces) -> str:
     """Returns the pool of the verdicts where its traces have states, else the pool with most such traces."""
     counts = placed.keys.filter(pl.Series(~placed.train))["pool"].value_counts().sort("count", "pool", descending=True)
     return study.main.pool if study.main.pool in counts["pool"] else str(counts["pool"][0])
 
 
-def _places(traces: PlacedTraces, most: int) -> list[int]:
+def _choose_places(traces: PlacedTraces, most: int) -> list[int]:
     """Chooses at most `most` places (layer, token), the paper's where there are more; 0 takes all."""
     every = list(range(len(traces.places)))
-    return every if not most or len(every) <= most else _spread(_usual(traces.places), most)
+    return every if not most or len(every) <= most else _thin_evenly(_paper_places(traces.places), most)
 
 
-def _usual(places: Sequence[tuple[int, int]]) -> list[int]:
+def _paper_places(places: Sequence[tuple[int, int]]) -> list[int]:
     """Returns the indices of the paper's layers and tokens among the places, or all where there are none."""
     layers, tokens = (sorted({place[at] for place in places}) for at in (0, 1))
     some = [one for one in layers if one in LAYERS] or layers, [one for one in tokens if one in TOKENS] or tokens
     return [number for number, (layer, token) in enumerate(places) if layer in some[0] and token in some[1]]
 
 
-def _spread(numbers: Sequence[int], most: int) -> list[int]:
+def _thin_evenly(numbers: Sequence[int], most: int) -> list[int]:
     """Thins a list evenly to at most `most` numbers."""
     chosen = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(int)
     return [numbers[at] for at in np.unique(chosen)]
@@ -540,7 +541,7 @@ def _ablation_notes(main: PlacedTraces, pool: str, few: Sequence[int], left_out:
         yield remark("traces_left_out", text)
 
 
-def _temperatures(
+def _temperature_areas(
     study: LatentStudy, placed: PlacedTraces, places: Sequence[int], missing: dict[str, str], others: int
 ) -> Iterator[TemperatureArea]:
     """Trains at each temperature, measures at every one. `others`: further differences at the same joint level."""
@@ -556,25 +557,25 @@ def _temperatures(
     parts = {name: by_degree[degree] for name, degree in names.items()}
     level, balanced = study.setting.settings.level, place_probes.equal_parts(placed, parts, study.setting.settings.seed)
     areas = place_probes.transfer_areas(placed, parts, places, trained_on=balanced)
-    behind = place_probes.transfer_gaps(areas, _raised(level, len(parts) * (len(parts) - 1) + others))
+    behind = place_probes.transfer_gaps(areas, _joint_level(level, len(parts) * (len(parts) - 1) + others))
     for (trained, at), area in areas.items():
         rows, less = int(balanced[trained].sum()), behind.get((trained, at))
         yield TemperatureArea(names[trained], names[at], area.interval(level), rows, less)
 
 
-def _raised(level: float, count: int) -> float:
+def _joint_level(level: float, count: int) -> float:
     """Returns the level of each of `count` intervals that shall hold at once (Bonferroni)."""
     return 1 - (1 - level) / max(count, 1)
 
 
-def _behind(areas: Mapping[str, Influenced], reference: str, level: float) -> dict[str, PairedInterval]:
+def _gaps_to_reference(areas: Mapping[str, Influenced], reference: str, level: float) -> dict[str, PairedInterval]:
     """Returns the paired difference of the reference's AUC to each other one."""
     if reference not in areas:
         return {}
     return {name: areas[reference].minus(area, level) for name, area in areas.items() if name != reference}
 
 
-def _transfer(
+def _transfer_areas(
     study: LatentStudy, every: Sequence[LatentStudy], placed: PlacedTraces, pool: str, places: Sequence[int],
     missing: dict[str, str],
 ) -> Mapping[str, Influenced]:  # fmt: skip
@@ -588,10 +589,10 @@ def _transfer(
     return {trained: area for (trained, at), area in areas.items() if at == study.dataset}
 
 
-def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[str, Influenced]:
+def _reader_areas(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[str, Influenced]:
     train, by_model = ids_where_or_none(study.log, study.on), {}
     for name in study.log.hidden_models:
-        placed = _placed(study, name, train)
+        placed = _placed_traces(study, name, train)
         in_pool = placed if placed is None else place_probes.restrict_traces(placed, placed.has_value("pool", pool))
         if in_pool is not None and in_pool.train.any() and not in_pool.train.all():
             by_model[name] = in_pool
@@ -605,7 +606,7 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
         is_common = reader_traces.keys["trace_id"].is_in(counts.implode()).to_numpy()
         common_traces = place_probes.restrict_traces(reader_traces, is_common)
         if common_traces.train.any() and not common_traces.train.all():
-            rows = common_traces.states_at(_places(common_traces, study.setting.positions))
+            rows = common_traces.states_at(_choose_places(common_traces, study.setting.positions))
             table = place_probes.score_table(common_traces, common_traces.train, rows)
             scores[name], traces = place_probes.mean_score_over_places(table), common_traces
     if traces is None:
@@ -614,7 +615,7 @@ def _readers(study: LatentStudy, pool: str, missing: dict[str, str]) -> Mapping[
     return {name: place_probes.pooled_area_of_score(traces, score, known) for name, score in scores.items()}
 
 
-def _models(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> Iterator[ModelArea]:
+def _model_areas(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> Iterator[ModelArea]:
     """Fits each kind of classifier at the last layer, at the tokens −1, −2, −4, −8 and −16 where they are logged."""
     layer = max(layer for layer, _ in main.places)
     ends = [at for at, (at_layer, token) in enumerate(main.places) if at_layer == layer and token in (-1, *TOKENS)]
@@ -625,11 +626,11 @@ def _models(study: LatentStudy, main: PlacedTraces, missing: dict[str, str]) -> 
     else:
         kinds.append("swiglu")
     yield from place_probes.areas_by_model_kind(
-        main, _spread(places, FEW_PLACES), kinds, study.setting.seeds, study.setting.settings.level
+        main, _thin_evenly(places, FEW_PLACES), kinds, study.setting.seeds, study.setting.settings.level
     )
 
 
-def _suffixes(
+def _suffix_areas(
     study: LatentStudy, pool: str, main: PlacedTraces | None, table: np.ndarray | None
 ) -> Iterator[SuffixArea]:
     measured = next((one for one in study.pools if one.pool == pool), study.main)
@@ -641,7 +642,7 @@ def _suffixes(
         if main is not None and table is not None and length >= min(tokens, default=LONGEST + 1):
             within = [at for at, (_, token) in enumerate(main.places) if -length <= token < 0]
             measured_scores = np.where(main.train, np.nan, place_probes.mean_score_over_places(table, within))
-            states = _at_traces(traces, main.keys["trace_id"], measured_scores)
+            states = _align_scores(traces, main.keys["trace_id"], measured_scores)
         given = [~np.isnan(one) for one in (logprob, states) if one is not None]
         known = np.logical_and.reduce(given) if given else np.zeros(0, bool)  # both on the traces that have both
         if known.any():
@@ -654,7 +655,7 @@ def _suffix_area(traces: ScoredTraces, score: np.ndarray, known: np.ndarray) -> 
     return pooled_area(np.where(known, score, np.nan), traces.right, traces.unit, int(traces.unit.max()) + 1)
 
 
-def _at_traces(traces: ScoredTraces, ids: pl.Series, score: np.ndarray) -> np.ndarray:
+def _align_scores(traces: ScoredTraces, ids: pl.Series, score: np.ndarray) -> np.ndarray:
     """Aligns scores of other traces, by `ids`, to these traces (N,); NaN where a trace has no score."""
     known = pl.DataFrame({"trace_id": ids, "score": score})
     joined = traces.trace.to_frame("trace_id").join(known, on="trace_id", how="left", maintain_order="left")
@@ -676,7 +677,7 @@ def _entropy(study: LatentStudy, missing: dict[str, str]) -> VotesEntropy | None
     return entropy
 
 
-def _votes(study: LatentStudy, missing: dict[str, str]) -> Iterator[VotesAt]:
+def _votes_at(study: LatentStudy, missing: dict[str, str]) -> Iterator[VotesAt]:
     pools = _pools_with_several(study)
     if len({degree for pool, degree in temperatures(study.log).items() if pool in pools}) < 2:
         missing[VOTES] = FEW_DEGREES

@@ -62,12 +62,12 @@ def _published_transfer(dataset: str | None) -> PublishedRow:
     return WORK.row("4", dataset, trained_on=None if dataset is None else SHORT.get(dataset, dataset))
 
 
-def _is_of(name: str, column: str, columns: Mapping[str, str]) -> bool:
+def _is_published(name: str, column: str, columns: Mapping[str, str]) -> bool:
     """Whether a model or verifier, by its name in the log, is the one of a published column."""
-    return _plain(columns[column]) in _plain(name)
+    return _letters_and_digits(columns[column]) in _letters_and_digits(name)
 
 
-def _plain(name: str) -> str:
+def _letters_and_digits(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -79,11 +79,11 @@ LEAST_SCORED = 0.9
 """Share of the traces that a verifier must have scored to have a column."""
 
 
-def _area(study: LatentStudy, signal: SignalAreas | None, over: str = POOLED) -> Value:
+def _area_cell(study: LatentStudy, signal: SignalAreas | None, over: str = POOLED) -> Value:
     return None if signal is None else interval_cell(signal.interval(over, study.setting.settings.level))
 
 
-def rewards(studies: Studies) -> list[str]:
+def other_verifiers(studies: Studies) -> list[str]:
     """Returns the other verifiers of the measured pools by name: reward models, judges and classifiers."""
     names = dict[str, None]()
     for study in studies:
@@ -95,7 +95,7 @@ def rewards(studies: Studies) -> list[str]:
     return sorted(names)
 
 
-def logprobs_of(pool: MeasuredPool) -> SignalAreas | None:
+def best_logprob_signal(pool: MeasuredPool) -> SignalAreas | None:
     """Returns the log-probability signals as the paper takes them: of the suffix length that is best on the reported
     rows.
     """
@@ -103,7 +103,7 @@ def logprobs_of(pool: MeasuredPool) -> SignalAreas | None:
     return by_suffix.get(BEST) or next(iter(by_suffix.values()), None)
 
 
-def _compared(over: str) -> Sheet[LatentStudy]:
+def _auc_sheet(over: str) -> Sheet[LatentStudy]:
     """Makes table 1: AUCs over all traces (`pooled`), and the same within questions (`within`)."""
 
     def columns(studies: Studies) -> list[Column]:
@@ -112,23 +112,23 @@ def _compared(over: str) -> Sheet[LatentStudy]:
             intervals("self-reflection", REFLECTED, 3),
             intervals("log-probabilities", LOGPROBS, 3),
         ]
-        names = rewards(studies)
+        names = other_verifiers(studies)
         if over == POOLED and any(study.published for study in studies):
             areas += [intervals(label, key, 3, drop=2) for key, label in REWARDS.items()]
-            names = [name for name in names if not any(_is_of(name, key, REWARDS) for key in REWARDS)]
+            names = [name for name in names if not any(_is_published(name, key, REWARDS) for key in REWARDS)]
         return areas + [intervals(f"`{name}`", name, 3, drop=1) for name in names]
 
     def rows(study: LatentStudy) -> Iterator[Row]:
         for pool in study.table_pools:
             reflected = pool.of_kind(REFLECTION)
             values = {
-                LILAVE: _area(study, pool.latent, over),
-                REFLECTED: _area(study, pool.signals[reflected[0]] if reflected else None, over),
-                LOGPROBS: _area(study, logprobs_of(pool), over),
+                LILAVE: _area_cell(study, pool.latent, over),
+                REFLECTED: _area_cell(study, pool.signals[reflected[0]] if reflected else None, over),
+                LOGPROBS: _area_cell(study, best_logprob_signal(pool), over),
             }
             for name in pool.traces.scores:
-                area = _area(study, pool.signals[name], over)
-                keys = [key for key in REWARDS if _is_of(name, key, REWARDS)] or [name]
+                area = _area_cell(study, pool.signals[name], over)
+                keys = [key for key in REWARDS if _is_published(name, key, REWARDS)] or [name]
                 values |= dict.fromkeys(keys, area)
             published_row = _published_row("1", study.published) if over == POOLED and study.beside(pool) else {}
             yield Row((pool.pool, pool.verifier), values=values, published=published_row)
@@ -146,7 +146,7 @@ def _compared(over: str) -> Sheet[LatentStudy]:
 
 def _logprob_lines(study: LatentStudy) -> Iterator[str]:
     for pool in study.table_pools:
-        signal = logprobs_of(pool)
+        signal = best_logprob_signal(pool)
         if signal is not None:
             best = " as in the paper, the k that is best on these very rows" if BEST in pool.logprobs else ""
             yield f"log-probabilities, pool `{pool.pool}`: {signal.name}{',' if best else ''}{best}"
@@ -162,10 +162,10 @@ def _trace_lines(study: LatentStudy) -> Iterator[str]:
         )
 
 
-COMPARED, WITHIN_QUESTIONS = _compared(POOLED), _compared(WITHIN)
+COMPARED, WITHIN_QUESTIONS = _auc_sheet(POOLED), _auc_sheet(WITHIN)
 
 
-def _models_of(studies: Studies) -> list[str]:
+def _model_names(studies: Studies) -> list[str]:
     """Names the base models of the measured pools."""
     return sorted({study.models[pool.pool] for study in studies for pool in study.pools if pool.pool in study.models})
 
@@ -174,24 +174,26 @@ def _model_columns(studies: Studies) -> list[Column]:
     published = any(study.published for study in studies)
     areas = [intervals(label, key, 3) for key, label in MODELS.items()] if published else []
     names = [
-        name for name in _models_of(studies) if not (published and any(_is_of(name, key, MODELS) for key in MODELS))
+        name
+        for name in _model_names(studies)
+        if not (published and any(_is_published(name, key, MODELS) for key in MODELS))
     ]
     return areas + [intervals(name, f"{name}_auc", 3) for name in names]
 
 
-def _by_model(study: LatentStudy) -> Iterator[Row]:
+def _rows_by_model(study: LatentStudy) -> Iterator[Row]:
     values: dict[str, Value] = {}
     for pool in study.table_pools:
         if pool.pool in study.models:
-            name, area = study.models[pool.pool], _area(study, pool.latent)
-            for key in (f"{name}_auc", *(key for key in MODELS if _is_of(name, key, MODELS))):
+            name, area = study.models[pool.pool], _area_cell(study, pool.latent)
+            for key in (f"{name}_auc", *(key for key in MODELS if _is_published(name, key, MODELS))):
                 values.setdefault(key, area)
     published_row = _published_row("2", study.published)
     yield Row((), values=values, published=published_row)
 
 
 BY_MODEL = Sheet[LatentStudy](
-    "table_2", "AUC of the latent verifier of each base model", (), _model_columns, _by_model,
+    "table_2", "AUC of the latent verifier of each base model", (), _model_columns, _rows_by_model,
     ("Each model's traces are scored by a verifier on its own hidden states.", _trace_lines), "Data set", number="2",
 )  # fmt: skip
 
@@ -207,7 +209,7 @@ def _measured_lines(study: LatentStudy) -> Iterator[str]:
 SAME_MODEL, OTHER_MODEL = "phi_lilave_auc", "llama_lilave_auc"
 
 
-def _readers(study: LatentStudy) -> Iterator[Row]:
+def _reader_rows(study: LatentStudy) -> Iterator[Row]:
     areas, states = study.ablations.readers, study.states
     published_row = _published_row("3", study.published)
     others = [name for name in areas if name != states]
@@ -218,13 +220,13 @@ def _readers(study: LatentStudy) -> Iterator[Row]:
 
 READERS = Sheet[LatentStudy](
     "table_3", "AUC on states of the model that wrote the responses, and of another that read them", ("read by",),
-    (intervals("states of its own", SAME_MODEL, 3), intervals("states of the other", OTHER_MODEL, 3)), _readers,
+    (intervals("states of its own", SAME_MODEL, 3), intervals("states of the other", OTHER_MODEL, 3)), _reader_rows,
     (_measured_lines,), "Data set", number="3",
     needed=lambda studies: any(study.ablations.readers or study.published for study in studies),
 )  # fmt: skip
 
 
-def _tested(studies: Studies) -> list[Column]:
+def _transfer_columns(studies: Studies) -> list[Column]:
     published = any(study.published for study in studies)
     on_datasets = []
     keys = {label: key for key, label in TESTED.items()}
@@ -238,12 +240,12 @@ def _tested(studies: Studies) -> list[Column]:
     return on_datasets + [numbers(f"on {label}", key) for label, key in keys.items() if published]
 
 
-def _trained(study: LatentStudy) -> Iterator[Row]:
+def _transfer_rows(study: LatentStudy) -> Iterator[Row]:
     yield Row((), study, published=_published_transfer(study.published))
 
 
 TRANSFER = Sheet[LatentStudy](
-    "table_4", "AUC of verifiers on the test rows of every data set", (), _tested, _trained,
+    "table_4", "AUC of verifiers on the test rows of every data set", (), _transfer_columns, _transfer_rows,
     ("Rows: what the verifier was trained on.", _measured_lines), "Trained on", number="4",
     needed=lambda studies: len(studies) > 1 and any(
         len(study.ablations.transfer) > 1 or study.published for study in studies
@@ -254,14 +256,14 @@ PAPER_SHEETS = (COMPARED, BY_MODEL, READERS, TRANSFER)
 """All tables, in the order of the paper."""
 
 
-def _signals(study: LatentStudy) -> Iterator[Row]:
+def _signal_rows(study: LatentStudy) -> Iterator[Row]:
     level = study.setting.settings.level
     for pool in study.table_pools:
         for key, one in pool.signals.items():
             if not one.traces:
                 continue
-            values: dict[str, Value] = {"traces": one.traces, "auc": _area(study, one)}
-            values["auc_within"] = None if pool.single else _area(study, one, WITHIN)
+            values: dict[str, Value] = {"traces": one.traces, "auc": _area_cell(study, one)}
+            values["auc_within"] = None if pool.single else _area_cell(study, one, WITHIN)
             if one is not pool.latent:
                 for over, name in ((POOLED, "ahead"), (WITHIN, "ahead_within")):
                     less = pool.minus(one, over, level)
@@ -276,7 +278,7 @@ EVERY_SIGNAL = Sheet[LatentStudy](
         intervals("verifier ahead", "ahead", 3, signed=True, drop=1),
         intervals("ahead within", "ahead_within", 3, signed=True, drop=2),
     ),
-    _signals,
+    _signal_rows,
     ("Verifier ahead: the area of the latent verifier less this one's, paired, on the traces that both score, each by "
      "itself. Within: mean over questions with right and wrong traces. An area below 0.5 is not turned round.",),
     "Data set",
@@ -286,15 +288,15 @@ EVERY_SIGNAL = Sheet[LatentStudy](
 POINTS = 100.0
 
 
-def _verdicts(study: LatentStudy) -> Iterator[Row]:
+def _verdict_rows(study: LatentStudy) -> Iterator[Row]:
     for verdict in study.verdicts:
         values: dict[str, Value] = {"verdict": verdict.answer.value, "against": verdict.against or verdict.why}
         if verdict.difference is not None:
             values["difference"] = interval_cell(verdict.difference, POINTS)
-        yield Row((question(verdict),), values=values)
+        yield Row((question_text(verdict),), values=values)
 
 
-def question(one: Verdict) -> str:
+def question_text(one: Verdict) -> str:
     """Writes a question as tables show it."""
     return f"{one.question.value}, {one.over}?" if one.over else f"{one.question.value}?"
 
@@ -323,11 +325,11 @@ VERDICTS = Sheet[LatentStudy](
         words("verdict", "verdict"), intervals("difference, points", "difference", 1, signed=True),
         words("against, or why not asked", "against", drop=1),
     ),
-    _verdicts, (_interval_lines, _pool_lines), "Data set",
+    _verdict_rows, (_interval_lines, _pool_lines), "Data set",
 )  # fmt: skip
 
 
-def _conditional(study: LatentStudy) -> Iterator[Row]:
+def _conditional_rows(study: LatentStudy) -> Iterator[Row]:
     gains = study.gains
     rivals = gains.elsewhere or (None,) * len(gains.coin)
     for one, coin, rival in zip(gains.conditional, gains.coin, rivals, strict=True):
@@ -369,7 +371,7 @@ BETTER = words("better?", "verdict", lambda one: answered(one.difference).value)
 CONDITIONAL = Sheet[LatentStudy](
     "conditional_votes", "Conditional voting against plain voting at as many samples",
     (TableColumn("believed from", Number(3), "threshold"),),
-    _conditional_columns, _conditional,
+    _conditional_columns, _conditional_rows,
     (_half_lines, _best_pool_lines,
      "A probe that scores at least the threshold is the answer; else n further samples vote. The rows are the settings "
      "of the front, where they were chosen, that doubt at least 5 % of the probes and believe at least 5 %. "
@@ -407,7 +409,7 @@ ORACLE = Sheet[LatentStudy](
 )  # fmt: skip
 
 
-def _fitting(study: LatentStudy) -> Iterator[Row]:
+def _fitting_rows(study: LatentStudy) -> Iterator[Row]:
     """Returns a row per verifier of the study on what its fitting took, as the manifest says."""
     records = fitting_records(study.log)
     for name in dict.fromkeys(pool.verifier for pool in study.pools):
@@ -426,7 +428,7 @@ _FITTING = Sheet[LatentStudy](
         numbers("questions", "questions", 0), numbers("states", "states", 0), numbers("training, s", "training", 1),
         numbers("traces scored", "scored", 0), numbers("scoring, s", "scoring", 1),
     ),
-    _fitting,
+    _fitting_rows,
     ("Of `fit-verifier`, on the machine that it ran on, all folds together. The paper's verifier is trained in 15 "
      "minutes on CPUs, and scores the responses to 1,319 questions in 3.4 s (its appendix C).",),
     "Data set", optional=True,
@@ -435,7 +437,7 @@ VERDICT_SHEETS = (VERDICTS,)
 GAIN_SHEETS = (CONDITIONAL, SELECTING, ORACLE)
 
 
-def _fitted(
+def _ablation_sheet(
     name: str, title: str, heads: Sequence[str], columns: Columns, rows: Callable[[LatentStudy], Iterable[Row]],
     missing: str, *notes: str | Callable[[LatentStudy], Iterable[str]], printed: bool = True,
 ) -> Sheet[LatentStudy]:  # fmt: skip
@@ -457,7 +459,7 @@ def _temperature_columns(studies: Studies) -> list[Column]:
     return [numbers("traces trained on", "rows", 0, drop=1), *measured]
 
 
-def _temperatures(study: LatentStudy) -> Iterator[Row]:
+def _temperature_rows(study: LatentStudy) -> Iterator[Row]:
     areas = study.ablations.temperatures
     for trained in sorted({area.trained for area in areas}):
         group = [area for area in areas if area.trained == trained]
@@ -465,7 +467,7 @@ def _temperatures(study: LatentStudy) -> Iterator[Row]:
         yield Row((f"{trained:g}",), values={"rows": group[0].rows, **values})
 
 
-def _carried(study: LatentStudy) -> Iterator[Row]:
+def _carried_over_rows(study: LatentStudy) -> Iterator[Row]:
     ablations = study.ablations
     for temperature in ablations.temperatures:
         if temperature.behind is not None:
@@ -481,18 +483,18 @@ def _carried(study: LatentStudy) -> Iterator[Row]:
         yield Row(("states", name, study.states), values=values)
 
 
-def _models(study: LatentStudy) -> Iterator[Row]:
+def _model_rows(study: LatentStudy) -> Iterator[Row]:
     models = sorted(study.ablations.models, key=lambda one: (one.model, one.token))
     return (Row((model.model, model.layer, model.token), model) for model in models)
 
 
-def _entropy(study: LatentStudy) -> Iterator[Row]:
+def _entropy_rows(study: LatentStudy) -> Iterator[Row]:
     entropy = study.ablations.entropy
     for one in entropy.parts if entropy is not None else ():
         yield Row((f"{one.low:.3g} to {one.high:.3g}".replace("-", "−"),), one)
 
 
-def _correlated(study: LatentStudy) -> Iterator[str]:
+def _correlation_note(study: LatentStudy) -> Iterator[str]:
     entropy = study.ablations.entropy
     if entropy is None or entropy.correlation.estimate is None:
         return
@@ -510,7 +512,7 @@ SEEDED = (
 )  # fmt: skip
 SPREAD = "lowest and highest: of the seeds; AUC: the mean of their areas, with its interval over questions"
 ABLATION_SHEETS = (
-    _fitted(
+    _ablation_sheet(
         "locations", "One classifier a place: AUC by layer and token", ("layer", "token"),
         (intervals("AUC", "auc", 3, interval_of("pooled")),
          intervals("AUC within questions", "auc_within", 3, interval_of("within")),
@@ -518,34 +520,34 @@ ABLATION_SHEETS = (
         lambda study: (Row((at.layer, at.token), at) for at in study.ablations.locations), what.LOCATIONS,
         lambda study: study.ablations.notes, printed=False,
     ),
-    _fitted(
+    _ablation_sheet(
         "temperatures", "Transfer between temperatures: mean AUC of classifiers of one place each", ("trained at",),
-        _temperature_columns, _temperatures, what.TEMPERATURES,
+        _temperature_columns, _temperature_rows, what.TEMPERATURES,
         "each row is fitted on training rows of its own temperature, of each as many, drawn by the seed",
         lambda study: study.ablations.notes[1:],
     ),
-    _fitted(
+    _ablation_sheet(
         "carried_over", "What is lost by a verifier from elsewhere", ("what", "trained on", "instead of"),
-        (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _carried,
+        (intervals("AUC", "auc", 3), intervals("own verifier ahead", "behind", 3, signed=True)), _carried_over_rows,
         what.LOCATIONS,
         "own verifier: the one that is trained on what is measured; ahead: its AUC less the other one's, paired, on "
         "the same traces; its limits hold for all rows of a data set at once (Bonferroni)",
     ),
-    _fitted(
+    _ablation_sheet(
         "classifiers", "Kinds of classifiers, each of one place", ("classifier", "layer", "token"), SEEDED,
-        _models, what.MODELS, "each seed draws four fifths of the questions to train on", SPREAD,
+        _model_rows, what.MODELS, "each seed draws four fifths of the questions to train on", SPREAD,
     ),
-    _fitted(
+    _ablation_sheet(
         "training_sizes", "Size of the training set", ("questions",), SEEDED,
         lambda study: (Row((int(size.size),), size) for size in study.ablations.sizes), what.SIZES,
         "a verifier of few places; each seed draws the questions", SPREAD,
     ),
-    _fitted(
+    _ablation_sheet(
         "right_shares", "Share of right traces among as many to train on", ("right, %",), SEEDED,
         lambda study: (Row((f"{100 * share.size:g}",), share) for share in study.ablations.shares), what.SHARES,
         "a verifier of few places; each seed draws the traces", SPREAD,
     ),
-    _fitted(
+    _ablation_sheet(
         "suffixes", "AUC by length of the suffix", ("tokens",),
         (numbers("traces", "traces", 0, attrgetter("traces")),
          intervals("log-probability", "logprob", 3, interval_of("logprob")),
@@ -555,15 +557,15 @@ ABLATION_SHEETS = (
         "log-probability: the sum over the last tokens; below 0.5 it speaks against the answer",
         "states: the mean over the classifiers of these tokens at all layers; a dash: no states this near the end",
     ),
-    _fitted(
+    _ablation_sheet(
         "votes_entropy", "Entropy of the votes by the score of a first attempt", ("score",),
         (
             numbers("questions", "questions", 0, attrgetter("questions")),
             intervals("entropy, share of the largest", "entropy", 3, interval_of("entropy")),
             intervals("votes right, %", "right", 1, interval_of("right", 100)),
-        ), _entropy, what.ENTROPY, _correlated,
+        ), _entropy_rows, what.ENTROPY, _correlation_note,
     ),
-    _fitted(
+    _ablation_sheet(
         "votes_by_temperature", "Majority voting by temperature", ("temperature", "votes"),
         (intervals("accuracy, %", "accuracy", 1, interval_of("accuracy", 100)),
          numbers("questions", "questions", 0, attrgetter("accuracy.n"))),
@@ -591,16 +593,16 @@ def captions(studies: Sequence[LatentStudy]) -> Captions[LatentStudy]:
         simulated=any(study.simulated for study in studies),
         dataset="dataset",
         below=lambda sheet, parts, published: [drawn],
-        gaps=lambda sheet, parts: list(_gaps(parts)),
+        gaps=lambda sheet, parts: list(_dash_reasons(parts)),
     )
 
 
-def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
+def _dash_reasons(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
     """Returns the reasons for dashes."""
     yield Gap(f"self-reflection: {NO_REFLECTION} where there is a dash", frozenset({REFLECTED}))
     dash = remark("no_logprobs", f"log-probabilities: {NO_LOGPROBS}, where there is a dash")
     yield Gap(dash, frozenset({LOGPROBS}))
-    if reward_names := rewards(studies):
+    if reward_names := other_verifiers(studies):
         yield Gap("a verifier has a dash where it did not score the traces", frozenset(reward_names))
     yield Gap(
         "a model or verifier of the paper has a dash where the log has none of this name",
@@ -610,9 +612,9 @@ def _gaps(studies: Sequence[LatentStudy]) -> Iterator[Gap]:
         yield Gap("a model has a dash where it wrote none of the measured traces", frozenset(models))
     tested = {*TESTED, *(f"tested_{study.dataset}_auc" for study in studies)}
     for part, columns in ((what.READERS, {SAME_MODEL, OTHER_MODEL}), (what.TRANSFER, tested)):
-        yield from (Gap(line, frozenset(columns)) for line in merge_notes(studies, partial(_why, part=part)))
+        yield from (Gap(line, frozenset(columns)) for line in merge_notes(studies, partial(_reasons, part=part)))
 
 
-def _why(study: LatentStudy, part: str) -> list[str]:
+def _reasons(study: LatentStudy, part: str) -> list[str]:
     nothing = f"the log has nothing to compare on `{study.dataset}`" if study.setting.ablations else NOT_FITTED
     return [study.ablations.missing.get(part, nothing)]

@@ -13,7 +13,7 @@ import polars as pl
 from replay.analyses.strategies.frontier import Frontier
 from replay.analyses.strategies.strategies import BEST, CONDITIONAL, MAJORITY, ORACLE, WEIGHTED, Strategies, Strategy
 from replay.analyses.strategies.strategy_grids import VotesByScore
-from replay.studies.kit.verdicts import Answer, answered, of_several
+from replay.studies.kit.verdicts import Answer, answer_of_several, answered
 from toolkit.log import Log
 from toolkit.log.contract.left_out import source_parts
 from toolkit.log.describe.scored_traces import ScoredTraces
@@ -116,28 +116,28 @@ class MeasuredPool:
         latent, widened = self.latent, max(self.latent.widened, other.widened)
         both = ~np.isnan(latent.score) & ~np.isnan(other.score)
         first, second = (
-            one.areas if both.sum() == one.traces else _areas(self.traces, np.where(both, one.score, np.nan))
+            one.areas if both.sum() == one.traces else _signal_areas(self.traces, np.where(both, one.score, np.nan))
             for one in (latent, other)
         )
         return first[over].minus(second[over], level, widened)
 
 
-def measured(
+def measure_pool(
     temperature: float | None, verifier: str, traces: ScoredTraces, train: ScoredTraces | None,
     kinds: Mapping[str, str], untrained: str,
 ) -> MeasuredPool:  # fmt: skip
     """Measures every signal of the traces that a verifier scored, each on the traces that have its value."""
-    scored = _among(traces, ~np.isnan(traces.scores[verifier]))
+    scored = _restrict_traces(traces, ~np.isnan(traces.scores[verifier]))
     lengths = suffix_lengths(scored, train)
     signals = {}
     for one in signals_of(scored, train, untrained, lengths):
         of_suffix = one.remark in (BEST_SUFFIX, HONEST)
-        areas = SignalAreas(one.name, one.score, _areas(scored, one.score), one.widened, one.remark)
+        areas = SignalAreas(one.name, one.score, _signal_areas(scored, one.score), one.widened, one.remark)
         signals[one.remark if of_suffix else one.name] = areas
     return MeasuredPool(traces.pool, temperature, verifier, scored, train, signals, kinds)
 
 
-def _among(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
+def _restrict_traces(traces: ScoredTraces, on: np.ndarray) -> ScoredTraces:
     """Returns the traces where the mask `on` (N,) is true."""
     if on.all():
         return traces
@@ -174,7 +174,7 @@ def _verifier_records(log: Log) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 yield name, entry
 
 
-def _areas(traces: ScoredTraces, score: np.ndarray) -> dict[str, Influenced]:
+def _signal_areas(traces: ScoredTraces, score: np.ndarray) -> dict[str, Influenced]:
     size = int(traces.unit.max()) + 1
     return {
         POOLED: pooled_area(score, traces.right, traces.unit, size),
@@ -229,7 +229,7 @@ class _Pair:
     second: np.ndarray
 
 
-def together(pairs: Sequence[_Pair], unit: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
+def joint_gains(pairs: Sequence[_Pair], unit: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
     """Fills in the gains' intervals, which hold for all of them at once."""
     if not pairs:
         return ()
@@ -279,9 +279,9 @@ def _conditional_gains(
             rival = pools[best].vote_correctness(samples)[~chosen]
             elsewhere.append(_pair(right, rival, CONDITIONAL, samples, *setting, best))
     return (
-        together(plain, on.unit, settings),
-        together(by_coin, on.unit, settings),
-        together(elsewhere, on.unit, settings),
+        joint_gains(plain, on.unit, settings),
+        joint_gains(by_coin, on.unit, settings),
+        joint_gains(elsewhere, on.unit, settings),
     )
 
 
@@ -296,7 +296,7 @@ def _selecting_gains(strategies: Strategies, name: str, settings: Settings) -> t
     pairs = [
         _pair(right[:, at], voted[:, at], name, float(n), int(n)) for at, n in enumerate(strategies.n.tolist()) if n > 1
     ]
-    return together(pairs, strategies.unit, settings)
+    return joint_gains(pairs, strategies.unit, settings)
 
 
 def _oracle_gaps(strategies: Strategies, chosen: np.ndarray, settings: Settings) -> tuple[Gain, ...]:
@@ -310,7 +310,7 @@ def _oracle_gaps(strategies: Strategies, chosen: np.ndarray, settings: Settings)
         if n > 1:
             best = max(known, key=lambda one, at=at: float(of.plain[one][:, at].mean()))  # type: ignore[misc]
             pairs.append(_pair(on.plain[best][:, at], on.plain[Strategy(ORACLE)][:, at], str(best), float(n), int(n)))
-    return together(pairs, on.unit, settings)
+    return joint_gains(pairs, on.unit, settings)
 
 
 def gains_of(
@@ -368,8 +368,8 @@ def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
     answers = [answered(gain.difference) for gain in gains]
     up = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.YES]
     down = [one for one, answer in zip(gains, answers, strict=True) if answer is Answer.NO]
-    decision = of_several(answers)
-    decisive = min(down, key=_size) if decision is Answer.NO else max(up or gains, key=_size)
+    decision = answer_of_several(answers)
+    decisive = min(down, key=_gain_size) if decision is Answer.NO else max(up or gains, key=_gain_size)
     plain = f"plain voting of pool {decisive.pool}" if decisive.pool else "plain voting"
     rival = "a coin" if question is _VerdictOn.COIN else plain
     against = f"{rival}, {decisive.samples:.3g} samples"
@@ -379,7 +379,7 @@ def _gain_verdict(question: _VerdictOn, gains: Sequence[Gain]) -> Verdict:
     )  # fmt: skip
 
 
-def _size(gain: Gain) -> float:
+def _gain_size(gain: Gain) -> float:
     return gain.difference.difference if gain.difference.difference is not None else 0.0
 
 
@@ -397,10 +397,10 @@ def verdicts_of(
 
     `unserved`: why there are no strategies; `left_out`: why some of them are not tried.
     """
-    return (*_of_areas(pool, level), *_of_strategies(gains, unserved, left_out))
+    return (*_area_verdicts(pool, level), *_strategy_verdicts(gains, unserved, left_out))
 
 
-def _rivals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAreas]]:
+def _rival_signals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAreas]]:
     """Returns the log-probability signals that a verifier has to beat; where possible, none was chosen on the reported
     rows.
     """
@@ -410,7 +410,7 @@ def _rivals(pool: MeasuredPool) -> Iterator[tuple[str, SignalAreas]]:
             yield name, one
 
 
-def _of_areas(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
+def _area_verdicts(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
     for over in OVER:
         if over == WITHIN and pool.single:
             yield Verdict(_VerdictOn.CHANCE, Answer.UNASKED, over, why=ONE_TRACE)
@@ -424,7 +424,7 @@ def _of_areas(pool: MeasuredPool, level: float) -> Iterator[Verdict]:
         yield Verdict(
             _VerdictOn.RANDOM, answered(over_random), against="a random pick of what is scored", difference=over_random
         )
-    against = list(_rivals(pool))
+    against = list(_rival_signals(pool))
     raised = 1 - (1 - level) / max(len(against), 1)
     for over in OVER:
         why = NO_LOGPROBS if not against else ONE_TRACE if over == WITHIN and pool.single else ""
@@ -445,7 +445,7 @@ def _beats_all(over: str, pairs: Sequence[tuple[str, PairedInterval]]) -> Verdic
     return Verdict(_VerdictOn.LOGPROBS, decision, over, name, difference)
 
 
-def _of_strategies(gains: Gains, unserved: str | None, left_out: Mapping[str, str]) -> Iterator[Verdict]:
+def _strategy_verdicts(gains: Gains, unserved: str | None, left_out: Mapping[str, str]) -> Iterator[Verdict]:
     negative = next((why for what, why in left_out.items() if what.startswith(WEIGHTED)), NO_SCORES)
     for question, question_gains, why in (
         (_VerdictOn.WEIGHTED, gains.weighted, negative),

@@ -8,9 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from replay.studies.kit.report import NO_FIGURE, Figures, StudyFigure, undrawn
+from replay.studies.kit.report import NO_FIGURE, Figures, StudyFigure, undrawn_reasons
 from replay.studies.recovery.study import LACKING, DatasetStudy
-from replay.studies.recovery.tables import RATE, StudyPolicy, headline
+from replay.studies.recovery.tables import RATE, StudyPolicy, main_policies
 from toolkit import show
 from toolkit.errors import listed
 from toolkit.show import remark
@@ -64,15 +64,15 @@ def _band_panel(
     )  # fmt: skip
 
 
-def _costs(study: DatasetStudy) -> Collection[Any]:
+def _cost_points(study: DatasetStudy) -> Collection[Any]:
     """Returns tokens and accuracy of every policy of the main table and of the oracles."""
     diagnostic = {policy.name for policy in study.result.policies if policy.diagnostic}
-    rows = [*headline(study), *(StudyPolicy(study, name) for name in study.replayed(study.names.oracles))]
+    rows = [*main_policies(study), *(StudyPolicy(study, name) for name in study.replayed(study.names.oracles))]
     cells = {row.policy: (row.cell("total_tokens"), row.cell("accuracy")) for row in rows}
     return list(_frontier_points(cells, study.names.base, diagnostic).values())
 
 
-def _outcomes(study: DatasetStudy) -> Collection[Any]:
+def _fix_and_flip_bars(study: DatasetStudy) -> Collection[Any]:
     """Returns fixes and flips of every policy that revises."""
     named = study.names
     names = study.replayed([*named.always.values(), *named.selective.values(), *named.unfitted, *named.samples])
@@ -86,20 +86,20 @@ NO_GATE = "no gate was fitted for the primary action"
 JOINED = "bins of few examples are taken together"
 
 
-def _sweep(study: DatasetStudy) -> list[show.PlottedBand]:
+def _sweep_panels(study: DatasetStudy) -> list[show.PlottedBand]:
     """Returns accuracy, flips and tokens over the rate of the primary gate; flips are left out where there are none."""
     metrics = (("accuracy", "accuracy, %", 100.0), ("flip_rate", "flips, %", 100.0), ("total_tokens", "tokens", 1.0))
     return _band_panels(study.band, metrics, study.rate)
 
 
-def _flips_among(study: DatasetStudy) -> list[show.PlottedBand]:
+def _flip_panels(study: DatasetStudy) -> list[show.PlottedBand]:
     """Returns the share of flips among the examples that the primary gate acts on first."""
     metrics = (("flips_among", f"flips among those acted on, % ({FEWEST} or more)", 100.0),)
     least = FEWEST / study.result.statistics.n
     return _band_panels(study.band, metrics, study.rate, from_zero=True, least=least)
 
 
-def _panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
+def _reliability_panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
     """Returns reliability bins of the gates that predict repairs: the cheap gate of each action, and all gates of the
     primary action.
     """
@@ -113,21 +113,21 @@ def _panels(study: DatasetStudy) -> list[show.ReliabilityPanel]:
     return panels
 
 
-def _no_flips(study: DatasetStudy) -> str:
+def _no_flips_reason(study: DatasetStudy) -> str:
     return NO_GATE if study.band is None else "the primary gate flips nothing at any threshold"
 
 
 FIGURES: Figures = {
     "cost_accuracy": StudyFigure(
-        "Cost and accuracy", _costs, show.frontier, "no policy's tokens are logged throughout"
+        "Cost and accuracy", _cost_points, show.frontier, "no policy's tokens are logged throughout"
     ),
     "fixes_and_flips": StudyFigure(
-        "Fixes and flips", _outcomes, show.outcomes_figure, "no policy with revisions could be replayed"
+        "Fixes and flips", _fix_and_flip_bars, show.outcomes_figure, "no policy with revisions could be replayed"
     ),
-    "threshold_sweep": StudyFigure("Sweep of the gate's threshold", _sweep, show.bands_figure, NO_GATE),
-    "flips_among": StudyFigure("Flips among the examples acted on", _flips_among, show.bands_figure, _no_flips),
+    "threshold_sweep": StudyFigure("Sweep of the gate's threshold", _sweep_panels, show.bands_figure, NO_GATE),
+    "flips_among": StudyFigure("Flips among the examples acted on", _flip_panels, show.bands_figure, _no_flips_reason),
     "calibration": StudyFigure(
-        "Calibration", _panels, partial(show.reliability_figure, y="repaired", note=JOINED),
+        "Calibration", _reliability_panels, partial(show.reliability_figure, y="repaired", note=JOINED),
         "no gate was fitted whose scores are probabilities",
     ),
 }  # fmt: skip
@@ -135,7 +135,7 @@ FIGURES: Figures = {
 
 def missing_figures(study: DatasetStudy, drawn: Collection[str]) -> Iterator[str]:
     """Lists the figures of a data set that are not drawn, and what others lack, with the reason."""
-    yield from undrawn(FIGURES, study, drawn)
+    yield from undrawn_reasons(FIGURES, study, drawn)
     named = study.names
     names = {named.base, *named.budgets.values(), *named.always.values(), *named.selective.values()}
     names |= {*named.unfitted, *named.samples, *named.oracles}

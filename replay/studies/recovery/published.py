@@ -29,14 +29,14 @@ def published_policy(dataset: str | None, part: str, what: str) -> PublishedRow:
 
     `part` is base, budget, always, selective or samples; `what` the action, the token limit or the number of samples.
     """
-    return WORK.row("2", dataset, policy=policy(part, what))
+    return WORK.row("2", dataset, policy=paper_name(part, what))
 
 
 def published_price(dataset: str | None, part: str, what: str) -> PublishedRow:
     """Returns the published cost of 1,000 requests at $0.50 per million tokens, and its ratio to the
     base (table 28).
     """
-    row = WORK.row("28", dataset, policy=policy(part, what))
+    row = WORK.row("28", dataset, policy=paper_name(part, what))
     return {key: value for key, value in row.items() if key != "total_tokens"}
 
 
@@ -44,9 +44,9 @@ published_comparison = WORK.finder("10", "comparison")
 """Difference, interval and p of a paired comparison."""
 published_state = WORK.finder("11", "attempt_state")
 """Accuracies of the completed or truncated base attempts."""
-published_gate = WORK.finder("3", "gate", lambda gate: "cheap features" if _plain(gate) == "activeverify" else None)
+published_gate = WORK.finder("3", "gate", lambda gate: "cheap features" if _letters(gate) == "activeverify" else None)
 """Accuracy and rate of the gate on cheap features, which is ours for active verification."""
-published_action = WORK.finder("4", "action", lambda action: SCREENED.get(_plain(action)))
+published_action = WORK.finder("4", "action", lambda action: SCREENED.get(_letters(action)))
 """Accuracy, fixes, flips and tokens of an action on the examples that gates are fitted on."""
 published_budget = WORK.finder("20", "initial_budget_tokens", lambda limit: int(limit) if limit.isdigit() else None)
 """Accuracy, tokens, finalizers and truncation of an initial budget."""
@@ -66,26 +66,26 @@ def published_requests(dataset: str | None, comparison: str) -> PublishedRow:
     return row if kind is None else {**row, f"tokens_saved, {kind}": row["tokens_saved"]}
 
 
-def column(part: str, what: str) -> str:
+def accuracy_column(part: str, what: str) -> str:
     """Names the column with a policy's accuracy in the published table of states."""
-    return "_".join(word for word in (part, verb(what), "accuracy_pct") if word)
+    return "_".join(word for word in (part, paper_verb(what), "accuracy_pct") if word)
 
 
-def verb(action: str) -> str:
+def paper_verb(action: str) -> str:
     """Returns the paper's word for an action in the names of its policies; empty where it has none."""
-    return ACTIONS.get(_plain(action), "")
+    return ACTIONS.get(_letters(action), "")
 
 
-def policy(part: str, what: str) -> str:
+def paper_name(part: str, what: str) -> str:
     """Returns the paper's name of a policy; empty where it has none."""
     return {
         "base": "base 4096",
         "budget": f"base {what}",
-        "always": f"always {verb(what)}",
-        "selective": f"selective {verb(what)}",
+        "always": f"always {paper_verb(what)}",
+        "selective": f"selective {paper_verb(what)}",
         "samples": f"self-consistency at {what}",
     }.get(part, "")
 
 
-def _plain(name: str) -> str:
+def _letters(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower())

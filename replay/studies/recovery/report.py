@@ -13,11 +13,20 @@ from replay.gatefit.gate_set import gate_texts
 from replay.policies.gate_file import GateFile, load_or_pass_gate
 from replay.studies.kit.cells import left_out_note, note_line
 from replay.studies.kit.published import published_datasets
-from replay.studies.kit.report import UNDONE, StudyReport, drawable, drawn, filed, intervals_line, log_line, record_of
+from replay.studies.kit.report import (
+    UNDONE,
+    StudyReport,
+    draw_figures,
+    drawable,
+    file_name,
+    intervals_line,
+    log_line,
+    record_of,
+)
 from replay.studies.kit.sheet import merge_notes
 from replay.studies.recovery.figures import FIGURES, missing_figures
 from replay.studies.recovery.published import WORK
-from replay.studies.recovery.study import DatasetStudy, InterventionSetting, how_chosen, study_log
+from replay.studies.recovery.study import DatasetStudy, InterventionSetting, choice_text, study_log
 from replay.studies.recovery.tables import tables
 from replay.studies.recovery.verdicts import findings
 from toolkit.arguments import checks_arguments
@@ -87,10 +96,10 @@ def study_recovery(
     log = open_log(log)
     check_log(log)
     setting = InterventionSetting(
-        action=action, base=base, budgets=_several(budgets), on=on or ON, tune=tune or TUNE, where=where,
-        gates=tuple(load_or_pass_gate(one) for one in _several(gates)), margin=margin,
+        action=action, base=base, budgets=_as_tuple(budgets), on=on or ON, tune=tune or TUNE, where=where,
+        gates=tuple(load_or_pass_gate(one) for one in _as_tuple(gates)), margin=margin,
         prices=load_prices(prices) if isinstance(prices, str | Path) else prices,
-        settings=Settings(resamples=resamples, level=level, seed=seed), pools=_several(pool), pooled=pooled,
+        settings=Settings(resamples=resamples, level=level, seed=seed), pools=_as_tuple(pool), pooled=pooled,
         together=together, published=published_datasets(WORK, published),
     )  # fmt: skip
     refuse_seen(log, setting.gates, where, frozen=True)
@@ -98,7 +107,7 @@ def study_recovery(
     return _report_of(*study_log(log, setting), log.name, drawn_at)
 
 
-def _several(given: Any) -> tuple[Any, ...]:
+def _as_tuple(given: Any) -> tuple[Any, ...]:
     """Turns one value or several into a tuple."""
     return (given,) if isinstance(given, str | Path | GateFile) else tuple(given)
 
@@ -108,7 +117,7 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
     simulated = any(study.result.simulated for study in studies)
     undone = [*notes, *(text for study in studies for text in missing_figures(study, drawable(FIGURES, study)))]
     words: dict[str, Sequence[str]] = {"Simulated": [SIMULATED]} if simulated else {}
-    words["What was replayed"] = merge_notes(studies, _replayed)
+    words["What was replayed"] = merge_notes(studies, _replayed_lines)
     for study in studies:
         words[f"Recommendation, {study.dataset}: {study.recommendation.verdict}"] = list(_verdict_lines(study))
         words[f"Learned gates, {study.dataset}"] = [one.sentence() for one in findings(study)]
@@ -119,12 +128,12 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
     return StudyReport(
         title=f"Think again or think longer, on {name}",
         tables=tables(studies),
-        draw=lambda: drawn(FIGURES, studies, width),
+        draw=lambda: draw_figures(FIGURES, studies, width),
         words=words,
-        record=record_of("recovery", studies, record, lambda one: one.result.provenance),
+        record=record_of("recovery", studies, study_record, lambda one: one.result.provenance),
         left_out={study.dataset: study.result.excluded for study in studies},
         left_out_by="dataset",
-        files=gate_texts({filed(study.dataset): study.roles.gates for study in studies})
+        files=gate_texts({file_name(study.dataset): study.roles.gates for study in studies})
         | (example_files(cases, simulated) if cases else {}),
         lead=[*_screen_lines(studies), *undone],
         simulated=simulated,
@@ -132,12 +141,12 @@ def _report_of(studies: Sequence[DatasetStudy], notes: Sequence[str], name: str,
     )
 
 
-def record(study: DatasetStudy) -> dict[str, Any]:
+def study_record(study: DatasetStudy) -> dict[str, Any]:
     """Returns the entries that the study adds to run.json, among them its verdict."""
     setting, roles = study.setting, study.roles
     return {
         "dataset": study.dataset, "on": setting.on, "tune": setting.tune, "where": None, "base": roles.base,
-        "action": roles.action, "action_chosen": how_chosen(setting, roles), **roles.record(),
+        "action": roles.action, "action_chosen": choice_text(setting, roles), **roles.record(),
         "gates": [gate.record() for gate in study.gates], "pooled": setting.pooled, "margin": setting.margin,
         "together": setting.together, "published": study.published, "verdict": study.recommendation.verdict,
         "candidates": list(study.recommendation.candidates),
@@ -145,14 +154,14 @@ def record(study: DatasetStudy) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _replayed(study: DatasetStudy) -> Iterator[str]:
+def _replayed_lines(study: DatasetStudy) -> Iterator[str]:
     """Says what was replayed, in lines for the report."""
     setting, roles, provenance = study.setting, study.roles, study.result.provenance
     yield log_line(provenance, study.simulated)
     yield f"examples: {provenance.get('where')}; {study.result.statistics.n:,} are compared"
     yield f"gates are fitted on {setting.on}, and their thresholds chosen on {setting.tune}"
     yield f"base attempts: pool `{roles.base}`; revised by {listed(roles.actions)}"
-    chosen = how_chosen(setting, roles)
+    chosen = choice_text(setting, roles)
     yield remark("action", f"primary action: `{roles.action}`, {chosen}; its gate is the primary gate")
     yield f"longer budgets: {listed(roles.budgets) or 'none'}"
     votes = (f"`{pool}`, of {', '.join(map(str, sizes))} samples" for pool, sizes in roles.samples.items())

@@ -208,20 +208,20 @@ class _ChosenRoles:
     fitting: GateFitting
 
 
-def _choose_all(log: Log, setting: InterventionSetting, datasets: Sequence[str]) -> dict[str, _ChosenRoles]:
+def _choose_all_roles(log: Log, setting: InterventionSetting, datasets: Sequence[str]) -> dict[str, _ChosenRoles]:
     """Chooses the roles of every data set, with the cheap gates of the others beside; one choice for all where
     `pooled`.
     """
     if setting.pooled:
-        return dict.fromkeys(datasets, choose(log, setting))
-    choices = {name: choose(log, setting, name) for name in datasets}
+        return dict.fromkeys(datasets, choose_roles(log, setting))
+    choices = {name: choose_roles(log, setting, name) for name in datasets}
     return {
-        name: _with_others(log, setting, one, [choices[other] for other in choices if other != name])
+        name: _with_gates_of_others(log, setting, one, [choices[other] for other in choices if other != name])
         for name, one in choices.items()
     }
 
 
-def _with_others(
+def _with_gates_of_others(
     log: Log, setting: InterventionSetting, here: _ChosenRoles, others: Sequence[_ChosenRoles]
 ) -> _ChosenRoles:
     notes: list[str] = []
@@ -235,7 +235,7 @@ def _with_others(
     return replace(here, roles=roles, notes=(*here.notes, *notes))
 
 
-def choose(log: Log, setting: InterventionSetting, dataset: str | None = None) -> _ChosenRoles:
+def choose_roles(log: Log, setting: InterventionSetting, dataset: str | None = None) -> _ChosenRoles:
     """Chooses pools and actions, screens the actions and fits the gates, on one data set's examples or on all."""
     refuse_seen(log, setting.gates, setting.where, frozen=True)
     contents = read_contents(log)
@@ -283,7 +283,7 @@ def _with_equal_votes(
     return replace(roles, samples=equal_sizes(log, roles.first, rivals, voters, where, seed))
 
 
-def how_chosen(setting: InterventionSetting, roles: InterventionRoles) -> str:
+def choice_text(setting: InterventionSetting, roles: InterventionRoles) -> str:
     """Says how the primary action was chosen."""
     if setting.action is not None:
         return "named"
@@ -294,7 +294,7 @@ def how_chosen(setting: InterventionSetting, roles: InterventionRoles) -> str:
     return "the most accurate one in table `screening`, which is of other examples than those reported"
 
 
-def caveats(roles: InterventionRoles, rules: bool) -> Iterator[str]:
+def caveat_lines(roles: InterventionRoles, rules: bool) -> Iterator[str]:
     """Yields the reasons why a verdict may be too good: what was chosen on the very examples that it is reported on.
 
     `rules`: whether rules without a fit are compared in place of a gate.
@@ -382,7 +382,7 @@ UNSHOWN = ("cost", "eur_per_1000", "reduction:truncated")
 
 
 @dataclass(frozen=True)
-class _Lack:
+class _MissingColumn:
     """A column that traces of a log may lack, the metric that depends on it, and the table columns that are then
     dashes.
     """
@@ -398,15 +398,15 @@ class _Lack:
 
 
 LACKING = {
-    "tokens": _Lack("tokens", "total_tokens", frozenset({
+    "tokens": _MissingColumn("tokens", "total_tokens", frozenset({
         "action_tokens", "total_tokens", "base_tokens", "finalizer_tokens", "relative", "regret", "best", "on_front",
         "action_tokens_saved", "total_tokens_saved", "action_tokens_minus_cheap", "difference", "per_1000_priced",
     })),
-    "seconds": _Lack("seconds", "latency_s", frozenset({"mean", "p50", "p95", "p99"})),
-    "finalizers": _Lack(
+    "seconds": _MissingColumn("seconds", "latency_s", frozenset({"mean", "p50", "p95", "p99"})),
+    "finalizers": _MissingColumn(
         "uses of a finalizer", "finalizers", frozenset({"calls", "finalizers", "calls_avoided", "finalizer_rate"})
     ),
-    "truncated": _Lack("finish reasons", "truncated", frozenset({"truncated", "truncation_rate"})),
+    "truncated": _MissingColumn("finish reasons", "truncated", frozenset({"truncated", "truncation_rate"})),
 }  # fmt: skip
 """Columns that traces may lack, by the numbers that follow from them."""
 
@@ -461,7 +461,7 @@ class DatasetStudy:
 
     def caveats(self) -> Iterator[str]:
         """Reasons why the verdict may be too good."""
-        return caveats(self.roles, bool(self.replayed(self.names.unfitted)))
+        return caveat_lines(self.roles, bool(self.replayed(self.names.unfitted)))
 
     @property
     def simulated(self) -> bool:
@@ -556,7 +556,7 @@ def study_log(log: Log, setting: InterventionSetting) -> tuple[tuple[DatasetStud
     and notes on what is missing.
     """
     ids_where(log, setting.where, "where")
-    chosen = _choose_all(log, setting, gate_set.dataset_names(log, setting.where))
+    chosen = _choose_all_roles(log, setting, gate_set.dataset_names(log, setting.where))
     notes = _shared_notes({name: one.notes for name, one in chosen.items()})
     alone = len(chosen) == 1
     studies = ((name, _study_dataset(log, one, setting, name)) for name, one in chosen.items())
@@ -602,10 +602,10 @@ def _study_dataset(log: Log, chosen: _ChosenRoles, setting: InterventionSetting,
         finalizers=attempts.finalizer_tokens(log, roles.base, roles.pools, compared),
         screening=chosen.screening,
     )  # fmt: skip
-    return replace(study, cases=tuple(_cases(log, study)))
+    return replace(study, cases=tuple(_repair_examples(log, study)))
 
 
-def _cases(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
+def _repair_examples(log: Log, study: DatasetStudy) -> Iterator[RepairExample]:
     """Yields examples that each action fixes and flips, for the primary action first; says whether its gate acts on
     them.
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from replay.analyses.recommend.rivals import EXPECTED_ACTION, best_for_no_more
 from replay.gatefit.gate_set import CHEAP, FEATURE_RULES, RULES, TREES
-from replay.studies.kit.cells import UNLOGGED, PolicyCells, estimate, interval_of, unlogged
+from replay.studies.kit.cells import UNLOGGED, PolicyCells, estimate, interval_of, unlogged_note
 from replay.studies.kit.published import PublishedRow, published_beside
 from replay.studies.kit.sheet import (
     DATASET,
@@ -29,15 +29,15 @@ from replay.studies.kit.sheet import (
     Value,
     beside,
     intervals,
-    listed,
     numbers,
+    rows_of_records,
     tables_of,
     words,
 )
 from replay.studies.recovery import published
 from replay.studies.recovery.study import LACKING, DatasetStudy, mean
 from replay.studies.recovery.verdicts import VERDICTS as GATE_VERDICTS
-from replay.studies.recovery.verdicts import minus_cheap
+from replay.studies.recovery.verdicts import gaps_to_cheap_gates
 from toolkit.columns import metric_column
 from toolkit.show import IntervalCell, Number, NumberWithInterval, Table, TableColumn, remark
 from toolkit.stats.curves.calibration import LEAST_IN_BIN
@@ -160,7 +160,7 @@ class _Comparison:
         )
 
 
-def headline(study: DatasetStudy) -> list[StudyPolicy]:
+def main_policies(study: DatasetStudy) -> list[StudyPolicy]:
     """Returns the policies of the main table that could be replayed."""
     names = study.names
     rows = [(names.base, BASE, "")]
@@ -168,18 +168,18 @@ def headline(study: DatasetStudy) -> list[StudyPolicy]:
         rows += [(policy, ALWAYS, action)]
         rows += [(names.selective[action], SELECTIVE, action)] if action in names.selective else []
     rows += [(policy, RULED, study.roles.action) for policy in names.unfitted]
-    rows += [(policy, BUDGET, limit(study, pool)) for pool, policy in names.budgets.items()]
+    rows += [(policy, BUDGET, token_limit_text(study, pool)) for pool, policy in names.budgets.items()]
     rows += [(policy, SAMPLES, str(size)) for policy, size in names.samples.items()]
     return [StudyPolicy(study, *row) for row in rows if row[0] in study.policies]
 
 
 def _headline_rows(study: DatasetStudy, find: published.Find | None = None) -> Iterator[Row]:
     """Yields a row for each policy of the main table, with its published numbers."""
-    for one in headline(study):
+    for one in main_policies(study):
         yield Row((one.policy,), one, published=find(study.published, one.part, one.what) if find is not None else {})
 
 
-def limit(study: DatasetStudy, pool: str) -> str:
+def token_limit_text(study: DatasetStudy, pool: str) -> str:
     """Returns the token limit of a pool's first attempts; empty where it is not logged, or the base's limit is not the
     paper's.
 
@@ -206,10 +206,10 @@ def _comparison_rows(study: DatasetStudy) -> Iterator[Row]:
 
 def _comparisons(study: DatasetStudy) -> Iterator[_Comparison]:
     names = study.names
-    labels = {policy: f"base {limit(study, pool)}" for pool, policy in names.budgets.items()}
+    labels = {policy: f"base {token_limit_text(study, pool)}" for pool, policy in names.budgets.items()}
     longest = list(labels)[-1:]
     for action in (one for one in study.roles.primary_first if one in names.selective):
-        gated, always, verify = names.selective[action], names.always[action], published.verb(action)
+        gated, always, verify = names.selective[action], names.always[action], published.paper_verb(action)
         words = {"verify": verify or action.replace("_", " "), "longest": "".join(labels[one] for one in longest)}
         yield from (_Comparison(gated, always, key, name.format(**words)) for key, name in TO_ALWAYS.items())
         yield from (
@@ -267,9 +267,9 @@ POINTS = NumberWithInterval(2, 100, signed=True)
 """Paired differences in points."""
 
 
-def _gates(study: DatasetStudy) -> Iterator[Row]:
+def _gate_rows(study: DatasetStudy) -> Iterator[Row]:
     """Yields a row for each gate with its paired difference to its action's cheap gate and its published numbers."""
-    gains, costs = (minus_cheap(study, metric) for metric in ("accuracy", "action_tokens"))
+    gains, costs = (gaps_to_cheap_gates(study, metric) for metric in ("accuracy", "action_tokens"))
     for gate in study.gates:
         gained, p_value = gains.get(gate.policy, (None, None))
         dearer = costs.get(gate.policy, (None, None))[0]
@@ -296,7 +296,7 @@ GATE_COLUMNS = (
     numbers("its accuracy %", "diagnostic_accuracy", 1, factor=100, drop=7),
 )  # fmt: skip
 GATES = Sheet[DatasetStudy](
-    "gates", "Gates", ("action", "gate"), GATE_COLUMNS, _gates,
+    "gates", "Gates", ("action", "gate"), GATE_COLUMNS, _gate_rows,
     ("Labels are repairs. Fitted on: the data sets whose examples a gate was fitted and its threshold chosen on; that "
      "of another data set is frozen. Minus the cheap gate: paired differences, with limits that hold for all gates "
      "of the data set at once. Brier and ECE: of scores that "
@@ -305,25 +305,25 @@ GATES = Sheet[DatasetStudy](
 )  # fmt: skip
 
 
-def _subgroups(study: DatasetStudy) -> Iterator[Row]:
+def _subgroup_rows(study: DatasetStudy) -> Iterator[Row]:
     parts = (BASE, ALWAYS, SELECTIVE)
-    policies = sorted((one for one in headline(study) if one.part in parts), key=lambda one: parts.index(one.part))
+    policies = sorted((one for one in main_policies(study) if one.part in parts), key=lambda one: parts.index(one.part))
     for state, on in ((state, on) for state, on in study.state.items() if on.any()):
         other = published.published_state(study.published, state)
         for one in policies:
             flips = mean(study.values(one.policy)["flip"][on])
             values = {"accuracy": study.mean_on(one.policy, "correct", on), "flip_rate": flips}
-            published_row = {"accuracy_pct": other.get(published.column(one.part, one.what))}
+            published_row = {"accuracy_pct": other.get(published.accuracy_column(one.part, one.what))}
             yield Row((state, int(on.sum()), one.policy), values=values, published=published_row)
 
 
 SUBGROUPS = Sheet[DatasetStudy](
     "subgroups", "By state of the base attempt", (TableColumn("base attempt", key="state"), EXAMPLES, "policy"),
-    (PUBLISHED_ACCURACY, FLIPS), _subgroups, (), DATASET,
+    (PUBLISHED_ACCURACY, FLIPS), _subgroup_rows, (), DATASET,
 )  # fmt: skip
 
 
-def _rules(study: DatasetStudy) -> Iterator[Row]:
+def _rule_rows(study: DatasetStudy) -> Iterator[Row]:
     names, action = study.names, study.roles.action
     trees = [rival.policy for rival in study.roles.rivals if rival.action == action and rival.part == TREES]
     diagnostic = {policy.name: policy.diagnostic for policy in study.result.policies}
@@ -343,7 +343,7 @@ def _paper_rules(study: DatasetStudy) -> dict[str, str]:
     paper.
     """
     named, action = study.names, study.roles.action
-    if published.verb(action) != "verify":
+    if published.paper_verb(action) != "verify":
         return {}
     labels = {of: f"{of[0]} oracle, self-consistency samples" for of in named.oracles.values() if of[1]}
     labels |= {(EXPECTED_ACTION, ""): "expected-action oracle, verify"} if study.roles.actions == (action,) else {}
@@ -369,13 +369,13 @@ RULES_AND_HEADROOM = Sheet[DatasetStudy](
         FIXES, beside(FLIPS, "flips_pct", "published flips %", "published_flips_pct"),
         Column("ahead of the gate, points", "headroom", POINTS), words("remark", "remark", drop=2),
     ),
-    _rules, _rule_lines, DATASET,
+    _rule_rows, _rule_lines, DATASET,
 )  # fmt: skip
 
 
-def _screening(study: DatasetStudy) -> Iterator[Row]:
+def _screening_rows(study: DatasetStudy) -> Iterator[Row]:
     screening = study.screening.with_columns(screened_on="dataset")
-    for row in listed(screening.iter_rows(named=True), ("action", "examples")):
+    for row in rows_of_records(screening.iter_rows(named=True), ("action", "examples")):
         numbers = published_beside(study.setting.published, str(row.values["dataset"]), alone=False)
         of = study.published if numbers is None else numbers.dataset
         yield replace(row, published=published.published_action(of, row.heads[0]))
@@ -400,17 +400,17 @@ def _screened_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
 
 
 SCREENING = Sheet[DatasetStudy](
-    "screening", "Screening of the actions", ("action", EXAMPLES), _screened_columns, _screening,
+    "screening", "Screening of the actions", ("action", EXAMPLES), _screened_columns, _screening_rows,
     ("On the examples that gates are fitted on. Finalizer and truncated: of the action's own calls. The oracle sees "
      "gold: a diagnostic.",),
     DATASET,
 )  # fmt: skip
 
 
-def _budgets(study: DatasetStudy) -> Iterator[Row]:
+def _budget_rows(study: DatasetStudy) -> Iterator[Row]:
     pools = {study.names.base: study.roles.base, **{p: pool for pool, p in study.names.budgets.items()}}
     for policy in study.replayed(pools):
-        other = published.published_budget(study.published, limit(study, pools[policy]))
+        other = published.published_budget(study.published, token_limit_text(study, pools[policy]))
         yield Row((policy,), StudyPolicy(study, policy), published=other)
 
 
@@ -422,11 +422,11 @@ BUDGETS = Sheet[DatasetStudy](
                "truncation_pct", "published truncated %", "published_truncation_pct", 1),
         replace(FIXES, heading="right where the base is wrong %"), replace(FLIPS, heading="wrong where it is right %"),
     ),
-    _budgets, (), DATASET,
+    _budget_rows, (), DATASET,
 )  # fmt: skip
 
 
-def _bins(study: DatasetStudy) -> Iterator[Row]:
+def _reliability_rows(study: DatasetStudy) -> Iterator[Row]:
     for gate in (one for one in study.gates if one.predicts_probability):
         for one in study.calibration[gate.policy]:
             yield Row((gate.action, gate.label, f"{one.low:.1f} to {one.high:.1f}"), one)
@@ -438,7 +438,7 @@ GATE_CALIBRATION = Sheet[DatasetStudy](
         numbers("examples", "examples", 0, attrgetter("n")), numbers("mean score", "score", 3, attrgetter("score")),
         intervals("repaired %", "repaired", 1, interval_of("label"), factor=100),
     ),
-    _bins,
+    _reliability_rows,
     (f"Ten bins of equal width; neighbours with fewer than {LEAST_IN_BIN} examples are taken together. Scores that are "
      "no probabilities have no row.",),
     DATASET,
@@ -449,7 +449,7 @@ RATE = "intervention_rate"
 CellValue = IntervalCell | float | str | None
 
 
-def _at_rates(band: pl.DataFrame, metrics: Sequence[str], shares: int = 10) -> Iterator[dict[str, CellValue]]:
+def _rows_at_rates(band: pl.DataFrame, metrics: Sequence[str], shares: int = 10) -> Iterator[dict[str, CellValue]]:
     """Yields the rows closest to acting on 0, 1/n, 2/n … of the examples: threshold, rate, and metrics with their
     bands.
     """
@@ -505,12 +505,12 @@ TOKENS = Sheet[DatasetStudy](
 )  # fmt: skip
 
 
-def _relative(row: StudyPolicy) -> float | None:
+def _relative_cost(row: StudyPolicy) -> float | None:
     base, tokens = row.base.number("total_tokens"), row.number("total_tokens")
     return tokens / base if tokens is not None and base else None
 
 
-def _priced(price: float) -> Column:
+def _price_column(price: float) -> Column:
     """Makes a column of the cost of 1,000 requests at a price per million tokens."""
 
     def cost(row: StudyPolicy) -> float | None:
@@ -526,9 +526,9 @@ def _priced(price: float) -> Column:
 
 def _price_columns(studies: Sequence[DatasetStudy]) -> list[Column]:
     known = any((study.result.summary["metric"] == "cost_per_1000").any() for study in studies)
-    relative = numbers("relative", "relative", value=_relative)
+    relative = numbers("relative", "relative", value=_relative_cost)
     return [
-        PLAIN_TOTAL_TOKENS, *map(_priced, PRICES),
+        PLAIN_TOTAL_TOKENS, *map(_price_column, PRICES),
         beside(relative, "relative_cost", "published relative", "published_relative"),
         *([intervals("at the models' prices", "per_1000_priced", metric="cost_per_1000")] if known else []),
     ]  # fmt: skip
@@ -549,22 +549,22 @@ GAINED = {
 }  # fmt: skip
 
 
-def _gained(run: DatasetStudy, first: str, second: str) -> dict[str, Value]:
+def _gains_per_1000(run: DatasetStudy, first: str, second: str) -> dict[str, Value]:
     """Returns what the first policy gains on 1,000 requests over the second."""
     one, two = run.values(first), run.values(second)
     saved: dict[str, Value] = {key: mean(two[column] - one[column], 1000) for key, column in GAINED.items()}
     return saved | {"more_right": mean(one["correct"] - two["correct"], 1000)}
 
 
-def _per_1000(study: DatasetStudy) -> Iterator[Row]:
-    names, parts = study.names, {one.policy: one for one in headline(study)}
+def _rows_per_1000(study: DatasetStudy) -> Iterator[Row]:
+    names, parts = study.names, {one.policy: one for one in main_policies(study)}
     pairs = [(names.selective[a], names.always[a]) for a in names.selective]
     pairs += [(budget, names.primary) for budget in names.budgets.values() if names.primary]
     for first, second in (pair for pair in pairs if set(pair) <= set(parts)):
         one, two = parts[first], parts[second]
-        values = _gained(study, first, second)
+        values = _gains_per_1000(study, first, second)
         values |= {"action_tokens_saved": None} if one.part == BUDGET else {}
-        compared = f"{published.policy(one.part, one.what)} against {published.policy(two.part, two.what)}"
+        compared = f"{published.paper_name(one.part, one.what)} against {published.paper_name(two.part, two.what)}"
         published_row = published.published_requests(study.published, compared)
         yield Row((f"{first} in place of {second}",), values=values, published=published_row)
 
@@ -586,14 +586,14 @@ PUBLISHED_REQUESTS = (
 PER_1000 = Sheet[DatasetStudy](
     "per_1000_requests", "Per 1,000 requests", ("comparison",),
     (*(beside(column, *published) for column, published in zip(GAINS, PUBLISHED_REQUESTS, strict=True)), MORE_RIGHT),
-    _per_1000, (), DATASET,
+    _rows_per_1000, (), DATASET,
 )  # fmt: skip
 
 
-def _seconds(study: DatasetStudy) -> Iterator[Row]:
-    policies = [one.policy for one in headline(study)]
+def _seconds_rows(study: DatasetStudy) -> Iterator[Row]:
+    policies = [one.policy for one in main_policies(study)]
     rows = study.result.seconds.iter_rows(named=True)
-    yield from listed((row for row in rows if row["policy"] in policies), ["policy"])
+    yield from rows_of_records((row for row in rows if row["policy"] in policies), ["policy"])
 
 
 def _seconds_notes(studies: Sequence[DatasetStudy]) -> Iterator[str]:
@@ -606,11 +606,11 @@ def _seconds_notes(studies: Sequence[DatasetStudy]) -> Iterator[str]:
 
 
 PATH_SECONDS = Sheet[DatasetStudy](
-    "seconds", "Seconds of the whole path", ("policy",), SECONDS, _seconds, _seconds_notes, DATASET
+    "seconds", "Seconds of the whole path", ("policy",), SECONDS, _seconds_rows, _seconds_notes, DATASET
 )
 
 
-def _joint(study: DatasetStudy) -> Iterator[Row]:
+def _regret_rows(study: DatasetStudy) -> Iterator[Row]:
     """Yields each policy's regret: how far it is behind the best policy that costs at most as many tokens."""
     joint = {policy: PolicyCells(study.result.statistics, policy) for policy in study.replayed(study.names.joint)}
     points = {
@@ -631,16 +631,16 @@ JOINT = Sheet[DatasetStudy](
         PLAIN_ACCURACY, PLAIN_TOTAL_TOKENS, intervals("regret, points", "regret", factor=100),
         words("best for no more tokens", "best"), words("front", "on_front"),
     ),
-    _joint,
+    _regret_rows,
     ("Regret: how far the best policy that costs at most as many tokens is ahead, paired; 0 where that is itself.",),
     DATASET,
 )  # fmt: skip
 
 
-def _steps(study: DatasetStudy) -> Iterator[Row]:
+def _sweep_rows(study: DatasetStudy) -> Iterator[Row]:
     if study.band is not None:
         metrics = ("accuracy", "flip_rate", "flips_among", "total_tokens")
-        yield from (Row((), values=values) for values in _at_rates(study.band, metrics))
+        yield from (Row((), values=values) for values in _rows_at_rates(study.band, metrics))
 
 
 THRESHOLD_SWEEP = Sheet[DatasetStudy](
@@ -650,7 +650,7 @@ THRESHOLD_SWEEP = Sheet[DatasetStudy](
         intervals("flips %", "flip_rate", factor=100), intervals("flips among those %", "flips_among", 1, factor=100),
         TOTAL_TOKENS,
     ),
-    _steps,
+    _sweep_rows,
     ("In brackets the sup-t band, which holds the whole curve at once. Flips among those: the flip rate over the "
      "examples acted on (the paper's equation 19).",),
     DATASET,
@@ -674,17 +674,17 @@ def _captions(parts: Sequence[DatasetStudy]) -> Captions[DatasetStudy]:
         dataset="dataset",
         above=lambda sheet, studies: [line for study in studies for line in study.warnings(len(studies) == 1)],
         below=lambda sheet, studies, published: [f"{counts}. {intervals_note}"],
-        gaps=lambda sheet, studies: _gaps(studies),
+        gaps=lambda sheet, studies: _dash_reasons(studies),
     )
 
 
-def _gaps(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
+def _dash_reasons(parts: Sequence[DatasetStudy]) -> Iterator[Gap]:
     """Returns the reasons for dashes; data sets are named where the reason does not hold for all."""
     for lack in LACKING.values():
         short = [part.dataset for part in parts if lack.policies(part.result)]
         where = "" if len(short) == len(parts) else f"{', '.join(short)}: "
         if short:
-            yield Gap(remark(UNLOGGED, where + unlogged(lack.what, "trace")), lack.columns)
+            yield Gap(remark(UNLOGGED, where + unlogged_note(lack.what, "trace")), lack.columns)
 
 
 def tables(studies: Sequence[DatasetStudy]) -> dict[str, Table]:

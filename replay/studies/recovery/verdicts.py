@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from replay.gatefit.gate_set import CLASSIFIER, GIVEN, TREES
 from replay.runs.passes.example_set import resampling_units
-from replay.studies.kit.verdicts import Answer, Finding, ever, findings_sheet, loses
+from replay.studies.kit.verdicts import Answer, Finding, answer_on_loss, finding_on_any, findings_sheet
 from replay.studies.recovery.study import DatasetStudy
 from toolkit.show import IntervalCell
 
@@ -17,7 +17,7 @@ _LEARNED = (TREES, CLASSIFIER, GIVEN)
 """Gates that read more than cheap features, or are no linear function of them."""
 
 
-def minus_cheap(study: DatasetStudy, metric: str) -> Mapping[str, tuple[IntervalCell, float | None]]:
+def gaps_to_cheap_gates(study: DatasetStudy, metric: str) -> Mapping[str, tuple[IntervalCell, float | None]]:
     """Returns each gate's metric minus that of its action's cheap gate, and the p-value, by policy; limits hold for
     all gates at once.
     """
@@ -32,7 +32,7 @@ def findings(study: DatasetStudy) -> Iterator[Finding]:
     """Answers, for every action with a cheap gate and learned ones, whether a learned gate beats the cheap one by more
     than the margin.
     """
-    gained, margin = minus_cheap(study, "accuracy"), study.setting.margin
+    gained, margin = gaps_to_cheap_gates(study, "accuracy"), study.setting.margin
     units = resampling_units(study.result.examples).n_unique()
     points = f"{100 * margin:g} point{'' if margin == 0.01 else 's'}"
     for action in study.roles.actions:
@@ -44,8 +44,8 @@ def findings(study: DatasetStudy) -> Iterator[Finding]:
         if not learned:
             continue
         scaled = {name: gap.times(100) for name, gap in learned.items()}
-        yield ever(f"does a learned gate of `{action}` beat the cheap one", scaled, "accuracy")
-        losses = {name: loses(gap.turned(), margin, units) for name, gap in learned.items()}
+        yield finding_on_any(f"does a learned gate of `{action}` beat the cheap one", scaled, "accuracy")
+        losses = {name: answer_on_loss(gap.turned(), margin, units) for name, gap in learned.items()}
         known = list(losses.values())
         undecided = Answer.NO if set(known) == {Answer.NO} else Answer.UNDECIDED
         answer = Answer.YES if Answer.YES in known else undecided
