@@ -30,7 +30,11 @@ def serving(command: Sequence[str], log: Path, patience_s: float) -> Iterator[st
             yield f"http://127.0.0.1:{port}/v1"
         finally:
             server.terminate()
-            server.wait(30)
+            try:
+                server.wait(30)
+            except subprocess.TimeoutExpired:  # busy with its start, so that it hears no signal
+                server.kill()
+                server.wait()
 
 
 def _wait(server: subprocess.Popen[bytes], url: str, log: Path, patience_s: float) -> None:

@@ -53,7 +53,7 @@ def server(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(tiny), "--enforce-eager"]
     named = ["--served-model-name", "tiny", "--dtype", "float32", "--max-model-len", str(CONTEXT)]
     own = ["--logprobs-mode", "raw_logprobs", "--generation-config", "vllm"]
-    with serving([*command, *named, *own], tmp_path_factory.mktemp("serve") / "log", 180) as url:
+    with serving([*command, *named, *own], tmp_path_factory.mktemp("serve") / "log", 600) as url:
         yield {"base_url": url, "model": "tiny", "timeout_s": 60.0, "extra": {"return_token_ids": True}}
 
 
