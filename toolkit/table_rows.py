@@ -29,14 +29,14 @@ class TableRows:
     @cached_property
     def place(self) -> np.ndarray:
         """The place (R,) of each row among those of its example, from 0."""
-        return np.arange(len(self.frame)) - self.offsets[self.example]
+        return np.arange(len(self.example)) - self.offsets[self.example]
 
     @cached_property
     def _number_columns(self) -> dict[str, np.ndarray]:
         return {}
 
     @cached_property
-    def _summed_columns(self) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+    def _code_columns(self) -> dict[tuple[str, tuple[str, ...]], np.ndarray]:
         return {}
 
     @cached_property
@@ -46,24 +46,38 @@ class TableRows:
     def numbers(self, column: str) -> np.ndarray:
         """A column as float64 (R,), NaN for null."""
         if column not in self._number_columns:
-            self._number_columns[column] = as_numbers(self.frame[column])
+            self._number_columns[column] = self._read_numbers(column)
         return self._number_columns[column]
+
+    def codes(self, column: str, names: tuple[str, ...]) -> np.ndarray:
+        """The number (R,) of each text of a column among `names`, -1 for others and null."""
+        if (column, names) not in self._code_columns:
+            self._code_columns[column, names] = self._read_codes(column, names)
+        return self._code_columns[column, names]
+
+    def _read_numbers(self, column: str) -> np.ndarray:
+        return as_numbers(self.frame[column])
+
+    def _read_codes(self, column: str, names: tuple[str, ...]) -> np.ndarray:
+        codes = self.frame[column].cast(pl.Enum(names), strict=False).to_physical().cast(pl.Int64)
+        return (codes.fill_null(-1) if codes.null_count() else codes).to_numpy()
+
+    def has(self, column: str) -> bool:
+        """Whether a column was read."""
+        return column in self.frame.columns
+
+    def sum_by_example(self, values: np.ndarray) -> np.ndarray:
+        """Values of the rows (R,) added up by example (E,)."""
+        some, out = self.size > 0, np.zeros(len(self.size))
+        if some.any():
+            out[some] = np.add.reduceat(values, self.offsets[:-1][some])
+        return out
 
     def logged_by_place(self, column: str) -> np.ndarray:
         """A column of numbers by example and place (E, W), NaN for null and where there is no row."""
         if column not in self._columns_by_place:
             self._columns_by_place[column] = self.spread(self.numbers(column), np.nan)
         return self._columns_by_place[column]
-
-    def paid_sum(self, column: str, paid: np.ndarray) -> np.ndarray:
-        """The sum (E,) of a column over the rows that are `paid` (E, W) bool or 0 to 1; NaN where one is not known."""
-        if column not in self._summed_columns:
-            values, there = self.logged_by_place(column), np.arange(paid.shape[1]) < self.size[:, None]
-            unknown = np.isnan(values) & there
-            self._summed_columns[column] = np.where(np.isnan(values), 0.0, values), unknown if unknown.any() else None
-        values, gaps = self._summed_columns[column]
-        total = np.einsum("ew,ew->e", paid, values)
-        return total if gaps is None else np.where(((paid > 0) & gaps).any(axis=1), np.nan, total)
 
     def spread(self, values: np.ndarray, fill: float = 0.0) -> np.ndarray:
         """Values of the rows (R,) as an array by example and place (E, W), with `fill` where there is no row."""
@@ -81,7 +95,30 @@ class TableRows:
         size = self.size[examples]
         offsets = np.concatenate([[0], np.cumsum(size)])
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[examples] - offsets[:-1], size)
-        return TableRows(self.frame[rows], offsets)
+        return _ChosenRows(self, rows, offsets)
+
+
+class _ChosenRows(TableRows):
+    """Rows `row` (R,) of other ones, `source`, whose columns are read from there as they are needed."""
+
+    source: TableRows
+    row: np.ndarray
+
+    def __init__(self, source: TableRows, row: np.ndarray, offsets: np.ndarray) -> None:
+        self.__dict__.update(source=source, row=row, offsets=offsets)
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:  # type: ignore[override]
+        return self.source.frame[self.row]
+
+    def has(self, column: str) -> bool:
+        return self.source.has(column)
+
+    def _read_numbers(self, column: str) -> np.ndarray:
+        return self.source.numbers(column)[self.row]
+
+    def _read_codes(self, column: str, names: tuple[str, ...]) -> np.ndarray:
+        return self.source.codes(column, names)[self.row]
 
 
 def as_numbers(column: pl.Series) -> np.ndarray:

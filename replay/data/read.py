@@ -83,7 +83,7 @@ def _read_tables(
         columns = sorted({column for one, _, column in needs.tables if one == table})
         keys = [key for key in keys_of(table) if key in columns]
         scan = log.scan(table, ["example_id", "pool", *columns]).filter(within & pl.col("pool").is_in(pools))
-        frame = collect(scan.join(rows, on="example_id", how="inner", maintain_order="left"), log)
+        frame = _with_example_numbers(collect(scan, log), rows)
         frame = frame if _is_strictly_ascending(frame, ["e", *keys]) else frame.sort("e", *keys)
         for pool in pools:
             of_pool = frame if len(pools) == 1 else frame.filter(pl.col("pool") == pool)
@@ -91,6 +91,16 @@ def _read_tables(
             offsets = np.concatenate([[0], np.cumsum(counts)])
             tables[table, pool] = TableRows(of_pool.select(columns), offsets)
     return tables
+
+
+def _with_example_numbers(frame: pl.DataFrame, rows: pl.LazyFrame) -> pl.DataFrame:
+    """The rows of the examples in `rows` (e, example_id), with `e`. Neighbours of one example are looked up once."""
+    runs = frame["example_id"].rle().struct.unnest()
+    places = rows.collect().rename({"example_id": "value"})
+    of_runs = runs.join(places, on="value", how="left", maintain_order="left")["e"]
+    e = of_runs.gather(np.repeat(np.arange(len(runs)), runs["len"].to_numpy()))
+    numbered = frame.drop("example_id").with_columns(e=e)
+    return numbered.drop_nulls("e") if e.null_count() else numbered
 
 
 def _is_strictly_ascending(frame: pl.DataFrame, keys: Sequence[str]) -> bool:

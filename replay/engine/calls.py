@@ -202,25 +202,43 @@ def path_of_rows(
     the number of rows, `rounds`. `words` (E,): the answers as numbers of the vocabulary, and `correct` (E,): whether
     they are right; None where the policy has none.
     """
+    outcome = outcome_of_rows(block, calls, is_paid, reason, reasons, ending, measured, words, correct)
+    return path_with_rows(block, calls, is_paid, outcome)
+
+
+def path_with_rows(block: LogBlock, calls: RowCalls, is_paid: np.ndarray, outcome: Outcome) -> PolicyPath:
+    """The path with this `outcome` that pays those rows of a further table that `is_paid` (R,) on the covered ones."""
+    paid = block.tables[calls.table, calls.pool].spread(is_paid.astype(float)) * (outcome.reason == 0)[:, None]
+    path = Realization(np.ones(len(paid)), (CallSegment({calls: certain_calls(paid)}),))
+    return PolicyPath(outcome, (path,), None, {})
+
+
+def outcome_of_rows(
+    block: LogBlock, calls: RowCalls, is_paid: np.ndarray, reason: np.ndarray, reasons: tuple[str, ...],
+    ending: np.ndarray, measured: Mapping[str, np.ndarray], words: np.ndarray | None = None,
+    correct: np.ndarray | None = None,
+) -> Outcome:  # fmt: skip
+    """The outcome of the path that `path_of_rows` gives for the same arguments."""
     rows, examples = block.tables[calls.table, calls.pool], len(reason)
-    mask = certain_calls(rows.spread(is_paid.astype(float)) * (reason == 0)[:, None])
-    path = Realization(np.ones(examples), (CallSegment({calls: mask}),))
-    logged = [name for name in ("calls", "queries") if name in rows.frame.columns]
-    counts = {name: rows.paid_sum(name, mask.among) for name in logged}
+    paid = (is_paid & (reason == 0)[rows.example]).astype(np.float64)
+    logged = [name for name in ("calls", "queries") if rows.has(name)]
+    counts = {name: rows.sum_by_example(np.where(paid > 0, rows.numbers(name), 0.0)) for name in logged}
+    costs = np.zeros((examples, len(COSTS)))
+    for column, total in calls.costs_of_rows(block, paid):
+        costs[:, column] = total
     unknown = np.full(examples, np.nan)
-    outcome = Outcome(
+    return Outcome(
         reason=reason,
         reasons=reasons,
-        costs=cost_beyond(block, path.segments, []),
+        costs=costs,
         correct=unknown if correct is None else correct,
         credit=unknown,
         words=np.full((1, examples), -1, np.int32) if words is None else words[None, :].astype(np.int32),
         shares=None,
         rows=np.ones(examples, dtype=np.int64),
         ending=ending.astype(np.int8),
-        measured=counts | {"rounds": mask.count} | dict(measured),
+        measured=counts | {"rounds": rows.sum_by_example(paid)} | dict(measured),
     )
-    return PolicyPath(outcome, (path,), None, {})
 
 
 def union_of_calls(calls: Iterable[Calls]) -> Calls:

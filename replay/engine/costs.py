@@ -166,11 +166,17 @@ class RowCalls(CallKey):
         """A column of the rows (E, T); NaN where it is not logged."""
         return block.tables[self.table, self.pool].logged_by_place(column)
 
-    def expected_costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    def costs_of_rows(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """The costs (E,) of rows that are paid with probability `paid` (R,), each with its number in COSTS."""
+        rows = block.tables[self.table, self.pool]
         for cost, columns in ROW_COSTS.items():
-            total = block.tables[self.table, self.pool].paid_sum(cost, paid)
+            total = rows.sum_by_example(np.where(paid > 0, paid * rows.numbers(cost), 0.0))
             yield from ((AT[column], total) for column in columns)
-        yield AT["price"], np.where(paid.any(axis=1), np.nan, 0.0)
+        yield AT["price"], np.where(rows.sum_by_example(paid) > 0, np.nan, 0.0)
+
+    def expected_costs(self, block: LogBlock, paid: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        rows = block.tables[self.table, self.pool]
+        return self.costs_of_rows(block, paid[rows.example, rows.place])
 
     def call_tokens(self, block: LogBlock) -> np.ndarray:
         return self.logged_column(block, "prompt_tokens") + self.logged_column(block, "completion_tokens")

@@ -14,9 +14,9 @@ from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs, rows_of
 from replay.engine import outcome as ends
-from replay.engine.calls import PolicyPath, path_of_rows
+from replay.engine.calls import PolicyPath, outcome_of_rows, path_with_rows
 from replay.engine.costs import AT, RowCalls
-from replay.engine.outcome import joined
+from replay.engine.outcome import Outcome, joined
 from replay.kinds.checks import (
     NOT_ENOUGH,
     REFUTED,
@@ -245,7 +245,7 @@ class Buzz(Policy, kind="buzz", table=TABLE):
             example, number = np.nonzero(differs.T)
             ways = Evaluator(on.block.at_examples(example), [])
             other = first._path_from_confidence(ways, confidence[1:][number])
-            outcomes = first._policy_path(on, *walk).outcome, first._policy_path(ways, *other).outcome
+            outcomes = first._outcome_of_walk(on.block, *walk), first._outcome_of_walk(ways.block, *other)
             further = np.zeros(differs.shape, np.int64)
             further[number, example] = np.arange(len(example)) + counted.shape[1]
             place = np.concatenate([np.arange(counted.shape[1])[None], further])
@@ -266,11 +266,19 @@ class Buzz(Policy, kind="buzz", table=TABLE):
         return counts.reshape(checks.examples, -1)[:, ::-1].cumsum(axis=1)[:, ::-1].T
 
     def path(self, on: Evaluator) -> PolicyPath:
-        return self._policy_path(on, *self._path_with_caps(on))
+        way, _, _ = self._path_with_caps(on)
+        return path_with_rows(on.block, self._row_calls, way.paid, on.outcome(self))
 
-    def _policy_path(self, on: Evaluator, way: Followed, cap: np.ndarray, last: np.ndarray) -> PolicyPath:
-        """The path that follows from what `_path_with_caps` tells."""
-        block, checks, buzzed = on.block, way.checks, way.buzz >= 0
+    def outcome(self, on: Evaluator) -> Outcome:
+        return self._outcome_of_walk(on.block, *self._path_with_caps(on))
+
+    @property
+    def _row_calls(self) -> RowCalls:
+        return RowCalls(table=TABLE, pool=str(self.pool))
+
+    def _outcome_of_walk(self, block: LogBlock, way: Followed, cap: np.ndarray, last: np.ndarray) -> Outcome:
+        """The outcome that follows from what `_path_with_caps` tells."""
+        checks, buzzed = way.checks, way.buzz >= 0
         ends_short = self._is_log_too_short(way, cap, last)
         reason = np.where(checks.rows.size == 0, 1, 0)
         position = self._buzz_position(block, way)
@@ -282,16 +290,16 @@ class Buzz(Policy, kind="buzz", table=TABLE):
                 reason = np.where(short & (reason == 0), number, reason)
         exhausted = np.where(ends_short[0] | ends_short[1], ends.EXHAUSTED, ends.CAP)
         gold = block.numbers("gold_error")
-        path = path_of_rows(
-            block, RowCalls(table=TABLE, pool=str(self.pool)), way.paid, reason.astype(np.int16),
-            self._partial_reasons(), np.where(buzzed, ends.RULE, exhausted),
-            self._outcome_columns(block, way, position, gold),
+        outcome = outcome_of_rows(
+            block, self._row_calls, way.paid, reason.astype(np.int16), self._partial_reasons(),
+            np.where(buzzed, ends.RULE, exhausted), self._outcome_columns(block, way, position, gold),
             np.where(buzzed, block.vocabulary_number("refuted"), block.vocabulary_number("supported")),
             np.where(np.isnan(gold), np.nan, buzzed == (gold == 1)),
         )  # fmt: skip
         seconds = checks.seconds_along_path(checks.seconds, way.paid)
-        path.outcome.costs[:, AT["latency_s"]] = np.where(reason == 0, seconds, path.outcome.costs[:, AT["latency_s"]])
-        return path
+        latency = outcome.costs[:, AT["latency_s"]]
+        latency[reason == 0] = seconds[reason == 0]
+        return outcome
 
     def _buzz_position(self, block: LogBlock, way: Followed) -> np.ndarray:
         """The words (E,) at which it acts, NaN where it does not: those of the round, and those heard meanwhile."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import polars as pl
 
 from toolkit.table_rows import TableRows
 
@@ -26,19 +25,30 @@ NEVER = np.iinfo(np.int64).max
 
 def _sort_rows(*keys: np.ndarray) -> np.ndarray:
     """The rows (N,) by `keys` (N,) each, the first above the others; equal rows stay in their order."""
-    below, equal = np.zeros(max(len(keys[0]) - 1, 0), bool), np.ones(max(len(keys[0]) - 1, 0), bool)
-    for key in keys:
-        below |= equal & (key[:-1] < key[1:])
-        equal &= key[:-1] == key[1:]
-    return np.arange(len(keys[0])) if (below | equal).all() else np.lexsort(keys[::-1])
+    joint = _joint_key(*keys)
+    if (joint[1:] >= joint[:-1]).all():
+        return np.arange(len(joint))
+    return np.argsort(joint, kind="stable")
+
+
+def _joint_key(*keys: np.ndarray) -> np.ndarray:
+    """One integer (N,) for each row, in the order of whole numbers `keys` (N,) each, the first above the others."""
+    joint, size = np.zeros(len(keys[0]), np.int64), 1
+    for key in keys if len(joint) else ():
+        low, high = int(key.min()), int(key.max())
+        if size * (high - low + 1) > NEVER:  # as many as there are rows are enough to tell them apart
+            joint, size = np.unique(joint, return_inverse=True)[1].astype(np.int64), len(joint)
+        joint, size = joint * (high - low + 1) + (key - low).astype(np.int64), size * (high - low + 1)
+    return joint
 
 
 def _number_equal_rows(*keys: np.ndarray) -> np.ndarray:
     """The number (N,) of each row among the distinct ones by `keys` (N,) each, in the order of these."""
-    order, number = _sort_rows(*keys), np.zeros(len(keys[0]), np.int64)
-    differs = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
-    number[order[1:]] = np.cumsum(differs)
-    return number
+    joint = _joint_key(*keys)
+    differs = np.append(True, joint[1:] != joint[:-1])[: len(joint)]
+    if (joint[1:] >= joint[:-1]).all():
+        return np.cumsum(differs) - 1
+    return np.unique(joint, return_inverse=True)[1].astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -67,24 +77,19 @@ class Checks:
     def examples(self) -> int:
         return len(self.rows.size)
 
-    def _codes_of_texts(self, column: str, names: tuple[str, ...]) -> np.ndarray:
-        """The number (R,) of each text of a column among `names`, -1 for others and null."""
-        codes = self.rows.frame[column].cast(pl.Enum(names), strict=False).to_physical().cast(pl.Int64)
-        return (codes.fill_null(-1) if codes.null_count() else codes).to_numpy()
-
     @cached_property
     def verdict(self) -> np.ndarray:
         """Verdicts (R,) in the table's order."""
-        return self._codes_of_texts("verdict", VERDICTS)
+        return self.rows.codes("verdict", VERDICTS)
 
     @cached_property
     def gold_verdict(self) -> np.ndarray:
         """The label of each claim (G,) itself, -1 where it was not annotated."""
-        return self._codes_of_texts("gold_verdict", VERDICTS)[self.claims.row]
+        return self.rows.codes("gold_verdict", VERDICTS)[self.claims.row]
 
     @cached_property
     def stage_codes(self) -> np.ndarray:
-        return self._codes_of_texts("stage", STAGES)
+        return self.rows.codes("stage", STAGES)
 
     @cached_property
     def round_numbers(self) -> np.ndarray:
@@ -104,8 +109,8 @@ class Checks:
     @cached_property
     def time_order(self) -> np.ndarray:
         """The place of each row (R,) among all in the order in which they happened."""
-        frame, example = self.rows.frame, self.rows.example
-        keys = (example, self.stage_codes, frame["position"].to_numpy(), frame["claim"].to_numpy(), self.round_numbers)
+        rows, example = self.rows, self.rows.example
+        keys = (example, self.stage_codes, rows.numbers("position"), rows.numbers("claim"), self.round_numbers)
         time = np.empty(len(example), np.int64)
         time[_sort_rows(*keys)] = np.arange(len(example))
         return time
@@ -114,7 +119,7 @@ class Checks:
     def claims(self) -> Claims:
         first = np.flatnonzero(self.round_numbers == 0)
         rounds = np.diff(np.append(first, len(self.round_numbers)))
-        ends = np.where(np.isin(self.verdict, (SUPPORTED, REFUTED)), self.round_numbers, NEVER)
+        ends = np.where((self.verdict == SUPPORTED) | (self.verdict == REFUTED), self.round_numbers, NEVER)
         decided = np.minimum.reduceat(ends, first) if len(first) else first
         named = self.verdict[first] != NO_CLAIM
         return Claims(
@@ -163,7 +168,7 @@ class Checks:
     def parallel_group(self) -> np.ndarray:
         """What each claim (G,) runs side by side with: claims of a stream that begin at the same word of a text."""
         claims = self.claims
-        position = self.rows.frame["position"].to_numpy()[claims.row]
+        position = self.per_claim("position")
         alone = np.where(claims.stage == REVISION, np.arange(len(claims.row)), -1)
         return _number_equal_rows(claims.example, claims.stage, position, alone)
 

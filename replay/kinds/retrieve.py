@@ -13,9 +13,9 @@ from replay.data.block import LogBlock
 from replay.data.contents import Contents
 from replay.data.needs import Needs, rows_of
 from replay.engine import outcome as ends
-from replay.engine.calls import PolicyPath, path_of_rows
+from replay.engine.calls import PolicyPath, outcome_of_rows, path_with_rows
 from replay.engine.costs import RowCalls
-from replay.engine.outcome import ENDINGS
+from replay.engine.outcome import ENDINGS, Outcome
 from replay.policies.base import Evaluator, ExplanationStage, Policy, errors_of
 from replay.policies.remarks import Counts, Remark, RemarkKind
 from toolkit.columns import OutcomeColumn, find
@@ -137,6 +137,14 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
         return rounds.step_in_hop < limit[rounds.hop_of_row], ending
 
     def path(self, on: Evaluator) -> PolicyPath:
+        paid, _ = self._paid_rounds_and_endings(on)
+        return path_with_rows(on.block, self._row_calls, paid, on.outcome(self))
+
+    @property
+    def _row_calls(self) -> RowCalls:
+        return RowCalls(table=TABLE, pool=str(self.pool))
+
+    def outcome(self, on: Evaluator) -> Outcome:
         rounds = self._read_rounds(on)
         paid, ending = self._paid_rounds_and_endings(on)
         factor = self._relevance_factor(on)
@@ -157,8 +165,7 @@ class Retrieve(RoundRanking, Policy, kind="retrieve", table=TABLE, answers=False
             f"pool `{self.pool}` of `{TABLE}` has no round",
             "an answer has no score in `answer_scores`",
         )
-        calls = RowCalls(table=TABLE, pool=str(self.pool))
-        return path_of_rows(on.block, calls, paid, reason.astype(np.int16), reasons, last, measured)
+        return outcome_of_rows(on.block, self._row_calls, paid, reason.astype(np.int16), reasons, last, measured)
 
     def _recall_columns(self, rounds: Rounds, keys: np.ndarray, paid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         """Hits and recall (E,) at each number of documents."""

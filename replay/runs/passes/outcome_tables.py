@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from replay.engine.outcome import Outcome
 from toolkit.stats.metrics.spill import Floats, Ints, SpilledTable
-from toolkit.stats.metrics.ways import Ways, follow_each_other
+from toolkit.stats.metrics.ways import Rows, Ways
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +72,16 @@ class _GroupTables:
             return rows[:, None] * self.width + np.arange(start, stop)
         return self.ways.places(rows)[:, start:stop]
 
-    def at_rows(self, name: str, rows: Ints) -> Floats:
+    def at_rows(self, name: str, rows: Rows) -> Floats:
         """A column of the outcomes with these numbers (N,)."""
+        if isinstance(rows, slice):
+            if self.ways is not None:
+                return self.columns[name].rows(np.zeros(1, np.int64), rows.start, rows.stop)[0]
+            rows = np.arange(rows.start, rows.stop)
         which, place = np.divmod(rows, self.width)
         low, high = int(place.min(initial=self.width)), int(place.max(initial=0)) + 1
         if self.ways is not None:
-            part = self.columns[name].rows(np.zeros(1, np.int64), low, high)[0]
-            return part if follow_each_other(rows) else part[rows - low]
+            return self.columns[name].rows(np.zeros(1, np.int64), low, high)[0][rows - low]
         distinct, row = np.unique(which, return_inverse=True)
         return self.columns[name].rows(distinct, low, high)[row, place - low]
 
@@ -153,10 +156,11 @@ class OutcomeTables:
             out[on] = group.rows(rows, start, stop) + begin[id(group)]
         return out
 
-    def at_rows(self, name: str, rows: Ints) -> Floats:
+    def at_rows(self, name: str, rows: Rows) -> Floats:
         """A column of the outcomes with these numbers (N,)."""
         if len(self.groups) == 1:
             return self.groups[0].at_rows(name, rows)
+        rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         out = np.empty(len(rows))
         which = np.searchsorted(self._begin, rows, "right") - 1
         for number, group in enumerate(self.groups):

@@ -23,6 +23,7 @@ from replay.runs.passes.pass_result import ENDING, WORD, PassBlock, PassResult, 
 from replay.runs.passes.versions import ReportedPolicies
 from toolkit.stats.metrics.outcomes import Key, Store
 from toolkit.stats.metrics.spill import Floats, Ints
+from toolkit.stats.metrics.ways import Rows
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -74,7 +75,7 @@ class _CoveredChunk:
         low, high = int(here[0]), int(here[-1]) + 1
         return tables.rows(self.reported.places[:, 0], low, high)[:, here - low]
 
-    def at_rows(self, key: Key, rows: Ints) -> Floats:
+    def at_rows(self, key: Key, rows: Rows) -> Floats:
         """A column, or a label's predicted shares, in some rows of outcomes."""
         if isinstance(key, str):
             return self.block.tables.at_rows(key, rows)

@@ -7,12 +7,13 @@ Small integers are multiplied in float32, exactly, and the rest in float64; sums
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -111,25 +112,41 @@ class _WaySums:
             add_products(sums, statistic_rows(chunk, self.statistics), counts, pool)
             return
         # Integers as they are, and exact steps over ways of policies whose fractions nobody wants here.
-        rows, later = np.rint(way_rows(chunk, self.alike)), np.flatnonzero(ways.first)
+        rows, weights = _exact_parts(np.rint(way_rows(chunk, self.alike)), most_drawn)
+        later = np.flatnonzero(ways.first)
         later = later[np.argsort(ways.first[later], kind="stable")]
         ends = np.searchsorted(ways.first[later], np.arange(len(ways.order)), "right")
         moves, examples = rows[:, later] - rows[:, later - 1], ways.example[later]
-        reach = 2 * np.abs(rows).max(axis=1) * most_drawn
-        for dtype, some in ((np.float32, reach < EXACT_FLOAT32), (np.float64, reach >= EXACT_FLOAT32)):
-            if some.any():
-                parts = rows[some][:, ways.begin].astype(dtype), moves[some].astype(dtype)
-                row = self.row[some][:, ways.order]
-                add = partial(_add_ways, sums, *parts, examples, ends, row, counts)
-                list(pool.map(add, range(0, len(counts), COUNT_ROWS)))
+        parts = rows[:, ways.begin], moves, weights
+        add = partial(_add_ways, sums, *parts, examples, ends, self.row[:, ways.order], counts)
+        list(pool.map(add, range(0, len(counts), COUNT_ROWS)))
+
+
+def _exact_parts(rows: Floats, most_drawn: int) -> tuple[NDArray[np.float32], Floats]:
+    """Integers (rows, N) as `weights` (rows, parts) times parts (parts, N) so small that float32 adds differences of
+    `most_drawn` exactly.
+    """
+    base = 2.0 ** math.floor(math.log2(EXACT_FLOAT32 / (2 * max(most_drawn, 1))))
+    parts, owner, scale, place, weight = [], [], [], np.arange(len(rows)), 1.0
+    while len(rows):
+        small = np.abs(rows).max(axis=1, initial=0.0) < base
+        rest = np.floor(rows / base)
+        parts.append(np.where(small[:, None], rows, rows - base * rest).astype(np.float32))
+        owner.append(place)
+        scale.append(np.full(len(place), weight))
+        rows, place, weight = rest[~small], place[~small], weight * base
+    weights = np.zeros((int(owner[0][-1]) + 1, sum(map(len, owner))))
+    weights[np.concatenate(owner), np.arange(weights.shape[1])] = np.concatenate(scale)
+    return np.concatenate(parts), weights
 
 
 def _add_ways(
-    sums: Floats, rows: NDArray[Any], moves: NDArray[Any], examples: NDArray[Any], ends: Ints, row: Ints,
-    counts: Counts, start: int,
+    sums: Floats, rows: NDArray[np.float32], moves: NDArray[np.float32], weights: Floats, examples: NDArray[np.int32],
+    ends: Ints, row: Ints, counts: Counts, start: int,
 ) -> None:  # fmt: skip
-    """Adds a block of resamples from number `start` on: `rows` (rows, E) of the first way of each example, and `moves`
-    (rows, N) from there on, which come at `examples` (N,), those of place p in the order up to `ends` (P,).
+    """Adds a block of resamples from number `start` on: `rows` (parts, E) of the first way of each example, and `moves`
+    (parts, N) from there on, which come at `examples` (N,), those of place p in the order up to `ends` (P,). `weights`
+    (rows, parts): what the parts count in `row` (rows, P).
     """
     some = counts[start : start + COUNT_ROWS]
     total, moved = rows @ some.astype(rows.dtype).T, some.take(examples, axis=1).astype(rows.dtype)
@@ -139,7 +156,7 @@ def _add_ways(
             total += moves[:, begin:end] @ moved[:, begin:end].T
         begin = end
         wanted = np.flatnonzero(row[:, place] >= 0)
-        sums[row[wanted, place], start : start + len(some)] += total[wanted]
+        sums[row[wanted, place], start : start + len(some)] += (weights @ total)[wanted]
 
 
 def add_products(

@@ -17,6 +17,7 @@ from toolkit.stats.bootstrap.pairs import Pairs, as_whole_pairs, few_clusters_di
 from toolkit.stats.bootstrap.sample import WholeSample
 from toolkit.stats.bootstrap.series import (
     METHOD_NAMES,
+    FurtherSums,
     SeriesKind,
     SeriesPlan,
     SeriesResults,
@@ -71,10 +72,16 @@ class _IntervalChoice:
     studentised: bool
     moments: CostMoments | None
     spreads: Mapping[tuple[int, int], tuple[Ints, Spread]]
+    further: FurtherSums
 
 
-def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pairs, settings: Settings) -> SeriesResults:
-    """The interval of every value, difference and reduction. There is none where the sample has a single unit."""
+def choose_intervals(
+    sample: WholeSample, references: Sequence[int], pairs: Pairs, settings: Settings,
+    further: FurtherSums = FurtherSums(),  # noqa: B008 -- frozen
+) -> SeriesResults:  # fmt: skip
+    """The interval of every value, difference and reduction. There is none where the sample has a single unit.
+    `further`: what else is read from the resampled sums.
+    """
     plan = sample.plan(references)
     results = SeriesResults.of(plan)
     if sample.units.count > 1:
@@ -88,7 +95,7 @@ def choose_intervals(sample: WholeSample, references: Sequence[int], pairs: Pair
                 many = pairs.effective[number, m, on] >= FEW_PAIRS
                 at = number + 1, m, on[many]
                 moments.second[at], moments.third[at] = spread.second[many], spread.third[many]
-        chosen = _IntervalChoice(sample, plan, pairs, results, settings, studentised, moments, spreads)
+        chosen = _IntervalChoice(sample, plan, pairs, results, settings, studentised, moments, spreads, further)
         for holds, choose in CHOICES:
             if holds(chosen):
                 choose(chosen)
@@ -110,7 +117,7 @@ def _graded_spreads(
 
 def _set_bootstrap_intervals(chosen: _IntervalChoice) -> None:
     moments = chosen.moments if chosen.studentised else None
-    resample(chosen.sample.units, chosen.plan, chosen.settings, chosen.results, moments)
+    resample(chosen.sample.units, chosen.plan, chosen.settings, chosen.results, moments, chosen.further)
 
 
 def _set_rare_event_limits(chosen: _IntervalChoice) -> None:

@@ -6,11 +6,12 @@ small functions are applied to the whole sample, to resamples and to samples tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 
@@ -150,20 +151,33 @@ class _SeriesBatch:
                     yield (SeriesKind.REDUCTION, number), 1 - value / np.where(other == 0, np.nan, other)
 
 
+@dataclass(frozen=True)
+class FurtherSums:
+    """What is computed from resampled sums beside the series: the `statistics` of each policy, by their numbers in the
+    scan, and `read`, which takes some policies and the sums.
+    """
+
+    statistics: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    read: Callable[[Sequence[int], ResampledSums], None] = lambda policies, sums: None
+
+
 def resample(
-    units: Units, plan: SeriesPlan, settings: Settings, results: SeriesResults, moments: CostMoments | None = None
-) -> None:
+    units: Units, plan: SeriesPlan, settings: Settings, results: SeriesResults, moments: CostMoments | None = None,
+    further: FurtherSums = FurtherSums(),
+) -> None:  # fmt: skip
     """Writes the interval and p-value of every series into `results`, by percentile or BCa.
 
     With `moments` means of costs with long tails are studentised, and the differences that it has; reductions of costs
-    are left out.
+    are left out. `further`: what else is read from the sums.
     """
     resamples = units.resamples(settings)
-    groups = list(_policy_groups(units, plan, settings.resamples))
+    groups = list(_policy_groups(units, plan, settings.resamples, further.statistics))
     space = None
     with progress("resampling", sum(map(len, groups)), "policies") as advance:
         for group in groups:
-            sums = resampled_sums(units, plan.scan, _needed_statistics(plan, group), resamples, space)
+            needed = _needed_statistics(plan, group).union(*(further.statistics.get(p, ()) for p in group))
+            sums = resampled_sums(units, plan.scan, needed, resamples, space)
+            further.read(group, sums)
             batches = _series_batches(plan, group, settings.resamples)
             corrections: Corrections | None = None
             if settings.method == "bca":  # the jackknife's acceleration: each unit is taken from the totals in turn
@@ -205,14 +219,19 @@ def _needed_statistics(plan: SeriesPlan, group: Sequence[int]) -> set[int]:
     }
 
 
-def _policy_groups(units: Units, plan: SeriesPlan, resamples: int) -> Iterator[list[int]]:
-    """Splits the policies into groups whose distinct statistics fit in memory. Each group has at least one policy."""
+def _policy_groups(
+    units: Units, plan: SeriesPlan, resamples: int, further: Mapping[int, frozenset[int]] = MappingProxyType({})
+) -> Iterator[list[int]]:
+    """Splits the policies into groups whose distinct statistics fit in memory. Each group has at least one policy.
+    `further`: other statistics of each.
+    """
     most = min(units.most_statistics, SUMS_BYTES // (8 * resamples))
     base = len(_needed_statistics(plan, []))
     group: list[int] = []
     held: set[int] = set()
     for policy in range(plan.valued.shape[1]):
         needs = {i for m in range(len(plan.metrics)) if plan.valued[m, policy] for i in plan.indices(m, policy)}
+        needs |= further.get(policy, frozenset())
         if group and base + len(held | needs) > most:
             yield group
             group, held = [], set()

@@ -17,7 +17,7 @@ from toolkit.stats.bootstrap.pairs import Pairs, count_pairs, same_calls
 from toolkit.stats.bootstrap.sample import WholeSample, read_sample
 from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesPlan, SeriesResults, resampled_values
 from toolkit.stats.many.ranks import NO_RANKS, RankedPolicies, ranks_of
-from toolkit.stats.many.shared_differences import share_differences
+from toolkit.stats.many.shared_differences import SharedDifferences
 from toolkit.stats.many.simultaneous import Standing
 from toolkit.stats.many.summary_notes import notes_of
 from toolkit.stats.metrics.outcomes import Blocks, Store
@@ -99,8 +99,10 @@ def summarise(
     leader = None if number is None else sample.best(number, paid, among)
     references = list(dict.fromkeys([*base, *([] if leader is None else [leader]), *_policy_places(policies, also)]))
     pairs, same = count_pairs(sample, references), same_calls(sample, references)
-    results = choose_intervals(sample, references, pairs, settings)
-    numbers = share_differences(sample, references, results, settings)
+    shared = SharedDifferences.of(sample, references)
+    sample = shared.sample
+    results = choose_intervals(sample, references, pairs, settings, shared.further(settings))
+    shared.put(results, settings)
     ranks = NO_RANKS
     if ranked and number is not None and leader is not None:
         standing = Standing(among, leader, base[0] if base else None)
@@ -108,7 +110,7 @@ def summarise(
         ranks = ranks_of(sample, request, results, pairs, settings)
     return Summary(
         _summary_table(sample, results),
-        _comparison_rows(sample, references, results, pairs, same, numbers),
+        _comparison_rows(sample, references, results, pairs, same, shared.counts),
         metric,
         None if leader is None else policies[leader],
         sample.units.examples,
@@ -140,9 +142,11 @@ def differences(
             sample, metrics=(sample.metrics[m],), rows=rows, estimates=sample.estimates[[m]], counts=sample.counts[[m]]
         )
         pairs = count_pairs(of_group, some)
-        results = choose_intervals(of_group, some, pairs, settings)
-        numbers = share_differences(of_group, some, results, settings)
-        frames.append(_comparison_rows(of_group, some, results, pairs, same_calls(sample, some, some), numbers))
+        shared = SharedDifferences.of(of_group, some)
+        results = choose_intervals(shared.sample, some, pairs, settings, shared.further(settings))
+        shared.put(results, settings)
+        same = same_calls(sample, some, some)
+        frames.append(_comparison_rows(shared.sample, some, results, pairs, same, shared.counts))
     return pl.concat(frames)
 
 

@@ -8,12 +8,13 @@ beside them on fewer than twenty, where they reach farther; rates of which fewer
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from toolkit.stats.bootstrap.bootstrap import resampled_sums
+from toolkit.stats.bootstrap.bootstrap import ResampledSums
 from toolkit.stats.bootstrap.sample import WholeSample
-from toolkit.stats.bootstrap.series import METHOD_NAMES, SeriesKind, SeriesResults
+from toolkit.stats.bootstrap.series import METHOD_NAMES, FurtherSums, SeriesKind, SeriesResults
 from toolkit.stats.limits.clusters import student
 from toolkit.stats.limits.discordant import EXACT_PAIRS, mid_p, tango
 from toolkit.stats.limits.intervals import ResampledValues
@@ -26,56 +27,81 @@ FEW = 20
 """Examples below which Student's limits have their say."""
 
 
-def share_differences(
-    sample: WholeSample, references: Sequence[int], results: SeriesResults, settings: Settings
-) -> Ints:
-    """Put the differences of `shared` columns to the references into `results`; of how many examples every difference
-    is, (references, metrics, policies).
+@dataclass(frozen=True, eq=False)
+class SharedDifferences:
+    """The differences of `shared` columns to the references, of C pairs of policies.
+
+    `sample`: with the sums of the pairs, too; `counts`: of how many examples every difference is, (references, metrics,
+    policies); `pairs` (3, C): reference, metric and policy of each, by number; `statistics` (3, C): its sums, by their
+    numbers in the scan; `limits` (3, C): lower and upper ones, and p-values, NaN where nothing was drawn.
     """
-    counts = np.minimum(sample.counts[None], sample.counts[:, references].T[:, :, None])
-    cells = [
-        (number, m, p)
-        for m, one in enumerate(sample.metrics)
-        if one.column.shared
-        for number, reference in enumerate(references)
-        for p in np.flatnonzero(sample.rows[m] & sample.rows[m, reference]).tolist()
-        if p != reference
-    ]
-    if not cells:
-        return counts
-    statistics = [_difference_statistics(sample, m, p, references[number]) for number, m, p in cells]
-    scan = scan_statistics(sample.units, [one for row in statistics for one in row])
-    where = np.array([[scan.index[one] for one in row] for row in statistics]).T
-    value = _difference_of_sums(scan.total[where][..., None])[:, 0]
-    n, at = np.rint(scan.count[where[2]]).astype(np.int64), (SeriesKind.DIFFERENCE, *np.array(cells).T)
-    counts[at[1:]] = n
-    low, high, p_values = (np.full(len(cells), np.nan) for _ in range(3))
-    methods = np.zeros(len(cells), np.uint8)
-    if sample.units.count > 1:
-        resamples = sample.units.resamples(settings)
-        sums = resampled_sums(sample.units, scan, set(where.ravel().tolist()), resamples)
-        drawn = ResampledValues.of(_difference_of_sums(sums.values[sums.row[where]]))
-        low, high = (np.where(drawn.enough, end, np.nan) for end in drawn.percentile(settings.level))
-        p_values = np.where(drawn.enough, drawn.p_values(), np.nan)
-        methods[drawn.enough] = METHOD_NAMES.index("percentile")
-    if sample.independent:
-        move, squares = value * n, _sums_of_squares(sample, [scan.statistics[i] for i in where[:2].T.ravel()])
-        rate = np.array([sample.metrics[m].column.rate for _, m, _ in cells])
-        scarce = np.flatnonzero(rate & (n > 0) & (squares < EXACT_PAIRS))
-        up, down = (np.rint((squares[scarce] + sign * move[scarce]) / 2) for sign in (1, -1))
-        low[scarce], high[scarce] = tango(up, down, n[scarce], settings.level)
-        p_values[scarce], methods[scarce] = mid_p(up, down), METHOD_NAMES.index("tango")
-        few = np.flatnonzero(~rate & (n < FEW) & (n > 1))
-        spread, size = np.maximum(squares[few] / n[few] - value[few] ** 2, 0), n[few].astype(np.float64)
-        limits = student(value[few], spread / (size - 1), size, settings.level)
-        low[few], high[few] = np.fmin(low[few], limits[0]), np.fmax(high[few], limits[1])
-        p_values[few], methods[few] = np.fmax(p_values[few], limits[2]), METHOD_NAMES.index("t_few")
-    for part, values in (
-        (results.value, value), (results.low, low), (results.high, high), (results.p_value, p_values),
-        (results.method, methods),
-    ):  # fmt: skip
-        part[at] = values
-    return counts
+
+    sample: WholeSample
+    counts: Ints
+    pairs: Ints
+    statistics: Ints
+    limits: Floats
+
+    @classmethod
+    def of(cls, sample: WholeSample, references: Sequence[int]) -> SharedDifferences:
+        """The differences of a sample, of which nothing is drawn yet."""
+        counts = np.minimum(sample.counts[None], sample.counts[:, references].T[:, :, None])
+        cells = [
+            (number, m, p)
+            for m, one in enumerate(sample.metrics)
+            if one.column.shared
+            for number, reference in enumerate(references)
+            for p in np.flatnonzero(sample.rows[m] & sample.rows[m, reference]).tolist()
+            if p != reference
+        ]
+        rows = [_difference_statistics(sample, m, p, references[number]) for number, m, p in cells]
+        if rows:
+            scan = sample.scan.with_further(scan_statistics(sample.units, [one for row in rows for one in row]))
+            sample = replace(sample, scan=scan)
+        statistics = np.array([[sample.scan.index[one] for one in row] for row in rows], np.int64).reshape(-1, 3).T
+        pairs = np.array(cells, np.int64).reshape(-1, 3).T
+        return cls(sample, counts, pairs, statistics, np.full((3, len(cells)), np.nan))
+
+    def further(self, settings: Settings) -> FurtherSums:
+        """The sums of the pairs, which give limits where enough resamples have a value."""
+
+        def read(policies: Sequence[int], sums: ResampledSums) -> None:
+            on = np.flatnonzero(np.isin(self.pairs[2], policies))
+            drawn = ResampledValues.of(_difference_of_sums(sums.values[sums.row[self.statistics[:, on]]]))
+            limits = np.stack([*drawn.percentile(settings.level), drawn.p_values()])
+            self.limits[:, on] = np.where(drawn.enough, limits, np.nan)
+
+        policies = np.unique(self.pairs[2]).tolist()
+        numbers = {p: frozenset(self.statistics[:, self.pairs[2] == p].ravel().tolist()) for p in policies}
+        return FurtherSums(numbers, read)
+
+    def put(self, results: SeriesResults, settings: Settings) -> None:
+        """Puts the differences, with the limits that were drawn or what stands in their place, into `results`."""
+        sample, where, scan = self.sample, self.statistics, self.sample.scan
+        if not where.size:
+            return
+        value = _difference_of_sums(scan.total[where][..., None])[:, 0]
+        n, at = np.rint(scan.count[where[2]]).astype(np.int64), (SeriesKind.DIFFERENCE, *self.pairs)
+        self.counts[at[1:]] = n
+        low, high, p_values = self.limits
+        methods = np.where(np.isnan(low), 0, METHOD_NAMES.index("percentile")).astype(np.uint8)
+        if sample.independent:
+            move, squares = value * n, _sums_of_squares(sample, [scan.statistics[i] for i in where[:2].T.ravel()])
+            rate = np.array([sample.metrics[m].column.rate for m in self.pairs[1].tolist()])
+            scarce = np.flatnonzero(rate & (n > 0) & (squares < EXACT_PAIRS))
+            up, down = (np.rint((squares[scarce] + sign * move[scarce]) / 2) for sign in (1, -1))
+            low[scarce], high[scarce] = tango(up, down, n[scarce], settings.level)
+            p_values[scarce], methods[scarce] = mid_p(up, down), METHOD_NAMES.index("tango")
+            few = np.flatnonzero(~rate & (n < FEW) & (n > 1))
+            spread, size = np.maximum(squares[few] / n[few] - value[few] ** 2, 0), n[few].astype(np.float64)
+            limits = student(value[few], spread / (size - 1), size, settings.level)
+            low[few], high[few] = np.fmin(low[few], limits[0]), np.fmax(high[few], limits[1])
+            p_values[few], methods[few] = np.fmax(p_values[few], limits[2]), METHOD_NAMES.index("t_few")
+        for part, values in (
+            (results.value, value), (results.low, low), (results.high, high), (results.p_value, p_values),
+            (results.method, methods),
+        ):  # fmt: skip
+            part[at] = values
 
 
 def _difference_statistics(

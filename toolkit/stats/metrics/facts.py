@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,7 @@ class Facts:
         on, same = on[:, ways.order], rows.min(axis=1) == rows.max(axis=1)
         for value in np.unique(rows[same, 0]):
             which = on[np.flatnonzero(same)[rows[same, 0] == value]]
-            whole = _facts_of(np.full((1, ways.examples), value), np.arange(start, start + ways.examples))
-            self.join(which[which >= 0], whole)
+            self.join(which[which >= 0], _facts_of_one_value(float(value), start, ways.examples))
         if not same.all():
             part = _facts_by_way(rows[~same], ways, start)
             wanted = on[~same] >= 0
@@ -84,6 +84,12 @@ def _facts_of(rows: Floats, unit: Ints) -> Facts:
         ((rows == 0) | (rows == 1)).all(axis=1), (rows == np.rint(rows)).all(axis=1),
         _hashes(rows, unit, lambda one: one.sum(axis=1)),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _facts_of_one_value(value: float, start: int, size: int) -> Facts:
+    """The facts of a row of so many units that are all `value`, the first of which is number `start`."""
+    return _facts_of(np.full((1, size), value), np.arange(start, start + size))
 
 
 def _facts_by_way(rows: Floats, ways: Ways, start: int) -> Facts:

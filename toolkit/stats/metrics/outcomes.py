@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from toolkit.errors import InvalidError, MismatchError, listed
 from toolkit.stats.metrics.spill import Floats, Ints, Keeper, SpilledTable
 from toolkit.stats.metrics.strata import Strata
-from toolkit.stats.metrics.ways import Ways
+from toolkit.stats.metrics.ways import Rows, Ways, rows_or_slice
 
 CHUNK = 4096
 """Examples (or resampling units) in a chunk. It is part of the definition of the resamples: do not change it."""
 
 PART_BYTES = 64 * 2**20
 """Outcomes (as float64) in a stored part; only memory and speed depend on it."""
+
+RECENT = 4
+"""Columns of ways that stay in memory, because several statistics read the same one in turn."""
 
 ANSWER = "word"
 """The column of answers as numbers; equal numbers mean equal answers of an example under all policies."""
@@ -117,7 +120,7 @@ class Part(Protocol):
         """
         ...
 
-    def at_rows(self, key: Key, rows: Ints) -> Floats:
+    def at_rows(self, key: Key, rows: Rows) -> Floats:
         """The values of a column in some of these rows."""
         ...
 
@@ -128,7 +131,7 @@ class Unshared:
     def rows(self, start: int, stop: int) -> Ints | None:
         return None
 
-    def at_rows(self, key: Key, rows: Ints) -> Floats:
+    def at_rows(self, key: Key, rows: Rows) -> Floats:
         raise ValueError("the policies share no rows")
 
 
@@ -153,7 +156,7 @@ class _WayPart(Unshared):
     """Rows (W,) of a part, as the outcomes of one policy."""
 
     source: Part
-    chosen: Ints
+    chosen: Rows
     size: int
 
     @property
@@ -172,6 +175,7 @@ class Chunk:
     gold: NDArray[np.int64] | None
     policies: int
     parts: tuple[tuple[Part, int, int], ...]
+    recent: dict[tuple[int, Key], Floats] = field(default_factory=dict)  # columns of chunks of ways, as last read
     whole: tuple[Chunk, Ways] | None = None  # the chunk and the ways that are its examples here
 
     def __len__(self) -> int:
@@ -202,13 +206,22 @@ class Chunk:
         gold = None if self.gold is None else self.gold[ways.example]
         parts = zip(self.parts, rows, strict=True)
         return Chunk(self.unit[ways.example], gold, 1, tuple(
-            (_WayPart(source, some, len(some)), 0, len(some)) for (source, _, _), some in parts
-        ), (self, ways))  # fmt: skip
+            (_WayPart(source, rows_or_slice(some), len(some)), 0, len(some)) for (source, _, _), some in parts
+        ), self.recent, (self, ways))  # fmt: skip
 
     def values(self, key: Key, policies: Ints) -> Floats:
         """A column, or a label's predicted shares, of some policies in ascending order, (policies, E)."""
         if self.ways is not None:
             return self.by_way.values(key, np.zeros(1, np.int64))[0][self.ways.places(policies)]
+        if self.whole is None:
+            return self._read_values(key, policies)
+        if (id(self), key) not in self.recent:
+            if len(self.recent) == RECENT:
+                del self.recent[next(iter(self.recent))]
+            self.recent[id(self), key] = self._read_values(key, policies)
+        return self.recent[id(self), key]
+
+    def _read_values(self, key: Key, policies: Ints) -> Floats:
         parts = [source.values(key, policies, start, stop) for source, start, stop in self.parts]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
@@ -243,7 +256,7 @@ class Store:
         self.policies, self.keys, self.unit, self.chunks = policies, tuple(keys), unit, list[Chunk]()
         self.strata = strata
         self._sources, self._gold = sources, gold
-        ends = np.cumsum([0, *(source.size for source in sources)])
+        ends, recent = np.cumsum([0, *(source.size for source in sources)]), dict[tuple[int, Key], Floats]()
         for first in range(0, len(unit), CHUNK):
             last = min(first + CHUNK, len(unit))
             inside = range(int(np.searchsorted(ends, first, "right")) - 1, int(np.searchsorted(ends, last, "left")))
@@ -251,7 +264,7 @@ class Store:
                 (sources[i], int(max(first - ends[i], 0)), int(min(last - ends[i], sources[i].size))) for i in inside
             )
             labels = None if gold is None else gold[first:last]
-            self.chunks.append(Chunk(unit[first:last], labels, policies, parts))
+            self.chunks.append(Chunk(unit[first:last], labels, policies, parts, recent))
 
     def only(self, keys: Sequence[str]) -> Store:
         """The same store with only the numeric columns `keys`."""

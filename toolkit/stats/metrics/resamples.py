@@ -31,7 +31,8 @@ COUNTED_AT_ONCE = 2**15
 """Counts in one call, for as many resamples as they make: no more than 16 bits number. Only speed depends on it."""
 
 KEEP_COUNTS = 12 * 2**20
-"""The most bytes of counts that stay in memory, two counts a byte. Others are drawn again, which takes little time.
+"""The most bytes of counts that stay in memory, two counts a byte. Where all take more they are drawn again, which
+takes little time.
 """
 
 PACKED = 16
@@ -154,7 +155,7 @@ class Resamples:
         rows = range(0, self.resamples, COUNT_ROWS)
         with ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(lambda i: self._draw_counts(chunk, i, out[rows[i] : rows[i] + COUNT_ROWS]), range(len(rows))))
-        if sum(held.nbytes for held in self._held.values()) + out.nbytes / 2 <= KEEP_COUNTS and out.max() < PACKED:
+        if self.resamples * self.units / 2 <= KEEP_COUNTS and out.max() < PACKED:
             self._held[chunk] = _packed(out)
         return out
 

@@ -194,6 +194,13 @@ class Scan:
     binary: NDArray[np.bool_]  # (S,) only 0 and 1
     integer: NDArray[np.bool_]  # (S,) only integers, whose sums are exact
 
+    def with_further(self, other: Scan) -> Scan:
+        """The facts of both, those of the `other` scan behind."""
+        names = "total", "count", "reach", "constant", "binary", "integer"
+        index = self.index | {one: place + len(self.statistics) for one, place in other.index.items()}
+        arrays = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in names}
+        return Scan(self.statistics + other.statistics, index, **arrays)
+
     def totals(self, statistics: Sequence[Sequence[Statistic]]) -> Floats:
         """The sums over all units of each policy's statistics, (policies, statistics)."""
         return self.total[[[self.index[one] for one in row] for row in statistics]]
@@ -259,7 +266,8 @@ def _scan_ways(units: Units, ordered: Sequence[Statistic], facts: Facts) -> Floa
     """The same of examples that are units of their own and count alike, each way of their policies once."""
     alike = by_likeness([one for one in ordered if one.kind in BY_POLICY])
     number = {one: place for place, one in enumerate(ordered)}
-    names, others = list(alike), [place for place, one in enumerate(ordered) if one.kind not in BY_POLICY]
+    names = sorted(alike, key=lambda one: (one[1], one[2], one[0]))  # those of one column follow each other
+    others = [place for place, one in enumerate(ordered) if one.kind not in BY_POLICY]
     apart = np.array(others, np.int64)
     on = np.full((len(names), units.policies), -1)
     for row, (kind, key, label) in enumerate(names):

@@ -6,12 +6,15 @@ Each way stands once for all the policies that go it, so what is computed from o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolkit.stats.metrics.spill import Floats, Ints
+
+PLACES_BYTES = 8 * 2**20
+"""The ways of policies on examples that stay in memory; the last stay in any case."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,7 @@ class Ways:
     def __len__(self) -> int:
         return len(self.example)
 
-    def places(self, policies: Ints) -> Ints:
+    def places(self, policies: Ints) -> NDArray[np.int32]:
         """The way of some policies on each example, (policies, E)."""
         places = _all_places(self)
         return places if len(policies) == len(places) and (np.diff(policies) == 1).all() else places[policies]
@@ -63,22 +66,33 @@ class Ways:
         return Cells.of(self.first.astype(np.int64), last.astype(np.int64), len(self.order))
 
 
-@lru_cache(maxsize=2)
-def _all_places(ways: Ways) -> Ints:
-    """The way of each policy on each example, (P, E). Of those last asked for, for they are as large as outcomes."""
-    marks = np.zeros((len(ways.order), ways.examples), np.int64)
-    marks[ways.first, ways.example] = 1
-    marks[0] = ways.begin
-    for row in range(1, len(marks)):
-        marks[row] += marks[row - 1]
-    out = np.empty_like(marks)
-    out[ways.order] = marks
-    return out
+_PLACES: dict[Ways, NDArray[np.int32]] = {}
 
 
-def follow_each_other(numbers: Ints) -> bool:
-    """Whether each number is the one before it plus 1."""
-    return len(numbers) == 0 or bool(numbers[-1] - numbers[0] == len(numbers) - 1 and (np.diff(numbers) == 1).all())
+def _all_places(ways: Ways) -> NDArray[np.int32]:
+    """The way of each policy on each example, (P, E). Those last asked for stay, for they are as large as outcomes."""
+    if ways not in _PLACES:
+        marks = np.zeros((len(ways.order), ways.examples), np.int32)
+        marks[ways.first, ways.example] = 1
+        marks[0] = ways.begin
+        for row in range(1, len(marks)):
+            marks[row] += marks[row - 1]
+        out = np.empty_like(marks)
+        out[ways.order] = marks
+        while _PLACES and sum(one.nbytes for one in _PLACES.values()) + out.nbytes > PLACES_BYTES:
+            del _PLACES[next(iter(_PLACES))]
+        _PLACES[ways] = out
+    return _PLACES[ways]
+
+
+Rows = Ints | slice
+"""Rows of a table by their numbers, or those from one on up to another."""
+
+
+def rows_or_slice(numbers: Ints) -> Rows:
+    """The rows with some numbers, as a slice where each number is the one before it plus 1."""
+    alike = len(numbers) > 0 and numbers[-1] - numbers[0] == len(numbers) - 1 and bool((np.diff(numbers) == 1).all())
+    return slice(int(numbers[0]), int(numbers[-1]) + 1) if alike else numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,4 +121,4 @@ class Cells:
     def least(self, rows: Floats) -> Floats:
         """The least value over the ways of each policy, (rows, P), of `rows` (rows, W) as above."""
         parts = np.minimum.reduceat(rows, self.start, axis=1)
-        return np.stack([parts[:, on].min(axis=1) for on in self.on.T], axis=1)
+        return np.where(self.on, parts[:, :, None], np.inf).min(axis=1)
