@@ -148,7 +148,7 @@ COLUMNS: tuple[OutcomeColumn, ...] = (
     _share("fix", "fix_rate", rate=True, needs="base_correct", header="fixes", place=9),
     _share("flip", "flip_rate", rate=True, needs="base_correct", header="flips", place=9),
     _share("intervened", "intervention_rate", rate=True, needs="base_correct"),
-    _quality("found", always=False),
+    _quality("found", always=False, header="share found"),
     _quality("hit_", family=True, always=False, judges=True),
     _quality("recall_", family=True, always=False),
     _quality("covered", "coverage", always=False, header="coverage", place=9),

@@ -593,8 +593,8 @@ def report(
     A data frame stands for the log that `tb.log` makes of it.
 
     Without `policies` the test examples are reported where the log has a test split, unless `where` says otherwise. The
-    baseline is by default the plain vote over most traces, the plain ranking of documents, or the last guess on whole
-    questions; of a suite without any its first attempt. What else is
+    baseline is by default the plain vote over most traces, the plain ranking of documents, the last guess on whole
+    questions, or what acts on a text at its first refutation; of a suite without any its first attempt. What else is
     `options` (settings, resamples, measure …) goes to `replay.run`. Raises ThinkbackError for anything wrong with the
     log, the policies or the settings.
     """

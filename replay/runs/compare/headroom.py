@@ -135,10 +135,11 @@ class Headroom:
                 "Its intervals hold for all policies at once. A dash where the two are not told apart."
             )
         if self.parts:
-            yield (
-                "The gap to 100 % in points: generation, no trace is right that it might have answered with; stopping, "
-                "one is, but it paid for none; selection, it paid for one and answered something else."
-            )
+            if self.frame["measure"].is_in(GAP).any():
+                yield (
+                    "The gap to 100 % in points: generation, no trace is right that it might have answered with; "
+                    "stopping, one is, but it paid for none; selection, it paid for one and answered something else."
+                )
         else:
             yield "Saved without the parts of the gap: replay again, and save it with `headroom=True`."
 
@@ -235,7 +236,12 @@ def _best_correctness(judgement: np.ndarray, among: np.ndarray) -> np.ndarray:
 
 
 def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl.DataFrame:
-    """The parts of every policy's gap as a frame; a part that can only be 0 has no interval."""
+    """The parts of every policy's gap as a frame, of those that answer with traces; a part that can only be 0 has no
+    interval.
+    """
+    answering = [one.name for one in source.policies if one.slices(source.plan.contents)]
+    if not answering:
+        return pl.DataFrame(schema=SCHEMA)
     columns = [OutcomeColumn(name, rate=True, quality=True) for name in GAP]
     could = np.zeros((len(names), len(GAP)), bool)
     _, strata = source.plan.examples.resampling_units(source.plan.examples.frame)
@@ -249,9 +255,11 @@ def gap_frame(source: RunSource, names: Sequence[str], settings: Settings) -> pl
         }
     )
     frame = summary.summary.rename({"metric": "measure"}).join(keys, on=["policy", "measure"], maintain_order="left")
-    return frame.with_columns(
-        pl.when("could").then(pl.col(one)).alias(one) for one in ("low", "high", "method")
-    ).select(list(SCHEMA))
+    return (
+        frame.with_columns(pl.when("could").then(pl.col(one)).alias(one) for one in ("low", "high", "method"))
+        .filter(pl.col("policy").is_in(answering))
+        .select(list(SCHEMA))
+    )
 
 
 def headroom(

@@ -45,8 +45,8 @@ def policy_record(policy: Policy) -> PolicyRecord:
 
 
 def usual_baseline(policies: Sequence[PolicyRecord]) -> str | None:
-    """The name of the plain vote over most traces, else of a plain ranking, else of the last guess on whole questions;
-    None if there is none of them.
+    """The name of the plain vote over most traces, else of a plain ranking, else of the last guess on whole questions,
+    else of what acts at the first refutation; None if there is none of them.
     """
     votes = [
         (int(one.settings["max_traces"]), -number, one.name)
@@ -59,7 +59,14 @@ def usual_baseline(policies: Sequence[PolicyRecord]) -> str | None:
     real = [one for one in policies if not one.diagnostic]
     plain = [one.name for one in real if one.settings.get("multiplier") == 1]
     last = [one.name for one in real if one.settings.get("select") == "last" and _whole(one)]
-    return max(votes)[2] if votes else next(iter([*plain, *last]), None)
+    first = [one.name for one in real if FIRST_REFUTATION.items() <= one.settings.items()]
+    return max(votes)[2] if votes else next(iter([*plain, *last, *first]), None)
+
+
+FIRST_REFUTATION = {
+    "confidence": 0.0, "patience": 1, "max_claims": None, "max_rounds": None, "revisions": None, "to_end": False,
+}  # fmt: skip
+"""The keys of what acts on the first claim that is refuted, whatever the confidence, and follows every claim."""
 
 
 def _whole(policy: PolicyRecord) -> bool:

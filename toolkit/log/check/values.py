@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.errors import listed
+from toolkit.errors import counted, listed
 from toolkit.log.check.faults import Faults, Message, message_of
 from toolkit.log.contract.conversion import not_finite
 from toolkit.log.contract.problems import Problem, backticked
@@ -163,7 +163,7 @@ def _equal_length_rules(*pairs: tuple[str, str]) -> Iterator[_ValueRule]:
     """Rules that the first list of each pair must be as long as the second."""
 
     def message(name: str, of: str, row: dict[str, Any]) -> str:
-        return f"has {len(row[name])} entries for {len(row[of])} `{of}`: write one for each"
+        return f"has {counted(len(row[name]), 'entry', 'entries')} for {len(row[of])} `{of}`: write one for each"
 
     for name, of in pairs:
         flagged = pl.col(name).list.len() != pl.col(of).list.len()
