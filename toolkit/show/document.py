@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from toolkit.files import replacing_file
 from toolkit.printable import printable
 from toolkit.show.drawing.page import WIDTH
-from toolkit.show.drawing.style import save_figure
+from toolkit.show.drawing.style import save_figures
 from toolkit.show.tables.latex import WAITING
 from toolkit.show.tables.latex_text import POINTS_AN_INCH, paragraph
 from toolkit.show.tables.table import Table, in_cell, in_note
@@ -151,8 +151,7 @@ def _latex_prose(text: str, indent: float = 0.0) -> str:
 
 def save_formats(figure: Figure, folder: Path, name: str) -> None:
     """Write `figure` in every format: NAME.pdf, NAME.svg and NAME.png."""
-    for suffix in FORMATS:
-        save_figure(figure, folder / f"{name}.{suffix}")
+    save_figures(figure, {f".{suffix}": folder / f"{name}.{suffix}" for suffix in FORMATS})
 
 
 def write_latex(path: Path, tables: Mapping[str, Table], width: float, force: bool = False) -> None:

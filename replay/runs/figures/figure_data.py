@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from replay.runs.compare.comparing import compare, differences_to_policy
-from replay.runs.compare.headroom import GAP, GENERATION, SELECTION, SHARE, STOPPING, headroom
+from replay.runs.compare.headroom import GAP, GENERATION, SELECTION, SHARE, STOPPING, Headroom
 from replay.runs.saved.display import frontier_frame, policy_row, ranked_input, rows_frame
 from replay.runs.saved.findings import Findings
 from replay.runs.saved.provenance import PolicyRecord
@@ -42,15 +42,14 @@ RATE, SEEN = "intervention_rate", "position_share"
 class FigureRequest:
     """A request for a figure of a result: the policies and options named; `log` is the one that was named.
 
-    `gaps` and `own_log`, the log where it was, are read where a figure needs them.
+    `room`, its headroom, and `result_log`, the log where it was, are read where a figure needs them.
     """
 
     result: Findings
-    gaps: Callable[[], pl.DataFrame | None]
+    room: Callable[[], Headroom]
     result_log: Callable[[], Log | None]
     log: Log | None = None
     baseline: str | None = None
-    oracle: str | None = None
     policies: tuple[str, ...] = ()
     cost: str | None = None
 
@@ -240,7 +239,7 @@ def _limits_to_policy(
 def headroom_data(request: FigureRequest) -> FigureData:
     """The parts of each policy's gap to an oracle and, with a baseline, the share of the headroom that it reaches."""
     result = request.result
-    room = headroom(result, request.gaps(), request.oracle, request.baseline)
+    room = request.room()
     if not room.parts:
         how = f"replay again with {argument('headroom')}"
         raise UnsuitableError(f"the result was saved without the parts of the gap, which the figure shows: {how}")

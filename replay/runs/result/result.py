@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,11 +156,8 @@ class Result(Findings):
         opened_log = None if log is None else open_log(log)
         if opened_log is not None and opened_log.digest() != self.provenance["log"]["sha256"]:
             raise MismatchError(f"the log `{opened_log.name}` is another than the one that was replayed: name that one")
-        return kind.make(
-            FigureRequest(
-                self, lambda: self._gap_frame, self._unchanged_log, opened_log, baseline, oracle, policies, cost
-            )
-        )
+        room = partial(self.headroom, oracle=oracle, baseline=baseline)
+        return kind.make(FigureRequest(self, room, self._unchanged_log, opened_log, baseline, policies, cost))
 
     @checks_arguments(name="a policy's name")
     def policy(self, name: str) -> _PolicyResult:
@@ -256,6 +253,14 @@ class Result(Findings):
 
         Raises ThinkbackError where there is no oracle. A loaded result has the parts that it was saved with.
         """
+        return self._headroom if oracle is None and baseline is None else self._headroom_of(oracle, baseline)
+
+    @cached_property
+    def _headroom(self) -> Headroom:
+        """The headroom by default, which a report and its figure both show."""
+        return self._headroom_of(None, None)
+
+    def _headroom_of(self, oracle: str | None, baseline: str | None) -> Headroom:
         return headroom(self, self._gap_frame, oracle, baseline)
 
     @cached_property

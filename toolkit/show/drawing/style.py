@@ -7,7 +7,7 @@ it has on paper, so a figure is drawn as wide as it will be printed.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -121,25 +121,38 @@ def save_figure(figure: Figure, path: str | Path | BinaryIO, ending: str = "") -
 
     `ending` is the format where the path has another ending.
     """
-    suffix = ending or Path(str(path)).suffix
-    if suffix not in _METADATA:
-        raise InvalidError(f"a figure is written as `.pdf`, `.svg` or `.png`, not as `{Path(str(path)).name}`")
-    with style(), _glyphs_alone() if suffix == ".pdf" else nullcontext():
-        figure.savefig(path, format=suffix[1:], dpi=DPI, metadata=_METADATA[suffix], **_PACKED.get(suffix, {}))
+    save_figures(figure, {ending or Path(str(path)).suffix: path})
+
+
+def save_figures(figure: Figure, places: Mapping[str, str | Path | BinaryIO]) -> None:
+    """Writes `figure` to several places, by the ending of the format: .pdf, .svg or .png."""
+    for suffix, path in places.items():
+        if suffix not in _METADATA:
+            raise InvalidError(f"a figure is written as `.pdf`, `.svg` or `.png`, not as `{Path(str(path)).name}`")
+    with style():
+        from toolkit.show.drawing.recording import RecordedFigure
+
+        drawn = figure if any(axes.images for axes in figure.axes) else RecordedFigure(figure)
+        for suffix, path in places.items():
+            with _glyphs_alone() if suffix == ".pdf" else nullcontext():
+                drawn.savefig(path, format=suffix[1:], dpi=DPI, metadata=_METADATA[suffix], **_PACKED.get(suffix, {}))
 
 
 @contextmanager
 def _glyphs_alone() -> Iterator[None]:
-    """PDF embeds glyphs by their numbers, so it needs no rules that join or move letters, which are slow to read."""
+    """PDF embeds glyphs by their numbers, so it needs neither their names nor the signs that they stand for, nor rules
+    that join or move letters, all of which are slow to read.
+    """
     from fontTools import subset
 
     load_font = subset.load_font
 
     def load_glyphs(*arguments: Any, **options: Any) -> Any:
         font = load_font(*arguments, **options)
-        for name in ("GSUB", "GPOS", "GDEF"):
+        for name in ("GSUB", "GPOS", "GDEF", "kern", "post", "name"):
             if name in font:
                 del font[name]
+        font.setGlyphOrder([f"g{number}" for number in range(font["maxp"].numGlyphs)])
         return font
 
     subset.load_font = load_glyphs
