@@ -55,7 +55,11 @@ class ThinkbackError(Exception):
 
     def about(self, subject: str, end: str = "") -> Self:
         """The same error with `subject` before its line and `end` after it."""
-        error = type(self)(f"{subject}{self}{end}")
+        return self.rewritten(lambda line: f"{subject}{line}{end}")
+
+    def rewritten(self, rewrite: Callable[[str], str]) -> Self:
+        """The same error with another line, made of its own."""
+        error = type(self)(rewrite(str(self)))
         error.__dict__.update(self.__dict__)
         return error
 

@@ -5,8 +5,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
+from PIL import Image
 
 from tests.errors import refuses
 from tests.seeds import seeds
@@ -26,9 +28,11 @@ from toolkit.show import (
     outcomes_figure,
     reliability_figure,
     save_figure,
+    save_formats,
     warned,
 )
 from toolkit.show.drawing.labels import MOST
+from toolkit.show.drawing.style import DPI, style
 
 
 def texts(figure: object) -> list[str]:
@@ -310,3 +314,17 @@ def test_axes_of_rates_of_interventions_end_too() -> None:
     assert axes.get_xlim() == (-100, 100)
     gate = ReliabilityPanel("gate", ((0.1, 0.0, 0.0, 0.2), (0.9, 1.0, 0.8, 1.0)), "revise")
     assert reliability_figure([gate], title="t").axes[0].get_ylim() == (0, 100)
+
+
+def test_a_figure_that_is_walked_through_once_is_drawn_as_it_would_be_by_itself(
+    tmp_path: Path, results: RankedInput
+) -> None:
+    points = frontier_points(results)
+    save_formats(frontier(points, simulated=True), tmp_path, "all")
+    for suffix in (".pdf", ".svg", ".png"):
+        save_figure(frontier(points, simulated=True), tmp_path / f"one{suffix}")
+        assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"all{suffix}").read_bytes()
+    with style():
+        frontier(points, simulated=True).savefig(tmp_path / "plain.png", dpi=DPI)
+    drawn, plain = (np.asarray(Image.open(tmp_path / name)) for name in ("all.png", "plain.png"))
+    assert (drawn == plain).all()

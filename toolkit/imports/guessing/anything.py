@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from toolkit.errors import (
     ConflictError,
     InvalidError,
     NotFoundError,
+    ThinkbackError,
     UnknownError,
     UnsuitableError,
     argument,
@@ -168,11 +170,33 @@ def log(
     if verifiers:
         tables = ", ".join(f"{{ verifier = {_name_text(one)}, score = {_toml_text(one)} }}" for one in verifiers)
         replies.append(f"verifiers=[{tables}]")
+    return _import_frame(rows, None if out is None else Path(out), (*replies, *settings))
+
+
+def _import_frame(rows: pl.DataFrame, out: Path | None, settings: Sequence[str], judged: bool = False) -> Log:
+    """The log of a frame's rows. What an import refuses it says with the arguments of `log`."""
     folder = Path(scratch_folder())
-    target = Path(out) if out is not None else folder / "log"
-    rows.write_parquet(folder / "frame.parquet")
-    done = import_any([str(folder / "frame.parquet")], target, settings=(*replies, *settings), formats=False)
+    rows.write_parquet(file := folder / "frame.parquet")
+    try:
+        done = import_any([str(file)], out or folder / "log", settings=settings, formats=False, judged=judged)
+    except ThinkbackError as error:
+        raise error.rewritten(_with_arguments) from None
     return open_log(done.report.log)
+
+
+_SETTING = re.compile(r"""--set (?:"([^"]+)"|'([^']+)'|([^\s,;`]+))""")
+
+
+def _with_arguments(text: str) -> str:
+    """A message with the arguments of `log` where it has the command's settings: `gold="target"`."""
+    names = {key: name for name, key in NAMES.items()}
+
+    def as_argument(match: re.Match[str]) -> str:
+        key, _, column = (whole := next(filter(None, match.groups()))).partition("=")
+        plain = key in names and re.fullmatch(r"\w+", column)
+        return f"{names[key]}={_toml_text(column)}" if plain else f"settings=[{_toml_text(whole)}]"
+
+    return _SETTING.sub(as_argument, text)
 
 
 def as_log(given: AnyLog | Any) -> Log:
@@ -182,7 +206,10 @@ def as_log(given: AnyLog | Any) -> Log:
         return open_log(given)
     if not isinstance(given, Mapping) and not any(hasattr(given, name) for name in _FRAMES):
         raise InvalidError(f"{argument('log')} is {quote(given)}; it takes {WORDS['log']}, or one frame of samples")
-    return log(given)
+    try:
+        return _import_frame(_frame_rows(given), None, (), judged=True)
+    except ThinkbackError as error:
+        raise error.about("", "; give that to `tb.log`, and its log here") from None
 
 
 _FRAMES = ("__arrow_c_stream__", "collect_schema", "column_names")
@@ -208,6 +235,9 @@ def _frame_rows(frame: Any) -> pl.DataFrame:
     """The rows of any object with columns, through Arrow's stream, its Arrow table, or columns by name."""
     try:
         if isinstance(frame, Mapping):
+            parts = [str(name) for name, part in frame.items() if hasattr(part, "column_names")]
+            if parts:
+                raise InvalidError(f"`frame` is several data sets, {listed(parts)}: give one of them")
             return pl.DataFrame(dict(frame), strict=False)
         collect = getattr(frame, "collect", None)
         if callable(collect) and hasattr(frame, "collect_schema") and not hasattr(frame, "write_parquet"):

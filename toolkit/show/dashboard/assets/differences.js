@@ -37,6 +37,7 @@ function drawDifferences() {
   const whole = base === found.baseline;
   const points = { ...quality, label: quality.share ? "points" : quality.label };
   const told = (part, number) => pairs[part][at][number];
+  const chance = (p) => (p === null ? "–" : p < 1e-4 ? "< .0001" : p.toFixed(4));
   const all = passing().filter((number) => number !== base && told("difference", number) !== null);
   const rows = rowsOf(all).map((number, row) => {
     const scaled = (part) => (told(part, number) === null ? null : told(part, number) * quality.scale);
@@ -44,7 +45,7 @@ function drawDifferences() {
     return {
       row, name: policy(number).called, difference: scaled("difference"), low: scaled("low"), high: scaled("high"),
       said: withLimits(quality, told("difference", number), told("low", number), told("high", number), true),
-      p: told("p", number) === null ? "–" : told("p", number).toFixed(4), fixes: told("fixes", number), flips: told("flips", number),
+      p: chance(told("p", number)), fixes: told("fixes", number), flips: told("flips", number),
       told: told("low", number) === null ? "no limits" : apart ? "told apart" : "not told apart",
     };
   });
