@@ -1,4 +1,4 @@
-"""A frame of samples, of any library: what is missing is told by the arguments of Python, never by a command's options."""
+"""A frame of samples of any library: what is missing is told as an argument of Python, never as an option."""
 
 from __future__ import annotations
 
