@@ -598,8 +598,8 @@ def _unjudged_text(columns: Columns, out: _OutputColumns) -> str:
             f"nothing says which answers are right: there is neither gold nor a verdict; `{one.value}` grades from"
             f" {_number(known.min())} to {_number(known.max())}: where that is a judge's, write {' '.join(settings)}"
         )
-    questions = ""
-    if out.answer is not None and out.text is None and columns.group.n_unique() == len(columns.group):
+    questions, group = "", columns.group
+    if out.answer is not None and out.text is None and group is not None and group.n_unique() == len(group):
         questions = (
             f"; where `{out.answer.value}` is gold, these are questions without outputs: ask a model with"
             " `thinkback generate`"
