@@ -47,7 +47,7 @@ from generate.sampling.loop_rows import (
     verifications_of,
 )
 from generate.sampling.run_record import EMBEDDING, MODELS, ModelsSeen, source_of_run, use_of
-from generate.sampling.samples import trace_id
+from generate.sampling.samples import Judging, trace_id
 from generate.sampling.sampling_plan import SamplingPlan, contract_columns, plan_again
 from generate.sampling.services import Services
 from generate.sampling.steps import answering
@@ -113,7 +113,7 @@ class Generated:
 
     log: Log
     failures: tuple[tuple[str, str], ...]
-    judging: samples.Judging | None = None
+    judging: Judging | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -507,7 +507,7 @@ class SamplingRun:
         self.journal.remove()
         return Generated(open_log(self.writer.path), self.failures, judging, notes)
 
-    def record_of_log(self) -> tuple[Log, dict[str, Any], samples.Judging | None, tuple[str, ...]]:
+    def record_of_log(self) -> tuple[Log, dict[str, Any], Judging | None, tuple[str, ...]]:
         """The rows that were written, what their manifest says, how answers were judged, and what was counted of gold.
         ThinkbackError where another run could add to them, or there are none.
         """
