@@ -109,7 +109,7 @@ class _Hop:
     def ranking_rows(self) -> Rounds:
         """Its rounds as those of one example in a log."""
         rows = [one.row(0, number, self.question, ()).columns for number, one in enumerate(self.rounds)]
-        kinds = {
+        kinds: dict[str, Any] = {
             "documents": pl.List(pl.String), "relevance": pl.List(pl.Float64), "answers": pl.List(pl.String),
             "clusters": pl.List(pl.Int32), "contradictions": pl.Int32, "answer_scores": pl.List(pl.Float64),
         }  # fmt: skip

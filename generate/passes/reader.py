@@ -285,6 +285,13 @@ def open_reader(model: str, head: str, settings: TextReading, subject: str) -> R
     return Reader(files, tokens, network, head, settings.context, settings.batch_tokens, settings.padding == "left")
 
 
+def encode_pair(tokens: weights.Tokens, first: str, second: str) -> TokenIds:
+    """Two texts as the token ids of one reading, a premise and a hypothesis, with their segments."""
+    encoding = tokens.tokenizer(first, second)
+    types = encoding.get("token_type_ids")
+    return TokenIds(tuple(encoding["input_ids"]), types=None if types is None else tuple(types))
+
+
 def encode_trace(tokens: weights.Tokens, prompt: Prompt, text: str, end: int | None) -> TokenIds:
     """The token ids of a trace whose sampled tokens are not logged: the prompt as an engine sends it, and the text
     tokenised, with the trace's `end`.

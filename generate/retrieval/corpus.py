@@ -194,7 +194,7 @@ def read_embeddings(path: Path, names: pl.Series) -> np.ndarray:
         vectors = joined["embedding"].list.to_array(sizes[0]) if len(sizes) == 1 and sizes[0] else joined["embedding"]
         matrix = np.asarray(vectors.to_numpy(), dtype=np.float32)
     except (pl.exceptions.PolarsError, TypeError, ValueError):
-        matrix = np.zeros(0)
+        matrix = np.zeros(0, dtype=np.float32)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise FormatError(f"`{path}`, column `embedding`: must be lists of numbers of one length")
     lengths = np.linalg.norm(matrix.astype(np.float64), axis=1, keepdims=True)

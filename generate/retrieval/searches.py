@@ -41,8 +41,8 @@ class PassagesSearch(Checked):
         if vectors is not None and not vectors.is_file():
             raise NotFoundError(f"`{place}.embeddings`: there is no file `{self.embeddings}`")
         index = None if self.index is None else _beside(recipe, self.index)
-        given = {"layout": self.layout, "k1": self.k1, "b": self.b, "index": index, "embeddings": vectors}
-        return CorpusSearch(open_corpus(recipe.find(self.path), place, **given))
+        return CorpusSearch(open_corpus(recipe.find(self.path), place, layout=self.layout, k1=self.k1, b=self.b,
+                                        index=index, embeddings=vectors))  # fmt: skip
 
 
 def _beside(recipe: Recipe, path: str) -> Path:

@@ -20,9 +20,11 @@ from generate.loops.requests import Ask, Neighbours, Passages, Results, Score, S
 from generate.loops.rules import named_in_file
 from generate.passes.batching import TokenIds
 from generate.passes.reader import Reader, TextReading, classifier_outputs, label_probabilities
+from generate.passes.scoring import read_scores
 from generate.recipes.prompting import Template, parse_template
 from generate.recipes.recipe import Recipe
 from generate.retrieval.corpus import Corpus
+from generate.retrieval.pairs import CrossEncoderScore, EntailmentScore
 from generate.retrieval.searches import CorpusSearch, PassagesSearch, RunSearch
 from generate.signals.judge import read_number
 from generate.signals.sequence_classifier import open_classifier, read_classifier
@@ -90,22 +92,11 @@ class _Classifier:
     reader: Reader
 
     def answer(self, requests: Sequence[Demand]) -> list[Scores]:
-        listed = [(i, fields_of(one, text, more)) for i, (one, more) in enumerate(requests) for text in texts_of(one)]
-        ids = [TokenIds(tuple(self.reader.tokens.encode(self.template.render(more), whole=True))) for _, more in listed]
-        values: list[float | None] = [None] * len(listed)
-        tokens, busy, began = [0] * len(requests), [0.0] * len(requests), time.perf_counter()
-        fitting = [place for place, text in enumerate(ids) if self.reader.too_long(text) is None]
-        for read in self.reader.read([ids[place] for place in fitting]):
-            for place, score, seconds in zip(read.places, self._scores(read), read.device_s, strict=True):
-                at = fitting[place]
-                values[at] = float(score)
-                tokens[listed[at][0]] += len(ids[at])
-                busy[listed[at][0]] += seconds
-        waited = time.perf_counter() - began
-        grouped: list[list[float | None]] = [[] for _ in requests]
-        for (number, _), value in zip(listed, values, strict=True):
-            grouped[number].append(value)
-        return [Scores(tuple(v), t, 0, waited, s) for v, t, s in zip(grouped, tokens, busy, strict=True)]
+        ids = [[self._ids(fields_of(one, text, more)) for text in texts_of(one)] for one, more in requests]
+        return read_scores(self.reader, ids, self._scores)
+
+    def _ids(self, fields: Mapping[str, str]) -> TokenIds:
+        return TokenIds(tuple(self.reader.tokens.encode(self.template.render(fields), whole=True)))
 
     def _scores(self, read: Any) -> np.ndarray:
         if self.settings.label is not None:
@@ -211,9 +202,12 @@ class FunctionSearch(FunctionSettings):
 
 
 KINDS: Mapping[str, Mapping[str, type[Any]]] = {
-    "score": {"classifier": ClassifierScore, "judge": JudgeScore, "function": FunctionScore},
+    "score": {
+        "classifier": ClassifierScore, "judge": JudgeScore, "function": FunctionScore,
+        "cross_encoder": CrossEncoderScore, "entailment": EntailmentScore,
+    },
     "search": {"passages": PassagesSearch, "run": RunSearch, "function": FunctionSearch},
-}
+}  # fmt: skip
 
 
 class Services:
@@ -248,9 +242,9 @@ class Services:
     def look(self, request: Passages | Neighbours) -> Any:
         """What a corpus has of some passages. ThinkbackError where it has none of them, or the table is no corpus."""
         corpus = self.corpus_of(request.index)
-        if type(request) is Passages:
-            return corpus.texts(request.ids)
-        return corpus.neighbours(request.ids, request.top)
+        if type(request) is Neighbours:
+            return corpus.neighbours(request.ids, request.top)
+        return corpus.texts(request.ids)
 
     def corpus_of(self, name: str) -> Corpus:
         """The corpus of a table of `[search]`. UnsuitableError where it is of another kind."""

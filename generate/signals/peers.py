@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from generate.passes.batching import TokenIds
-from generate.passes.reader import TextReading, label_probabilities, open_reader
+from generate.passes.reader import TextReading, encode_pair, label_probabilities, open_reader
 from generate.signals.feature_signals import SHARED, EmbeddingWorker, FeatureWorker, PeerSignal, peer_groups, too_long
 from generate.signals.signal import WorkerInput
 from generate.signals.similarity import embedded, peer_similarity
@@ -80,7 +80,7 @@ class _ContradictionWorker(FeatureWorker):
         for chunk in _chunks(wanted, [len(peers[place]) for place in wanted]):
             places, pairs, counts = [], [], []
             for place in chunk:
-                trace_pairs = [self._pair(texts[i], texts[place]) for i in peers[place]]
+                trace_pairs = [encode_pair(self.reader.tokens, texts[i], texts[place]) for i in peers[place]]
                 reason = next((why for pair in trace_pairs if (why := self.reader.too_long(pair))), None)
                 if reason is not None:
                     lacking[names[place]] = f"with a peer: {reason}"
@@ -94,12 +94,6 @@ class _ContradictionWorker(FeatureWorker):
 
     def close(self) -> None:
         self.reader.close()
-
-    def _pair(self, premise: str, hypothesis: str) -> TokenIds:
-        """A premise and a hypothesis as the token ids that the model reads."""
-        encoding = self.reader.tokens.tokenizer(premise, hypothesis)
-        types = encoding.get("token_type_ids")
-        return TokenIds(tuple(encoding["input_ids"]), types=None if types is None else tuple(types))
 
     def _contradicts(self, pairs: Sequence[TokenIds]) -> np.ndarray:
         """The probability that each pair's premise contradicts its hypothesis, (n,). Equal pairs are read once."""

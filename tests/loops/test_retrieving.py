@@ -10,6 +10,7 @@ import pytest
 
 import replay
 from generate.recipes.recipe import load_recipe
+from generate.sampling.services import Services
 from replay.kinds.retrieve import Retrieve
 from tests.errors import refuses
 from tests.generate.test_queue import Moments
@@ -171,6 +172,17 @@ def test_questions_whose_gold_the_corpus_lacks_are_kept_and_counted(tmp_path: Pa
 def test_bad_settings_are_one_line(keys: dict[str, Any], refusal: tuple[str, ...], tmp_path: Path) -> None:
     with refuses(*refusal):
         load_recipe(write_retrieval(tmp_path, **keys))
+
+
+def test_the_recipe_that_ships_has_the_sizes_of_the_thesis() -> None:
+    recipe = load_recipe("fair-musique")
+    (step,) = recipe.loop
+    loop = step.loop
+    assert (loop.first, loop.budget, loop.neighbours, loop.answers) == (100, 1000, 100, 5)
+    assert loop.explored == "relevance"
+    assert set(Services(recipe).settings) == {("score", "cross"), ("score", "meaning"), ("search", "wiki")}
+    for file in (loop.prompt, loop.decompose_prompt):
+        recipe.template(file).check(["question", *loop.prompt_fields])
 
 
 def test_bad_run_and_corpus_are_one_line(tmp_path: Path) -> None:
