@@ -32,6 +32,11 @@ def quotes(line: object, *values: str) -> None:
     assert [text for text in values if text not in str(line)] == [], str(line)
 
 
+def numbers(line: object) -> list[str]:
+    """The numbers of a line as it writes them, without those of names such as `q1` and `a/b/0`."""
+    return re.findall(r"(?<![\w./`-])[+−-]?\d+(?:,\d{3})*(?:\.\d+)?(?![\w`])", str(line))
+
+
 def noted(notes: Iterable[Note], code: str, *quoted: str) -> Note:
     """The one note of a code whose sentence has each of some texts."""
     notes = list(notes)

@@ -1,11 +1,13 @@
 """Small logs for the tests: every row that no test writes out itself, with its defaults, stands here.
 
 `log` and `tables` make logs of short rows for policies; `examples`, `traces`, … are valid rows to start from;
-`make_log` is a log of sums that recipes add to; `drawn` is a fixture of a simulated log.
+`make_log` is a log of sums that recipes add to; `drawn` is a fixture of a simulated log, `sealed` one of a log of a
+file's own tables.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from replay import Sample
-from toolkit.log import Log, open_log, write_log
+from toolkit.log import Log, collect, open_log, write_log
 
 Trace = tuple[str | None, float | None]  # answer, score by verifier `v` (None: not verified)
 
@@ -273,3 +275,24 @@ def drawn(simulation: Callable[..., Any], *words: Any, opened: bool = False, **s
 
 
 _DRAWN: dict[Any, Path] = {}
+
+
+def sealed(rows: Callable[[], Mapping[str, pl.DataFrame]], name: str = "small", **manifest: Any) -> Any:
+    """A fixture: the log of the tables that a function gives, written once for a file, whose tests only read it."""
+
+    @pytest.fixture(scope="module")
+    def written_log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+        return write_log(tmp_path_factory.mktemp(name) / "log", name=name, tables=rows(), **manifest)
+
+    return written_log
+
+
+def log_tables(log: Log) -> dict[str, pl.DataFrame]:
+    """All tables of a log, in memory."""
+    return {table: collect(log.scan(table), log) for table in log.shards}
+
+
+def simulated_tables(simulation: Callable[..., Log], **settings: Any) -> dict[str, pl.DataFrame]:
+    """The tables of a simulated log that a test changes before it writes them."""
+    with tempfile.TemporaryDirectory() as folder:
+        return log_tables(simulation(Path(folder) / "log", **settings))

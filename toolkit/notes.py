@@ -50,6 +50,24 @@ class Note:
         }
 
 
+class CodedLine(str):
+    """A line for people with a code by which programs find it; without one it is empty."""
+
+    code: str = ""
+
+
+def remark(code: str, text: str) -> CodedLine:
+    """Makes a line with a code."""
+    line = CodedLine(text)
+    line.code = code
+    return line
+
+
+def code_of(line: str) -> str:
+    """Returns the code of a line; empty for a line without one."""
+    return getattr(line, "code", "")
+
+
 def warning(code: str, text: str, policies: Iterable[str] = (), metrics: Iterable[str] = ()) -> Note:
     """Makes a note of severity `warning`."""
     return Note(code, text, Severity.WARNING, tuple(policies), tuple(metrics))

@@ -42,6 +42,7 @@ from toolkit.errors import (
 )
 from toolkit.files import replacing_file
 from toolkit.log import AnyLog
+from toolkit.notes import remark
 from toolkit.stats.curves.calibration import CalibrationScores, calibration
 
 LEAST_FIXES = 20
@@ -268,10 +269,11 @@ def _fold_notes(at: GateSetting, data: GateData, n_folds: int | None) -> list[st
     folded = fold_of_each_example(at.log, verifiers)["verifier"].unique().sort().to_list()
     if not folded:
         return []
-    return [
+    text = (
         f"{listed(folded)} scored each fold by the labels of the others, so the scores that choose the threshold are "
         f"somewhat too good: name other examples than those of the fit with {argument('tune')}"
-    ]
+    )
+    return [remark("folds_seen", text)]
 
 
 def _fit_notes(fitted: GateData | None, tuned: GateData) -> list[str]:

@@ -18,7 +18,7 @@ from generate.annotating.annotation_run import add_signals as add_planned
 from generate.signals.additions import load_additions
 from tests.adding.test_adding import files
 from tests.adding.test_passes import LOGPROB, REWARD, STATES, models  # noqa: F401 (a fixture)
-from tests.errors import says
+from tests.errors import numbers, quotes, says
 from tests.logs import make_log, make_rows, write_recipe
 from thinkback.app import app
 from toolkit.log import ADDING, collect, open_log, validate_log
@@ -121,22 +121,23 @@ def test_a_text_longer_than_the_model_takes_is_named_and_the_rest_is_added(home:
     lines = done.stdout.splitlines()
     for line, (name, tokens) in zip(lines, (("lp", 131), ("orm", 129), ("tiny", 131)), strict=True):
         assert line.startswith(f"added {name} to long: ")
-        assert line.endswith(
-            f"; left out: 1, the first is `s002/votes/1`: the text has {tokens} tokens and the model takes 96"
-        )
+        quotes(line, "`s002/votes/1`")
+        assert numbers(line)[-3:] == ["1", str(tokens), "96"]
     log = open_log(home / "long")
     assert collect(log.scan("verifications"))["trace_id"].n_unique() == 29
-    assert "already has everything" in add(home, LOGPROB + REWARD + STATES, on="long").stdout, "it is not tried again"
+    again = add(home, LOGPROB + REWARD + STATES, on="long")
+    quotes(again.stdout, "long", "add")
+    assert (again.exit_code, numbers(again.stdout), open_log(home / "long").manifest) == (0, [], log.manifest)
 
 
 def test_choices_that_can_t_be_read_are_counted_once_each(home: Path) -> None:
     """Six groups of four votes, and six revisions that are alone; the model says nothing that can be read."""
     done = add(home, JUDGE.replace('"judge"\nprompt = "score.txt"', '"listwise"\nprompt = "best.txt"\nfirst = 2'))
     assert done.exit_code == 0, done.output
-    assert done.stdout == (
-        "added judge to log: 0 rows of verifications; left out: 6, the first is `s000/verify/0`: it is alone in its"
-        " group, so there is nothing to choose among; judgements that can't be read: 6\n"
-    )
+    quotes(done.stdout, "judge", "verifications", "`s000/verify/0`")
+    assert numbers(done.stdout) == ["0", "6", "6"]
+    record = open_log(home / "log").manifest.source["verifiers"]["judge"]
+    assert [one["trace_id"] for one in record["skipped"]] == [f"s00{n}/verify/0" for n in range(6)]
 
 
 def test_progress_counts_those_that_are_left_out(home: Path) -> None:

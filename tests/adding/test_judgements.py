@@ -51,7 +51,7 @@ def test_a_score_in_json(text: str, value: float | None) -> None:
         ("0", "reflection", None),
         ("11", "reflection", None),
         ("sure", "reflection", None),
-        ("the best is 3)", "listwise", 3.0),
+        ("I take 3)", "listwise", 3.0),
         ("5", "listwise", None),
         ("0", "listwise", None),
         ("1.5", "listwise", None),

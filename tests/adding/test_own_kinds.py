@@ -54,7 +54,8 @@ def test_the_command_adds_kinds_of_one_s_own(tmp_path: Path) -> None:
     made = collect(log.scan("features", ["trace_id", "own_vowels", "response_words"])).sort("trace_id")
     assert (made.height, made["own_vowels"].null_count(), made["response_words"].null_count()) == (30, 6, 0)
     assert source["features"]["vowels"]["columns"] == ["own_vowels"]
-    assert "already has everything that add adds" in generate(tmp_path, RECIPE).stdout
+    again = generate(tmp_path, RECIPE)
+    assert (again.exit_code, open_log(tmp_path / "log").manifest) == (0, log.manifest), "nothing is added twice"
 
 
 def test_its_scores_are_replayed_and_explained(tmp_path: Path) -> None:

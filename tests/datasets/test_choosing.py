@@ -60,5 +60,5 @@ def test_both_as_options_of_a_data_set(tmp_path: Path) -> None:
     path.write_text("\n".join(json.dumps({"question": f"q{n}", "answer": f"#### {n}"}) for n in range(50)))
     loaded = load("gsm8k", path, ["train"], {"choose": 20, "choose_seed": 42, "dev_share": 0.2})
     assert Counter(loaded.examples["split"]) == {"train": 16, "dev": 4}
-    assert [str(count) for count in loaded.counts[1:]] == ["gsm8k examples chosen: 20",
-                                                           "gsm8k examples of those for development: 4"]  # fmt: skip
+    assert [count.counted for count in loaded.counts[1:]] == [20, 4]
+    assert [str(count) for count in loaded.counts[1:]] == [f"{one.what}: {one.counted}" for one in loaded.counts[1:]]

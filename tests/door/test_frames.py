@@ -15,6 +15,7 @@ import pytest
 import thinkback as tb
 from tests.errors import refuses
 from tests.logs import GOLDS, POOL, log, tables
+from toolkit.log.entry import IN_MEMORY
 from toolkit.work_places import scratch_folder
 
 FRAMES = tables({"pool": POOL}, GOLDS)
@@ -80,7 +81,7 @@ def test_the_digest_is_of_the_content_alone() -> None:
 
 def test_a_log_of_frames_has_a_name_and_may_be_simulated() -> None:
     opened = tb.open_log(FRAMES)
-    assert (opened.name, opened.address, opened.simulated, opened.sealed) == ("frames in memory",) * 2 + (False, True)
+    assert (opened.name, opened.address, opened.simulated, opened.sealed) == (IN_MEMORY,) * 2 + (False, True)
     opened = tb.open_log(FRAMES, name="mine", simulated=True)
     assert (opened.name, opened.simulated) == ("mine", True)
     assert tb.run(opened, [VOTE], settings=FEW).simulated
@@ -144,11 +145,11 @@ def test_rows_in_memory_that_are_gone_say_what_they_were() -> None:
 
 
 def test_a_log_is_shown_in_a_line(tmp_path: Path) -> None:
-    assert repr(tb.open_log(FRAMES)) == "Log frames in memory: examples, traces, verifications"
+    assert repr(tb.open_log(FRAMES)) == f"Log {IN_MEMORY}: examples, traces, verifications"
     written = log(tmp_path, {"pool": POOL}, GOLDS)
     assert repr(written) == f"Log small at {written.address}: examples, traces, verifications"
     mine = tb.open_log(FRAMES, name="mine", simulated=True)
-    assert repr(mine).startswith("Log mine (simulated) at frames in memory: ")
+    assert repr(mine).startswith(f"Log mine (simulated) at {IN_MEMORY}: ")
 
 
 def test_the_folder_goes_when_nothing_refers_to_the_log() -> None:

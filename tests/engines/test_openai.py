@@ -17,7 +17,7 @@ from generate.engines.exchange import backoff
 from generate.engines.openai import _OpenAISettings
 from generate.engines.replies import HalfAnswer, UnknownPart, _divide, read_reply, retry_after
 from tests.engines.server import Server, sample_text
-from tests.errors import refuses, says
+from tests.errors import numbers, refuses, says
 
 KEY = "sk-very-secret-0123456789"
 
@@ -283,7 +283,7 @@ def test_fewer_samples_than_asked_says_what_to_set(server: Server) -> None:
     assert "samples_per_request = 1" in outcome.reason
     server.plan = ["few"]
     outcome = only(engine(server, retries=0), call())
-    assert outcome.reason.endswith("the answer has 0 of 1 samples")
+    assert numbers(outcome.reason)[-2:] == ["0", "1"]
 
 
 @pytest.mark.parametrize("told", [-9999.0, float("nan"), float("-inf"), float("inf")])

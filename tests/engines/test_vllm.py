@@ -17,12 +17,13 @@ import polars as pl
 import pytest
 
 from generate.engines import Call, CallFailure, Completion, Message, open_engine
+from generate.engines.base import TOO_LONG
 from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import generate
 from tests.engines.serving import serving
 from tests.engines.tiny import CONTEXT, tokenizer
-from tests.errors import refuses
+from tests.errors import numbers, refuses
 from tests.generate.toy import LOCAL, write_recipe
 from toolkit.log import collect, validate_log
 
@@ -180,7 +181,9 @@ def test_stop_strings_end_a_sample(vllm: Any, here: Any, server: dict[str, Any])
 def test_a_prompt_over_the_context_is_named_and_not_cut(vllm: Any, here: Any, server: dict[str, Any]) -> None:
     calls = [Call(name, "x" * size, (1,), (0.0,), 8) for name, size in (("l", 120), ("e", CONTEXT), ("f", CONTEXT - 3))]
     mine, theirs = dict(here.run(calls)), dict(vllm.run(calls))
-    assert mine[calls[0]] == theirs[calls[0]] == CallFailure("the prompt has 120 tokens and the model takes 96", False)
+    assert mine[calls[0]] == theirs[calls[0]]
+    assert (mine[calls[0]].cause, mine[calls[0]].retryable) == (TOO_LONG, False)
+    assert numbers(mine[calls[0]].reason) == ["120", "96"]
     assert mine[calls[1]] == theirs[calls[1]]
     assert mine[calls[2]][0].token_ids == theirs[calls[2]][0].token_ids
     served = dict(open_engine("openai", server).run(calls[:1]))[calls[0]]

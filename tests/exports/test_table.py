@@ -12,14 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.errors import refuses, says
+from tests.logs import sealed
 from toolkit.exports import export_table, table
 from toolkit.log import Log, open_log, write_log
 
 ODD = "=1+1\n\x1b[31m“q”,"
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
+def scored_tables() -> dict[str, pl.DataFrame]:
     """Three examples with four traces, which two verifiers score in part; texts that would run or steer."""
     ids = ["b", "b", "a", "c"]
     examples = {"example_id": ["a", "b", "c"], "dataset": "d", "split": "s", "question": ["", ODD, "q"],
@@ -31,9 +31,10 @@ def log(tmp_path: Path) -> Log:
                      "score": [0.1, 0.25, -3.0]}  # fmt: skip
     features = {"trace_id": ["t3"], "example_id": ["c"], "length": [0.5]}
     tables = {"examples": examples, "traces": traces, "verifications": verifications, "features": features}
-    write_log(tmp_path / "log", name="log", tables={name: pl.DataFrame(one) for name, one in tables.items()})
-    return open_log(tmp_path / "log")
+    return {name: pl.DataFrame(one) for name, one in tables.items()}
 
+
+log = sealed(scored_tables, "log")
 
 EXPECTED = [
     {"example_id": "a", "question": "", "trace_id": "t2", "sample_index": 0, "answer": "2", "text": None,
@@ -98,7 +99,7 @@ def test_a_format_that_there_is_not_and_an_empty_log_are_refused(log: Log, tmp_p
 def test_a_file_without_an_ending_says_no_format(log: Log, tmp_path: Path) -> None:
     from thinkback.app import app
 
-    done = CliRunner().invoke(app, ["export", "table", str(tmp_path / "log"), "--out", str(tmp_path / "t")])
+    done = CliRunner().invoke(app, ["export", "table", log.address, "--out", str(tmp_path / "t")])
     assert done.exit_code == 2
     says(done, "required", "`--to parquet`")
     assert not (tmp_path / "t").exists()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.errors import refuses
+from tests.errors import numbers, refuses, remarked
 from tests.formats.bare import SAMPLES
 from tests.formats.test_named_files import pools_of
 from tests.formats.test_variants import batch, traces, write
@@ -26,28 +26,21 @@ def answered(name: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("second", "pools", "note"),
+    ("second", "pools"),
     [
-        (answered("b"), ["m"], "no model answered a request in two, so they are parts of one run"),
-        (answered("a", model="n"), ["m", "n"], "no model answered a request in two, so they are parts of one run"),
-        (
-            answered("a"),
-            ["m (one.jsonl)", "m (two.jsonl)"],
-            "a model answered a request in several, so each is a run with pools of its own",
-        ),
-        (
-            {**answered("a"), "response": {"status_code": 500, "body": None}},
-            ["m"],
-            "no model answered a request in two, so they are parts of one run",
-        ),
+        (answered("b"), ["m"]),
+        (answered("a", model="n"), ["m", "n"]),
+        (answered("a"), ["m (one.jsonl)", "m (two.jsonl)"]),
+        ({**answered("a"), "response": {"status_code": 500, "body": None}}, ["m"]),
     ],
 )
-def test_batches_in_parts(second: dict[str, Any], pools: list[str], note: str, tmp_path: Path) -> None:
+def test_batches_in_parts(second: dict[str, Any], pools: list[str], tmp_path: Path) -> None:
     one = answered("a", model="m")
     sources = [write(tmp_path / "one.jsonl", [one]), write(tmp_path / "two.jsonl", [second])]
     report = import_format("openai-batch", sources, tmp_path / "log")
     assert pools_of(report.log) == pools
-    assert f"2 files of results: {note}" in report.notes
+    code = "own_pools" if "m (one.jsonl)" in pools else "parts_of_a_run"
+    assert numbers(remarked(report.notes, code)) == ["2"]
 
 
 def results(path: Path, task: str) -> None:

@@ -41,7 +41,7 @@ def ran(code: int, err: str = "", hung: bool = False) -> Ran:
         (ran(-11), "ended by signal 11"),
         (ran(-9, hung=True), "hangs"),
         (replace(ran(2, "error: x\n"), memory=3 * 2**30), "took 3.0 GiB"),
-        (ran(2, "usage\n"), "which is no error"),
+        (ran(2, "usage\n"), "no error"),
         (ran(1, "Traceback (most recent call last):\n  x\nTypeError: y\n"), "traceback, 'TypeError: y'"),
         (ran(1, "error: full\n"), "exit code 1"),
         (ran(2), "0 lines on stderr"),

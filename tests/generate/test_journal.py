@@ -104,7 +104,7 @@ def test_one_process_holds_it(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         journal.append(EVENTS)
         other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-        assert other.stderr.rstrip().endswith("is being written by another run: wait for it, or write elsewhere")
+        assert other.stderr.splitlines()[-1].startswith(f"toolkit.errors.ExistsError: `{tmp_path}`")
         journal.append(EVENTS)
         assert len(held(journal)) == 2 * len(EVENTS)
 

@@ -27,7 +27,7 @@ from generate.recipes.recipe import load_recipe
 from generate.sampling.sampling_estimate import estimate, examples_bytes
 from generate.sampling.sampling_plan import make_plan
 from generate.sampling.sampling_run import Generated, generate
-from tests.errors import refuses
+from tests.errors import numbers, refuses, says
 from tests.generate.toy import LOCAL, RECIPE, Letters, RuleEngine, write_recipe
 from tests.seeds import seeds
 from thinkback.app import app
@@ -509,7 +509,7 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(tmp_path: Path) ->
     full = command(recipe, out, limit=600_000)
     assert full.returncode == 2
     assert full.stderr.count("\n") == 1
-    assert "the disk is full or failed; progress is saved" in full.stderr
+    says(full, "write", f"`{out}`")
     with Journal(out) as journal:
         known = {(one.about, one.pool, one.sample) for one in journal.events(Answered)}
     assert len(known) > 5
@@ -521,7 +521,7 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(tmp_path: Path) ->
     assert traces(out).equals(traces(tmp_path / "whole"))
     twice = command(recipe, out)
     assert twice.returncode == 2
-    assert "nothing is left to generate" in twice.stderr
+    says(twice, "exists", f"`{out}`", "36")
 
 
 def test_a_dry_run_asks_and_writes_nothing(tmp_path: Path) -> None:
@@ -601,7 +601,7 @@ def test_how_answers_were_judged_is_told_and_kept_however_often_the_run_was_inte
     with pytest.raises(EngineError):
         go(recipe, out, HalvesEngine(fail=_stop_at(2)), block=1, settings=grouped)
     done = go(recipe, out, HalvesEngine(), block=1, settings=grouped)
-    assert str(done.judging) == "4 equivalent answers merged (4 traces); 2 comparisons, 0 timed out, 0 failed"
+    assert numbers(done.judging) == ["4", "4", "2", "0", "0"]
     kept = {"merged": 4, "traces": 4, "comparisons": 2, "timed_out": 0, "failed": 0}
     assert done.log.manifest.source["judging"] == kept
     assert go(recipe, tmp_path / "whole", HalvesEngine(), settings=grouped).judging == done.judging

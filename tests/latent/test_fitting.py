@@ -18,8 +18,9 @@ from replay.latent.fitting import FittedVerifier, fit_verifier
 from replay.latent.model_rows import Traces
 from replay.latent.models import VerifierSettings
 from replay.latent.report import _add_verifier
-from tests.errors import refuses
+from tests.errors import noted, refuses
 from tests.latent.planted import scores
+from tests.logs import log_tables
 from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
 from toolkit.log import Log, collect, extend_log, open_log, validate_log, write_log
@@ -52,7 +53,7 @@ def coarse(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copied(path: Path, to: Path, **changed: pl.DataFrame) -> Path:
     """A copy of a log with other rows in some tables."""
     log = open_log(path)
-    tables = {table: collect(log.scan(table), log) for table in log.shards} | changed
+    tables = log_tables(log) | changed
     write_log(to, name="copy", tables=tables)
     return to
 
@@ -169,9 +170,7 @@ def test_a_place_where_all_that_is_trained_on_is_right_is_left_out(
     fitted = fit_verifier(str(where), TRAIN, replace(QUICK, model=kind, places=places))
     assert fitted.places == ((-1, -1),)
     assert fitted.verifiers == (("latent:-1:-1",) if places == "each" else ("latent",))
-    assert "1 place left out, where the training rows are all right or all wrong (layer:token -1:-2)" in [
-        one.text for one in fitted.notes
-    ]
+    noted(fitted.notes, "one_class", "1 ", "-1:-2")
     assert fitted.scores["verifier"].unique().to_list() == list(fitted.verifiers)
     with refuses("unsuitable", "341"):
         fit_verifier(str(where), TRAIN, replace(QUICK, model=kind, places=places, tokens=(-2,)))
@@ -186,7 +185,7 @@ def test_few_questions_are_dealt_to_folds_all_the_same(path: Path) -> None:
     traces = collect(log.scan("traces", ["trace_id", "example_id", "correct", "sample_index"]), log)
     one = traces.filter(sample_index=0).sort("example_id")
     three = pl.concat([one.filter("correct")[:3], one.filter(~pl.col("correct"))[:3]])
-    tables = {name: collect(log.scan(name), log) for name in log.shards}
+    tables = log_tables(log)
     few = {
         name: frame.filter(pl.col("example_id").is_in(three["example_id"].implode())) for name, frame in tables.items()
     }
@@ -428,7 +427,7 @@ def test_a_score_by_a_model_that_reads_anothers_text_costs_its_tokens_and_second
 ) -> None:
     """Of 100 tokens and 5 s for each trace with states of `reader-8b`; of the model's own traces nothing."""
     log = open_log(path)
-    tables = {table: collect(log.scan(table), log) for table in log.shards}
+    tables = log_tables(log)
     tables["traces"] = tables["traces"].with_columns(
         model=pl.lit(writer), prompt_tokens=pl.lit(60, pl.Int32), completion_tokens=pl.lit(40, pl.Int32)
     )

@@ -31,6 +31,7 @@ from replay.latent.place_probes import (
     score_table,
     transfer_areas,
 )
+from tests.logs import log_tables, sealed, simulated_tables
 from toolkit.log import Log, collect, open_log, write_log
 from toolkit.stats.curves.roc import Influenced
 
@@ -40,12 +41,9 @@ STATES = "hidden_states/planted"
 LIKE, UNLIKE = "like", "unlike"
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+def half_known_tables() -> dict[str, pl.DataFrame]:
     """Token -2 knows nothing; in the data set `unlike`, every third question, states are turned round."""
-    where = tmp_path_factory.mktemp("places")
-    drawn = simulate_planted(where / "drawn", examples=600, traces=4, seed=5, model=MODEL)
-    tables = {table: collect(drawn.scan(table), drawn) for table in drawn.shards}
+    tables = simulated_tables(simulate_planted, examples=600, traces=4, seed=5, model=MODEL)
     number = pl.col("example_id").str.slice(-9).cast(pl.Int64)
     tables["examples"] = tables["examples"].with_columns(
         dataset=pl.when(number % 3 == 0).then(pl.lit(UNLIKE)).otherwise(pl.lit(LIKE))
@@ -55,8 +53,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
     values[(states["token"] == -2).to_numpy()] = np.random.default_rng(0).normal(size=values.shape[1])
     values[states.select((number % 3 == 0).alias("turned"))["turned"].to_numpy()] *= -1
     tables[STATES] = states.with_columns(state=pl.Series(values.astype(np.float16), dtype=states.schema["state"]))
-    write_log(where / "log", name="places", tables=tables, source={"simulation": "states"})
-    return open_log(where / "log")
+    return tables
+
+
+log = sealed(half_known_tables, "places", source={"simulation": "states"})
 
 
 def taken(log: Log, most: int = 10_000) -> PlacedTraces:
@@ -146,7 +146,7 @@ def test_nothing_that_was_trained_on_is_scored(log: Log) -> None:
 
 
 def test_copies_of_questions_that_are_trained_on_are_not_measured(log: Log, tmp_path: Path) -> None:
-    tables = {table: collect(log.scan(table), log) for table in log.shards}
+    tables = log_tables(log)
     first = tables["examples"].filter(split="train")["question"][0]
     asked = tables["examples"].filter(split="test")["example_id"][0]
     same = pl.when(pl.col("example_id") == asked).then(pl.lit(first)).otherwise("question")

@@ -10,11 +10,12 @@ import pytest
 
 import thinkback as tb
 from generate.simulation.planted import PlantedModel, simulate_planted
-from tests.errors import refuses
+from tests.errors import numbers, quotes, refuses
 from tests.latent.planted import areas, scores
 from thinkback.commands.fit_verifier import fit_verifier as command
 from thinkback.options import LazyCommand
 from toolkit.log import merge_logs, open_log, validate_log
+from toolkit.log.describe.verifier_quality import VOTES
 
 TRAIN = "split = 'train'"
 
@@ -38,7 +39,8 @@ def test_a_program_adds_to_the_log_what_the_command_does(
     kept = [json.loads((folder / "models" / "latent.json").read_text()) for folder in (path, tmp_path / "other")]
     assert kept[0] == kept[1]
     last = report.sentences[-1]
-    assert last == f"added `latent` to {path}: 240 scores, 120 of them out of fold"
+    quotes(last, f"`latent` to {path}: ")
+    assert numbers(last.partition(str(path))[2]) == ["240", "120"]
     assert last.replace("log:", "other:") in capsys.readouterr().out
     assert last in repr(report)
 
@@ -50,12 +52,12 @@ def test_what_it_is_worth_comes_as_a_frame(path: Path) -> None:
     told = dict(own.select("metric", "estimate").iter_rows())
     assert (told["auc"], told["auc_within"]) == pytest.approx(areas(test))
     assert own.filter(metric="auc")["low"].item() < told["auc"] < own.filter(metric="auc")["high"].item()
-    votes = report.rows.filter(signal="share of votes", metric="auc_difference")
+    votes = report.rows.filter(signal=VOTES, metric="auc_difference")
     assert votes["p_value"].is_not_null().all()
     assert len(list(report.tables())) == 1
     shown = report._repr_html_()
     assert "<p>added <code>latent</code> to " in shown
-    assert "<td>share of votes</td>" in shown
+    assert f"<td>{VOTES}</td>" in shown
 
 
 def test_mistakes_name_the_argument(path: Path) -> None:

@@ -18,6 +18,7 @@ from toolkit.log.describe.verifier_quality import (
     BEST,
     HONEST,
     PRIOR,
+    SUFFIX,
     VOTES,
     WHOLE,
     VerifierQuality,
@@ -133,7 +134,7 @@ def test_without_training_rows_prior_and_honest_k_are_dashes_with_the_reason(tmp
     assert rows[PRIOR].auc.estimate is None
     reason = rows[PRIOR].remark
     quotes(reason, "`train`")
-    assert rows["last k tokens"].remark == f"k: {reason}"
+    assert rows[SUFFIX.format("k")].remark == f"k: {reason}"
     assert reason in quality_tables(worth, "all")[0].terminal(200)
     all_trained, rows = only(made(tmp_path / "all", splits=("train",)))
     assert rows[PRIOR].remark not in ("", reason)

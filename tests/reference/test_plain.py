@@ -352,7 +352,7 @@ def test_partial_examples() -> None:
     for settings, reason in [
         ({"max_traces": 3, "select": "majority"}, "cap 3, pool 2"),
         ({"max_traces": 3, "stop": {"rule": "budget", "traces": 1}}, "cap 3, pool 2"),
-        ({}, "no verification of e/p/1 by v"),
+        ({}, "e/p/1 by v"),
         ({"pool": "other"}, "empty pool"),
         ({"pool": "other", "on_missing": "use_available"}, "empty pool"),
     ]:

@@ -11,7 +11,7 @@ import pytest
 
 import replay
 from tests.errors import refuses
-from tests.logs import tables
+from tests.logs import sealed, tables
 from tests.reference import plain
 from tests.reference.compare import assert_same, keyed
 from tests.reference.random_logs import TRACES, RandomLog, random_log
@@ -19,19 +19,20 @@ from tests.reference.random_policies import agreement, margin, to_toml, traces_b
 from tests.reference.rules import Row
 from tests.seeds import seeds
 from toolkit.errors import ThinkbackError
-from toolkit.log import Log, write_log
+from toolkit.log import Log
 
 CLUSTER = "answer_cluster"
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
+def cities() -> dict[str, pl.DataFrame]:
     """One question: Paris twice, and three names of London that mean one thing; a trace without an answer."""
     answers = ["Paris", "London", "Paris", "the City", None, "Londinium"]
     parts = tables({"n": {"e": [(answer, None if answer is None else 0.5) for answer in answers]}}, {"e": "London"})
     clusters = ["2", "10", "2", "10", None, "10"]
-    parts["traces"] = parts["traces"].with_columns(pl.Series(CLUSTER, clusters))
-    return write_log(tmp_path / "log", name="x", tables=parts)
+    return parts | {"traces": parts["traces"].with_columns(pl.Series(CLUSTER, clusters))}
+
+
+log = sealed(cities)
 
 
 def outcome(log: Log, **keys: Any) -> Row:

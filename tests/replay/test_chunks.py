@@ -5,7 +5,7 @@ import pytest
 
 import replay
 from generate.simulation.grid import simulate_tables
-from toolkit.log import write_log
+from tests.logs import sealed
 
 POLICIES = """
 [[policy]]
@@ -57,8 +57,7 @@ of = ["n5"]
 """
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory):
+def cut_tables():
     tables = simulate_tables(examples=100, traces=5, labels=3, seed=4)
     short = (pl.col("example_id") == tables["examples"]["example_id"][77]) & (pl.col("pool") == "n5")
     lost = tables["traces"].filter(short & (pl.col("sample_index") == 4))["trace_id"]
@@ -67,7 +66,10 @@ def log(tmp_path_factory):
     tables["examples"] = tables["examples"].with_columns(
         cluster=pl.when(pl.int_range(pl.len()) % 3 == 0).then((pl.int_range(pl.len()) // 30).cast(pl.String))
     )
-    return write_log(tmp_path_factory.mktemp("chunks") / "log", name="chunks", tables=tables, simulated=True)
+    return tables
+
+
+log = sealed(cut_tables, simulated=True)
 
 
 def run(log, block=None):

@@ -21,8 +21,8 @@ from replay.analyses.strategies.frontier import (
 from replay.analyses.strategies.strategies import BEST, CONDITIONAL, WEIGHTED, Strategies, Strategy, strategies
 from replay.analyses.strategies.strategy_grids import VotesByScore
 from tests.errors import quotes, refuses
-from tests.logs import tables
-from toolkit.log import Log, collect, write_log
+from tests.logs import log_tables, tables
+from toolkit.log import Log, write_log
 from toolkit.stats.curves import roc
 
 ORDERS, N = 7, (1, 2, 4)
@@ -107,7 +107,7 @@ def test_plain_voting_is_known_at_every_number_of_samples(made: Log, found: Stra
 
 
 def test_the_first_samples_alone_are_those_of_a_log_without_the_others(made: Log, tmp_path: Path) -> None:
-    frames = {name: collect(made.scan(name), made) for name in made.shards}
+    frames = log_tables(made)
     frames["traces"] = frames["traces"].filter((pl.col("pool") == "probe") | (pl.col("sample_index") < 4))
     kept = frames["traces"]["trace_id"].implode()
     frames["verifications"] = frames["verifications"].filter(pl.col("trace_id").is_in(kept))

@@ -33,13 +33,13 @@ from replay.gatefit.gate_set import (
 from replay.studies.recovery.figures import _band_panel
 from replay.studies.recovery.study import _shared_notes
 from replay.studies.recovery.tables import _rows_at_rates
-from toolkit.log import Log, open_log, write_log
+from tests.logs import sealed
+from toolkit.log import Log
 
 VERIFIER = "fix:active_verify:perfect"
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+def two_sets() -> dict[str, pl.DataFrame]:
     """400 examples of two data sets; a classifier scores each base attempt 1 where some revision repairs it."""
     tables = _recovery_tables(400, 11, RecoveryModel(votes=3))
     half = pl.when(pl.int_range(pl.len()) < 200).then(pl.lit("a")).otherwise(pl.lit("b"))
@@ -50,10 +50,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
         trace_id="parent_id", example_id="example_id", verifier=pl.lit(VERIFIER),
         score=(pl.col("correct") & ~pl.col("correct_right")).cast(pl.Float32),
     )  # fmt: skip
-    tables |= {"examples": tables["examples"].with_columns(dataset=half, split=split), "verifications": scores}
-    path = tmp_path_factory.mktemp("sets") / "log"
-    write_log(path, name="made", tables=tables, simulated=True)
-    return open_log(path)
+    return tables | {"examples": tables["examples"].with_columns(dataset=half, split=split), "verifications": scores}
+
+
+log = sealed(two_sets, simulated=True)
 
 
 @pytest.fixture(scope="module")

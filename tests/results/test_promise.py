@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import replay
@@ -13,6 +14,7 @@ from replay.runs.result.result import Result
 from replay.runs.saved.display import ranked_input
 from replay.runs.saved.promise import Limit, Promise, policies_before_failure, policy_families, within_margin
 from tests.logs import log as small_log
+from tests.logs import sealed, tables
 from toolkit.log import Log, collect, write_log
 from toolkit.notes import warning
 from toolkit.show.ranking.ranking import UNLIKE_CALLS
@@ -28,8 +30,7 @@ def best(k: int) -> replay.Sample:
 FIRST = replay.Sample(name="other", pool="other", max_traces=1, select="first")
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
+def three_tables() -> dict[str, pl.DataFrame]:
     """Of 600 questions the best of two is wrong on 60, the first and the best of three on none; another pool on 3."""
     ids = [f"e{number:03d}" for number in range(N)]
     three = {
@@ -37,8 +38,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
         for at, one in enumerate(ids)
     }
     other = {one: [("B" if at % 200 == 7 else "A", None)] for at, one in enumerate(ids)}
-    golds = dict.fromkeys(ids, "A")
-    return small_log(tmp_path_factory.mktemp("promise"), {"three": three, "other": other}, golds)  # type: ignore[arg-type]
+    return tables({"three": three, "other": other}, dict.fromkeys(ids, "A"))  # type: ignore[arg-type]
+
+
+log = sealed(three_tables)
 
 
 def run(log: Log, *policies: replay.Sample, **options: object) -> Result:

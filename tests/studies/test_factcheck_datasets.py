@@ -21,6 +21,7 @@ from replay.studies.factcheck.tables import quality_columns
 from replay.studies.kit.published import PublishedDataset
 from replay.studies.kit.report import UNDONE
 from tests.errors import refuses, remarked
+from tests.logs import log_tables
 from tests.show.test_paper import NARROW, WIDE, assert_whole
 from tests.show.whole import assert_paper
 from tests.studies.claims import rows
@@ -59,7 +60,7 @@ def of_own_pools(folder: Path, parts: list[Path]) -> Path:
     """Both data sets, the pool of each under a name of its own."""
     for path in parts:
         log = open_log(path)
-        frames = {table: collect(log.scan(table), log) for table in log.shards}
+        frames = log_tables(log)
         frames["traces"] = frames["traces"].with_columns(pool=pl.lit(f"of-{path.name}"))
         write_log(folder / path.name, name=path.name, tables=frames, simulated=True)
     merge_logs([str(folder / path.name) for path in parts], folder / "both")
@@ -74,7 +75,7 @@ def test_each_data_set_has_its_own_pool_where_none_is_named(parts: list[Path], t
     two = collect(log.scan("traces"), log).with_columns(
         pool=pl.when(pl.col("sample_index") > 7).then(pl.lit("more")).otherwise("pool")
     )
-    frames = {table: collect(log.scan(table), log) for table in log.shards}
+    frames = log_tables(log)
     several = write_log(tmp_path / "several", name="several", tables=frames | {"traces": two}, simulated=True)
     assert single_pools(several, None, read_contents(several).pools) == {}
     with refuses("ambiguous", "3"):

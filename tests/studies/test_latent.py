@@ -18,6 +18,7 @@ from replay.studies.kit.report import UNDONE, StudyReport
 from replay.studies.latent.study import SCORED_SAMPLES, LatentStudy
 from replay.studies.latent.verdicts import NO_LOGPROBS, OVER, Answer, Gain, _gain_verdict, _VerdictOn
 from tests.errors import refuses, remarked
+from tests.logs import log_tables
 from tests.seeds import seeds
 from tests.show.whole import assert_paper
 from toolkit.log import Log, collect, open_log, write_log
@@ -170,7 +171,7 @@ def test_what_the_log_lacks_is_said(tmp_path: Path) -> None:
 def test_plain_voting_in_another_pool_is_a_rival_too(tmp_path: Path) -> None:
     """A pool that is right more often beats conditional voting on the largest one."""
     log = planted(tmp_path, replace(STRONG, places=1), examples=400)
-    tables = {table: collect(log.scan(table), log) for table in log.shards}
+    tables = log_tables(log)
     gold = tables["examples"].select("example_id", "gold")
     cold = (
         tables["traces"].filter((pl.col("pool") != "probe") & (pl.col("sample_index") < 4)).join(gold, on="example_id")
@@ -200,7 +201,7 @@ def test_plain_voting_in_another_pool_is_a_rival_too(tmp_path: Path) -> None:
 def test_votes_by_score_are_of_the_samples_that_have_scores(tmp_path: Path) -> None:
     """As a log without the other samples gives, and it is said."""
     log = planted(tmp_path, replace(STRONG, places=1), examples=200)
-    tables = {table: collect(log.scan(table), log) for table in log.shards}
+    tables = log_tables(log)
     later = tables["traces"].filter((pl.col("pool") != "probe") & (pl.col("sample_index") >= 4))["trace_id"].implode()
     tables["verifications"] = tables["verifications"].filter(~pl.col("trace_id").is_in(later))
     half = tb.study_latent(write_log(tmp_path / "half", name="half", tables=tables), **QUICK)
@@ -238,7 +239,7 @@ def test_training_rows_are_nowhere_among_what_is_reported(tmp_path: Path, split:
     log = planted(tmp_path, replace(STRONG, places=1), examples=200)
     asked = QUICK | {"where": "true"}
     if not split:
-        tables = {table: collect(log.scan(table), log) for table in log.shards}
+        tables = log_tables(log)
         tables["examples"] = tables["examples"].with_columns(split=pl.col("split").replace("test", "dev"))
         log, asked = write_log(tmp_path / "other", name="other", tables=tables), QUICK
     report = tb.study_latent(log, **asked)
@@ -253,7 +254,7 @@ def test_training_rows_are_nowhere_among_what_is_reported(tmp_path: Path, split:
 
 def test_a_verifier_of_each_data_set_is_the_first_that_scored_it(tmp_path: Path) -> None:
     log = open_log(planted(tmp_path, replace(STRONG, places=1), examples=120).address)
-    tables = {table: collect(log.scan(table), log) for table in log.shards}
+    tables = log_tables(log)
     odd = pl.col("example_id").str.slice(-1).cast(pl.Int32) % 4 < 2
     tables["examples"] = tables["examples"].with_columns(dataset=pl.when(odd).then(pl.lit("a")).otherwise(pl.lit("b")))
     tables["verifications"] = tables["verifications"].with_columns(

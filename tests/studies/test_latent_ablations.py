@@ -31,10 +31,11 @@ from replay.studies.latent.study import (
 )
 from replay.studies.latent.tables import ABLATION_SHEETS, _measured_lines
 from tests.errors import remarked
+from tests.logs import log_tables, sealed, simulated_tables
 from tests.seeds import seeds
 from tests.show.test_paper import NARROW, WIDE, assert_whole
 from thinkback.app import app
-from toolkit.log import Log, collect, open_log, write_log
+from toolkit.log import Log, collect, write_log
 from toolkit.show import code_of
 from toolkit.show.drawing.page import HIGHEST
 from toolkit.stats import Settings
@@ -43,15 +44,12 @@ STATES = "hidden_states/planted"
 ASKED = LatentSetting(("projection",), settings=Settings(resamples=50), orders=2, seeds=1)
 
 
-def planted(where: Path, examples: int, **model: object) -> Log:
-    """A planted log whose projection is a chance, with votes at two temperatures, two data sets, two readers, and
+def planted_tables(examples: int = 160, **model: object) -> dict[str, pl.DataFrame]:
+    """Planted tables whose projection is a chance, with votes at two temperatures, two data sets, two readers, and
     revisions that are right where a number of the question says so.
     """
-    drawn = simulate_planted(
-        where / "drawn", examples=examples, traces=4, seed=3,
-        model=PlantedModel(places=2, dimensions=4, probe=True, **model),  # type: ignore[arg-type]
-    )  # fmt: skip
-    tables = {table: collect(drawn.scan(table), drawn) for table in drawn.shards}
+    planted = PlantedModel(places=2, dimensions=4, probe=True, **model)  # type: ignore[arg-type]
+    tables = simulated_tables(simulate_planted, examples=examples, traces=4, seed=3, model=planted)
     tables["verifications"] = tables["verifications"].with_columns(score=1 / (1 + (-pl.col("score")).exp()))
     number = pl.col("example_id").str.slice(-9).cast(pl.Int64)
     name = pl.when(number % 4 < 2).then(pl.lit("easy")).otherwise(pl.lit("hard"))
@@ -68,8 +66,7 @@ def planted(where: Path, examples: int, **model: object) -> Log:
     noise = np.random.default_rng(0).normal(size=(tables[STATES].height, 4)).astype(np.float16)
     blind = pl.Series(noise, dtype=tables[STATES].schema["state"])
     tables["hidden_states/blind"] = tables[STATES].with_columns(state=blind).filter(number >= 4)  # has fewer
-    write_log(where / "log", name="ablated", tables=tables, source={"simulation": "states"})
-    return open_log(where / "log")
+    return tables
 
 
 def _revised(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
@@ -87,9 +84,8 @@ def _revised(tables: dict[str, pl.DataFrame]) -> pl.DataFrame:
     ).drop("gold")
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    return planted(tmp_path_factory.mktemp("ablated"), 160)
+SOURCE = {"simulation": "states"}
+log = sealed(planted_tables, "ablated", source=SOURCE)
 
 
 @pytest.fixture(scope="module")
@@ -190,9 +186,9 @@ def test_what_a_log_lacks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     plain = study_log(drawn, ASKED)
     missing = ablations_of(plain[0], plain).missing
     assert {TEMPERATURES, TRANSFER, READERS, VOTES} <= set(missing)
-    tables = {table: collect(drawn.scan(table), drawn) for table in drawn.shards if table != STATES}
-    write_log(tmp_path / "log", name="blind", tables=tables, source={"simulation": "states"})
-    blind = study_log(open_log(tmp_path / "log"), ASKED)
+    tables = log_tables(drawn)
+    del tables[STATES]
+    blind = study_log(write_log(tmp_path / "log", name="blind", tables=tables, source=SOURCE), ASKED)
     made = ablations_of(blind[0], blind)
     assert set(FITTED) <= set(made.missing)
     assert not made.locations
@@ -237,7 +233,8 @@ def test_tables_and_figures_come_with_the_command(log: Log, tmp_path: Path, monk
 
 @pytest.mark.slow
 def test_a_larger_planted_log_gives_what_is_known(tmp_path: Path) -> None:
-    report = study_latent(planted(tmp_path, 3_000, shared=0.0), verifier="projection", resamples=200, orders=5, seeds=2)
+    log = write_log(tmp_path / "log", name="ablated", tables=planted_tables(3_000, shared=0.0), source=SOURCE)
+    report = study_latent(log, verifier="projection", resamples=200, orders=5, seeds=2)
     model = PlantedModel(places=2, dimensions=4, shared=0.0)
     for study in report.parts:
         made = study.ablations
@@ -255,7 +252,7 @@ def ids_of(log: Log, split: str) -> pl.Series:
 @pytest.fixture(scope="module")
 def cut_off(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Log:
     """The same, but for every third trace, which has no answer and is wrong."""
-    tables = {table: collect(log.scan(table), log) for table in log.shards}
+    tables = log_tables(log)
     number = pl.col("example_id").str.slice(-9).cast(pl.Int64) // 4
     third = ((number + pl.col("sample_index")) % 3 == 0) & (pl.col("action") == "solve")
     tables["traces"] = tables["traces"].with_columns(
@@ -263,7 +260,7 @@ def cut_off(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Log:
         correct=pl.when(third).then(pl.lit(value=False)).otherwise("correct"),
     )
     path = tmp_path_factory.mktemp("cut") / "log"
-    return write_log(path, name="cut", tables=tables, source={"simulation": "states"})
+    return write_log(path, name="cut", tables=tables, source=SOURCE)
 
 
 @pytest.mark.parametrize("answered", seeds(1, [False, True]))

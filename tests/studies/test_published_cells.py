@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 from generate.simulation.claims import simulate_claims
 from generate.simulation.planted import simulate_planted
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
+from tests.logs import log_tables
 from tests.studies.claims import rows
 from thinkback.app import app
-from toolkit.log import collect, write_log
+from toolkit.log import write_log
 
 ROOT = Path(__file__).resolve().parents[2] / "replay" / "studies" / "data"
 THESIS, SEVRA, LILAVE = "adaptive_stopping", "sevra", "lilave"
@@ -367,7 +368,7 @@ TRAINED_ON = {"MATH500": "MATH"}
 @pytest.mark.slow
 def test_every_published_number_of_latent_verifiers(tmp_path: Path) -> None:
     drawn = simulate_planted(tmp_path / "drawn", examples=100, traces=2, seed=1)
-    tables = {table: collect(drawn.scan(table), drawn) for table in drawn.shards}
+    tables = log_tables(drawn)
     names = pl.Series("dataset", [BENCHMARKS[number // 2 % 5] for number in range(100)])
     log = write_log(tmp_path / "log", name="log", tables=tables | {"examples": tables["examples"].with_columns(names)})
     words = ("--verifier", "projection", "--published", ",".join(BENCHMARKS), "--without-ablations", "--resamples", 20)

@@ -22,8 +22,9 @@ from replay.studies.recovery.report import _report_of, study_recovery
 from replay.studies.recovery.study import DatasetStudy
 from replay.studies.recovery.tables import SAVED, comparisons, tables
 from tests.errors import refuses, remarked
+from tests.logs import sealed
 from thinkback.app import app
-from toolkit.log import Log, open_log, write_log
+from toolkit.log import Log
 from toolkit.show import Table
 
 pytestmark = pytest.mark.slow
@@ -31,7 +32,7 @@ PERFECT = "fix:active_verify:perfect"
 """A verifier that knows which answers active verification repairs."""
 
 
-def made(path: Path) -> Log:
+def two_sets() -> dict[str, pl.DataFrame]:
     """1,200 examples of two data sets, `easy` and `hard`, with two actions and a perfect classifier of repairs.
 
     Two verifiers are of no action. Of `hard`, continuing is always wrong, so that the best action is another one.
@@ -60,16 +61,10 @@ def made(path: Path) -> Log:
     scores = pl.concat([
         repaired.with_columns(verifier=pl.lit(name)) for name in (PERFECT, "fix:unheard_of", "fixed")
     ]).with_columns(pl.col("score").cast(pl.Float32))  # fmt: skip
-    write_log(
-        path, name="made", tables=names | {"examples": examples, "traces": traces, "verifications": scores},
-        simulated=True,
-    )  # fmt: skip
-    return open_log(path)
+    return names | {"examples": examples, "traces": traces, "verifications": scores}
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    return made(tmp_path_factory.mktemp("two") / "log")
+log = sealed(two_sets, simulated=True)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Tables and figures of computed numbers."""
 
+from toolkit.notes import code_of, remark
 from toolkit.show.document import save_formats, write_latex, write_report
 from toolkit.show.drawing.page import WIDTH, inches, warned
 from toolkit.show.drawing.style import save_figure
@@ -23,8 +24,6 @@ from toolkit.show.tables.table_content import (
     TableColumn,
     Tick,
     Words,
-    code_of,
-    remark,
     spark,
 )
 

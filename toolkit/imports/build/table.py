@@ -32,7 +32,7 @@ from toolkit.log import LogError, schema_of
 from toolkit.log.write.sealing import seal_folder
 from toolkit.log.write.shard_files import write_shards
 from toolkit.log.write.writer import ROWS_PER_SHARD, sorted_blocks
-from toolkit.notes import WARNING
+from toolkit.notes import WARNING, remark
 from toolkit.show.tables.html import bullets
 from toolkit.work_places import remove
 
@@ -283,13 +283,15 @@ def _report(
     every = not counts["repeats_single"] and counts["repeats_ordered"] > 2
     repeated = counts["repeats_unlike"] + (counts["repeats_alike"] if every else 0)
     totals = {**counts, "repeated": repeated, "rows_read": source.read, "rows_used": source.used}
-    numbers = {words: totals.get(name, 0) for name, words in _NOTES.items()}
+    numbers = {code: totals.get(code, 0) for code in _NOTES}
     if is_constant(plan.examples.columns["example_id"]):
-        del numbers[_NOTES["ids_split"]]  # ids are meant to be the questions' hashes
+        del numbers["ids_split"]  # ids are meant to be the questions' hashes
     gold = " or golds" if plan.ids == "gold" else ""
     notes = [
-        _agree_with_count(words, count).format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold)
-        for words, count in numbers.items()
+        remark(
+            code, _agree_with_count(_NOTES[code], count).format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold)
+        )
+        for code, count in numbers.items()
         if count
     ]
     notes += counted_from_zero(plan)

@@ -36,6 +36,7 @@ from toolkit.imports.formats.format import FORMATS, FileHead, KnownFormat, head_
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, merged_notes, together
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, read_mapping
 from toolkit.log import collect, open_log
+from toolkit.notes import remark
 from toolkit.work_places import scratch_folder
 
 _LONGEST = 200
@@ -88,7 +89,7 @@ def import_format(
             )
         again = _repeated_question_notes(report.log, read_mapping(form.mapping, others)) if form.of_requests else []
     detection = [str(detected)] if detected is not None else []
-    lacks = f"{form.name} does not record: {form.lacks}"
+    lacks = remark("not_recorded", f"{form.name} does not record: {form.lacks}")
     return replace(report, notes=(*detection, *merged_notes(notes), lacks, *report.notes, *again))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from toolkit.errors import counted
 from toolkit.imports.files.listing import ListedFile
+from toolkit.notes import remark
 
 Row = dict[str, Any]
 _NAMED = 2
@@ -17,13 +18,14 @@ _NAMED = 2
 @dataclass(frozen=True)
 class FileNote:
     """A note about `of`: a task or a file, or the whole import where it is empty. Its subject is `count` times `what`;
-    equal notes are merged and their counts added.
+    equal notes are merged and their counts added. `code`: by which programs find its line.
     """
 
     of: str
     text: str
     count: int = 0
     what: str = ""
+    code: str = ""
 
 
 def merged_notes(notes: Iterable[FileNote]) -> Iterator[str]:
@@ -34,7 +36,7 @@ def merged_notes(notes: Iterable[FileNote]) -> Iterator[str]:
     for (text, what), same in alike.items():
         subject = f"{counted(sum(note.count for note in same), what)} " if what else ""
         names = list(dict.fromkeys(note.of for note in same if note.of))
-        yield f"{together(names)}: {subject}{text}" if names else f"{subject}{text}"
+        yield remark(same[0].code, f"{together(names)}: {subject}{text}" if names else f"{subject}{text}")
 
 
 def together(names: Sequence[str]) -> str:

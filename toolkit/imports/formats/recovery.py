@@ -31,6 +31,7 @@ from toolkit.files import check_replaceable
 from toolkit.imports.files.literals import lists
 from toolkit.imports.rows.sources import PLACES, SourceRules, read_sources
 from toolkit.log import write_log
+from toolkit.notes import remark
 
 ACCEPT = "accept"
 BASE, SPLIT = "base", "test"
@@ -138,11 +139,12 @@ def import_recovery(
         )
     unsplit = attempts["split"].null_count() if "split" in attempts.columns else len(attempts)
     if unsplit and split is None:
-        notes.append(
+        text = (
             f"{unsplit:,} of {len(attempts):,} examples name no split and are in `{SPLIT}`: a gate is fitted and tuned"
             " on other examples; give the rows a column `split`, or import them apart with `split` and merge"
         )
-    notes += [] if answered else ["the rows hold verdicts and no answers: votes are refused"]
+        notes.append(remark("no_split", text))
+    notes += [] if answered else [remark("no_answers", "the rows hold verdicts and no answers: votes are refused")]
     notes += [] if "prompt_tokens" in _object_fields(rows, "base_usage") else [SUMS]
     tables = {
         "examples": _examples_table(attempts, split or SPLIT),

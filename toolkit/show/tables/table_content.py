@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import UnknownError, suggest
+from toolkit.notes import CodedLine, code_of
 from toolkit.printable import printable
 
 DASH = "–"
@@ -46,18 +47,16 @@ class IntervalCell:
         return IntervalCell(-self.estimate, low, high, self.mark)
 
 
-class ColumnNote(str):
+class ColumnNote(CodedLine):
     """A line beside a table that explains the columns with these keys. It is dropped where all of them are hidden.
 
     `on_gaps`: it says why they lack values, so that it stays where they hold nothing. `paper`: what is printed in its
-    place, where it speaks of files or commands that a paper's reader does not have; empty: nothing. `code`: by which
-    programs find the line.
+    place, where it speaks of files or commands that a paper's reader does not have; empty: nothing.
     """
 
     columns: tuple[str, ...]
     on_gaps: bool
     paper: str | None
-    code: str
 
     def __new__(
         cls, text: str, columns: tuple[str, ...] = (), on_gaps: bool = False, paper: str | None = None, code: str = ""
@@ -66,16 +65,6 @@ class ColumnNote(str):
         note = super().__new__(cls, text)
         note.columns, note.on_gaps, note.paper, note.code = columns, on_gaps, paper, code
         return note
-
-
-def remark(code: str, text: str) -> ColumnNote:
-    """Makes a line with a code by which programs find it."""
-    return ColumnNote(text, code=code)
-
-
-def code_of(line: str) -> str:
-    """Returns the code of a line; empty for a line without one."""
-    return getattr(line, "code", "")
 
 
 class Form:
