@@ -1,4 +1,4 @@
-"""How many tests compare a sentence of the program: `python -m tests.wording` prints them by file.
+"""Which tests compare a sentence of the program: `python -m tests.wording` prints them.
 
 A test compares a sentence where a text of its asserts, of `match=`, of its loops or of its parameters has three words
 in a row that stand in one sentence of `tests/sentences.txt`. Aside are the names of cases (`ids`, keys of their
@@ -65,23 +65,24 @@ def _names_of_cases(place: ast.AST) -> Iterator[ast.AST]:
             yield from ast.walk(node.value)
 
 
-def comparing_tests() -> Counter[str]:
-    """How many test functions of each file do."""
+def comparing_tests() -> set[str]:
+    """The test functions that do, as `FILE::NAME`."""
     golden = {
         three for line in GOLDEN.read_text(encoding="utf-8").splitlines() for three in phrases(line[line.find("  ") :])
     }
-    counts: Counter[str] = Counter()
+    tests = set[str]()
     for path, tree in modules():
         tables: dict[str, ast.AST] = {}
         for node in tree.body:
             if isinstance(node, ast.Assign | ast.AnnAssign):
                 name = node.targets[0] if isinstance(node, ast.Assign) else node.target
                 tables[ast.unparse(name)] = node
-        counts[path] = sum(
-            any(three in golden for text in _texts(test, tables) for three in phrases(text))
+        tests |= {
+            f"{path}::{test.name}"
             for test in functions_of(tree)
-        )
-    return +counts
+            if any(three in golden for text in _texts(test, tables) for three in phrases(text))
+        }
+    return tests
 
 
 def sentences_of_match() -> Counter[str]:
@@ -96,12 +97,11 @@ def sentences_of_match() -> Counter[str]:
 
 
 def main() -> None:
-    """Print the files with the most such tests, and how many there are."""
-    counts = comparing_tests()
-    for path, count in counts.most_common():
-        print(f"{count:>5}  {path}")
+    """Print these tests, and how many there are."""
+    tests = comparing_tests()
+    print(*sorted(tests), sep="\n")
     total = sum(sum(1 for _ in functions_of(tree)) for _, tree in modules())
-    print(f"{counts.total():>5}  of {total:,} test functions compare a sentence")
+    print(f"{len(tests):,} of {total:,} test functions compare a sentence")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,9 @@ PATIENCE = (1, 2)
 ORDERS = 20
 """How many seeded orders a policy is averaged over if there is no exact mean over all."""
 MOST_GROUPS = 20
+WHOLE_QUESTION = "the whole question"
+"""The policy that gives its last guess."""
+NO_TEST_SPLIT = "The log has no test split: a verifier may have been trained on these examples."
 MOST_CASCADES = 12
 """The most cascades with every score; where there would be more, each pair of pools has one score."""
 
@@ -91,7 +94,7 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> 
     head += [f"Left out: {what}." for what in left_out]
     head += [f'Skipped (on_unscored = "skip"): {what}.' for what in facts.skipped]
     if where is None and not facts.is_test_only and contents.verifiers | contents.pools:
-        head.append("The log has no test split: a verifier may have been trained on these examples.")
+        head.append(NO_TEST_SPLIT)
     parts = ["\n".join(f"# {line}" for line in head)]
     for title, tables in sections.items():
         if tables:
@@ -171,7 +174,7 @@ def _guessing_policies(facts: SuiteFacts) -> Iterator[Table]:
     for pool in facts.pools:
         if pool.positioned:
             last = {"kind": "sample", "pool": pool.name, "select": "last"}
-            yield _with_name(facts.name_in_pool(pool, "the whole question"), last)
+            yield _with_name(facts.name_in_pool(pool, WHOLE_QUESTION), last)
             for one in pool.guesses:
                 stop = {"rule": "at_least", one.key: one.name, "score": [*one.values], "patience": list(PATIENCE)}
                 yield _with_name(facts.name_in_pool(pool, f"sure by {one.name}"), {**last, "stop": stop})

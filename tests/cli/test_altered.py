@@ -88,7 +88,7 @@ def test_an_altered_log_is_refused(altered: Path, thinkback: Run, tmp_path: Path
     ended = thinkback(*(altered / "log" if word == "LOG" else word for word in COMMANDS[name]))
     said = ended.stderr
     assert ended.exit_code == 2, ended.output
-    assert re.search(r"traces/part-00000.parquet`: its bytes are not those that were sealed [^\n]*\n", said), said
+    assert re.search(r"traces/part-00000\.parquet`[^\n]*\[altered\]\n", said), said
     assert said.count("\n") <= 2, said
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
@@ -104,6 +104,4 @@ def test_a_shard_that_the_manifest_does_not_list_is_named(
     shutil.copy(tmp_path / "more" / "traces" / "part-00000.parquet", tmp_path / "more" / "traces" / "extra.parquet")
     ended = thinkback(*(tmp_path / "more" if word == "LOG" else word for word in COMMANDS[name]))
     notes = [line for line in ended.stderr.splitlines() if line.startswith("note: ")]
-    assert notes == [
-        "note: `traces/extra.parquet`: ignored, since the manifest does not list it; to add rows, merge logs"
-    ]
+    assert [line.startswith("note: `traces/extra.parquet`: ") for line in notes] == [True]

@@ -15,8 +15,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import replay
 from generate.simulation.grid import simulate
-from tests.errors import says
+from tests.errors import quotes, says
 from toolkit.log import open_log, write_log
 from toolkit.show import SIMULATED
 
@@ -76,9 +77,9 @@ def test_replay_writes_its_files(replayed: Path) -> None:
 def test_replay_prints_the_ranked_table(replayed: Path) -> None:
     printed = (replayed.parent / "printed.txt").read_text()
     head = printed.splitlines()
-    assert head[0] == "Policies on small, ranked by accuracy"
-    assert head[1] == "Simulated log: these numbers describe a model, not a system."
-    for words in ("diagnostic: sees gold", "chosen on these rows (best of 5 tried)", "baseline", "not worse", "seed 5"):
+    assert head[:2] == [replay.load(replayed).table().title, SIMULATED]
+    quotes(head[0], "small", "accuracy")
+    for words in ("diagnostic: sees gold", "(best of 5 ", "baseline", "not worse", "seed 5"):
         assert words in " ".join(printed.split())
     assert printed.splitlines()[-1].startswith(
         "out/: comparisons.parquet, examples.parquet, frontier.csv, frontier.pdf"
@@ -189,7 +190,8 @@ def test_merge_counts_what_it_drops(thinkback: Callable, log: Path, tmp_path: Pa
     assert (merged.rows("examples"), merged.rows("traces"), merged.name) == (125, 625, "both")
     assert merged.simulated
     refused = thinkback("merge", "both", "--out", "both", "--force")
-    assert (refused.exit_code, "which is read" in refused.stderr) == (2, True)
+    assert refused.exit_code == 2
+    says(refused, "conflict", "`both`")
     assert open_log(tmp_path / "both").rows("examples") == 125
     assert names(tmp_path) == {"few", "other", "both"}
 
@@ -274,7 +276,7 @@ def test_curves(thinkback: Callable, log: Path, tmp_path: Path) -> None:
     assert set(frame["k"]) == {1, 2, 4}
     one = frame.filter((pl.col("k") == 1) & pl.col("metric").is_in(["avg", "pass"]))["estimate"]
     assert one[0] == pytest.approx(one[1])  # with one trace there is nothing to choose
-    assert "Paired differences at each number of traces" in result.stdout
+    assert "Paired differences" in result.stdout
     pairs = pl.read_csv(tmp_path / "out" / "differences.csv")
     at = {(row["metric"], row["verifier"], row["k"]): row["estimate"] for row in frame.iter_rows(named=True)}
     for row in pairs.iter_rows(named=True):
@@ -286,7 +288,7 @@ def test_curves(thinkback: Callable, log: Path, tmp_path: Path) -> None:
 def test_figures_have_the_width_asked_for(thinkback: Callable, log: Path, policies: Path, tmp_path: Path) -> None:
     few = ("--resamples", "50", "--width", "84mm")
     assert thinkback("replay", log, "--policies", policies, "--out", "a", *few, "--title", "Mine").exit_code == 0
-    assert thinkback("curves", log, "--where", "gold is not null", "--out", "b", *few).exit_code == 0
+    assert thinkback("curves", log, "--where", "gold <> ''", "--out", "b", *few).exit_code == 0
     for name in ("a/frontier.png", "b/curves.png"):
         assert int.from_bytes((tmp_path / name).read_bytes()[16:20], "big") == round(300 * 84 / 25.4)
     refused = thinkback("curves", log, "--width", "84", "--out", "c")
@@ -402,12 +404,12 @@ def test_tune_says_what_its_runs_say(thinkback: Callable, tmp_path: Path) -> Non
     assert done.exit_code == 0, done.output
     told = " ".join(done.stdout.split())
     for rows_of in ("development", "reported"):
-        assert f"{rows_of}: verifier calls without logged tokens or seconds count as free: `lora`" in told
+        assert re.search(rf" {rows_of}: [^`.]*`lora`", told)
     assert "cost_eur:" not in told  # no column of the table
     (tmp_path / "p.toml").write_text(text.format(5))  # more traces than are logged: no setting that could be chosen
     told = " ".join(thinkback(*words).stdout.split())
     assert "1 settings tried" in told
-    assert "development: policy `best[max_traces=5]` is dropped: the log covers 0 of the 20 examples" in told
+    assert re.search(r" development: [^`]*`best\[max_traces=5\]`[^`]* 0 [^`]* 20 ", told)
 
 
 @pytest.mark.parametrize("words", [("--out", "~/new"), ("--out=~/new",)], ids=" ".join)

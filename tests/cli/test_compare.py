@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import replay
 from generate.simulation.grid import simulate
 from tests.cli.conftest import POLICIES
-from tests.errors import says
+from tests.errors import quotes, says
 from thinkback.app import app
 
 
@@ -38,7 +39,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 def test_all_pairs(thinkback: Callable, folder: Path, tmp_path: Path) -> None:
     result = thinkback("compare", folder / "all-out", "--out", "pairs")
     assert result.exit_code == 0
-    assert "Pairs of policies on small, by accuracy" in result.stdout
+    assert replay.load(folder / "all-out").compare().table().title in result.stdout
     assert "pairs/: pairs.csv, table.md" in result.stdout
     found = rows(tmp_path / "pairs" / "pairs.csv")
     assert len(found) == 10  # five policies that see no gold
@@ -53,8 +54,11 @@ def test_all_pairs(thinkback: Callable, folder: Path, tmp_path: Path) -> None:
 def test_two_policies(thinkback: Callable, folder: Path, tmp_path: Path) -> None:
     result = thinkback("compare", folder / "all-out", "best of 4", "vote", "--out", "two")
     assert result.exit_code == 0
-    assert "best of 4 against vote on small" in result.stdout
-    assert "Examples on which best of 4 and vote differ" in result.stdout
+    made = replay.load(folder / "all-out").compare("best of 4", "vote")
+    for table in (made.table(), made.examples_table()):
+        assert table is not None
+        quotes(table.title, "best of 4", "vote")
+        assert table.title in result.stdout
     assert {path.name for path in (tmp_path / "two").iterdir()} == {
         "table.md", "table.tex", "pairs.csv", "metrics.csv", "examples.csv"
     }  # fmt: skip
@@ -93,14 +97,16 @@ def test_mistakes(thinkback: Callable, folder: Path, words: tuple[str, ...], ref
 
 def test_headroom_of_a_replay(folder: Path) -> None:
     printed = (folder / "all.txt").read_text()
-    assert "Headroom on small: what policies lack to any of 4" in printed
+    title = replay.load(folder / "all-out").headroom().table().title
+    quotes(title, "small", "any of 4")
+    assert title in printed
     assert {"gaps.parquet", "headroom.csv", "headroom.md"} <= {path.name for path in (folder / "all-out").iterdir()}
     found = {row["policy"]: row for row in rows(folder / "all-out" / "headroom.csv")}
     assert len(found) == 6
     assert float(found["any of 4"]["selection"]) == 0
     parts = sum(float(found["vote"][part]) for part in ("generation", "stopping", "selection"))
     assert parts == pytest.approx(1 - float(found["vote"]["accuracy"]))
-    assert "Headroom on small" not in (folder / "some.txt").read_text()
+    assert title.partition(":")[0] not in (folder / "some.txt").read_text()
 
 
 def test_headroom_needs_an_oracle(thinkback: Callable, folder: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from replay.analyses.tune.goals import CHEAPEST
 from tests.errors import says
 from tests.seeds import seeds
 from thinkback.app import _option_of_argument, app
@@ -165,7 +166,7 @@ MISTAKES = {
             "--out",
             "o",
         ),
-        ("invalid", "`fewest tokens`", "`--goal`", "`cheapest within 1 point of majority@16`"),
+        ("invalid", "`fewest tokens`", "`--goal`", f"`{CHEAPEST}`"),
     ),
     "merge with nowhere": (("merge", "LOG", "nowhere", "--out", "o"), ("not-found", "nowhere")),
     "no examples": (("simulate", "--examples", "0", "--out", "o"), ("invalid", "`--examples`")),
@@ -258,12 +259,8 @@ def test_a_fault_of_the_program_keeps_its_traceback(monkeypatch: pytest.MonkeyPa
     ("error", "code", "line"),
     [
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
-        (
-            FileNotFoundError(2, "No such file or directory", "gone.txt"),
-            2,
-            "error: `gone.txt`: No such file or directory\n",
-        ),
-        (OSError(28, "No space left on device"), 2, "error: No space left on device\n"),
+        (FileNotFoundError(2, "none there", "gone.txt"), 2, "error: `gone.txt`: none there\n"),
+        (OSError(28, "disk full"), 2, "error: disk full\n"),
     ],
     ids=["ctrl-c", "file", "disk"],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from replay.analyses.strategies.strategies import BEST, BY_SCORE, CONDITIONAL
 from tests.cli.conftest import Run
 
 
@@ -13,13 +14,13 @@ def test_a_front_is_printed_and_written(thinkback: Run, log: Path, tmp_path: Pat
     asked = ("frontier", log, "--resamples", "50", "--orders", "5")
     done = thinkback(*asked, "--out", "out", "--tex", "front.tex", "--width", "3.3in")
     assert done.exit_code == 0, done.output
-    assert "votes by score" in done.stdout
     assert "60 examples" in done.stdout
     ends = ("csv", "parquet")
     files = {f"front.{end}" for end in ends} | {f"frontier.{end}" for end in ("pdf", "png", "svg")}
     assert {path.name for path in (tmp_path / "out").iterdir()} == files | {"policies.toml", "table.md", "table.tex"}
     front = pl.read_parquet(tmp_path / "out" / "front.parquet")
-    assert {"majority", "oracle", "probe", "best of n", "conditional majority"} <= set(front["strategy"])
+    assert {"majority", "oracle", "probe", BEST, CONDITIONAL, BY_SCORE} <= set(front["strategy"])
+    assert BY_SCORE in done.stdout
     assert front["simulated"].all()
     text = pl.read_csv(tmp_path / "out" / "front.csv")
     assert text["strategy"].to_list() == front["strategy"].to_list()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from replay.analyses.plan.plan import IN_ONE_ORDER
 from thinkback.app import app
 
 FILES = {"plan.csv", "curve.csv", "table.md", "table.tex", "curve.pdf", "curve.svg", "curve.png"}
@@ -61,5 +63,5 @@ def test_prices_are_what_a_design_costs(thinkback: Callable, log: Path, policies
 def test_the_shipped_log_by_the_standard_suite() -> None:
     done = CliRunner().invoke(app, ["plan", str(DATA / "log"), "majority@8", "majority@4", "--detect", "1"])
     assert done.exit_code == 0, done.output
-    assert "in one order" in done.stdout
-    assert "over all orders" in done.stdout
+    assert IN_ONE_ORDER in done.stdout
+    assert re.search(r"\ball orders\b", done.stdout)

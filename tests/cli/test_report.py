@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ from tests.logs import tables
 from tests.show.test_document import assert_sound
 from toolkit.log import write_log
 from toolkit.notes import warning
-from toolkit.show import rank
+from toolkit.show import code_of, rank
 from toolkit.show.document import Section
 from toolkit.show.ranking.ranking import UNLIKE_CALLS
 
@@ -63,7 +64,7 @@ def test_two_commands_from_a_file_to_a_report(thinkback: Callable, tmp_path: Pat
     for heading in ("Best policy", "Headroom", "Assumptions", "Not drawn"):
         assert f"## {heading}" in text
         assert heading in done.stdout
-    assert re.search(r"which sees gold, is right on [\d.]+ % \[[\d., ]+\]†:", text)  # of three examples
+    assert re.search(r"## Headroom\n+[^\n]*`any of \d+`[^\n]* [\d.]+ % \[[\d., ]+\]†:", text)  # of three examples
     assert "report/: report.md, report.tex, tables/, figures/, result/" in done.stdout
 
 
@@ -73,23 +74,23 @@ def made(log: Path) -> LogReport:
 
 
 def test_the_findings_are_the_results_numbers(made: LogReport) -> None:
-    said = {section.heading: section.sentences for section in made.sections}
+    said = {section.code: section.sentences for section in made.sections}
     result = made.result
     assert result.baseline == "majority@4"
     assert made.lead[0].startswith("Simulated log")
     leader = result.summary.filter(policy=result.leader, metric="accuracy").row(0, named=True)
-    assert "`majority@4`" in said["What this log can tell apart"][0]
-    assert f"`{result.leader}`" in said["Best policy"][0]
-    assert f"{100 * leader['estimate']:.1f} %" in said["Best policy"][0]
+    assert "`majority@4`" in said["apart"][0]
+    assert f"`{result.leader}`" in said["best"][0]
+    assert f"{100 * leader['estimate']:.1f} %" in said["best"][0]
     tokens = dict(result.summary.filter(metric="total_tokens").select("policy", "estimate").iter_rows())
     accuracy = dict(result.summary.filter(metric="accuracy").select("policy", "estimate").iter_rows())
     near = [name for name, value in accuracy.items() if value >= accuracy["majority@4"] - 0.01]
     cheapest = min((name for name in near if not name.startswith("any")), key=tokens.get)
-    first, second, *_ = said["Cheapest within a point of majority@4"]
+    first, second, *_ = said["cheapest"]
     assert result.statistics.n < 461  # so nothing can be shown to be within a point
-    assert first == "No cheaper policy is shown to be within 1 point of `majority@4`."
-    assert second.startswith(f"By estimates alone it would be `{cheapest}`")
-    assert "questions (" in second
+    assert (code_of(first), code_of(second)) == ("none_within", "by_estimates")
+    quotes(first, " 1 point ", "`majority@4`")
+    quotes(second, f"`{cheapest}`, ", "questions (")
     assert made.room.baseline == next(
         name for name in tokens if name.endswith("one sample (mean)")
     )  # where shares begin
@@ -97,8 +98,8 @@ def test_the_findings_are_the_results_numbers(made: LogReport) -> None:
     gap = 100 * sum(value for measure, value in parts if measure in ("generation", "stopping", "selection"))
     right = result.summary.filter(policy="majority@4", metric="accuracy").row(0, named=True)
     ends = f"[{100 - 100 * right['high']:.1f}, {100 - 100 * right['low']:.1f}]"
-    assert any(f"`majority@4` lacks {gap:.1f} {ends} points" in one for one in said["Headroom"])
-    assert not any(f"`{result.leader}` lacks" in one for one in said["Headroom"])  # it was chosen by what is told of it
+    assert any(f"`majority@4` lacks {gap:.1f} {ends} points" in one for one in said["headroom"])
+    assert not any(f"`{result.leader}` lacks" in one for one in said["headroom"])  # it was chosen by what is told of it
     assert repr(made).count("\n") > 5
     assert "\x1b" not in repr(replace(made, sections=(Section("Best policy", ("`\x1b[31m` leads.",)),)))
 
@@ -130,7 +131,7 @@ def test_a_report_is_written_whole_or_not_at_all(
 def test_policies_of_ones_own(thinkback: Callable, log: Path, policies: Path, tmp_path: Path) -> None:
     done = thinkback("report", log, "--policies", policies, "--out", "own", "--resamples", "50", "--baseline", "greedy")
     assert done.exit_code == 0, done.output
-    assert "Cheapest within a point of greedy" in done.stdout
+    assert json.loads((tmp_path / "own" / "result" / "run.json").read_text())["baseline"] == "greedy"
     assert thinkback("report", log, "--out", "own").exit_code == 2
     assert thinkback("report", log, "--out", log / "inside").exit_code == 2
     refused = thinkback("report", log, "--out", "new", "--baseline", "nobody", "--resamples", "50")
@@ -152,8 +153,7 @@ def test_a_whole_report_compiles(made: LogReport, tmp_path: Path) -> None:
 
 def test_verifiers_are_told_on_the_examples_reported_where_policies_read_them(made: LogReport, log: Path) -> None:
     """Each with an interval, on the pool of its policies and not where it looks best; by hand over all pairs."""
-    (said,) = next(one.sentences for one in made.sections if one.heading == "Verifiers")
-    assert "of the examples compared" in said
+    (said,) = next(one.sentences for one in made.sections if one.code == "verifiers")
     assert "`strong`" in said
     assert "on `probe`" not in said
     opened = tb.open_log(log)
@@ -168,7 +168,7 @@ def test_verifiers_are_told_on_the_examples_reported_where_policies_read_them(ma
 
 def test_what_votes_gain_over_one_attempt_is_told_and_shown(made: LogReport) -> None:
     """The difference to the baseline with its sign turned, and both rows and the front's cheapest in the table."""
-    said = {section.heading: section.sentences for section in made.sections}
+    said = {section.code: section.sentences for section in made.sections}
     known = dict(made.result.summary.filter(metric="accuracy").select("policy", "estimate").iter_rows())
     one = next(name for name in known if name.endswith("one sample (mean)"))
     gain, again = said["Against one attempt"]
@@ -221,9 +221,9 @@ gate = { verifier = "strong", below = [0.3, 0.5, 0.7] }
 then = { kind = "sample", pool = "n4", max_traces = 4, select = "majority" }
 """
     made = report(log, gate, resamples=50)
-    (said,) = (one.sentences[0] for one in made.sections if one.heading == "Gates and second steps")
-    assert "the best of 3 thresholds, acts on" in said
-    assert re.search(r" \(\d+\.\d % \[.*\] corrected for having been chosen\)\.$", said)
+    (said,) = (one.sentences[0] for one in made.sections if one.code == "gates")
+    assert re.match(r"`gated\[gate\.below=0\.\d\]`,[a-z ]* 3 [^`]*`first`", said)
+    assert re.search(r" \(\d+\.\d % \[[^]]*\] [a-z ]+\)\.$", said)  # corrected for the choice among three
 
 
 def test_findings_that_rest_on_order_say_where_it_matters(made: LogReport) -> None:
@@ -231,19 +231,19 @@ def test_findings_that_rest_on_order_say_where_it_matters(made: LogReport) -> No
     findings = _report_sections(
         made.result, replace(made.description, order=order), made.room, (), (), (), made.result.same_questions()
     )
-    said = {section.heading: section.sentences[-1] for section in findings}
-    for heading in ("Stopping early", "Cheapest within a point of majority@4"):
-        assert "are not exchangeable (see Assumptions)" in said[heading]
-    assert not any("exchangeable" in one.sentences[-1] for one in made.sections if one.heading == "Stopping early")
+    said = {section.code: section.sentences[-1] for section in findings}
+    assert {code for code, last in said.items() if code_of(last) == "not_exchangeable"} == {"stopping", "cheapest"}
+    quotes(said["stopping"], "`n4`")
+    assert not [one for section in made.sections for one in section.sentences if code_of(one) == "not_exchangeable"]
 
 
 def test_calls_of_several_pools_are_not_compared_as_costs(made: LogReport) -> None:
-    told = replace(made.result.statistics, notes=(warning(UNLIKE_CALLS, "calls of two pools"),))
+    told = replace(made.result.statistics, notes=(warning(UNLIKE_CALLS, "calls differ"),))
     same, result = made.result.same_questions(), replace(made.result, statistics=told, notes=told.notes)
     findings = _report_sections(result, made.description, made.room, (), (), (), same)
-    said = {section.heading: section.sentences for section in findings}
-    assert said["Cheapest within a point of majority@4"][0] == "Calls of two pools."  # the note's own sentence
-    assert "instead of" not in said["Against one attempt"][0]
+    said = {section.code: section.sentences for section in findings}
+    assert said["cheapest"][0] == "Calls differ."  # the note's own sentence
+    assert "instead of" not in said["gain"][0]
 
 
 def test_pools_of_one_trace_are_compared_with_the_first(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_the_mapping_is_printed_kept_and_taken_again(thinkback: Callable, tmp_pa
     printed = thinkback("report", *sources, "--out", "page", "--resamples", 60).stdout
     text = (tmp_path / "page" / "map.toml").read_text(encoding="utf-8")
     assert text in printed
-    assert "to correct it: --set KEY=VALUE" in printed
+    assert "--set KEY=VALUE" in printed
     assert "page/map.toml" in printed
     assert 'answer = "pred"  # guessed' in text
     assert "pool = \"'samples'\"  # default" in text

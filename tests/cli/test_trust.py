@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def test_what_is_allowed_is_sent_and_server_and_variable_are_shown_first(
     assert not server.requests
     server.plan = ["402"] * 99
     result = thinkback("generate", recipe, "--out", tmp_path / "log", "--allow-key", "A", "--allow-key", "CLOUD_SECRET")
-    assert f"asks rule at {url}, with the key in CLOUD_SECRET\n" in result.stdout
+    assert re.search(rf"\bat {re.escape(url)},.* CLOUD_SECRET\n", result.stdout)
     assert server.headers[0]["Authorization"] == "Bearer sk-hidden"
     assert "sk-hidden" not in result.output
 
@@ -104,7 +105,7 @@ def test_what_is_allowed_is_sent_and_server_and_variable_are_shown_first(
 def test_a_server_that_wants_no_key_is_shown_too(tmp_path: Path, server: Server) -> None:
     server.plan = ["402"] * 99
     result = thinkback("generate", recipe_of(tmp_path, f'base_url = "{server.url}"\n'), "--out", tmp_path / "log")
-    assert f"asks rule at {server.url}, without a key\n" in result.stdout
+    assert re.search(rf"\bat {re.escape(server.url)}, without .*\n", result.stdout)
 
 
 @pytest.mark.slow

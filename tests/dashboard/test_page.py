@@ -27,6 +27,7 @@ from replay.runs.saved.findings import Findings
 from tests.errors import refuses, says
 from tests.seeds import seeds
 from thinkback.app import app
+from toolkit.columns import metric_column
 from toolkit.show.dashboard.charts import INK, PART_COLOURS, charts
 from toolkit.show.dashboard.page import _page_scripts, in_script, packed
 
@@ -138,7 +139,7 @@ def test_notes_are_said_in_one_way_and_columns_start_with_the_best(page_file: Pa
     [told], _ = held(page_file)
     said = [told["takeaway"], told["basis"], *told["notes"], *told["warnings"], *(why for *_, why in told["leftOut"])]
     assert not any("`" in one for one in said)
-    assert "verified: calls of a verifier, which are not among calls." in said
+    assert f"verified: {metric_column('verifications').remark.replace('`', '')}." in said
     most_first = {one["key"] for one in told["table"]["columns"] if one["down"]}
     assert {"accuracy", "difference", "fix_rate"} <= most_first
     assert not {"place", "total_tokens", "calls", "latency_s", "flip_rate", "policy", "remark"} & most_first

@@ -9,8 +9,10 @@ import polars as pl
 import pytest
 
 import replay
-from tests.errors import refuses
-from toolkit.log import collect, open_log, write_log
+from tests.errors import noted, numbers, refuses
+from tests.logs import log_tables, sealed
+from toolkit.log import Log, write_log
+from toolkit.notes import Severity
 
 FIRST = '{ kind = "sample", pool = "base", max_traces = 1, select = "first" }'
 ACT = '{ kind = "act", action = "verify", base = "base" }'
@@ -33,8 +35,7 @@ def trace(example: str, pool: str, action: str, index: int, right: bool, tokens:
     }  # fmt: skip
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
+def world_tables() -> dict[str, pl.DataFrame]:
     traces, scores = [], []
     for name, (base, revisions) in WORLD.items():
         traces.append(trace(name, "base", "solve", 0, base[0], base[1], finish_reason=base[2]))
@@ -47,18 +48,20 @@ def log(tmp_path: Path) -> Path:
         router=pl.Series([0.1, 0.9, 0.5, 0.5]),
     )  # fmt: skip
     tables = {"examples": examples, "traces": pl.DataFrame(traces, infer_schema_length=None)}
-    write_log(tmp_path / "log", name="hand", tables=tables | {"verifications": pl.DataFrame(scores)})
-    return tmp_path / "log"
+    return tables | {"verifications": pl.DataFrame(scores)}
 
 
-def outcome(log: Path, *policies: str, name: str | None = None) -> dict[str, dict[str, Any]]:
+log = sealed(world_tables)
+
+
+def outcome(log: Log, *policies: str, name: str | None = None) -> dict[str, dict[str, Any]]:
     text = "\n".join(f"[[policy]]\n{policy}\n" for policy in policies)
     rows = replay.run(log, text, resamples=20).outcomes.collect()
     wanted = name or rows["policy"][0]
     return {row["example_id"]: row for row in rows.filter(policy=wanted).iter_rows(named=True)}
 
 
-def test_act_averages_its_rollouts_within_the_example(log: Path) -> None:
+def test_act_averages_its_rollouts_within_the_example(log: Log) -> None:
     rows = outcome(log, f'name = "x"\n{_body(ACT)}')
     a, b = rows["a"], rows["b"]
     assert (a["correct"], a["fix"], a["flip"], a["base_correct"]) == (
@@ -79,13 +82,13 @@ def _body(table: str) -> str:
     return "\n".join(part.strip() for part in inner.split(", "))
 
 
-def test_a_threshold_of_one_fires_on_a_score_of_exactly_one(log: Path) -> None:
+def test_a_threshold_of_one_fires_on_a_score_of_exactly_one(log: Log) -> None:
     gate = 'gate = { verifier = "gate", at_least = 1.0 }'
     rows = outcome(log, f'name = "x"\nkind = "when"\nbase = {FIRST}\n{gate}\nthen = {ACT}')
     assert [row["intervened"] for row in rows.values()] == [0.0, 1.0, 0.0, 0.0]
 
 
-def test_who_accepts_spends_no_action_tokens_and_the_gates_own_are_none(log: Path) -> None:
+def test_who_accepts_spends_no_action_tokens_and_the_gates_own_are_none(log: Log) -> None:
     gate = 'gate = { verifier = "gate", at_least = 0.5 }'
     rows = outcome(log, f'name = "x"\nkind = "when"\nbase = {FIRST}\n{gate}\nthen = {ACT}')
     a, c = rows["a"], rows["c"]
@@ -96,7 +99,7 @@ def test_who_accepts_spends_no_action_tokens_and_the_gates_own_are_none(log: Pat
     assert c["latency_s"] == pytest.approx(12.5)
 
 
-def test_fixes_minus_flips_is_the_difference_in_accuracy(log: Path) -> None:
+def test_fixes_minus_flips_is_the_difference_in_accuracy(log: Log) -> None:
     when = f'name = "x"\nkind = "when"\nbase = {FIRST}\ngate = {{ signal = "truncated", at_least = 1 }}\nthen = {ACT}'
     policies = replay.load_policies(f'[[policy]]\nname = "b"\n{_body(FIRST)}\n[[policy]]\n{when}\n')
     summary = replay.run(log, policies, resamples=20).summary
@@ -113,25 +116,25 @@ def nested(threshold: float) -> str:
     return f'name = "x"\nkind = "when"\nbase = {inner}\ngate = {outer}\nthen = {long}'
 
 
-def test_a_nested_when_pays_every_call_once(log: Path) -> None:
+def test_a_nested_when_pays_every_call_once(log: Log) -> None:
     rows = outcome(log, nested(2.0))
     assert rows["a"]["total_tokens"] == 100 + 5 + 400  # the score is read by both gates and paid once
     assert (rows["a"]["verifications"], rows["a"]["traces"]) == (1, 2)
 
 
-def test_a_gate_that_cannot_be_read_makes_an_example_partial(log: Path) -> None:
+def test_a_gate_that_cannot_be_read_makes_an_example_partial(log: Log) -> None:
     # The verifier did not score the revisions, so where the inner gate fires (b, c, d) the outer one can't be read.
     assert list(outcome(log, nested(0.5))) == ["a"]
 
 
-def test_then_that_samples_on_from_the_base_pays_only_what_is_new(log: Path) -> None:
+def test_then_that_samples_on_from_the_base_pays_only_what_is_new(log: Log) -> None:
     same = '{ kind = "sample", pool = "base", max_traces = 1, select = "majority" }'
     gate = 'gate = { signal = "invalid", at_least = 0 }'
     rows = outcome(log, f'name = "x"\nkind = "when"\nbase = {FIRST}\n{gate}\nthen = {same}')
     assert [(r["intervened"], r["action_tokens"], r["traces"]) for r in rows.values()] == [(1.0, 0.0, 1.0)] * 4
 
 
-def test_a_route_pays_only_the_chosen_branch(log: Path) -> None:
+def test_a_route_pays_only_the_chosen_branch(log: Log) -> None:
     long = '{ kind = "sample", pool = "long", max_traces = 1, select = "first" }'
     route = (
         f'name = "x"\nkind = "route"\nroute = {{ column = "router", at_least = 0.5 }}\nthen = {long}\nelse = {FIRST}'
@@ -141,7 +144,7 @@ def test_a_route_pays_only_the_chosen_branch(log: Path) -> None:
     assert all(row["intervened"] == 0 and row["fix"] is None and row["action_tokens"] is None for row in rows.values())
 
 
-def test_oracles_choose_and_pay_what_they_choose(log: Path) -> None:
+def test_oracles_choose_and_pay_what_they_choose(log: Log) -> None:
     best = outcome(log, 'name = "x"\nkind = "oracle"\nrule = "action"\nbase = "base"\nof = ["verify", "long"]')
     # a, d: the base is right, and first. b: of the right ones long costs 400, verify 200 + 20 with its second rollout.
     assert [row["total_tokens"] for row in best.values()] == [100, 220, 130, 300]
@@ -150,7 +153,7 @@ def test_oracles_choose_and_pay_what_they_choose(log: Path) -> None:
     assert [row["total_tokens"] for row in mean.values()] == [100, 250, 120, 300]
 
 
-def test_matched_rate_takes_the_largest_gains_and_random_the_mean(log: Path) -> None:
+def test_matched_rate_takes_the_largest_gains_and_random_the_mean(log: Log) -> None:
     # Gains of verifying: a -0.5, b 1, c 0.5, d 0. floor(0.5 * 4 + 0.5) = 2: b and c.
     oracle = f'name = "x"\nkind = "oracle"\nrule = "matched_rate"\nbase = "base"\nthen = {ACT}\nrate = 0.5'
     rows = outcome(log, oracle)
@@ -162,7 +165,7 @@ def test_matched_rate_takes_the_largest_gains_and_random_the_mean(log: Path) -> 
     assert rows["b"]["total_tokens"] == 0.75 * 200 + 0.25 * 250
 
 
-def test_near_limit_reads_the_share_of_the_limit(log: Path) -> None:
+def test_near_limit_reads_the_share_of_the_limit(log: Log) -> None:
     gate = 'gate = { signal = "near_limit", fraction = 1.0, at_least = 1 }'
     rows = outcome(log, f'name = "x"\nkind = "when"\nbase = {FIRST}\n{gate}\nthen = {ACT}')
     assert [row["intervened"] for row in rows.values()] == [0, 1, 0, 1]  # 100, 200, 100, 300 of 200
@@ -198,18 +201,17 @@ WHEN = f'[[policy]]\nname = "x"\nkind = "when"\nbase = {FIRST}\nthen = {ACT}\n'
         (ROUTE.replace("COLUMN", "dataset"), ("unsuitable", "`dataset`")),
     ],
 )  # fmt: skip
-def test_mistakes_are_named(log: Path, text: str, refusal: tuple[str, ...]) -> None:
+def test_mistakes_are_named(log: Log, text: str, refusal: tuple[str, ...]) -> None:
     with refuses(*refusal):
         replay.run(log, text + "\n", resamples=20)
 
 
-def test_several_pools_of_one_action_must_be_told_apart(log: Path, tmp_path: Path) -> None:
-    opened = open_log(log)
-    traces = collect(opened.scan("traces"), opened)
+def test_several_pools_of_one_action_must_be_told_apart(log: Log, tmp_path: Path) -> None:
+    examples, traces = (log_tables(log)[name] for name in ("examples", "traces"))
     other = traces.filter(pl.col("action") == "verify").with_columns(
         trace_id=pl.col("trace_id") + "x", pool=pl.lit("v2")
     )
-    tables = {"examples": collect(opened.scan("examples"), opened), "traces": pl.concat([traces, other])}
+    tables = {"examples": examples, "traces": pl.concat([traces, other])}
     write_log(tmp_path / "two", name="two", tables=tables)
     text = f'[[policy]]\nname = "x"\n{_body(ACT)}\n'
     with refuses("ambiguous", "`v`", "`v2`"):
@@ -218,9 +220,8 @@ def test_several_pools_of_one_action_must_be_told_apart(log: Path, tmp_path: Pat
     assert named.outcomes.collect()["action_tokens"].to_list() == [50.0, 50.0, 20.0, 50.0]
 
 
-def test_the_seconds_of_a_score_that_a_gate_may_read_count_as_free(log: Path, tmp_path: Path) -> None:
-    opened = open_log(log)
-    tables = {name: collect(opened.scan(name), opened) for name in ("examples", "traces", "verifications")}
+def test_the_seconds_of_a_score_that_a_gate_may_read_count_as_free(log: Log, tmp_path: Path) -> None:
+    tables = log_tables(log)
     seconds = pl.when(pl.col("example_id") != "c").then("latency_s")
     tables["verifications"] = tables["verifications"].with_columns(latency_s=seconds)
     write_log(tmp_path / "less", name="less", tables=tables)
@@ -229,28 +230,22 @@ def test_the_seconds_of_a_score_that_a_gate_may_read_count_as_free(log: Path, tm
     assert [row["gate"] for row in free] == [["device_s"], ["device_s", "latency_s"]]
 
 
-def test_a_revision_counts_once_in_whatever_it_is_read_for(log: Path, tmp_path: Path) -> None:
+def test_a_revision_counts_once_in_whatever_it_is_read_for(log: Log, tmp_path: Path) -> None:
     """Eight revisions of pool `v` and eight of `v2` say `Z`; an oracle reads all of them and an `act` those of `v2`."""
-    opened = open_log(log)
-    traces = collect(opened.scan("traces"), opened)
+    examples, traces = (log_tables(log)[name] for name in ("examples", "traces"))
     revised = pl.col("action") == "verify"
     traces = traces.with_columns(
         answer=pl.when(revised).then(pl.lit("Z")).otherwise("answer"), correct=pl.col("correct") & ~revised
     )
     other = traces.filter(revised).with_columns(trace_id=pl.col("trace_id") + "x", pool=pl.lit("v2"))
-    examples = collect(opened.scan("examples"), opened)
     closed = examples.with_columns(labels=pl.lit(["A", "B"], pl.List(pl.String)))
     write_log(tmp_path / "two", name="two", tables={"examples": closed, "traces": pl.concat([traces, other])})
     act = f'[[policy]]\nname = "x"\n{_body(ACT)}\npool = "v2"\n'
     oracle = '[[policy]]\nname = "o"\nkind = "oracle"\nrule = "any"\nbase = "base"\nof = ["verify"]\n'
 
-    def told(text: str, **settings: Any) -> list[str]:
+    for text, outside, settings in ((act, 8, {}), (act + oracle, 16, {}), (act + oracle, 16, {"block_examples": 1})):
         notes = replay.run(tmp_path / "two", text, resamples=20, **settings).notes
-        return [str(note) for note in notes if note.code in ("outside_labels", "no_valid_answer")]
-
-    empty = "has a valid answer, so every prediction from them is null and counts as wrong"
-    outside = "traces give answers outside the label space (`Z`), which are not valid"
-    alone = f"WARNING: no revision of `base` by `verify` in pool `v2` {empty}"
-    assert told(act) == [alone, f"8 {outside}"]
-    assert told(act + oracle) == [f"WARNING: no revision of `base` by `verify` {empty}", f"16 {outside}"]
-    assert told(act + oracle, block_examples=1)[1] == f"16 {outside}"
+        empty = noted(notes, "no_valid_answer", "`base`", "`verify`")
+        assert empty.severity is Severity.WARNING
+        assert ("`v2`" in empty.text) == (text == act)
+        assert numbers(noted(notes, "outside_labels", "`Z`")) == [str(outside)]

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 import replay
 from replay import Metric, Sample
 from replay.runs.saved.display import ranked_input as _ranked
-from tests.errors import quotes, refuses
+from tests.errors import numbers, quotes, refuses, remarked
 from tests.logs import FIRST, GOLDS, POOL, log, tables
 from toolkit.log import Log, write_log
 from toolkit.show import frontier_figure, ranked_table
@@ -80,7 +80,8 @@ def test_the_table_shows_and_explains_them(made: Log, metric: Metric, head: str,
     assert "Δ points" not in text
     assert "percentage points" not in text
     assert ("at most this" in text) == (metric.better == "lower")
-    assert ("Δ is below 1" in text) == (metric.better == "lower")
+    rule = remarked(ranked_table(ranked).below, "not_worse")
+    assert ("upper" in rule, numbers(rule)) == (metric.better == "lower", ["1" if metric.better == "lower" else "−1"])
     assert frontier_figure(ranked) is None  # its axis is of shares
 
 

@@ -14,9 +14,9 @@ import replay
 from replay.analyses.report.report import report as report_log
 from replay.engine.positions import expected_wins
 from replay.kinds.sample import WHOLE_POOL
-from replay.policies.suite import suite
+from replay.policies.suite import WHOLE_QUESTION, suite
 from tests.errors import refuses
-from tests.logs import tables
+from tests.logs import sealed, tables
 from tests.reference import plain
 from tests.reference.compare import assert_same, keyed, same
 from tests.reference.random_logs import TRACES, RandomLog, random_log
@@ -53,9 +53,7 @@ def unfolding(**changes: Any) -> dict[str, pl.DataFrame]:
     return parts
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return write_log(tmp_path / "log", name="unfolding", tables=unfolding())
+log = sealed(unfolding)
 
 
 def outcomes(log: Log | Path, *policies: Row) -> dict[tuple[str, str], Row]:
@@ -229,7 +227,7 @@ def test_the_suite_of_guesses_sweeps_thresholds_and_permutes_nothing(log: Log, t
     assert "at_least" in policies.text
     assert "orders" not in "".join(line for line in policies.text.splitlines() if not line.startswith("#"))
     result = replay.run(log, policies, resamples=20)
-    assert {one.sweep for one in result.policies} >= {"the whole question", "sure by v"}
+    assert {one.sweep for one in result.policies} >= {WHOLE_QUESTION, "sure by v"}
     assert not result.dropped
     parts = unfolding()
     del parts["verifications"]

@@ -15,7 +15,7 @@ import thinkback as tb
 from replay.analyses.report.report import report
 from replay.analyses.tune.tuning import tune
 from replay.data.prices import Prices, load_prices
-from replay.policies.suite import suite
+from replay.policies.suite import NO_TEST_SPLIT, suite
 from replay.runs.saved.display import ranked_input, table_of_columns
 from tests.errors import noted, refuses
 from thinkback.app import app
@@ -165,7 +165,7 @@ def test_the_suite_goes_on_where_the_first_is_unsure(made: Log, prices: Path) ->
     wanted = [float(np.quantile(scores, share, method="higher")) for share in (0.1, 0.25, 0.5, 0.75, 0.9)]
     assert cascades[0]["gate"]["below"] == pytest.approx(wanted, abs=1e-3)
     assert document["prices"]["large"] == {"prompt": 10.0, "completion": 10.0}
-    assert "no test split" not in suite.text
+    assert NO_TEST_SPLIT not in suite.text
     result = tb.run(made, suite, resamples=50)
     # at the median the ten that it is unsure of go on: 10 right of its own, and 9 of the large one's ten
     assert {row.policy.name: row.quality.estimate for row in ranked_input(result).ranked if row.quality}[

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay import Agreement, AtLeast, Budget, Margin, Window
+from replay.sampling import known
 from replay.sampling.prefix import NONE
 from replay.sampling.selects import BestOfN, FirstTrace, LastTrace, MajorityVote, Select, WeightedVote
 from tests.reference import rules
@@ -35,6 +36,7 @@ STOPS: list[tuple[object, Row]] = [
     (AtLeast(0.4, verifier="v"), {"rule": "at_least", "verifier": "v", "score": 0.4}),
     (AtLeast(0.25, verifier="v", patience=3), {"rule": "at_least", "verifier": "v", "score": 0.25, "patience": 3}),
 ]
+SELECTS = [FirstTrace(), LastTrace(), MajorityVote(), BestOfN(), WeightedVote()]
 QUICK = settings(max_examples=40, deadline=None)
 
 
@@ -61,9 +63,7 @@ def test_a_stop_holds_where_its_twin_does(stop: Margin, row: Row, walk: list[tup
     assert np.asarray(stop.holds(seen(*arrays(walk)))).tolist() == [expected]
 
 
-@pytest.mark.parametrize(
-    "select", [FirstTrace(), LastTrace(), MajorityVote(), BestOfN(), WeightedVote()], ids=lambda one: one.name
-)
+@pytest.mark.parametrize("select", SELECTS, ids=lambda one: one.name)
 @QUICK
 @given(WALKS, st.data())
 def test_a_select_takes_the_trace_that_its_twin_takes(
@@ -82,3 +82,8 @@ def test_a_select_takes_the_trace_that_its_twin_takes(
         trace, answer = rules.choose(log, {"select": select.name}, traces if by_score else traces[: step + 1], scored)
         assert (place == NONE) == (answer is None)
         assert place == NONE or place == trace["sample_index"]
+
+
+def test_every_shipped_rule_has_a_twin() -> None:
+    assert {str(row["rule"]) for _, row in STOPS} == known.STOPS.keys() - {"none"}
+    assert {select.name for select in SELECTS} == known.SELECTS.keys()

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import thinkback as tb
+from replay.policies.suite import NO_TEST_SPLIT
 from tests.errors import quotes, refuses
 from tests.logs import log, tables
 from tests.reference.random_logs import random_log
@@ -34,7 +35,7 @@ def test_a_pool_and_a_verifier(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert policies_of(suite)["one sample (mean)"]["expected"]
     assert (suite.where, suite.by) == (None, ())
-    assert "no test split" not in suite.text  # all examples are of the split `test`
+    assert NO_TEST_SPLIT not in suite.text  # all examples are of the split `test`
 
 
 def weighted(suite: tb.Suite) -> list[dict[str, Any]]:

@@ -14,11 +14,13 @@ from generate.simulation.grid import simulate
 from replay import Result, Sample
 from replay.runs.compare import comparing
 from replay.runs.compare.compared import FIX, FLIP, OTHER
-from tests.errors import refuses
+from tests.errors import noted, numbers, refuses, remarked
 from tests.logs import GOLDS, POOL, drawn
 from tests.logs import log as small_log
 from tests.seeds import seeds
 from toolkit.log import Log, open_log, write_log
+from toolkit.show import code_of
+from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
 POLICIES = """
 [[policy]]
@@ -232,21 +234,20 @@ def test_more_policies_than_can_be_paired(result: Result, monkeypatch: pytest.Mo
 
 def test_tables(result: Result) -> None:
     made = result.compare()
-    text = made.table(limit=3).markdown()
-    assert "7 more pairs: `--out DIR`, or `.pairs` in Python, has all." in text
-    assert "hold at once" in text
-    assert "Policies that see gold are in no pair." in text
+    below = made.table(limit=3).below
+    remarked(below, "cut", "7 ", "`--out DIR`", "`.pairs`")
+    assert numbers(remarked(below, "at_once"))[-1] == "10"
+    remarked(below, "no_diagnostics")
     assert repr(made) == str(made.table(limit=10))
     assert made._repr_html_().startswith("<div>")
     assert made.examples_table() is None
     two = result.compare("first", "best")
     assert not two.identical
-    shown = two.table().markdown()
-    assert "| metric | first | best | Δ | p | n |" in shown
-    assert "Among all 10 pairs at once: accuracy % " in shown
+    assert "| metric | first | best | Δ | p | n |" in two.table().markdown()
+    remarked(two.table().below, "all_pairs", " 10 ", "accuracy % ")
     listed = two.examples_table(2)
     assert listed is not None
-    assert "more examples: `--out DIR`, or `.examples` in Python, has all." in listed.markdown()
+    remarked(listed.below, "cut", "`--out DIR`", "`.examples`")
 
 
 @pytest.mark.parametrize("clusters", seeds(1, [5, 2]))
@@ -280,8 +281,8 @@ THREE = Sample(name="three", pool="n", max_traces=3, select="majority")
 def test_sums_of_seconds_are_said_to_be_of_batches(timed: Log) -> None:
     result = replay.run(timed, [ONE, THREE], resamples=20)
     for made in (result.compare("one", "three"), result.compare(metric="latency_s")):
-        assert "seconds were measured while calls shared batches" in made.table().markdown()
-    assert "shared batches" not in result.compare().table().markdown()
+        remarked(made.table().below, BATCHED_SECONDS)
+    assert BATCHED_SECONDS not in map(code_of, result.compare().table().below)
 
 
 def test_results_that_measure_success_otherwise_are_refused(timed: Log) -> None:
@@ -294,10 +295,10 @@ def test_results_that_measure_success_otherwise_are_refused(timed: Log) -> None:
 def test_whose_level_and_seed_are_taken(timed: Log) -> None:
     one, other = replay.run(timed, [ONE], resamples=20), replay.run(timed, [THREE], resamples=20, level=0.9, seed=3)
     for made in (one.compare(other=other), one.compare("one", "three", other=other)):
-        text = made.table().markdown()
-        assert "`level` is that of the first result, 0.95; the second has 0.9" in text
-        assert "`seed` is that of the first result, 0; the second has 3" in text
-        assert "`resamples`" not in text
+        noted(made.notes, "first_settings", "`level`", " 0.95; ", " 0.9")
+        noted(made.notes, "first_settings", "`seed`", " 0; ", " 3")
+        assert [code_of(line) for line in made.table().below].count("first_settings") == 2
+        assert "`resamples`" not in made.table().markdown()
 
 
 def test_no_table_of_examples_where_two_differ_on_none(timed: Log) -> None:

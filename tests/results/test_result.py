@@ -6,6 +6,7 @@ import copy
 import gc
 import json
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +21,7 @@ from polars.testing import assert_frame_equal
 import replay
 from generate.simulation.grid import simulate
 from replay import Result
+from replay.runs.explain.explain import SEVERAL
 from replay.runs.saved.saved_folder import write_hashed
 from tests.errors import refuses
 from tests.logs import drawn
@@ -233,7 +235,7 @@ def test_a_loaded_result_explains_as_the_log_does(result: Result, saved: Path) -
             assert ("score" in second.steps.columns) == (row["verifications"] > 0)
     told = again.explain("orders", result.examples["example_id"][0])
     assert told.steps.is_empty()
-    assert told.ending.startswith("no single path was saved: the outcome is a mean over several")
+    assert told.ending.startswith(SEVERAL)
 
 
 @pytest.mark.parametrize(
@@ -449,7 +451,7 @@ def test_an_explanation_is_of_an_example_that_is_compared(result: Result, log: P
         for policy in ("oracle", "gated[gate.below=inf]"):
             stored = part.policy(policy).outcomes.filter(pl.col("example_id") == example).collect()
             assert_frame_equal(part.explain(policy, example).outcomes, stored)
-        assert part.explain("oracle", example).ending.startswith(("it intervenes", "it does not intervene"))
+        assert re.match(r"it (does not )?intervene", part.explain("oracle", example).ending)
 
 
 def test_sql_may_name_columns_that_are_called_as_a_table(log: Path, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_commands(home: Path) -> None:
         "50",
     )
     told = thinkback(home, "tune", "log", "--policies", "suite.toml", *words)
-    assert "is not known" not in told
+    assert "not known" not in told
     assert "hit@1" in told
     assert "accuracy" not in told
     thinkback(home, "figure", "o", "frontier", "--cost", "rounds", "--out", "rounds.svg")

@@ -92,7 +92,7 @@ def test_a_figure_is_a_picture_once(log: Path) -> None:
 
 
 def test_an_error_is_one_line() -> None:
-    assert ThinkbackError("there is\nno such thing")._render_traceback_() == ["ThinkbackError: there is no such thing"]
+    assert ThinkbackError("one\ntwo three")._render_traceback_() == ["ThinkbackError: one two three"]
 
 
 def test_an_error_of_a_rule_in_a_cell_names_the_line_alone() -> None:

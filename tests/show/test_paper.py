@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from tests.errors import refuses
+from tests.errors import numbers, refuses
 from tests.seeds import seeds
 from toolkit.show import (
     FrontierPoint,
@@ -145,9 +145,9 @@ def test_no_label_is_over_a_point_or_cut_off(n: int, width: float) -> None:
         assert not any(box.overlaps(dot) for dot in dots)
     assert not any(a.overlaps(b) for a, b in itertools.combinations(labels, 2))
     named = sum(p.labelled and (width > COLUMN or p.on_front or p.baseline or bool(p.diagnostic)) for p in points)
-    told = [text.get_text() for text in figure.texts if "without room" in text.get_text()]
+    told = [numbers(text.get_text()) for text in figure.texts if "without room" in text.get_text()]
     left_out = named - len(labels)
-    assert told == ([f"{left_out} without room for a label: see the table"] if left_out else [])
+    assert told == ([[str(left_out)]] if left_out else [])
 
 
 def keys_below(figure: Any) -> dict[str, str]:
@@ -171,7 +171,7 @@ def test_what_is_far_is_named_at_the_edge(width: float) -> None:
     if width > COLUMN:
         assert "budget too short 20.0 ↓" in written
     else:
-        assert any("further out not shown" in text.get_text() for text in figure.texts)
+        assert any(re.search(r"\b1 point further\b", text.get_text()) for text in figure.texts)
     assert any(name.startswith("best of 0 by verifier_0") for name in written)  # the baseline
     assert len(markers(axes)) == 46 - (width <= COLUMN)  # everyone is drawn, but for who is far and unnamed
 
@@ -275,9 +275,7 @@ def test_a_panel_of_diagnostics_has_a_scale_of_its_own_and_few_lines_have_bands(
     assert majority.get_ylim() == best.get_ylim() != passed.get_ylim()
     assert passed.get_ylim()[1] > 95
     assert [len(axes.collections) for axes in figure.axes] == [1, 0, 1]  # bands
-    assert "bands: 95 % intervals of each line, not of differences between lines" in [
-        t.get_text() for t in figure.texts
-    ]
+    assert any(text.get_text().startswith("bands: 95 % ") for text in figure.texts)
 
 
 def test_a_line_that_leaves_the_axes_is_cut_there_and_one_at_the_edge_is_whole() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.errors import refuses
+from tests.errors import quotes, refuses, remarked
 from toolkit.columns import find
 from toolkit.notes import Note, note, warning
 from toolkit.show import (
@@ -20,6 +20,7 @@ from toolkit.show import (
     RankedInput,
     RowLimits,
     Table,
+    code_of,
     frontier_figure,
     frontier_points,
     pareto_front,
@@ -27,7 +28,7 @@ from toolkit.show import (
     ranked_table,
     short_names,
 )
-from toolkit.show.ranking.ranking import UNLIKE_CALLS, WithinMargin
+from toolkit.show.ranking.ranking import MARKED, MARKED_IN_CLUSTERS, UNLIKE_CALLS, WithinMargin
 from toolkit.show.ranking.results import cheapest_within, takeaway
 from toolkit.show.tables.table_content import IntervalCell
 from toolkit.stats import OutcomeBlock, Settings, summarise
@@ -306,12 +307,11 @@ def test_marks_of_clusters_speak_of_clusters(results: RankedInput) -> None:
     """What tells two policies apart are then clusters, and no count of examples."""
     tango = replace(results, comparisons=results.comparisons.with_columns(method=pl.lit("tango")))
     plain, clustered = (
-        line_of(ranked_table(replace(tango, notes=notes)), "†")
+        remarked(ranked_table(replace(tango, notes=notes)).below, "marks")
         for notes in ((), (note("clusters", "60 clusters of 400 examples"),))
     )
-    assert "clusters as trials" in clustered
-    assert "clusters as trials" not in plain
-    assert "twenty examples" not in clustered
+    assert plain == f"†: {MARKED['tango']}."
+    assert clustered == f"†: {MARKED_IN_CLUSTERS['tango']}."
 
 
 def test_two_clusters_have_no_intervals_to_explain(results: RankedInput) -> None:
@@ -496,19 +496,21 @@ def test_the_last_line_says_what_the_table_says(results: RankedInput) -> None:
     apart = "Every other policy is told apart from it on 500 questions."
     assert takeaway(replace(results, ranks=alone, within=None)) == f"{leads}{against}. {apart}"
     assert takeaway(replace(results, leader=None, within=None)) is None
-    assert "corrected for having been chosen" in str(takeaway(corrected(results)))
+    value = next(row.corrected.estimate for row in rank(corrected(results)) if row.leads)
+    assert f" ({100 * value:.1f} % corrected " in str(takeaway(corrected(results)))
 
 
 def test_a_choice_by_estimates_comes_second_with_the_questions_that_would_decide(results: RankedInput) -> None:
     needed = NeededQuestions(3_000, 1_200, None)
     none = replace(results, margin=0.02, within=lambda: WithinMargin(0.02, None, None, "stop[margin=0.1]", needed))
     first, second = cheapest_within(none)
-    assert first == "No cheaper policy is shown to be within 2 points of `best of 4`."
-    assert second.startswith("By estimates alone it would be `stop[margin=0.1]`, −2.0 [−5.0, +1.0] points, for 1,100 ")
+    assert (code_of(first), code_of(second)) == ("none_within", "by_estimates")
+    quotes(first, " 2 points ", "`best of 4`")
+    quotes(second, " `stop[margin=0.1]`, −2.0 [−5.0, +1.0] points, for 1,100 ")
     assert second.endswith(f"; {needed.words} would decide.")
     neither = replace(none, within=lambda: WithinMargin(0.02, None, None, None, None))
     assert len([*cheapest_within(neither)]) == 2  # no number of questions would decide, which is said
-    unlike = replace(none, notes=(warning(UNLIKE_CALLS, "calls of two pools"),))
+    unlike = replace(none, notes=(warning(UNLIKE_CALLS, "calls differ"),))
     assert [*cheapest_within(unlike)] == []  # such costs are not compared
 
 

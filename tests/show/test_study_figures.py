@@ -117,7 +117,7 @@ def test_figures_are_whole_and_no_legend_or_band_is_on_data(draw: Callable[..., 
 
 
 def test_ten_differences_fit_a_page_of_one_column() -> None:
-    assert differences(10, NARROW, title="Paired differences under fixed verifier budgets").get_figheight() <= HIGHEST
+    assert differences(10, NARROW, title="Differences of pairs under budgets of verifiers").get_figheight() <= HIGHEST
 
 
 def test_methods_differ_in_shape_and_published_points_are_hollow() -> None:

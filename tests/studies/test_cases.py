@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from replay.studies.factcheck.cases import WRONG, Cases, case_lines, cases_csv, cases_markdown, example_cases
+from replay.studies.factcheck.cases import (
+    ENDINGS,
+    NO_TEXT,
+    WRONG,
+    Cases,
+    case_lines,
+    cases_csv,
+    cases_markdown,
+    example_cases,
+)
 from replay.studies.factcheck.runs import FactcheckSetting, replay_methods
 from tests.errors import remarked
 from toolkit.log import write_log
@@ -61,7 +71,7 @@ def test_each_kind_is_the_first_claim_by_its_id(tmp_path: Path) -> None:
     ]
     assert (early.answer, early.right, early.used, early.margin, early.best) == ("A", True, 3, pytest.approx(0.6), 0.9)
     assert [one.margin for one in late.traces] == [None, *map(pytest.approx, (0.05, 0.05, 0.02, 0.02))]
-    assert (late.used, late.ending, late.margin) == (5, "the cap was reached", pytest.approx(0.02))
+    assert (late.used, late.ending, late.margin) == (5, ENDINGS["cap"], pytest.approx(0.02))
     assert (wrong.answer, wrong.right, wrong.used, wrong.margin) == ("A", False, 3, pytest.approx(0.3))
     assert [(one.answer, one.right, one.score) for one in wrong.traces][:2] == [("A", False, 0.9), ("B", True, 0.6)]
     assert len(wrong.traces) == 5
@@ -83,8 +93,8 @@ def test_as_markdown_and_csv_with_texts(tmp_path: Path) -> None:
         "### Stops after 3 traces: `c1`, d\n\n    the claim\n\n- gold: A; answer of adaptive stopping: A (right)"
         in text
     )
-    assert "- adaptive stopping ends after 3 of 5 traces (the margin held); margin then: 0.600" in text
-    assert "- best score: 0.900; the rule holds on 3 claims" in text
+    assert re.search(rf" 3 of 5 traces \({ENDINGS['rule']}\); margin then: 0\.600\n", text)
+    assert re.search(r"- best score: 0\.900; .* 3 claims\n", text)
     assert "| 3 | B | wrong | 0.300 | 0.600 |\n\nTrace 1:\n\n    line 1\n    *0* | 2\n" in text
     rows = list(csv.DictReader(io.StringIO(cases_csv(found, simulated=True))))
     assert len(rows) == 3 + 5 + 5
@@ -94,7 +104,7 @@ def test_as_markdown_and_csv_with_texts(tmp_path: Path) -> None:
         "score": 0.3, "margin": 0.6, "text": r"line 1\n*2* | 2", "simulated": "true",
     }  # fmt: skip
     assert [float(row["score"]) for row in rows[:3]] == [0.9, 0.2, 0.3]
-    assert "the log has no texts of traces" in cases_markdown([("d", cases(tmp_path / "out", texts=False))], False)
+    assert NO_TEXT in cases_markdown([("d", cases(tmp_path / "out", texts=False))], False)
 
 
 def test_a_paper_has_the_cases_in_a_line_each(tmp_path: Path) -> None:

@@ -396,12 +396,12 @@ def test_labels_outside_are_counted_and_the_most_frequent_named(tmp_path: Path) 
         (("--where", "splt = 'test'"), ("where",)),
         (("--dev", "split = 'dev'", "--where", "true"), ("`--dev`", "reported")),
         (("--dev", "splt = 'dev'"), ("`--dev` (splt = 'dev')", "split")),
-        (("--dev", "split = 'x'"), ("`--dev` matches no example",)),
+        (("--dev", "split = 'x'"), ("`--dev`", "split = 'x'")),
         (("--other-verifier", "deepseek"), ("deepseek",)),
-        (("--dev", "true"), ("`--dev` (true) leaves no claim to report",)),
+        (("--dev", "true"), ("`--dev` (true)", "[empty]")),
         (("--verifier", "lora", "--other-verifier", "lora"), ("`--other-verifier` is `lora`",)),
         (("--published", ""), ("`--published` names no data set",)),
-        (("--cap", "16"), ("`--cap` is 16, and pool `n15` has 15 traces a claim",)),
+        (("--cap", "16"), ("`--cap` is 16,", "`n15`", " 15 ")),
     ],
 )
 def test_mistakes_are_one_line(claims: Path, study: Run, tmp_path: Path, options: tuple, words: tuple) -> None:

@@ -24,8 +24,7 @@ from toolkit.log import open_log, write_log
 from toolkit.show import Table
 
 COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "finalizer_used", "finalizer_tokens")
-TOKENS = "tokens are not logged for every trace, so numbers that need them are dashes"
-SECONDS = TOKENS.replace("tokens", "seconds")
+TOKENS, SECONDS = unlogged("tokens", "trace"), unlogged("seconds", "trace")
 
 
 @pytest.fixture(scope="module")

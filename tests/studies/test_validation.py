@@ -11,7 +11,7 @@ from replay.analyses.budgets.budgets import budgets
 from replay.studies.factcheck.runs import FactcheckSetting
 from replay.studies.factcheck.study import _scored_traces, _Validation, _validation_budgets, calibrations
 from replay.studies.kit.cells import interval_cell
-from tests.errors import remarked
+from tests.errors import quotes, remarked
 from tests.studies.claims import simulated, tables, written
 from toolkit.log import Log, open_log
 from toolkit.stats import Interval, Settings
@@ -79,7 +79,7 @@ def test_calibration_is_of_the_scored_traces_within_the_cap(tmp_path: Path) -> N
     brier = float(((wanted["score"] - wanted["correct"].cast(pl.Float64)) ** 2).mean())
     assert strong.calibration.brier.estimate == pytest.approx(brier)
     assert strong.missing == ""
-    assert none.missing == "`nobody` scored no trace that is judged"
+    quotes(none.missing, "`nobody`")
 
 
 def test_an_interval_without_an_estimate_is_a_dash() -> None:

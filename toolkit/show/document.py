@@ -38,10 +38,11 @@ _PACKAGES = (
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with the sentences under it. What stands in backticks is a name."""
+    """A heading with the sentences under it. What stands in backticks is a name. `code`: by which programs find it."""
 
     heading: str
     sentences: tuple[str, ...]
+    code: str = ""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from toolkit.files import replacing
 from toolkit.imports.guessing.anything import as_log
 from toolkit.log import AnyLog, Description, Log, describe_log
 from toolkit.log.describe.assumptions import SURE
-from toolkit.notes import Severity
+from toolkit.notes import Severity, remark
 from toolkit.printable import printable
 from toolkit.show import (
     SIMULATED,
@@ -139,19 +139,23 @@ def _report_sections(
     """
     results, ordered = ranked_input(result), [*_order_warning(description, result)]
     sections = {
-        "Left out": [*_left_out_sentences(result, left_out)],
-        "Best policy": [*_best_sentences(result, results), *_other_samples_sentences(result, same, result.leader)],
-        "Against one attempt": [*_gain_sentences(result, results), *_same_gain(result, same)],
-        f"Cheapest within a point of {result.baseline}": [*_cheapest_sentence(result, results), *ordered],
-        "What this log can tell apart": [*_detectable_difference_sentence(result, results)],
-        "Stopping early": [*_stopping_sentences(result, results), *ordered],
-        "Headroom": [*_headroom_sentences(result, room, results)],
-        "Gates and second steps": [*_gate_sentences(result, results)],
-        "Verifiers": [*_verifier_sentences(areas, results.n)],
-        "Assumptions": [*_assumption_sentences(description, result)],
-        "Not drawn": [f"{_as_sentence('; '.join(not_drawn))}."] if not_drawn else [],
-    }
-    return tuple(Section(heading, tuple(sentences)) for heading, sentences in sections.items() if sentences)
+        ("left_out", "Left out"): [*_left_out_sentences(result, left_out)],
+        ("best", "Best policy"): [
+            *_best_sentences(result, results), *_other_samples_sentences(result, same, result.leader),
+        ],
+        ("gain", "Against one attempt"): [*_gain_sentences(result, results), *_same_gain(result, same)],
+        ("cheapest", f"Cheapest within a point of {result.baseline}"): [
+            *_cheapest_sentence(result, results), *ordered,
+        ],
+        ("apart", "What this log can tell apart"): [*_detectable_difference_sentence(result, results)],
+        ("stopping", "Stopping early"): [*_stopping_sentences(result, results), *ordered],
+        ("headroom", "Headroom"): [*_headroom_sentences(result, room, results)],
+        ("gates", "Gates and second steps"): [*_gate_sentences(result, results)],
+        ("verifiers", "Verifiers"): [*_verifier_sentences(areas, results.n)],
+        ("assumptions", "Assumptions"): [*_assumption_sentences(description, result)],
+        ("not_drawn", "Not drawn"): [f"{_as_sentence('; '.join(not_drawn))}."] if not_drawn else [],
+    }  # fmt: skip
+    return tuple(Section(head, tuple(rows), code) for (code, head), rows in sections.items() if rows)
 
 
 def _first_attempt(
@@ -274,10 +278,11 @@ def _order_warning(description: Description, result: Result) -> Iterator[str]:
     trends = description.order.filter((pl.col("action") == "solve") & pl.any_horizontal(*sure))
     pools = [pool for pool in trends["pool"] if pool in used]
     if pools:
-        yield (
+        text = (
             f"The traces of {listed(pools, MOST)} are not exchangeable (see Assumptions): a policy that takes some of "
             "them, in their order, may do better or worse on others."
         )
+        yield remark("not_exchangeable", text)
 
 
 def _cheapest_sentence(result: Result, results: RankedInput) -> Iterator[str]:

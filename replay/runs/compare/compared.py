@@ -10,7 +10,7 @@ import polars as pl
 
 from replay.runs.compare.same_questions import AGAIN, OTHER_SAMPLES, SameQuestions
 from toolkit.columns import OutcomeColumn, metric_column
-from toolkit.notes import Note, Severity
+from toolkit.notes import Note, Severity, remark
 from toolkit.show import (
     SIMULATED,
     Called,
@@ -147,7 +147,7 @@ class ComparedPolicies:
         below += [why for method, why in self._few_units_message().items() if method in set(rows["method"])]
         if rows["low"].null_count():
             below.append("No interval: fewer than three clusters, or of an F1 fewer than thirty fixes and flips.")
-        below += ["Policies that see gold are in no pair."] if self.diagnostics else []
+        below += [remark("no_diagnostics", "Policies that see gold are in no pair.")] if self.diagnostics else []
         below += self._again_lines(rows["first"], rows["second"]) if self.fixed else []
         below += self._whole_notes([self.metric])
         title = f"Pairs of policies on {self.title}, by {column.label}"
@@ -202,7 +202,8 @@ class ComparedPolicies:
             verdict = "told apart" if differs else "not told apart"
             p = "" if p_value is None else f", p {Number(4).show(p_value)}"
             value = form.show(IntervalCell(change, low, high))
-            yield f"Among all {self.compared:,} pairs at once: {column.heading} {value}{p}; {verdict}."
+            text = f"Among all {self.compared:,} pairs at once: {column.heading} {value}{p}; {verdict}."
+            yield remark("all_pairs", text)
         yield from self._left_out_notes()
 
     def _other_samples_cells(self, first: str, second: str) -> tuple[IntervalCell | None, ...]:
@@ -240,7 +241,8 @@ class ComparedPolicies:
         points, level = " in percentage points" * column.share, f"{100 * self.level:g} %"
         at_once = f"the {level} intervals of all {self.compared:,} pairs hold at once"
         intervals = at_once if self.compared > 1 else f"{level} intervals"
-        yield f"{self.n:,} examples. Δ: first minus second{points}; {intervals}."
+        text = f"{self.n:,} examples. Δ: first minus second{points}; {intervals}."
+        yield remark("at_once" if self.compared > 1 else "one_pair", text)
         yield from self._left_out_notes()
 
     def _left_out_notes(self) -> Iterator[str]:
@@ -251,7 +253,7 @@ class ComparedPolicies:
         """Notes on the whole, and on sums of seconds if it shows any; without those on intervals of single values."""
         names = set(metrics)
         return [
-            str(note)
+            remark(note.code, str(note))
             for note in self.notes
             if note.severity is Severity.NOTE
             and (not note.metrics or (note.code == BATCHED_SECONDS and names & {*note.metrics}))
@@ -261,7 +263,11 @@ class ComparedPolicies:
         if limit is None or height <= limit:
             return []
         more = f"{height - limit:,} more {what}"
-        return [ColumnNote(f"{more}: `--out DIR`, or `.{what}` in Python, has all.", paper=f"{more} are not shown.")]
+        return [
+            ColumnNote(
+                f"{more}: `--out DIR`, or `.{what}` in Python, has all.", (), paper=f"{more} are not shown.", code="cut"
+            )
+        ]
 
     def _lines_above(self) -> tuple[str, ...]:
         warned = (str(note) for note in self.notes if note.severity is Severity.WARNING)

@@ -356,12 +356,13 @@ SPENT = (
     "traces", "verifications", "operations", "calls", "prompt_tokens", "completion_tokens", "total_tokens",
     "generation_s", "verification_s", "latency_s", "cost_eur",
 )  # fmt: skip
+CALL = "per verifier call"
 PER = (
     ("generation_s", "traces", "per trace"),
     ("prompt_tokens+completion_tokens", "traces", "per trace"),
-    ("verification_s", "verifications", "per verifier call"),
-    ("operations", "verifications", "per verifier call"),
-    ("latency_s", "verifications", "per verifier call"),
+    ("verification_s", "verifications", CALL),
+    ("operations", "verifications", CALL),
+    ("latency_s", "verifications", CALL),
 )
 """Ratios of means in tables."""
 
@@ -386,7 +387,7 @@ def _efficiency_notes(study: Study) -> Iterator[str]:
     yield from reasons(study.main.missing)
     yield from study.main.unlogged().values()
     yield "hours: of latency_s, one call after the other"
-    yield "per verifier call: a dash where a method makes none"
+    yield f"{CALL}: a dash where a method makes none"
     yield from (note_line(note) for note in study.notes if "cost_eur" in note.metrics)
     yield "change: against exhaustive best-of-N; a dash where its number is 0"
 

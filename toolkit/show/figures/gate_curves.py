@@ -50,6 +50,7 @@ class End:
     color: str
 
 
+AS_IF_NEVER = "as if it never acted"
 ENDS = (End("never", "never acts", 0, "s", ORANGE), End("always", "always acts", -1, "D", GREEN))
 
 
@@ -77,7 +78,7 @@ def gates_figure(
     ) as (figure, drawn):
         first = next((number for number, one in enumerate(gates) if one.never), None)
         for number, (axes, one) in enumerate(zip(drawn, gates, strict=True)):
-            _draw_gate(axes, one, "as if it never acted" if number == first else "_")
+            _draw_gate(axes, one, AS_IF_NEVER if number == first else "_")
         _set_scales(drawn[0], max(HUNDRED * one.rate[-1] for one in gates))
         _mark_ends(drawn, gates)
     return figure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.columns import OutcomeColumn
 from toolkit.errors import counted
-from toolkit.notes import Severity
+from toolkit.notes import Severity, remark
 from toolkit.show.drawing.page import WIDTH
 from toolkit.show.figures.figure import FrontierPoint, frontier
 from toolkit.show.ranking.one_column import abbreviated
@@ -315,7 +315,7 @@ def _column_notes(results: RankedInput, severity: Severity, columns: Sequence[Ta
     """The run's notes of one severity, without those on metrics that have no column here."""
     keys = {column.key for column in columns}
     return [
-        ColumnNote(str(note), note.metrics, on_gaps=note.code in GAPS)
+        ColumnNote(str(note), note.metrics, on_gaps=note.code in GAPS, code=note.code)
         for note in results.notes
         if note.severity is severity and (not note.metrics or keys & set(note.metrics))
     ]
@@ -331,8 +331,8 @@ def _explanation_notes(
         how = f"exact limits of rates and Student's t, over {'weighed examples' if weighed else 'clusters'}"
     brackets = f" In brackets {100 * results.level:g} % intervals: {how}."
     without = results.clustered and results.summary["low"].null_count() == len(results.summary)
-    means = "weighed means" if weighed else "means per example"
-    yield ColumnNote(f"{results.n:,} examples; {means}.{'' if without else brackets}")
+    code, means = ("weighed_means", "weighed means") if weighed else ("means", "means per example")
+    yield ColumnNote(f"{results.n:,} examples; {means}.{'' if without else brackets}", code=code)
     short = {policy.label: policy.sweep or policy.name for policy in results.policies if policy.label}
     if short:
         yield ColumnNote(f"{'; '.join(f'{label}: {name}' for label, name in short.items())}.", ("policy",))
@@ -361,7 +361,7 @@ def _explanation_notes(
         rule = f"the upper end of Δ is below {size}" if falling else f"the lower end of Δ is {above}"
         fewest = fewest_examples(results.margin) if share else None
         few = f", claimed from {fewest:,} examples on" if fewest is not None and results.n < fewest else ""
-        yield ColumnNote(f"not worse: {rule}{' points' * share}{few}.", ("not_worse",))
+        yield ColumnNote(f"not worse: {rule}{' points' * share}{few}.", ("not_worse",), code="not_worse")
     most = "most" if falling else "least"
     text = f"Pareto ●: no other policy has at {most} this {results.quality.label} {results.cost.less}."
     yield ColumnNote(text, ("on_front",))
@@ -382,13 +382,13 @@ def _explanation_notes(
     references = {results.leader, results.baseline if results.margin is not None else results.leader}
     if any(references & row.same_as for row in ranked):
         text = "identical: the same answers and costs on every example; other examples may tell them apart."
-        yield ColumnNote(text, ("leader", "not_worse"))
+        yield ColumnNote(text, ("leader", "not_worse"), code="identical")
     if any(row.corrected for row in ranked):
         text = "corrected: the value of what was chosen on these rows, where one half chooses and the other half scores"
         text += "; from its lower limit to the plain upper one."
         yield ColumnNote(text, ("corrected",))
     if any("†" in cell.mark for row in ranked for cell in (row.quality, row.difference) if cell is not None):
-        yield ColumnNote(f"†: {'; '.join(_mark_reasons(results))}.", (results.metric, "difference"))
+        yield ColumnNote(f"†: {'; '.join(_mark_reasons(results))}.", (results.metric, "difference"), code="marks")
 
 
 def _ties_below(results: RankedInput, ranked: Sequence[Ranked]) -> Iterator[ColumnNote]:
@@ -460,7 +460,7 @@ def cheapest_within(results: RankedInput) -> Iterator[str]:
             f"{_gain_text(results, row)}, at least {least}{_saving_text(results, row, rows[str(results.baseline)])}."
         )
     else:
-        yield f"No cheaper policy is shown to be {within}."
+        yield remark("none_within", f"No cheaper policy is shown to be {within}.")
     if near.policy is None and near.estimated is None:
         yield "By estimates alone none is either: more questions like these would show none."
     if near.estimated is not None:
@@ -468,7 +468,7 @@ def cheapest_within(results: RankedInput) -> Iterator[str]:
         gain = _gain_text(results, row, whole=True) + _saving_text(results, row, rows[str(results.baseline)])
         text = f"By estimates alone it would be `{results.called[near.estimated]}`, {gain}, which is not shown to be"
         decide = "" if needed is None else f"; {needed.words} would decide"
-        yield f"{text}{decide}."
+        yield remark("by_estimates", f"{text}{decide}.")
 
 
 def _gain_text(results: RankedInput, row: Ranked, whole: bool = False) -> str:
