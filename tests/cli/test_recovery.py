@@ -11,11 +11,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import thinkback as tb
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
 from tests.cli.conftest import Run
 from tests.cli.test_errors import files, refused
 from tests.errors import file_notes, remarked
+from toolkit.imports import import_recovery
 from toolkit.log import collect, open_log, write_log
 from toolkit.show import SIMULATED
 
@@ -276,7 +276,8 @@ def test_a_gate_that_reads_answers_is_not_moved_to_rows_without(recovery: Path, 
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     bare = [{k: v for k, v in line.items() if k not in ("base_answer", "final_answer")} for line in lines]
     (tmp_path / "bare.jsonl").write_text("".join(json.dumps(line) + "\n" for line in bare))
-    remarked(tb.import_recovery("bare.jsonl", "bare").notes, "no_answers")
+    line = remarked(import_recovery(["bare.jsonl"], "again").notes, "no_answers")
+    assert line in thinkback("import", "recovery", "bare.jsonl", "--out", "bare").stdout
     moved = thinkback("transfer", "bare", "--gate", "gate.json", "--where", "split='test'")
     refused(moved, "format", "`gate.json`", "`short`", "`--features`")
     asked = (*given(FIT, tmp_path / "bare"), "--out", "o.json")
@@ -302,7 +303,8 @@ def test_a_verdict_without_rows_held_back_has_a_caveat(recovery: Path, thinkback
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     bare = [{k: v for k, v in line.items() if k not in ("split", "simulated")} for line in lines]
     (tmp_path / "bare.jsonl").write_text("".join(json.dumps(line) + "\n" for line in bare))
-    remarked(tb.import_recovery("bare.jsonl", "bare").notes, "no_split", "600 of 600 ", "`test`")
+    remarked(import_recovery(["bare.jsonl"], "again").notes, "no_split", "600 of 600 ", "`test`")
+    assert "600 of 600 " in thinkback("import", "recovery", "bare.jsonl", "--out", "bare").stdout
     done = thinkback("study", "recovery", "bare", "--action", "active_verify", "--out", "o", "--resamples", "50")
     assert done.exit_code == 0, done.output
     told = (tmp_path / "o" / "report.md").read_text()
