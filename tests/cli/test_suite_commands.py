@@ -35,7 +35,7 @@ def test_what_the_suite_shows_fits_two_screens(thinkback: Callable, log: Path, m
     rows = (Path("a") / "table.csv").read_text().count("\n") - 1
     assert rows > 20
     assert len(lines) < 60
-    (rest,) = (line for line in lines if " table.csv and summary.parquet" in line)
+    (rest,) = (line for line in lines if re.search(r" table\.csv .*\bsummary\.parquet\.$", line))
     assert numbers(rest) == [f"{rows - 7}"]
     assert all(len(line) <= 80 for line in lines if not line.startswith("a/:"))
 
