@@ -222,7 +222,7 @@ then = { kind = "sample", pool = "n4", max_traces = 4, select = "majority" }
 """
     made = report(log, gate, resamples=50)
     (said,) = (one.sentences[0] for one in made.sections if one.code == "gates")
-    assert re.match(r"`gated\[gate\.below=0\.\d\]`,[a-z ]* 3 [^`]*`first`", said)
+    assert re.match(r"`gated\[gate\.below=0\.\d\]`,[a-z ]* 3 [^`]*`probe`", said)
     assert re.search(r" \(\d+\.\d % \[[^]]*\] [a-z ]+\)\.$", said)  # corrected for the choice among three
 
 
