@@ -24,7 +24,7 @@ from toolkit.log import open_log, write_log
 from toolkit.show import Table
 
 COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "finalizer_used", "finalizer_tokens")
-TOKENS, SECONDS = unlogged("tokens", "trace"), unlogged("seconds", "trace")
+TOKENS, SECONDS = unlogged_note("tokens", "trace"), unlogged_note("seconds", "trace")
 
 
 @pytest.fixture(scope="module")
