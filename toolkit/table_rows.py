@@ -108,7 +108,7 @@ class _ChosenRows(TableRows):
         self.__dict__.update(source=source, row=row, offsets=offsets)
 
     @cached_property
-    def frame(self) -> pl.DataFrame:  # type: ignore[override]
+    def frame(self) -> pl.DataFrame:
         return self.source.frame[self.row]
 
     def has(self, column: str) -> bool:

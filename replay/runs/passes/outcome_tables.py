@@ -70,7 +70,7 @@ class _GroupTables:
         """The numbers of the outcomes of versions and examples, (rows, examples)."""
         if self.ways is None:
             return rows[:, None] * self.width + np.arange(start, stop)
-        return self.ways.places(rows)[:, start:stop]
+        return self.ways.places(rows)[:, start:stop].astype(np.int64)
 
     def at_rows(self, name: str, rows: Rows) -> Floats:
         """A column of the outcomes with these numbers (N,)."""
