@@ -19,6 +19,7 @@ from toolkit.documents import parse_toml
 from toolkit.errors import ThinkbackError
 from toolkit.imports import guess_mapping, import_any, import_table
 from toolkit.imports.guessing.roles import ROLES
+from toolkit.imports.rows.json_files import json_lines as read_json_lines
 from toolkit.log import Log, open_log
 
 
@@ -77,6 +78,18 @@ def imported(folder: Path, *paths: Path, **options: Any) -> Log:
 
 def json_lines(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     return Path(lines(path, rows))
+
+
+def test_counts_under_many_keys_are_one_text(tmp_path: Path) -> None:
+    """Each row has an object with keys of its own, 2,010 in all: no column has a field for each."""
+    rows = [
+        {"question": TRUTH.question(i), "gold": str(TRUTH.gold[i]), "samples": [TRUTH.text(i, k) for k in range(K)],
+         "counts": {f"key {i} {number}": 1.5 for number in range(-(-2_010 // N))}}
+        for i in range(N)
+    ]  # fmt: skip
+    path = json_lines(tmp_path / "a.jsonl", rows)
+    assert read_json_lines(path.read_bytes(), ()).frame.schema["counts"] == pl.String
+    check(imported(tmp_path, path), Expected())
 
 
 def test_pairs_of_answer_and_tokens(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import polars as pl
 from toolkit.documents import LiteralFloat
 
 EXACT = 2**53  # up to here every integer is a float
+MOST_KEYS = 2_000  # an object of more, over all rows, counts or names things by its keys
 
 
 def parse(text: str) -> Any:
@@ -56,12 +57,15 @@ def column(name: str, values: Sequence[Any]) -> tuple[pl.Series, pl.DataType]:
 def _lossless_type(values: Iterable[Any]) -> pl.DataType:
     """The polars type that holds parsed JSON values without loss.
 
-    Mixed kinds (a number here, a list there) are text, and so are numbers that would lose digits.
+    Mixed kinds (a number here, a list there) are text, and so are numbers that would lose digits, and objects of more
+    than `MOST_KEYS` keys: a column of them would have a field for each key in every row.
     """
     known = [value for value in values if value is not None]
     kinds = {float if isinstance(value, float) else type(value) for value in known}
     if kinds == {dict}:
         names = dict.fromkeys(name for value in known for name in value)
+        if len(names) > MOST_KEYS:
+            return pl.String()
         return pl.Struct([pl.Field(name, _lossless_type([value.get(name) for value in known])) for name in names])
     if kinds == {list}:
         return pl.List(_lossless_type([item for value in known for item in value]))

@@ -21,7 +21,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.imports.files.literals import EXACT, column, holds, parse
+from toolkit.imports.files.literals import EXACT, MOST_KEYS, column, holds, parse
 from toolkit.imports.files.paths import walk
 from toolkit.imports.rows.source_table import LINE, NamedColumns, SourceTable
 
@@ -72,10 +72,13 @@ def json_lines(
     """Reads JSON lines: a row for each line that is not blank, or for each of its `records`. `texts`: columns used as
     text.
 
-    `line` is the number of the first line, for errors. `columns`: those that are read; None: all.
+    `line` is the number of the first line, for errors. `columns`: those that are read; None: all. Where the
+    file has more than `MOST_KEYS` keys, an object of as many is a JSON text.
     """
     if records is not None:
         return _from_objects(list(records.of(_line_objects(content, line))), columns)
+    if _key_count(content) > MOST_KEYS:  # polars' time grows with the square of the keys
+        return _from_objects(list(_line_objects(content, line)), columns)
     try:
         rows = pl.scan_ndjson(io.BytesIO(content), infer_schema_length=None)
         frame, others = (rows.collect(), ()) if columns is None else columns.of(rows)
@@ -91,6 +94,11 @@ def json_lines(
         for name, column_values in values.items():
             column_values.append(row.get(name))
     return _with_columns(frame, values, others)
+
+
+def _key_count(content: bytes) -> int:
+    """How many different keys the objects have; keys with escapes at their end don't count, nor do those in a text."""
+    return len({piece[piece.rfind(b'"') + 1 :] for piece in content.split(b'":') if not piece.endswith(b"\\")})
 
 
 def _may_be_inexact(values: pl.Series, dtype: pl.DataType) -> bool:
