@@ -11,10 +11,12 @@ from typing import Any
 
 from replay.data.conditions import TEST, has_test
 from replay.data.contents import open_with_contents
-from replay.data.prices import GivenPrices, load_prices
+from replay.data.prices import PRICE, GivenPrices, columns_with, load_prices, logged_prices
 from replay.policies.suite_facts import LEVELS, RoundsPool, ScoreRange, SuiteFacts, SuitePool, read_facts
 from replay.sampling.selects import WeightedVote
 from toolkit.arguments import checks_arguments
+from toolkit.columns import cost_named, with_columns
+from toolkit.errors import UnknownError
 from toolkit.log import AnyLog
 from toolkit.printable import printable
 from toolkit.show.tables.html import listing
@@ -54,7 +56,7 @@ class Suite:
 
 
 @checks_arguments()
-def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> Suite:
+def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None, cost: str | None = None) -> Suite:
     """The standard policies that a log can answer, from what it holds: pools, verifiers, signals, actions.
 
     Self-consistency (Wang et al. 2023) at powers of two, adaptive consistency (Aggarwal et al. 2023), early-stopping
@@ -63,12 +65,17 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> 
     and rankings of the documents of retrieval rounds. A pool counts with the number of traces, or of rounds, that 95 %
     of its examples have; a verifier is used where it scored 95 % of a pool's answers, and the others are skipped. The
     examples are those of the test split where there is one, or of the SQL condition `where`, which the suite then has
-    as its own; `prices` (a TOML file, or `Prices`) are written into its text.
-    Raises ThinkbackError for a log that cannot be read.
+    as its own; `prices` (a TOML file, or `Prices`) are written into its text. Cheap pools come first, and the second
+    pool of a cascade costs more, by `cost`: by default money where there are prices, else tokens; its name is written
+    into the text, too. Raises ThinkbackError for a log that cannot be read, and for a cost that it does not have.
     """
     opened_log, contents = open_with_contents(log)
     given = None if prices is None else load_prices(prices)
-    facts = read_facts(opened_log, contents, where, given)
+    billed = logged_prices(opened_log) if given is None else given
+    wanted = None if cost is None else cost_named(cost, with_columns(columns=columns_with(billed)))
+    facts = read_facts(opened_log, contents, where, billed, wanted)
+    if wanted is not None:
+        _check_cost_is_logged(facts, str(cost), opened_log.address)
     left_out = [*facts.left_out]
     sections = {
         "One attempt": [*_single_attempts(facts)],
@@ -96,6 +103,8 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> 
     if where is None and not facts.is_test_only and contents.verifiers | contents.pools:
         head.append(NO_TEST_SPLIT)
     parts = ["\n".join(f"# {line}" for line in head)]
+    if wanted is not None:
+        parts.append(f"cost = {_toml_value(PRICE if wanted.name == PRICE else wanted.called)}")
     for title, tables in sections.items():
         if tables:
             parts.append("\n\n".join([f"# {title}", *map(as_toml, tables)]))
@@ -104,6 +113,12 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None) -> 
         parts.append("\n".join(["[prices]", *lines]))
     by = ("dataset",) if 1 < facts.values("dataset") <= MOST_GROUPS else ()
     return Suite("\n\n".join(parts) + "\n", where, by, tuple(left_out), facts.skipped)
+
+
+def _check_cost_is_logged(facts: SuiteFacts, cost: str, address: str) -> None:
+    """Raise where no pool of traces has the cost; rounds and checks have costs of their own."""
+    if facts.pools and not (facts.rounds or facts.checks) and all(pool.paid is None for pool in facts.pools):
+        raise UnknownError(f"{address}: no pool has a value of `{cost}`; name a cost that is logged of every trace")
 
 
 def _shell_quoted(condition: str) -> str:

@@ -11,7 +11,8 @@ import polars as pl
 
 from replay.data.conditions import has_test, ids_where
 from replay.data.contents import Contents
-from replay.data.prices import Prices
+from replay.data.prices import PRICE, Prices
+from toolkit.columns import OutcomeColumn
 from toolkit.errors import counted, listed
 from toolkit.log import Log, collect
 
@@ -134,7 +135,7 @@ class SuiteFacts:
     columns: Mapping[str, pl.Series]
     left_out: tuple[str, ...]
     skipped: tuple[str, ...] = ()
-    priced: bool = False
+    currency: bool = False  # whether the cost is comparable between models: money or seconds
     loops: tuple[str, ...] = ()
     """Pools of loops whose traces have one order."""
     most: Mapping[str, int] = field(default_factory=dict)
@@ -152,8 +153,10 @@ class SuiteFacts:
         return what if alone else f"{pool.name}: {what}"
 
     def may_cost_more(self, second: SuitePool, traces: int, first: SuitePool) -> bool:
-        """Whether `traces` traces of pool `second` may cost more than one of `first`; other models' always may."""
-        known = first.paid is not None and second.paid is not None and (self.priced or first.models == second.models)
+        """Whether `traces` traces of pool `second` may cost more than one of `first`; other models' always may
+        where the cost is tokens or calls, which are not one currency.
+        """
+        known = first.paid is not None and second.paid is not None and (self.currency or first.models == second.models)
         return not known or traces * (second.paid or 0.0) > (first.paid or 0.0)
 
     @property
@@ -166,10 +169,13 @@ class SuiteFacts:
         return self.columns[column].drop_nulls().n_unique() if column in self.columns else 0
 
 
-def read_facts(log: Log, contents: Contents, where: str | None = None, prices: Prices | None = None) -> SuiteFacts:
+def read_facts(
+    log: Log, contents: Contents, where: str | None = None, prices: Prices | None = None,
+    cost: OutcomeColumn | None = None,
+) -> SuiteFacts:  # fmt: skip
     """What the suite reads of a log, by a few scans over counts, scores and signals of the examples to report.
 
-    With `prices` what a trace costs is money, else tokens.
+    What a trace costs is its `cost`, by default money with `prices`, else tokens.
 
     These are the ones of an SQL condition `where`, else those of a test split, else all.
     """
@@ -186,7 +192,7 @@ def read_facts(log: Log, contents: Contents, where: str | None = None, prices: P
     scores, left_out, skipped = _score_ranges(log, contents, traces, sizes)
     signals = _doubt_signals(log, contents, traces)
     doubts, gaps = _doubt_scores(log, contents, traces) if contents.verifiers and len(sizes) > 1 else ({}, [])
-    models, paid = models_and_costs(log, traces, prices)
+    models, paid = models_and_costs(log, traces, prices, cost)
     guesses = _guess_scores(log, contents, traces, scores)
     pools = tuple(
         SuitePool(
@@ -216,7 +222,7 @@ def read_facts(log: Log, contents: Contents, where: str | None = None, prices: P
         columns,
         (*short, *left_out, *gaps, *fewer),
         tuple(skipped),
-        prices is not None,
+        (cost.unit if cost is not None else "" if prices is None else "currency") in CURRENCIES,
         tuple(sorted((contents.stopped | contents.ordered) & sizes.keys())),
         {pool: size for pool, size in contents.sizes.items() if pool not in contents.stopped},
     )
@@ -261,11 +267,14 @@ def _rounds_pools(log: Log, contents: Contents, examples: pl.DataFrame) -> tuple
     return tuple(pools), lines
 
 
-OF_TRACES = ("finish_reason", "finalizer_used", "sum_logprob", "prompt_tokens", "completion_tokens")
+OF_TRACES = ("finish_reason", "finalizer_used", "sum_logprob")
+OF_COSTS = ("prompt_tokens", "completion_tokens", "latency_s", "cost")
+CURRENCIES = ("currency", "s", "€")
+"""Units of costs that are comparable between models."""
 
 
 def _trace_columns(contents: Contents) -> list[str]:
-    columns = [name for name in OF_TRACES if name in contents.trace_columns]
+    columns = [name for name in (*OF_TRACES, *OF_COSTS) if name in contents.trace_columns]
     return ["trace_id", "example_id", "pool", "action", "sample_index", "answer", "model", *columns]
 
 
@@ -441,14 +450,31 @@ def _doubt_scores(
 
 
 def models_and_costs(
-    log: Log, traces: pl.LazyFrame, prices: Prices | None
+    log: Log, traces: pl.LazyFrame, prices: Prices | None, cost: OutcomeColumn | None = None
 ) -> tuple[dict[str, frozenset[str]], dict[str, float]]:
-    """Pool -> the models that wrote it; pool -> the mean cost of a trace if known: money, without prices tokens."""
-    there, (read, written) = traces.collect_schema().names(), OF_TRACES[-2:]
-    traces = traces.with_columns(pl.lit(None, pl.Int64).alias(name) for name in (read, written) if name not in there)
-    tokens = pl.coalesce(pl.col(read) + pl.col(written), written).cast(pl.Float64)
-    cost = tokens if prices is None else prices.price_expression("model")
-    paid = pl.when(cost.is_null().any()).then(None).otherwise(cost.mean())
-    frame = collect(traces.group_by("pool").agg(pl.col("model").unique(), paid=paid), log)
+    """Pool -> the models that wrote it; pool -> the mean `cost` of a trace if known, by default money, and without
+    `prices` tokens.
+    """
+    there = traces.collect_schema().names()
+    missing = [pl.lit(None, pl.Float64 if name == "latency_s" else pl.Int64).alias(name)
+               for name in OF_COSTS[:3] if name not in there]  # fmt: skip
+    spent = _cost_of_trace((PRICE if prices is not None else "total_tokens") if cost is None else cost.name, prices)
+    paid = pl.when(spent.is_null().any()).then(None).otherwise(spent.mean())
+    frame = collect(traces.with_columns(missing).group_by("pool").agg(pl.col("model").unique(), paid=paid), log)
     models = {pool: frozenset(names) for pool, names in frame.select("pool", "model").iter_rows()}
     return models, dict(frame.select("pool", "paid").drop_nulls().iter_rows())
+
+
+def _cost_of_trace(name: str, prices: Prices | None) -> pl.Expr:
+    """What a trace costs, by the name of an outcome column; null where traces do not have it."""
+    read, written = pl.col("prompt_tokens"), pl.col("completion_tokens")
+    if name == PRICE and prices is not None:
+        return prices.price_expression("model")
+    known = {
+        "total_tokens": pl.coalesce(read + written, written),
+        "prompt_tokens": read,
+        "completion_tokens": written,
+        **dict.fromkeys(("latency_s", "generation_s", "device_s", "cost_eur"), pl.col("latency_s")),
+        **dict.fromkeys(("traces", "calls", "operations"), pl.lit(1.0)),
+    }
+    return known.get(name, pl.lit(None)).cast(pl.Float64)

@@ -32,7 +32,7 @@ from toolkit.errors import (
     suggest,
 )
 
-KEYS = ("policy", "measure", "prices")
+KEYS = ("policy", "measure", "cost", "prices")
 
 
 MOST_POLICIES = 20_000
@@ -50,12 +50,14 @@ class PolicyFile:
     where: str | None = None
     by: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    cost: str | None = None
     standard: bool = False  # the standard suite, which is compared with its vote over most traces by default
 
     def __post_init__(self) -> None:
         policies = checked_argument("policies", self.policies, Iterable[Policy])
         object.__setattr__(self, "policies", check_policy_names(_only_policies(policies)))
         checked_argument("measure", self.measure, str | None, WORDS["measure"])
+        checked_argument("cost", self.cost, str | None, "the name of a cost")
         checked_argument("standard", self.standard, bool)
         checked_argument("prices", self.prices, Prices | None)
         checked_argument("where", self.where, str | None, WORDS["where"])
@@ -113,7 +115,10 @@ def _parse_policy_file(text: str, name: str, rule_classes: Mapping[str, type]) -
         measure = document.get("measure")
         if measure is not None and not isinstance(measure, str):
             raise InvalidError(f"`measure` is {quote(measure)}; it takes the name of a column of traces")
-        return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")))
+        cost = document.get("cost")
+        if cost is not None and not isinstance(cost, str):
+            raise InvalidError(f'`cost` is {quote(cost)}; it takes the name of a cost, such as "tokens"')
+        return PolicyFile(tuple(policies), measure, prices_from(document.get("prices")), cost=cost)
     except ThinkbackError as error:
         raise error.about(f"{name}: ") from None
 

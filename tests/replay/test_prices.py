@@ -16,6 +16,8 @@ from replay.analyses.report.report import report
 from replay.analyses.tune.tuning import tune
 from replay.data.prices import Prices, load_prices
 from replay.policies.suite import NO_TEST_SPLIT, suite
+from replay.policies.toml import load_policies
+from replay.runs.result.run import check_policies
 from replay.runs.saved.display import ranked_input, table_of_columns
 from tests.errors import noted, refuses
 from thinkback.app import app
@@ -114,7 +116,7 @@ def test_another_measure_has_its_name() -> None:
     assert not any("accuracy" in line for section in report.sections for line in section.sentences)
     names = report.result.summary["policy"].unique(maintain_order=True)[:2]
     pair = report.result.compare(*names, questions="fixed").table()
-    assert any("credit %" in str(line) for line in pair.below)
+    assert any("credit of `" in str(line) for line in pair.below)
     assert not any("accuracy" in str(line) for line in pair.below)
 
 
@@ -225,6 +227,50 @@ def test_percentiles_of_seconds_are_columns(made: Log) -> None:
     assert [cell for cell in row if isinstance(cell, float)] == pytest.approx([10.5, 19.05, 19.81])
 
 
+def test_the_suite_goes_by_the_cost(made: Log, prices: Path) -> None:
+    """Prices by which the small model costs more, 0.015 $ to 0.0003 $; in seconds the large one does, 21 to 10.5."""
+    prices.write_text('[prices]\ncurrency = "$"\nsmall = 100\nlarge = 1\n')
+    money, seconds = (tomllib.loads(tb.suite(made, prices=prices, cost=cost).text) for cost in ("$", "seconds"))
+    assert (money["cost"], seconds["cost"]) == ("price", "seconds")
+    assert [one["pool"] for one in money["policy"] if one["kind"] == "sample"] == ["large", "small"]
+    assert [one["pool"] for one in seconds["policy"] if one["kind"] == "sample"] == ["small", "large"]
+    assert [one["kind"] for one in money["policy"]].count("when") == 0  # the large one, which is cheap, has no score
+    assert [one["kind"] for one in seconds["policy"]].count("when") == 1
+    assert "cost" not in tomllib.loads(tb.suite(made, prices=prices).text)
+    baselines = [report(made, prices=prices, cost=cost, resamples=20).result.baseline for cost in (None, "seconds")]
+    assert baselines == ["small", "large"]
+
+
+def test_a_policy_file_names_its_cost(made: Log, prices: Path) -> None:
+    standard = tb.suite(made, prices=prices, cost="seconds")
+    assert ranked_input(tb.run(made, standard, resamples=20)).cost.metric == "latency_s"
+    assert ranked_input(tb.run(made, standard, cost="price", resamples=20)).cost.metric == "cost_per_1000"
+    on = {"on": "example_id < 'q10'", "report": "example_id >= 'q10'", "resamples": 20}
+    tuned = tune(made, standard.text, goal="cheapest within 50 points of large", **on)
+    assert [ranked_input(one).cost.metric for one in (tuned.development, tuned.report)] == ["latency_s"] * 2
+    with refuses("unknown", "`hours`"):
+        tb.suite(made, cost="hours")
+    with refuses("unknown", "`price`"):
+        tb.suite(made, cost="price")
+    with refuses("unknown", "`secnds`"):
+        check_policies(standard.text.replace('"seconds"', '"secnds"'))
+    with refuses("invalid", "`cost`"):
+        load_policies(standard.text.replace('"seconds"', "3"))
+
+
+def test_the_suite_counts_what_a_log_was_billed(made: Log, tmp_path: Path) -> None:
+    frames = {name: made.scan(name).collect() for name in ("examples", "traces", "verifications")}
+    for folder, paid in (("dear", 0.5), ("cheap", 0.1)):
+        cost = pl.when(pl.col("pool") == "small").then(paid).otherwise(0.2)
+        log = write_log(
+            tmp_path / folder, name="billed", tables=frames | {"traces": frames["traces"].with_columns(cost=cost)}
+        )
+        document = tomllib.loads(suite(log).text)
+        assert [one["kind"] for one in document["policy"]].count("when") == (folder == "cheap")
+        assert report(log, resamples=20).result.baseline == {"dear": "small", "cheap": "large"}[folder]
+        assert "prices" not in document
+
+
 @pytest.mark.slow
 def test_the_whole_command_line(made: Log, prices: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -233,7 +279,7 @@ def test_the_whole_command_line(made: Log, prices: Path, tmp_path: Path, monkeyp
         ("replay", made.address, "--out", "r", "--columns", "accuracy,p95", *few),
         ("report", made.address, "--out", "p", *few),
         ("tune", made.address, "--goal", "cheapest within 50 points of large", "--cost", "price", *few),
-        ("suite", made.address, "--prices", "prices.toml"),
+        ("suite", made.address, "--prices", "prices.toml", "--cost", "seconds"),
         ("figure", "r", "frontier", "--cost", "$", "--out", "f.svg"),
     ):
         done = CliRunner().invoke(app, list(words))

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 
-def suite(log: str, where: str | None = None, prices: Path | None = None) -> None:
+def suite(log: str, where: str | None = None, cost: str | None = None, prices: Path | None = None) -> None:
     """Print the standard policies of a log.
 
     The policies that it can answer, as a policy file to edit.
     """
     from replay.policies.suite import suite as standard
 
-    sys.stdout.write(standard(log, where, prices).text)
+    sys.stdout.write(standard(log, where, prices, cost).text)
 
 
 def check(file: Path, log: str | None = None, rules: Path | None = None, where: str | None = None) -> None:

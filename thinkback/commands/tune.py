@@ -54,7 +54,7 @@ def tune(
 
     if out is not None:
         check_replaceable(out, force, inputs=(log, policies, rules, prices))
-    file = load_policies(suite(log, prices=prices).text if policies is None else policies, rules)
+    file = load_policies(suite(log, prices=prices, cost=cost).text if policies is None else policies, rules)
     wanted = read_goal(goal, columns_with(file.prices if prices is None else load_prices(prices)))
     if baseline is None and wanted.baseline is None and any(limit.relative for limit in wanted.limits):
         baseline = next((p.name for p in file.policies if p.sweep_size == 1 and not p.diagnostic), None)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from replay.data.prices import Prices, load_prices
+from replay.data.prices import Prices, columns_with, load_prices, logged_prices
 from replay.kinds.sample import WHOLE_POOL
 from replay.policies.suite import suite
-from replay.policies.suite_facts import MIN_SHARE, models_and_costs
+from replay.policies.suite_facts import MIN_SHARE, OF_COSTS, models_and_costs
 from replay.policies.toml import GivenPolicies, load_policies
 from replay.runs.compare.headroom import GENERATION, SELECTION, SHARE, STOPPING, Headroom
 from replay.runs.compare.same_questions import NO_SAMPLES, SameQuestions
@@ -30,6 +30,7 @@ from replay.runs.saved.display import group_inputs, ranked_input, whole_csv
 from replay.runs.saved.provenance import PolicyRecord, policy_record, single_attempt_policy, usual_baseline
 from replay.sampling.user_rules import GivenRules
 from toolkit.arguments import checks_arguments
+from toolkit.columns import cost_named, with_columns
 from toolkit.errors import ThinkbackError, counted, first_line, listed
 from toolkit.files import replacing
 from toolkit.imports.guessing.anything import as_log
@@ -159,13 +160,13 @@ def _report_sections(
 
 
 def _first_attempt(
-    policies: Iterable[PolicyRecord], description: Description, log: Log, prices: Prices | None
+    policies: Iterable[PolicyRecord], description: Description, log: Log, prices: Prices | None, cost: str | None
 ) -> str | None:
     """The policy of one attempt at a pool that nearly all examples have; None if it would be alone.
 
     Of several budgets it is the cheapest, which the suite has first; of several models the dearest, which a router is
-    to do without: by the mean price of a trace, without `prices` by its mean tokens, where these are not known for each
-    of the pools the last.
+    to do without: by the mean `cost` of a trace, by default its price, without `prices` its tokens; where that is not
+    known for each of the pools the last.
     """
     real = [policy for policy in policies if not policy.diagnostic]
     sizes = description.pools.filter(action="solve")
@@ -173,10 +174,11 @@ def _first_attempt(
     plain = [one for one in real if one.settings.get("max_traces") == 1 and one.settings.get("pool") in whole]
     if not plain or len(real) < 2:
         return None
-    billed = ["cost"] if prices is not None and prices.logged else []
-    traces = log.scan("traces", ["pool", "action", "model", "prompt_tokens", "completion_tokens", *billed])
+    there = [name for name in OF_COSTS if name in log.columns("traces")]
+    traces = log.scan("traces", ["pool", "action", "model", *there])
     first = traces.filter((pl.col("action") == "solve") & pl.col("pool").is_in(sorted(whole)))
-    models, paid = models_and_costs(log, first, prices)
+    wanted = None if cost is None else cost_named(cost, with_columns(columns=columns_with(prices)))
+    models, paid = models_and_costs(log, first, prices, wanted)
     if len(set(models.values())) < 2:
         return plain[0].name
     known = all(one.settings["pool"] in paid for one in plain)
@@ -607,7 +609,7 @@ def report(
     description = describe_log(opened_log)
     standard, missing, not_drawn = None, list[str](), list[str]()
     if policies is None:
-        standard = suite(opened_log, where, options.get("prices"))
+        standard = suite(opened_log, where, options.get("prices"), options.get("cost"))
         policies = standard.text
         missing = [*standard.left_out, *(f'{what}: skipped (`on_unscored = "skip"`)' for what in standard.skipped)]
         if where is None:
@@ -618,8 +620,8 @@ def report(
         baseline = usual_baseline(records)
         if baseline is None and standard is not None:
             prices = options.get("prices")
-            given = None if prices is None else load_prices(prices)
-            baseline = _first_attempt(records, description, opened_log, given)
+            billed = logged_prices(opened_log) if prices is None else load_prices(prices)
+            baseline = _first_attempt(records, description, opened_log, billed, file.cost)
     result = run(opened_log, file, baseline=baseline, where=where, **options)
     room = result.headroom() if any(policy.diagnostic for policy in result.policies) else None
     figures = {}

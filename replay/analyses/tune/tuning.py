@@ -74,7 +74,9 @@ def tune(
             log, settings_of(options.get("settings"), seed=options.get("seed")).seed
         )
     prices = options.get("prices")
-    file = load_policies(suite(log, prices=prices).text if policies is None else policies, rules)
+    file = load_policies(
+        suite(log, prices=prices, cost=options.get("cost")).text if policies is None else policies, rules
+    )
     columns = columns_with(file.prices if prices is None else load_prices(prices), file.measure)
     parsed_goal = read_goal(goal, columns) if isinstance(goal, str) else goal
     baseline = parsed_goal.baseline if baseline is None else baseline
@@ -97,7 +99,9 @@ def tune(
     policy_names = {*names, *([baseline] if baseline else [])}
     frozen = development.replayed  # with numbers where the file has the threshold `all`
     policy_names = _names_with_bases(frozen, policy_names)
-    reported_file = PolicyFile(tuple(p for p in frozen if p.name in policy_names), file.measure, file.prices)
+    reported_file = PolicyFile(
+        tuple(p for p in frozen if p.name in policy_names), file.measure, file.prices, cost=file.cost
+    )
     reported = run(log, reported_file, baseline=baseline, where=report, **options)
     best = _best_setting(parsed_goal, chosen, development)
     choice = Choice(

@@ -90,9 +90,10 @@ def run(
     default `dataset` where `by` has it (`none`: all together); `weigh` how much each of these values counts in means:
     `equal`, or weights by value, in place of how many examples each has; `metric` is what ranks, by default accuracy,
     or the first quality that the run has where nothing is judged; among equals the `cost` does, by default money where
-    there are prices, else tokens where they are logged; `prices` (a TOML file, or `Prices`) take the place of those of
-    the policy file; `metrics` are metrics of one's own; `measure` is another column of traces (0 to 1) in place of
-    `correct`; `rules` a file or classes with stopping rules and selects of one's own.
+    there are prices, else tokens where they are logged, unless the policy file names one; `prices` (a TOML file, or
+    `Prices`) take the place of those of the policy file; `metrics` are metrics of one's own; `measure` is another
+    column of traces (0 to 1) in place of `correct`; `rules` a file or classes with stopping rules and selects of one's
+    own.
     `settings` are those of the intervals, or some of them are given by keyword (`seed`, `resamples`, `level`,
     `method`, `kw`, `eur_per_kwh`; by default those of `Settings()`). `block_examples` is how many examples are read
     at once; no result depends on it.
@@ -104,10 +105,12 @@ def run(
     )
     if block_examples is not None and block_examples < 1:
         raise InvalidError(f"`block_examples` is {block_examples}; it takes an integer, at least 1")
+    metrics = user_metrics(metrics)
     if policies is None:
         log = open_log(log)
-        policies = suite(log, where, prices)
-    file, metrics = load_policies(policies, rules), user_metrics(metrics)
+        policies = suite(log, where, prices, None if cost in {one.name for one in metrics} else cost)
+    file = load_policies(policies, rules)
+    cost = file.cost if cost is None else cost
     priced = file.prices if prices is None else load_prices(prices)
     log, contents = open_with_contents(log)
     priced = priced or logged_prices(log)
@@ -290,6 +293,8 @@ def check_policies(
     Whether pools have enough traces on enough examples, a replay tells. Raises ThinkbackError for what is wrong.
     """
     file = load_policies(policies, rules)
+    if file.cost is not None:
+        cost_named(file.cost, with_columns(outcome_columns_of(file.policies), columns_with(file.prices)))
     if log is None:
         return _CheckedPolicies(file.policies)
     opened_log, contents = open_with_contents(log)
