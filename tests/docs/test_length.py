@@ -32,7 +32,7 @@ def test_the_pages_to_read_first_are_short() -> None:
 
 def test_the_manual_is_short() -> None:
     pages = {page.name: words(page) for page in DOCS.glob("*.md") if not page.name.startswith("notebook-")}
-    assert sum(pages.values()) <= 62_250, sorted(pages.items(), key=lambda page: -page[1])
+    assert sum(pages.values()) <= 60_000, sorted(pages.items(), key=lambda page: -page[1])
 
 
 if __name__ == "__main__":
