@@ -287,7 +287,7 @@ def _report(
     if is_constant(plan.examples.columns["example_id"]):
         del numbers["ids_split"]  # ids are meant to be the questions' hashes
     gold = " or golds" if plan.ids == "gold" else ""
-    notes = [
+    notes: list[str] = [
         remark(
             code, _agree_with_count(_NOTES[code], count).format(n=f"{count:,}", how=plan.answers.conflicts, gold=gold)
         )
@@ -297,10 +297,12 @@ def _report(
     notes += counted_from_zero(plan)
     if source.left_out:
         does = "does" if source.left_out == 1 else "do"
-        notes.append(f"{counted(source.left_out, 'file')} {does} not fit the mapping's `path`: left out")
+        text = f"{counted(source.left_out, 'file')} {does} not fit the mapping's `path`: left out"
+        notes.append(remark("files_left_out", text))
     if rejudge or counts["judgements_changed"]:
         why = "`--rejudge` compares again" if rejudge else "the log's rules require it"
-        notes.append(f"{counts['judgements_changed']:,} of the source's verdicts changed: {why}")
+        text = f"{counts['judgements_changed']:,} of the source's verdicts changed: {why}"
+        notes.append(remark("judgements_changed", text))
     return ImportReport(
         log=out,
         name=title,

@@ -44,7 +44,9 @@ class _Target:
         """The renderer's own context with the properties of the recorded one; lines are in points in both."""
         context = self.renderer.new_gc()
         context.copy_properties(recorded)
-        box, (path, transform) = recorded.get_clip_rectangle(), recorded.get_clip_path()
+        box = recorded.get_clip_rectangle()
+        path: Any  # a path, though matplotlib's types say that it is one with its transform
+        path, transform = recorded.get_clip_path()
         if box is not None:
             context.set_clip_rectangle(Bbox(box.get_points() * self.scale))
         if path is not None:
@@ -58,7 +60,8 @@ class _Recording(RendererBase):
     def __init__(self, figure: Figure) -> None:
         super().__init__()
         self._dpi = figure.dpi
-        self._measuring = figure.canvas.get_renderer()
+        canvas: Any = figure.canvas
+        self._measuring = canvas.get_renderer()
         self._calls: list[Callable[[_Target], None]] = []
 
     def draw_on(self, renderer: RendererBase, dpi: float) -> None:
