@@ -98,7 +98,7 @@ def json_lines(
 
 def _key_count(content: bytes) -> int:
     """How many different keys the objects have; keys with escapes at their end don't count, nor do those in a text."""
-    return len({piece[piece.rfind(b'"') + 1 :] for piece in content.split(b'":') if not piece.endswith(b"\\")})
+    return len({text[text.rfind(b'"') + 1 :] for text in content.split(b'":') if not text.endswith(b"\\")})
 
 
 def _may_be_inexact(values: pl.Series, dtype: pl.DataType) -> bool:
