@@ -271,6 +271,21 @@ def test_the_suite_counts_what_a_log_was_billed(made: Log, tmp_path: Path) -> No
         assert "prices" not in document
 
 
+def test_pairs_have_the_difference_in_cost(made: Log, prices: Path) -> None:
+    """The large model costs 3.0 $ a thousand and the small one 0.2; their seconds are 21 and 10.5 on average."""
+    result = tb.run(made, prices=prices, resamples=20)
+    for cost, difference in (("$", 2.8), ("seconds", 10.5)):
+        pairs = result.compare(cost=cost)
+        row = pairs.pairs.filter(first="large", second="small")
+        assert row["cost"].to_list() == pytest.approx([difference])
+        assert "cost" in [column.key for column in pairs.table().columns]
+    assert "cost" not in result.compare().pairs.columns
+    named = result.compare("large", "small", cost="$").table()
+    assert [row[0] for row in named.rows[:2]] == ["accuracy %", "$/1,000"]
+    with refuses("unknown", "`hours`"):
+        result.compare(cost="hours")
+
+
 @pytest.mark.slow
 def test_the_whole_command_line(made: Log, prices: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -281,6 +296,7 @@ def test_the_whole_command_line(made: Log, prices: Path, tmp_path: Path, monkeyp
         ("tune", made.address, "--goal", "cheapest within 50 points of large", "--cost", "price", *few),
         ("suite", made.address, "--prices", "prices.toml", "--cost", "seconds"),
         ("figure", "r", "frontier", "--cost", "$", "--out", "f.svg"),
+        ("compare", "r", "--cost", "$"),
     ):
         done = CliRunner().invoke(app, list(words))
         assert done.exit_code == 0, done.output

@@ -20,6 +20,7 @@ def compare(
     second: str | None = None,
     other: Path | None = None,
     metric: str | None = None,
+    cost: str | None = None,
     questions: str = "drawn",
     out: Path | None = None,
     *,
@@ -41,7 +42,7 @@ def compare(
         if path is not None:
             check_replaceable(path, force, inputs=(result, other))
     with_other = None if other is None else load(other)
-    compared = load(result).compare(first, second, other=with_other, metric=metric, questions=questions)
+    compared = load(result).compare(first, second, other=with_other, metric=metric, cost=cost, questions=questions)
     table = paper.of(compared.table(ROWS))
     files = None if out is None else _write(compared, table, paper.inches, out, force)
     paper.write({"pairs": table}, force)

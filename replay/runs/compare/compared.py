@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -63,7 +63,8 @@ class ComparedPolicies:
     pair by itself, and `examples`: those on which the two differ. `n`: examples compared; `left_out`: those that only
     one of two results has; `diagnostics`: whether policies that see gold are in no pair; `identical`: whether two that
     are named made the same calls on every example; `called`: what tables call policies, by name; `fixed`: whether it is
-    said what other samples of the same questions would show, by `same`, None where that is not known.
+    said what other samples of the same questions would show, by `same`, None where that is not known; `cost`: the cost
+    whose difference is the column `cost` of `pairs`.
     """
 
     title: str
@@ -84,6 +85,7 @@ class ComparedPolicies:
     clustered: bool = False
     same: SameQuestions | None = None
     fixed: bool = False
+    cost: OutcomeColumn | None = None
     called: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -126,15 +128,22 @@ class ComparedPolicies:
             TableColumn("fixes", Number(0), "fixes", drop=1, if_filled=True),
             TableColumn("flips", Number(0), "flips", drop=1, if_filled=True),
         )
+        if self.cost is not None:
+            form = NumberWithInterval(*_decimals_and_scale(self.cost), True)
+            columns = (*columns[:3], TableColumn(f"Δ {self.cost.heading}", form, "cost"), *columns[3:])
         if self.fixed:
             form = NumberWithInterval(1, 100, True)
             columns = (*columns, TableColumn("Δ points, these questions", form, "same_questions", drop=1))
         rows = pairs.head(pairs.height if limit is None else limit).select(
             "first", "second", "difference", "low", "high", "method", "p_value", "differs", "fixes", "flips"
         )
+        paid: Sequence[tuple[IntervalCell | None, ...]] = [()] * rows.height
+        if self.cost is not None:
+            values = pairs["cost"].head(rows.height)
+            paid = [(None if value is None else IntervalCell(value, None, None),) for value in values]
         body = [
-            (one, other, IntervalCell(float(change), low, high, "†" * (method in FEW)), *rest, *again)
-            for one, other, change, low, high, method, *rest in rows.iter_rows()
+            (one, other, IntervalCell(float(change), low, high, "†" * (method in FEW)), *more, *rest, *again)
+            for more, (one, other, change, low, high, method, *rest) in zip(paid, rows.iter_rows(), strict=True)
             for again in [self._other_samples_cells(one, other)]
         ]
         below = [
@@ -145,6 +154,8 @@ class ComparedPolicies:
             ColumnNote("fixes, flips: examples on which the first, the second does better.", ("fixes", "flips")),
         ]  # fmt: skip
         below += [why for method, why in self._few_units_message().items() if method in set(rows["method"])]
+        if self.cost is not None:
+            below.append(ColumnNote(f"Δ {self.cost.heading}: first minus second, of the means.", ("cost",)))
         if rows["low"].null_count():
             below.append("No interval: fewer than three clusters, or of an F1 fewer than thirty fixes and flips.")
         below += [remark("no_diagnostics", "Policies that see gold are in no pair.")] if self.diagnostics else []
@@ -166,6 +177,9 @@ class ComparedPolicies:
             TableColumn("n", Number(0), "n", drop=3),
         )
         rows, marks = [], set[str]()
+        if self.cost is not None:
+            first_rows = [self.metric, str(self.cost.metric)]
+            metrics = metrics.sort(~pl.col("metric").is_in(first_rows), maintain_order=True)
         for name, one, other, change, low, high, p_value, n, method in metrics.iter_rows():
             column = metric_column(name, self.columns)
             if one == other == 0 and not column.quality:  # neither draws, verifies or pays any

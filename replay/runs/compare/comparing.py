@@ -12,6 +12,7 @@ from replay.runs.compare.compared import EXAMPLES, FIX, FLIP, METRICS, OTHER, PA
 from replay.runs.passes.example_set import resampling_units
 from replay.runs.saved.display import policy_row
 from replay.runs.saved.findings import Findings
+from toolkit.columns import OutcomeColumn, cost_named, costs_called
 from toolkit.errors import (
     InvalidError,
     LimitError,
@@ -60,10 +61,12 @@ class _ComparedSide:
 
 
 def compare(
-    one: Findings, first: str | None, second: str | None, other: Findings | None, metric: str | None
-) -> ComparedPolicies:
+    one: Findings, first: str | None, second: str | None, other: Findings | None, metric: str | None,
+    cost: str | None = None,
+) -> ComparedPolicies:  # fmt: skip
     """Compare all pairs of a result's policies, or each with each of another result's; or two that are named.
 
+    `cost`: the cost whose difference stands beside that of the metric.
     Raises ThinkbackError for unknown names, too many pairs, and results that were not made on the same examples.
     """
     if (first is None and second is not None) or (first is not None and second is None and other is None):
@@ -80,7 +83,7 @@ def compare(
             sides[0].number_of_policy(first),
             behind + sides[-1].number_of_policy(first if second is None else second),
         )
-    return _compared_policies(whole, sides, _simultaneous_pairs(sides), pair)
+    return _compared_policies(whole, sides, _simultaneous_pairs(sides), pair, cost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +170,7 @@ def _simultaneous_pairs(sides: Sequence[_ComparedSide]) -> tuple[np.ndarray, np.
 
 def _compared_policies(
     whole: _JoinedSides, sides: Sequence[_ComparedSide], family: tuple[np.ndarray, np.ndarray] | None,
-    pair: tuple[int, int] | None,
+    pair: tuple[int, int] | None, cost: str | None,
 ) -> ComparedPolicies:  # fmt: skip
     result, names = sides[0].findings, [name for side in sides for name in side.names]
     if family is None and pair is None:
@@ -175,13 +178,20 @@ def _compared_policies(
             f"{counted(len(names), 'policy', 'policies')} make too many pairs (at most {MOST_PAIRED:,} policies are "
             "compared at once): name two"
         )
-    pairs, sample = pl.DataFrame(schema=PAIRS), None
+    pairs, sample, column = pl.DataFrame(schema=PAIRS), None, None
     if family is not None:
         sample = read_sample(
             whole.store, [str(number) for number in range(len(names))], whole.labels, whole.settings,
             result.columns, whole.metric,
         )  # fmt: skip
         pairs = _pair_rows(whole, sample, family, names, pair, better_first=len(sides) == 1)
+        if cost is not None:
+            column, values = _cost_by_policy(sample, result.columns, names, cost)
+            paid = (
+                pl.col(side).replace_strict(values, default=None, return_dtype=pl.Float64)
+                for side in ("first", "second")
+            )
+            pairs = pairs.with_columns(cost=next(paid) - next(paid))
     pair_names: tuple[str, ...] = ()
     summary = examples = None
     if pair is not None:
@@ -203,6 +213,7 @@ def _compared_policies(
         left_out=sum(len(side.findings.examples) - len(whole.ids) for side in sides),
         diagnostics=any(len(side.undiagnostic_policies) < len(side.names) for side in sides),
         columns=result.columns,
+        cost=column,
         level=whole.settings.level,
         simulated=any(side.findings.simulated for side in sides),
         notes=(
@@ -214,6 +225,20 @@ def _compared_policies(
         called=short_names([policy_row(policy) for side in sides for policy in side.findings.policies]),
         clustered=len(np.unique(whole.store.unit)) < len(whole.ids),
     )
+
+
+def _cost_by_policy(
+    sample: WholeSample, columns: Sequence[OutcomeColumn], names: Sequence[str], cost: str
+) -> tuple[OutcomeColumn, dict[str, float | None]]:
+    """The column of the cost that is named, and its mean for each policy. Raises where no policy has a value of it."""
+    known = {metric.name: number for number, metric in enumerate(sample.metrics) if sample.has[number].any()}
+    column = cost_named(cost, columns, known.__contains__)
+    if column.metric not in known:
+        there = costs_called([one for one in columns if one.metric in known])
+        raise UnknownError(f"no policy has a value of `{cost}`; {suggest(cost, there)}")
+    number = known[str(column.metric)]
+    rows = zip(names, sample.estimates[number].tolist(), sample.has[number].tolist(), strict=True)
+    return column, {name: value if there else None for name, value, there in rows}
 
 
 def _few_cluster_warnings(whole: _JoinedSides) -> tuple[Note, ...]:

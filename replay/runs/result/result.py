@@ -200,18 +200,20 @@ class Result(Findings):
         *,
         other: Result | None = None,
         metric: str | None = None,
+        cost: str | None = None,
         questions: str = DRAWN,
     ) -> ComparedPolicies:
         """All pairs of policies by `metric`, by default the one that ranks: differences whose intervals hold at once,
         and on how many examples which of the two is right. Of two named policies also every metric, and the examples on
-        which they differ. With an `other` result, policies of this one against those of the other. `questions` are
-        `drawn` as examples of others, or `fixed`: then it also says what other samples of the same ones would show.
+        which they differ. With an `other` result, policies of this one against those of the other. `cost` names a cost
+        whose differences stand beside. `questions` are `drawn` as examples of others, or `fixed`: then it also says
+        what other samples of the same ones would show.
 
         Raises ThinkbackError for unknown names, for more than 1,000 policies without names, and for results whose
         examples are not the same.
         """
         require_known(questions, QUESTIONS, f"{argument('questions')} is {quote(questions)}")
-        compared = compare(self, first, second, other, metric)
+        compared = compare(self, first, second, other, metric, cost)
         if questions == DRAWN:
             return compared
         names = () if first is None else (first, first if second is None else second)
