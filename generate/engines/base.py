@@ -367,7 +367,7 @@ class EngineOptions:
         """The server that is asked, and where its key comes from, in words; None where nothing leaves this process."""
         return None
 
-    def check_keys(self, allowed: Collection[str]) -> None:
+    def check_api_key_access(self, allowed: Collection[str]) -> None:
         """Raise EngineError where a key would go to a server that it does not belong to, unless it is `allowed`."""
 
     def check_extra(self, extra: Mapping[str, Any], place: str) -> None:

@@ -147,7 +147,7 @@ class _OpenAISettings(EngineOptions):
         key = "without a key" if self.key_variable is None else f"with the key in {self.key_variable}"
         return f"{self.base_url}, {key}"
 
-    def check_keys(self, allowed: Collection[str]) -> None:
+    def check_api_key_access(self, allowed: Collection[str]) -> None:
         """Free are the variables that belong to the host, and hosts that are this machine."""
         url, name = urlsplit(self.base_url), self.key_variable
         host = (url.hostname or "").rstrip(".")

@@ -219,7 +219,7 @@ class EngineSettings:
         """The engine, whose model and other files may lie beside the recipe. `allow_keys`: variables whose key may go
         to whatever server the recipe names. EngineError where another goes to one that it is not known to belong to.
         """
-        self.options.check_keys(allow_keys)
+        self.options.check_api_key_access(allow_keys)
         given = {"model": recipe.model(self.model), **self.settings}
         for name in self.options.paths:
             if isinstance(given.get(name), str) and recipe.find(given[name]).exists():

@@ -52,7 +52,7 @@ def _number_equal_rows(*keys: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Claims:
+class ClaimRows:
     """The claims of a pool on a block, (G,) each: by example, then claim number.
 
     `row`: where the rounds of each begin among the table's rows; `decided`: the round that supports or refutes it, or
@@ -116,13 +116,13 @@ class Checks:
         return time
 
     @cached_property
-    def claims(self) -> Claims:
+    def claims(self) -> ClaimRows:
         first = np.flatnonzero(self.round_numbers == 0)
         rounds = np.diff(np.append(first, len(self.round_numbers)))
         ends = np.where((self.verdict == SUPPORTED) | (self.verdict == REFUTED), self.round_numbers, NEVER)
         decided = np.minimum.reduceat(ends, first) if len(first) else first
         named = self.verdict[first] != NO_CLAIM
-        return Claims(
+        return ClaimRows(
             self.rows.example[first], self.stage_codes[first], named, first, rounds, np.minimum(decided, rounds)
         )  # fmt: skip
 
@@ -157,7 +157,7 @@ class Checks:
         return self.rank_in_group(self.claim_unit, self.claims.named)
 
     def count_by_example(self, claims: np.ndarray) -> np.ndarray:
-        """Claims (G,) bool by example (E,)."""
+        """ClaimRows (G,) bool by example (E,)."""
         return np.bincount(self.claims.example[claims], minlength=self.examples)
 
     @cached_property

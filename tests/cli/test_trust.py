@@ -59,12 +59,12 @@ def thinkback(*words: str | Path) -> Result:
 )
 def test_free_are_variables_of_the_host_and_this_machine(url: str, variable: str, free: bool) -> None:
     settings = read_settings(settings_of("openai"), {"base_url": url, "model": "m", "key_variable": variable}, "openai")
-    settings.check_keys([variable])
+    settings.check_api_key_access([variable])
     if free:
-        settings.check_keys([])
+        settings.check_api_key_access([])
     else:
         with refuses("key", f"`{variable}`", f"`{url.partition('/v1')[0]}`"):
-            settings.check_keys(["OTHER_KEY"])
+            settings.check_api_key_access(["OTHER_KEY"])
 
 
 def test_a_key_that_goes_elsewhere_is_asked_about_in_one_line(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def _say_reached(engine: EngineSettings | None, allow_keys: Sequence[str]) -> No
     from thinkback import console
 
     if engine is not None:
-        engine.options.check_keys(allow_keys)
+        engine.options.check_api_key_access(allow_keys)
         reached = engine.options.reaches()
         if reached is not None:
             console.say(f"asks {engine.model} at {reached}")

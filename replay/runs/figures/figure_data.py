@@ -128,7 +128,7 @@ def draw_fitting_rows(
         short = {texts[name]: text for name, text in abbreviated(texts).items()}
         named = look | {"baseline": short.get(look["baseline"], look["baseline"])} if "baseline" in look else look
 
-        def some(count: int) -> Figure:
+        def figure_of(count: int) -> Figure:
             first = sorted(range(len(rows)), key=lambda number: rows[number].name not in always_drawn)[:count]
             more = left_out + len(rows) - len(first)
             note = "; ".join([*remarks, *([f"{counted(more, *what)} in the CSV"] if more else [])])
@@ -136,7 +136,7 @@ def draw_fitting_rows(
             chosen = [replace(row, name=short.get(row.name, row.name)) for row in chosen] if short else chosen
             return figure(chosen, note=note, title=title, width=width, **named)
 
-        return on_a_page(some, len(rows))
+        return on_a_page(figure_of, len(rows))
 
     return draw
 

@@ -78,7 +78,7 @@ SHARE = 0.37  # of the figure's width: the most that names take
 
 
 @dataclass(frozen=True)
-class RowLines:
+class FigureRowPlaces:
     """The rows of a figure, one a policy. `places`: their middles in inches from the top; `height`: of the axes."""
 
     names: tuple[str, ...]
@@ -86,7 +86,7 @@ class RowLines:
     height: float
 
     @classmethod
-    def of(cls, names: Sequence[str], width: float) -> RowLines:
+    def of(cls, names: Sequence[str], width: float) -> FigureRowPlaces:
         """The rows for the policies called `names`, in a figure `width` inches wide."""
         lines = tuple(folded(words(name), SHARE * width, SMALL, 4) for name in names)
         places, top = [], _GAP / 2

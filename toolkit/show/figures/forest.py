@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import EmptyError
 from toolkit.show.drawing.lettering import wrapped
 from toolkit.show.drawing.page import WIDTH, on_page
-from toolkit.show.drawing.panels import SHARE, RowLines
+from toolkit.show.drawing.panels import SHARE, FigureRowPlaces
 from toolkit.show.drawing.region import view
 from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, PURPLE, SMALL, TEXT, calm
 
@@ -85,7 +85,7 @@ def forest_figure(
     """
     if not rows:
         raise EmptyError("there is no difference to a baseline to draw")
-    lines = RowLines.of([row.name for row in rows], width)
+    lines = FigureRowPlaces.of([row.name for row in rows], width)
     axis = wrapped(f"{quality}, difference to {baseline}{f', {unit}' * bool(unit)}", 0.9 * (1 - SHARE) * width, TEXT, 3)
     body = lines.height + 0.3 + 0.14 * (axis.count("\n") + 1)
     with on_page(body, width, title=title, simulated=simulated, note=note, handle=1.0) as figure:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.errors import EmptyError
 from toolkit.show.drawing.lettering import wrapped
 from toolkit.show.drawing.page import WIDTH, on_page
-from toolkit.show.drawing.panels import SHARE, RowLines
+from toolkit.show.drawing.panels import SHARE, FigureRowPlaces
 from toolkit.show.drawing.style import INK, NAVY, SMALL, TEXT, calm
 from toolkit.show.tables.table_content import IntervalCell, Number, NumberWithInterval
 
@@ -61,7 +61,7 @@ def gap_figure(
     """
     if not rows:
         raise EmptyError("there is no policy whose gap can be drawn")
-    lines = RowLines.of([f"{row.name} △" if row.diagnostic else row.name for row in rows], width)
+    lines = FigureRowPlaces.of([f"{row.name} △" if row.diagnostic else row.name for row in rows], width)
     shares = any(row.share is not None for row in rows)
     body = lines.height + 0.62 + 0.12 * shares
     marked = ["△ diagnostic: no system could run it"] * any(row.diagnostic for row in rows)
