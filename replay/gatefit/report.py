@@ -21,6 +21,7 @@ from toolkit.errors import LeakageError, argument, counted
 from toolkit.log import AnyLog, collect
 from toolkit.notes import Note, Severity, note, warning
 from toolkit.show import SIMULATED, IntervalCell, Number, NumberWithInterval, Table, TableColumn
+from toolkit.show.tables.table_content import PValue
 from toolkit.stats import Settings, paired_interval
 from toolkit.stats.curves.calibration import CalibrationScores, calibration
 
@@ -74,7 +75,7 @@ class GateReport:
             columns=(
                 TableColumn("rule"), TableColumn("threshold", Number(4)), TableColumn("accuracy %", percent),
                 TableColumn("Δ points", NumberWithInterval(1, 100, signed=True), "difference"),
-                TableColumn("p", Number(4), "p_value"),
+                TableColumn("p", PValue(), "p_value"),
                 TableColumn("fires %", percent, "intervention_rate"), TableColumn("fixes %", percent, "fix_rate"),
                 TableColumn("flips %", percent, "flip_rate"), TableColumn("action tokens", Number(0), "action_tokens"),
             ),

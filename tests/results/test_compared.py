@@ -10,6 +10,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import replay
+import thinkback as tb
 from generate.simulation.grid import simulate
 from replay import Result, Sample
 from replay.runs.compare import comparing
@@ -307,3 +308,14 @@ def test_no_table_of_examples_where_two_differ_on_none(timed: Log) -> None:
     assert made.examples is not None
     assert made.examples.is_empty()
     assert made.examples_table() is None
+
+
+def test_small_p_values_are_not_zero() -> None:
+    rows = [(f"q{i}", m, "AB"[(m == "large") == (i % 20 == 0)]) for i in range(400) for m in ("small", "large")]
+    frame = pl.DataFrame(rows, schema=["id", "model", "answer"], orient="row")
+    frame = frame.with_columns(question="Say " + pl.col("id"), gold=pl.lit("A"), pool=pl.col("model"))
+    result = tb.run(tb.log(frame), baseline="small", resamples=100_000)
+    pairs, named = result.compare().table(), result.compare("large", "small").table()
+    shown = [column.form.show(row[at]) for table in (pairs, named) for at, column in enumerate(table.columns)
+             if column.name == "p" for row in table.rows[:1]]  # fmt: skip
+    assert shown == ["< .0001"] * 2

@@ -25,6 +25,7 @@ from toolkit.show import (
     table_of,
 )
 from toolkit.show.ranking.ranking import MARKED, reasons
+from toolkit.show.tables.table_content import PValue
 from toolkit.stats.many.compare import ACCURACY
 from toolkit.stats.many.summary_notes import BATCHED_SECONDS
 
@@ -123,7 +124,7 @@ class ComparedPolicies:
             TableColumn("first", Called(self.called)),
             TableColumn("second", Called(self.called)),
             TableColumn("Δ points" if column.share else "Δ", NumberWithInterval(decimals, scale, True), "difference"),
-            TableColumn("p", Number(4), "p_adjusted", drop=2),
+            TableColumn("p", PValue(), "p_adjusted", drop=2),
             TableColumn("told apart", Tick(), "differs"),
             TableColumn("fixes", Number(0), "fixes", drop=1, if_filled=True),
             TableColumn("flips", Number(0), "flips", drop=1, if_filled=True),
@@ -173,7 +174,7 @@ class ComparedPolicies:
             TableColumn(first, Words(), "first", drop=2),
             TableColumn(second, Words(), "second", drop=2),
             TableColumn("Δ", Words(), "difference", core=True),
-            TableColumn("p", Number(4), "p_value", drop=1),
+            TableColumn("p", PValue(), "p_value", drop=1),
             TableColumn("n", Number(0), "n", drop=3),
         )
         rows, marks = [], set[str]()
@@ -214,7 +215,7 @@ class ComparedPolicies:
             "difference", "low", "high", "p_value", "differs"
         ).iter_rows():
             verdict = "told apart" if differs else "not told apart"
-            p = "" if p_value is None else f", p {Number(4).show(p_value)}"
+            p = "" if p_value is None else f", p {PValue().show(p_value)}"
             value = form.show(IntervalCell(change, low, high))
             text = f"Among all {self.compared:,} pairs at once: {column.heading} {value}{p}; {verdict}."
             yield remark("all_pairs", text)
