@@ -171,7 +171,7 @@ def test_what_votes_gain_over_one_attempt_is_told_and_shown(made: LogReport) -> 
     said = {section.code: section.sentences for section in made.sections}
     known = dict(made.result.summary.filter(metric="accuracy").select("policy", "estimate").iter_rows())
     one = next(name for name in known if name.endswith("one sample (mean)"))
-    gain, again = said["Against one attempt"]
+    gain, again = said["gain"]
     assert again.startswith("These questions, other samples")
     assert gain.startswith(f"From `{one}`, accuracy {100 * known[one]:.1f} %")
     assert f": {100 * (known['majority@4'] - known[one]):+.1f} [".replace("-", "−") in gain
