@@ -268,8 +268,8 @@ def cost_named(
 
 
 def costs_called(columns: Iterable[OutcomeColumn]) -> list[str]:
-    """The names that users may give for the costs that have a heading."""
-    return [column.called for column in columns if column.cost and column.header]
+    """The names that users may give for the costs that have a heading and rank: percentiles do not."""
+    return [column.called for column in columns if column.cost and column.header and column.display != "asked"]
 
 
 def ranking_costs(columns: Sequence[OutcomeColumn] = COLUMNS) -> tuple[OutcomeColumn, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import polars as pl
 
 from toolkit.columns import COLUMNS, OutcomeColumn
 from toolkit.documents import parse_toml, read_text
-from toolkit.errors import InvalidError, RequiredError, errors_begin
+from toolkit.errors import InvalidError, RequiredError, errors_begin, listed
 from toolkit.log import Log, collect
 from toolkit.settings import check, from_table, setting
 
@@ -47,15 +47,16 @@ class Prices:
     """Whether money is what the log says that was billed."""
 
     def price_expression(self, name: str) -> pl.Expr:
-        """Price of a call, from its tokens and the model or verifier in column `name` (unpriced: null); as billed where
-        that is logged, which it is of traces alone."""
+        """Price of a call, from its tokens and the model or verifier in column `name` (unpriced: null; tokens
+        read count only at a price); as billed where that is logged, which it is of traces alone."""
         if self.logged:
             spent = pl.any_horizontal(pl.col("prompt_tokens", "completion_tokens") > 0)
             return pl.col("cost") if name == "model" else pl.when(spent).then(float("nan")).otherwise(0.0)
         prompts, completions = ({k: v[side] for k, v in self.per_million.items()} for side in (0, 1))
         prompt = pl.col(name).replace_strict(prompts, default=None, return_dtype=pl.Float64)
         completion = pl.col(name).replace_strict(completions, default=None, return_dtype=pl.Float64)
-        return (pl.col("prompt_tokens") * prompt + pl.col("completion_tokens") * completion) / 1e6
+        read = pl.when(prompt == 0).then(0.0).otherwise(pl.col("prompt_tokens") * prompt)
+        return (read + pl.col("completion_tokens") * completion) / 1e6
 
     def columns(self) -> tuple[OutcomeColumn, ...]:
         """The table of columns, with the currency in the heading of money and the source of the prices in a remark."""
@@ -98,6 +99,18 @@ def logged_prices(log: Log) -> Prices | None:
     if collect(log.scan("traces", ["cost"]).select(pl.col("cost").is_null().any()), log).item():
         return None
     return Prices({}, currency=log.manifest.currency or "", source="the log's column `cost`", logged=True)
+
+
+def without_tokens(log: Log, prices: Prices | None, pools: Collection[str]) -> str:
+    """What keeps prices of traces of `pools` from being used, in words: tokens that are not logged; else empty."""
+    sides = ("prompt_tokens", "completion_tokens")
+    of_models = {} if prices is None else prices.per_million
+    traces = log.scan("traces", ["pool", "model", *sides]).filter(pl.col("pool").is_in(sorted(pools)))
+    frame = collect(traces.group_by("model").agg(pl.col(sides).is_null().any()), log)
+    lacking = [(name, sorted(one for one in frame.filter(name)["model"] if of_models.get(one, (0, 0))[side]))
+               for side, name in enumerate(sides)]  # fmt: skip
+    texts = " and ".join(f"`{name}` of {listed(models, 3)}" for name, models in lacking if models)
+    return f"{texts} are not logged, so their prices are not used: log them, or give them the price 0" if texts else ""
 
 
 def columns_with(prices: Prices | None, measure: str | None = None) -> tuple[OutcomeColumn, ...]:

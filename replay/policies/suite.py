@@ -11,13 +11,13 @@ from typing import Any
 
 from replay.data.conditions import TEST, has_test
 from replay.data.contents import open_with_contents
-from replay.data.prices import PRICE, GivenPrices, columns_with, load_prices, logged_prices
+from replay.data.prices import PRICE, GivenPrices, Prices, columns_with, load_prices, logged_prices, without_tokens
 from replay.policies.suite_facts import LEVELS, RoundsPool, ScoreRange, SuiteFacts, SuitePool, read_facts
 from replay.sampling.selects import WeightedVote
 from toolkit.arguments import checks_arguments
 from toolkit.columns import cost_named, with_columns
 from toolkit.errors import UnknownError
-from toolkit.log import AnyLog
+from toolkit.log import AnyLog, Log
 from toolkit.printable import printable
 from toolkit.show.tables.html import listing
 
@@ -75,7 +75,7 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None, cos
     wanted = None if cost is None else cost_named(cost, with_columns(columns=columns_with(billed)))
     facts = read_facts(opened_log, contents, where, billed, wanted)
     if wanted is not None:
-        _check_cost_is_logged(facts, str(cost), opened_log.address)
+        _check_cost_is_logged(facts, str(cost), opened_log, billed if wanted.name == PRICE else None)
     left_out = [*facts.left_out]
     sections = {
         "One attempt": [*_single_attempts(facts)],
@@ -115,10 +115,11 @@ def suite(log: AnyLog, where: str | None = None, prices: GivenPrices = None, cos
     return Suite("\n\n".join(parts) + "\n", where, by, tuple(left_out), facts.skipped)
 
 
-def _check_cost_is_logged(facts: SuiteFacts, cost: str, address: str) -> None:
-    """Raise where no pool of traces has the cost; rounds and checks have costs of their own."""
+def _check_cost_is_logged(facts: SuiteFacts, cost: str, log: Log, prices: Prices | None) -> None:
+    """Raise where no pool of traces has the cost; rounds and checks have costs of their own. `prices`: of the cost."""
     if facts.pools and not (facts.rounds or facts.checks) and all(pool.paid is None for pool in facts.pools):
-        raise UnknownError(f"{address}: no pool has a value of `{cost}`; name a cost that is logged of every trace")
+        why = without_tokens(log, prices, {one.name for one in facts.pools}) or "name a cost logged of every trace"
+        raise UnknownError(f"{log.address}: no pool has a value of `{cost}`; {why}")
 
 
 def _shell_quoted(condition: str) -> str:

@@ -37,7 +37,7 @@ def test_without_a_verdict_answers_are_judged_against_gold(bench: Bench) -> None
         4,
         1,
     )
-    assert log.name == "map"
+    assert log.name == "log"
     first, second = bench.report.notes
     quotes(first, "1 trace has", "readable")
     quotes(second, "3 answers graded")

@@ -21,6 +21,7 @@ from replay.runs.result.run import check_policies
 from replay.runs.saved.display import ranked_input, table_of_columns
 from tests.errors import noted, refuses
 from thinkback.app import app
+from toolkit.columns import COLUMNS, costs_called
 from toolkit.log import Log, write_log
 
 PRICES = """
@@ -101,6 +102,26 @@ def test_prices_of_a_log_without_a_column_of_tokens_read(tmp_path: Path, prices:
     assert tomllib.loads(suite(log, prices=prices).text)["prices"]["small"] == {"prompt": 1, "completion": 2}
     result = tb.run(log, prices=prices, resamples=50)
     assert result.summary.filter(metric="cost_per_1000")["estimate"].is_null().all()
+
+
+def test_prices_without_tokens_read(tmp_path: Path, prices: Path) -> None:
+    """Prompts at the price 0 need no count: 50 x 2 / 1e6 a question. At another one a note says what is lacking."""
+    log = two_models(tmp_path, prompts=False)
+    prices.write_text("[prices]\nsmall = { prompt = 0, completion = 2 }\nlarge = { prompt = 0, completion = 10 }\n")
+    free = tb.run(log, prices=prices, resamples=50)
+    paid = dict(free.summary.filter(metric="cost_per_1000").select("policy", "estimate").iter_rows())
+    assert (paid["small"], paid["large"]) == (pytest.approx(0.1), pytest.approx(2.0))
+    assert not [one for one in free.notes if one.code in ("unlike_tokens", "unused_prices")]
+    prices.write_text("[prices]\nsmall = 1\nlarge = 2\n")
+    whole = tb.run(log, prices=prices, resamples=50)
+    noted(whole.notes, "unused_prices", "`prompt_tokens`", "`large`", "`small`")
+    (unlike,) = [one for one in whole.notes if one.code == "unlike_tokens"]
+    assert "`--prices`" not in unlike.text
+    file = tmp_path / "policies.toml"
+    file.write_text('[[policy]]\nname = "a"\nkind = "sample"\npool = "small"\nmax_traces = 1\nselect = "majority"\n')
+    for policies in (None, file):
+        with refuses("unknown", "`price`", "`prompt_tokens`", "`small`"):
+            tb.run(log, policies=policies, prices=prices, cost="price", resamples=50)
 
 
 def test_another_measure_has_its_name() -> None:
@@ -216,6 +237,11 @@ def test_tokens_name_those_that_are_logged(tmp_path: Path) -> None:
     assert results.cost.metric == "completion_tokens"
     keys = [column.key for column in table_of_columns(results, ["accuracy", "tokens"]).columns]
     assert keys[1:3] == ["accuracy", "completion_tokens"]
+
+
+def test_costs_on_offer_are_those_that_rank() -> None:
+    assert {"tokens", "seconds", "calls"} < {*costs_called(COLUMNS)}
+    assert not {"p50 s", "p95 s", "p99 s"} & {*costs_called(COLUMNS)}
 
 
 def test_percentiles_of_seconds_are_columns(made: Log) -> None:

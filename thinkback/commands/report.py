@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from toolkit.errors import ConflictError, ThinkbackError, argument
+from toolkit.errors import ConflictError, NotFoundError, ThinkbackError, argument
 
 
 def report(
@@ -91,6 +91,8 @@ def _is_log(sources: Sequence[str]) -> bool:
     from toolkit.log import TABLES, open_log
 
     folder = Path(sources[0])
+    if len(sources) == 1 and (folder / "report.md").is_file() and (folder / "log" / "manifest.json").is_file():
+        raise NotFoundError(f"`{sources[0]}` is the folder of a report, whose log is `{folder / 'log'}`")
     if len(sources) == 1 and folder.is_dir():
         return any((folder / name).exists() for name in ("manifest.json", *TABLES))
     with suppress(ThinkbackError):

@@ -361,13 +361,14 @@ def notes_on_unlike_calls(pools: Collection[str], cost: OutcomeColumn) -> Iterat
         )
 
 
-def notes_on_unlike_tokens(models: Collection[str], cost: OutcomeColumn) -> Iterator[Note]:
-    """The warning that the cost counts tokens of several models as equal."""
+def notes_on_unlike_tokens(models: Collection[str], cost: OutcomeColumn, priced: bool = False) -> Iterator[Note]:
+    """The warning that the cost counts tokens of several models as equal. `priced`: whether there are prices."""
     if len(models) > 1:
+        cure = ": give `--prices`, or `[prices]` in the policy file, to compare what policies cost"
         yield warning(
             UNLIKE_TOKENS,
             f"the cost counts {cost.called} of {listed(sorted(models), MAX_NAMED)}, and tokens of unlike models are "
-            "not one currency: give `--prices`, or `[prices]` in the policy file, to compare what policies cost",
+            f"not one currency{'' if priced else cure}",
         )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import polars as pl
 
-from replay.data.contents import Contents, open_with_contents
-from replay.data.prices import GivenPrices, columns_with, load_prices, logged_prices
+from replay.data.contents import open_with_contents
+from replay.data.prices import PRICE, GivenPrices, Prices, columns_with, load_prices, logged_prices, without_tokens
 from replay.policies.base import Policy, outcome_columns_of
 from replay.policies.suite import suite
 from replay.policies.toml import GivenPolicies, load_policies
@@ -45,7 +45,7 @@ from toolkit.errors import (
     suggest,
 )
 from toolkit.log import AnyLog, Log, calls_left_out, collect, open_log
-from toolkit.notes import Note, note
+from toolkit.notes import Note, note, warning
 from toolkit.stats import Settings, Summary, settings_of
 from toolkit.stats.many.compare import ACCURACY
 
@@ -147,18 +147,22 @@ def run(
             *suite_notes,
             note("unjudged", f"{_without_accuracy(chosen)}, so policies are ranked by `{qualities[0]}`"),
         )
-    _check_ranking_metric(statistics, summariser, measure, log.address)
+    pools = {name for policy in replay.policies if not policy.diagnostic for name in policy.slices(contents)}
+    money = statistics.summary.filter(pl.col("metric") == "cost_per_1000")["estimate"]
+    lacking = without_tokens(log, priced, pools) if priced is not None and money.null_count() == len(money) else ""
+    _check_ranking_metric(statistics, summariser, measure, log.address, lacking)
     frame = examples.frame.filter(coverage.keep)
     _check_groups(frame, by)
     groups = {group: summariser.summary(ids) for group, _, ids in example_groups(frame, by)}
     thresholds, bands = sweep_tables(replay.sweeps, coverage.excluded, settings)
     warned = tuple(note("log", text) for text in log.warnings)
     failed = notes_on_failed_calls(calls_left_out(log.manifest.source if log.manifest is not None else None))
-    unlike = _unlike_cost_warnings(log, replay.policies, contents, statistics, summariser)
+    unused = [warning("unused_prices", lacking)] if lacking else []
+    unlike = _unlike_cost_warnings(log, pools, statistics, summariser, priced)
     orders = order_notes(log, contents, replay.policies, frame, baseline)
     notes = (
-        *suite_notes, *warned, *failed, *reused, *crossed, *coverage.notes(len(examples.frame)), *unlike, *orders,
-        *statistics.notes,
+        *suite_notes, *warned, *failed, *reused, *crossed, *coverage.notes(len(examples.frame)), *unused, *unlike,
+        *orders, *statistics.notes,
     )  # fmt: skip
     ranked: dict[str, Any] = {"metric": summariser.metric, "cost": cost, "measure": plan.measure or "correct"}
     ranked |= {"metrics": [asdict(one) for one in metrics]} if metrics else {}
@@ -184,10 +188,9 @@ def run(
 
 
 def _unlike_cost_warnings(
-    log: Log, policies: Sequence[Policy], contents: Contents, statistics: Summary, summariser: Summariser
+    log: Log, pools: Collection[str], statistics: Summary, summariser: Summariser, prices: Prices | None
 ) -> Iterator[Note]:
     """Warnings that the cost of the front counts calls of several pools, or tokens of several models, as equal."""
-    pools = {name for policy in policies if not policy.diagnostic for name in policy.slices(contents)}
     for name in statistics.ranks.filter(pl.col("metric") != summariser.metric)["metric"].unique():
         cost = metric_column(name, summariser.columns)
         yield from notes_on_unlike_calls(pools, cost)
@@ -195,7 +198,7 @@ def _unlike_cost_warnings(
             traces = log.scan("traces", ["example_id", "pool", "model"]).filter(pl.col("pool").is_in(sorted(pools)))
             models = traces.group_by("example_id").agg(pl.col("model").unique()).filter(pl.col("model").list.len() > 1)
             names = collect(models.select(pl.col("model").explode().unique()), log)["model"]
-            yield from notes_on_unlike_tokens(names.to_list(), cost)
+            yield from notes_on_unlike_tokens(names.to_list(), cost, prices is not None)
 
 
 def _without_accuracy(policies: Sequence[Policy]) -> str:
@@ -209,8 +212,10 @@ def _ranking_metrics(statistics: Summary, columns: Sequence[OutcomeColumn]) -> l
     return [name for name in known if metric_column(name, columns).quality]
 
 
-def _check_ranking_metric(statistics: Summary, summariser: Summariser, measure: str | None, address: str) -> None:
-    """Raise where no policy has a value of the ranking metric, or of the cost."""
+def _check_ranking_metric(
+    statistics: Summary, summariser: Summariser, measure: str | None, address: str, lacking: str
+) -> None:
+    """Raise where no policy has a value of the ranking metric, or of the cost. `lacking`: why there is no money."""
     known = statistics.summary.drop_nulls("estimate")["metric"].unique(maintain_order=True)
     metric, cost, columns = summariser.metric, summariser.cost, summariser.columns
     if metric not in known:
@@ -228,9 +233,11 @@ def _check_ranking_metric(statistics: Summary, summariser: Summariser, measure: 
             )
         lacking = unjudged if metric == ACCURACY else f"no policy has a value of `{metric}`"
         raise UnknownError(f"{address}: {lacking}{others}")
-    if cost is not None and cost_named(cost, columns, known.to_list().__contains__).metric not in known:
+    wanted = None if cost is None else cost_named(cost, columns, known.to_list().__contains__)
+    if wanted is not None and wanted.metric not in known:
         there = [column for column in columns if column.metric in known]
-        raise UnknownError(f"{address}: no policy has a value of `{cost}`; {suggest('', costs_called(there))}")
+        cure = lacking if lacking and wanted.name == PRICE else suggest("", costs_called(there))
+        raise UnknownError(f"{address}: no policy has a value of `{cost}`; {cure}")
 
 
 def _replay_plan(plan: ReplayPlan, policies: tuple[Policy, ...], strict: bool, baseline: str | None) -> CoveredRun:

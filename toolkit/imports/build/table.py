@@ -136,7 +136,7 @@ def import_table(
     check_replaceable(out, force=False)
     plan = read_mapping(mapping, settings)
     _check_plan(plan, rejudge)
-    title = name or plan.name
+    title = name or plan.name or Path(out).resolve().name
     given = [sources] if isinstance(sources, str | Path) else sources
     counts: Counter[str] = Counter()
     with replacing(out) as folder:

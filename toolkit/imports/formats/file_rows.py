@@ -67,7 +67,8 @@ def parsed(file: ListedFile, content: bytes, place: str = "") -> Any:
     except RecursionError:
         raise FormatError(f"`{file.address}`{place}: it nests too deeply") from None
     except ValueError as error:
-        raise FormatError(f"`{file.address}`{place}: not JSON: {str(error).splitlines()[0][:200]}") from None
+        why = error.msg if place and isinstance(error, json.JSONDecodeError) else first_line(error)
+        raise FormatError(f"`{file.address}`{place}: not JSON: {why}") from None
 
 
 def parsed_object(file: ListedFile, content: bytes, place: str = "") -> dict[str, Any]:

@@ -144,7 +144,7 @@ def detect_format(sources: Sequence[str]) -> Detected:
     if not by_format:
         raise NotFoundError(
             f"no file of a known format among {counted(len(files), 'file')}; known are {listed(list(FORMATS))}; any"
-            " other table is imported with a mapping: `thinkback import table … --map MAP.toml`"
+            f" other table: `thinkback import table {sources[0]} --out mylog` guesses, or `--map MAP.toml` says it"
         )
     if len(by_format) > 1:
         counts = ", ".join(f"{len(of)} of {name}" for name, of in by_format.items())

@@ -277,7 +277,7 @@ def _read_pools(value: Any, place: str) -> Mapping[str, Any]:
 class ImportMapping:
     """A mapping file, read and checked. Its verifiers and features belong to each of its `traces` tables too."""
 
-    name: str = setting()
+    name: str = setting("")
     license: str | None = setting(None)
     source: str | None = setting(None)
     path: str | None = setting(None, read=_read_path_pattern)
@@ -347,7 +347,7 @@ def read_mapping(mapping: str | Path, settings: Sequence[str] = ()) -> ImportMap
     for one in settings:
         overrule(given, one)
     with errors_begin(f"{named}: "):
-        keys = from_table(ImportMapping, {"name": path.stem, "examples": {}, **given})
+        keys = from_table(ImportMapping, {"examples": {}, **given})
         if not keys.traces and not keys.rows:
             raise RequiredError("`[traces]` is missing: map the columns of traces in it (or `[rounds]`, `[checks]`)")
     traces = [

@@ -21,6 +21,7 @@ from typing import Any
 
 import polars as pl
 
+from toolkit.errors import first_line
 from toolkit.imports.files.literals import EXACT, MOST_KEYS, column, holds, parse
 from toolkit.imports.files.paths import walk
 from toolkit.imports.rows.source_table import LINE, NamedColumns, SourceTable
@@ -140,7 +141,8 @@ def _line_objects(content: bytes, first: int = 1) -> Iterator[dict[str, Any]]:
         try:
             value = parse(line.decode("utf-8-sig"))
         except ValueError as error:
-            raise ValueError(f"line {number}: {str(error).splitlines()[0]}") from None
+            why = error.msg if isinstance(error, json.JSONDecodeError) else first_line(error)
+            raise ValueError(f"line {number}: {why}") from None
         if not isinstance(value, dict):
             raise ValueError(f"line {number} is not an object")
         yield value

@@ -131,8 +131,8 @@ def _strange_folders(place: Place, folders: list[str], prefix: str) -> Iterable[
 def _no_log(place: Place, address: str) -> LogError:
     if place.system is None and Path(place.root).is_file():
         return LogError(
-            f"`{address}` is a file, and a log is a folder: `thinkback import auto {address} --out mylog` makes one of"
-            f" it, `thinkback report {address} --out report` reports on it at once",
+            f"`{address}` is a file, and a log is a folder: `thinkback report {address} --out report` reports on it,"
+            f" `thinkback import table {address} --out mylog` makes one of it (`import auto` of a known tool's file)",
             code="invalid",
         )
     if not place.exists():
