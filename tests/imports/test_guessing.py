@@ -306,6 +306,82 @@ def test_no_random_header_is_read_wrongly(tmp_path: Path, part: int) -> None:
     assert read > 3
 
 
+def csv_files(folder: Path, header: str, row: Callable[[int, int], str], files: int = 24, stem: str = "q") -> Path:
+    """A folder of CSV files with four rows each."""
+    folder.mkdir()
+    for i in range(files):
+        rows = "".join(row(i, k) + "\n" for k in range(4))
+        (folder / f"{stem}{i:03}.csv").write_text(f"{header}\n{rows}", encoding="utf-8")
+    return folder
+
+
+FILE_ROWS: dict[str, Callable[[int, int], str]] = {
+    "answer,correct,tokens": lambda i, k: f"{i + k % 3},{int(k % 3 == 0)},{50 + k}",
+    "answer,correct,logprob": lambda i, k: f"{i + k % 3} in q{i},{int(k % 3 == 0)},-{k + 1}.5",
+    "text,correct,tokens": lambda i, k: (
+        f"In sample {k} of q{i} one number and another make {i + k % 3}.,{int(k % 3 == 0)},{50 + k}"
+    ),
+}
+
+
+@pytest.mark.parametrize("header", FILE_ROWS)
+def test_each_of_many_files_without_questions_is_one(tmp_path: Path, header: str) -> None:
+    log = imported(tmp_path, csv_files(tmp_path / "files", header, FILE_ROWS[header]))
+    traces = log.scan("traces").collect()
+    assert traces.group_by("example_id").len()["len"].to_list() == [4] * 24
+    assert traces["correct"].sum() == 48
+    assert traces["text"].null_count() == (0 if header.startswith("text") else 96)
+
+
+@pytest.mark.parametrize(("files", "stem"), [(6, "q"), (24, "model-")])
+def test_few_files_or_models_without_questions_are_refused(tmp_path: Path, files: int, stem: str) -> None:
+    header = "answer,correct,tokens"
+    folder = csv_files(tmp_path / "files", header, FILE_ROWS[header], files, stem)
+    with refuses("ambiguous", "example}.csv", "examples.example_id=source_row"):
+        guess_mapping([str(folder)])
+    settled = guess_mapping([str(folder)], ["examples.example_id=source_row"])
+    assert parse_toml(settled.text, "map")["examples"]["example_id"] == "source_row"
+
+
+def test_texts_of_many_parts_are_questions(tmp_path: Path) -> None:
+    header = "text,correct,tokens"
+    guess = guess_mapping([str(csv_files(tmp_path / "files", header, FILE_ROWS[header], stem="part-"))])
+    assert parse_toml(guess.text, "map")["examples"]["question"] == "text"
+
+
+def test_a_header_alone_is_refused(tmp_path: Path) -> None:
+    (path := tmp_path / "empty.csv").write_text("a,b\n", encoding="utf-8")
+    with refuses("empty", "empty.csv"):
+        guess_mapping([str(path)])
+
+
+@pytest.mark.parametrize("off", [0, 2])
+def test_answer_beside_ground_truth_may_be_gold(tmp_path: Path, off: int) -> None:
+    rows = [
+        {"id": f"e{i}", "answer": str(TRUTH.gold[i]), "model_answer": str(TRUTH.said[i][k]),
+         "ground_truth": str(TRUTH.gold[i] + off)}
+        for i in range(N) for k in range(K)
+    ]  # fmt: skip
+    path = json_lines(tmp_path / "a.jsonl", rows)
+    if not off:
+        check(imported(tmp_path, path), Expected())
+        return
+    with refuses("ambiguous", "examples.gold=ground_truth", "examples.gold=answer"):
+        guess_mapping([str(path)])
+
+
+@pytest.mark.parametrize("characters", [True, False])
+def test_a_length_in_characters_counts_no_tokens(tmp_path: Path, characters: bool) -> None:
+    rows = [
+        {"question": TRUTH.question(i), "gold": str(TRUTH.gold[i]), "response": TRUTH.text(i, k),
+         "response_length": len(TRUTH.text(i, k)) if characters else TRUTH.tokens(i, k)}
+        for i in range(N) for k in range(K)
+    ]  # fmt: skip
+    log = imported(tmp_path, json_lines(tmp_path / "a.jsonl", rows))
+    check(log, Expected(tokens=None if characters else tokens()))
+    assert log.scan("traces").collect()["completion_tokens"].null_count() == (N * K if characters else 0)
+
+
 REAL = (
     "cruxeval_codellama7b",
     "gpr_quizbowl",

@@ -69,13 +69,28 @@ TWICE = "numbered by row order, and the second half of their example's rows repe
 
 @pytest.mark.parametrize(
     ("answers", "told"),
-    [("1212", "4 traces are"), ("1221", None), ("121", None), ("11", None), ("1111", None), ("123123", "6 traces are")],
+    [
+        ("1212", "8 traces are"),
+        ("1221", None),
+        ("121", None),
+        ("11", None),
+        ("1111", None),
+        ("123123", "12 traces are"),
+    ],
 )
 def test_a_run_appended_to_itself_is_told_of(bench: Bench, answers: str, told: str | None) -> None:
-    bench.run([sample("e", answer) for answer in answers] + [sample("f", "7")], HEAD + TRACES)
+    bench.run([sample(example, answer) for example in "eg" for answer in answers] + [sample("f", "7")], HEAD + TRACES)
     assert bench.report is not None
     found = [note for note in bench.report.notes if TWICE in note]
     assert [note.partition(" numbered")[0] for note in found] == ([told] if told else [])
+
+
+def test_equal_halves_by_chance_are_none(bench: Bench) -> None:
+    """One question of short answers, or a fourth of them, has equal halves; the others have not."""
+    rows = [sample(f"e{n}", answer) for n in range(12) for answer in ("1212" if n < 3 else "1221")]
+    bench.run(rows, HEAD + TRACES)
+    assert bench.report is not None
+    assert not any(TWICE in note for note in bench.report.notes)
 
 
 def test_also_where_every_example_has_one_sample(bench: Bench) -> None:

@@ -156,7 +156,8 @@ def _count_namesakes(rows: SourceRows, frame: pl.DataFrame) -> int:
 
 def _count_repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame) -> dict[str, int]:
     """Counts of runs, numbered by row order, whose second half of source rows repeats the first exactly. `unlike` and
-    `alike`: their traces, by whether the samples differ; `single`: runs without a repeat; `ordered`: examples.
+    `alike`: their traces, by whether the samples differ; `single`: runs without a repeat; `ordered`: examples;
+    `unlike_runs`: runs with a repeat of unlike samples; `even_runs`: all of an even number of samples, not all alike.
     """
     ordered = frame.filter(pl.col("group").is_in(by_row_order(mapping)))
     if not ordered.height:
@@ -175,6 +176,8 @@ def _count_repeats(rows: SourceRows, mapping: ImportMapping, frame: pl.DataFrame
         repeats_alike=pl.col("size").filter(twice & alike).sum(),
         repeats_single=(~twice).sum(),
         repeats_ordered=pl.col("example_id").n_unique(),
+        repeats_unlike_runs=(twice & ~alike).sum(),
+        repeats_even_runs=((pl.col("size") % 2 == 0) & ~alike).sum(),
     )
     return counts.row(0, named=True)
 

@@ -11,6 +11,9 @@ from toolkit.imports.guessing.columns import Column, Columns, one_of, setting
 from toolkit.imports.guessing.draft import GUESSED, Draft, key_of, reason_of
 from toolkit.imports.guessing.shapes import Shape
 
+_SHORT = 20
+"""Characters below which the length of a text may be its number of tokens by chance."""
+
 
 def put_column(
     draft: Draft, trace: dict[str, tuple[Any, str]], key: str, column: Column | None, text: str = "{value}"
@@ -24,16 +27,15 @@ def put_amounts(
     draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, opened: bool | None, shape: Shape
 ) -> Columns:
     """Maps the columns of tokens, seconds, log-probabilities and finish reasons; returns the columns without these."""
-    tokens = one_of(
-        [] if draft.has("traces.completion_tokens") else columns.of("completion_tokens", opened=opened),
-        "the number of completion tokens",
-        "traces.completion_tokens",
-    )
-    prompt = one_of(
-        [] if draft.has("traces.prompt_tokens") else columns.of("prompt_tokens", opened=opened),
-        "the number of prompt tokens",
-        "traces.prompt_tokens",
-    )
+    counts = [] if draft.has("traces.completion_tokens") else columns.of("completion_tokens", opened=opened)
+    lengths = [one for one in counts if _counts_characters(one, columns)]
+    if lengths:
+        left_out = listed([one.value for one in lengths])
+        draft.remarks.append(f"{left_out}: characters of a text, so no tokens: left out")
+    counts = [one for one in counts if one not in lengths]
+    tokens = one_of(counts, "the number of completion tokens", "traces.completion_tokens")
+    prompts = [] if draft.has("traces.prompt_tokens") else columns.of("prompt_tokens", opened=opened)
+    prompt = one_of(prompts, "the number of prompt tokens", "traces.prompt_tokens")
     total = columns.of("total_tokens", opened=opened)
     if tokens is not None and _counts_request(tokens, columns):
         draft.remarks.append(
@@ -47,15 +49,9 @@ def put_amounts(
     put_column(draft, trace, "prompt_tokens", prompt, _null_if_negative(prompt))
     columns = columns.without([tokens, prompt, *total[:1]])
     for name in ("finish_reason", "temperature", "max_tokens"):
-        best = (
-            []
-            if draft.has(f"traces.{name}")
-            else [
-                one
-                for one in Columns(columns.every, columns.height).of(name)
-                if not opened or one.opened or name != "finish_reason"
-            ]
-        )
+        every = Columns(columns.every, columns.height)
+        named = [] if draft.has(f"traces.{name}") else every.of(name)
+        best = [one for one in named if not opened or one.opened or name != "finish_reason"]
         if best:
             put_column(draft, trace, name, best[0])
             columns = columns.without(best[:1])
@@ -78,6 +74,18 @@ def put_amounts(
 def _null_if_negative(column: Column | None) -> str:
     negative = column is not None and bool((column.values.cast(pl.Float64, strict=False) < 0).any())
     return "NULLIF({value}, -1)" if negative else "{value}"
+
+
+def _counts_characters(count: Column, columns: Columns) -> bool:
+    """Whether a column is the length of a text beside it, in characters. Texts as short as answers tell nothing."""
+    number = count.values.cast(pl.Float64, strict=False)
+    for one in columns.every:
+        size = one.values.str.len_chars() if one.values.dtype == pl.String else None
+        if size is not None and float(size.median() or 0.0) >= _SHORT:  # type: ignore[arg-type]
+            same = (size == number).drop_nulls()
+            if same.len() and bool(same.all()):
+                return True
+    return False
 
 
 def _counts_request(tokens: Column, columns: Columns) -> bool:

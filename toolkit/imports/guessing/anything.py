@@ -116,25 +116,13 @@ def _split_gold_file(
 
 
 NAMES = {
-    "id": "examples.example_id",
-    "question": "examples.question",
-    "gold": "examples.gold",
-    "dataset": "examples.dataset",
-    "split": "examples.split",
-    "cluster": "examples.cluster",
-    "labels": "examples.labels",
-    "answer": "traces.answer",
-    "text": "traces.text",
-    "correct": "traces.correct",
-    "model": "traces.model",
-    "pool": "traces.pool",
-    "sample": "traces.sample_index",
-    "tokens": "traces.completion_tokens",
-    "prompt_tokens": "traces.prompt_tokens",
-    "seconds": "traces.latency_s",
-    "logprob": "traces.sum_logprob",
-    "credit": "traces.credit",
-}
+    "id": "examples.example_id", "question": "examples.question", "gold": "examples.gold",
+    "dataset": "examples.dataset", "split": "examples.split", "cluster": "examples.cluster",
+    "labels": "examples.labels", "answer": "traces.answer", "text": "traces.text", "correct": "traces.correct",
+    "model": "traces.model", "pool": "traces.pool", "sample": "traces.sample_index",
+    "tokens": "traces.completion_tokens", "prompt_tokens": "traces.prompt_tokens", "seconds": "traces.latency_s",
+    "logprob": "traces.sum_logprob", "credit": "traces.credit",
+}  # fmt: skip
 """What a frame's columns may be named as, and the mapping's keys."""
 
 

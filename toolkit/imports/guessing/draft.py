@@ -75,11 +75,8 @@ def written(draft: Draft, shape: Shape, columns: Columns) -> str:
 
 def _extra_lines(draft: Draft, name: str) -> list[str]:
     extra = draft.tables.get(f"{name}.extra", {})
-    return (
-        ["", f"[{name}.extra]", *(_mapping_line(key, value, why) for key, (value, why) in extra.items())]
-        if extra
-        else []
-    )
+    lines = [_mapping_line(key, value, why) for key, (value, why) in extra.items()]
+    return ["", f"[{name}.extra]", *lines] if extra else []
 
 
 def _mapping_line(key: str, value: Any, why: str) -> str:

@@ -87,7 +87,8 @@ def _columns_in_settings(given: Mapping[str, Any], columns: Columns) -> frozense
 
 def _put_example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
     """Maps the question, the id and what else is constant in an example. Returns the columns, grouped by example."""
-    questions = columns.of("question", opened=False) if shape.opened else columns.of("question")
+    files = None if shape.file_id is None else words_of(shape.rows.frame[shape.file_id]).rank("dense")
+    questions = replace(columns, group=files).of("question", opened=False if shape.opened else None)
     question = questions[0] if questions else None
     columns = columns.without([question])
     ids = columns.of("id", opened=False) if shape.opened else columns.of("id")
@@ -110,9 +111,7 @@ def _put_example(draft: Draft, columns: Columns, shape: Shape) -> Columns:
         else:
             value, group = "source_row", rows.frame["source_path"] + words_of(rows.frame["source_row"])
             _check_runs(columns, draft)
-            draft.put(
-                "examples.example_id", "source_row", "default: neither id nor question: each row of a file is one"
-            )
+            draft.put("examples.example_id", value, "default: neither id nor question: each row of a file is one")
     if question is not None:
         draft.put("examples.question", question.value, reason_of(question))
         if draft.given.get("ids") != "trust" and value != "'q'":
@@ -300,6 +299,8 @@ def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _Output
     verdict = one_of(verdicts, "the verdict", "traces.correct")
     if not golds and not draft.has("examples.gold"):
         golds = _weak_gold(draft, columns, [*replies, *texts], verdict, opened)
+    elif golds and replies and columns.varies(replies[0].values):
+        golds = [*golds, *_rival_golds(columns.without([*golds, *replies, *texts]), golds[0])]
     gold = _one_gold(golds)
     rest = columns.without([gold])
     if not replies and not draft.has("traces.answer"):
@@ -312,18 +313,27 @@ def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _Output
     if answer is None and len(texts) > 1 and not draft.has("traces.answer"):
         one_of(texts, "the text that answers are read from", "traces.text")
     text = texts[0] if texts else None
-    if (
-        answer is None
-        and text is not None
-        and not draft.has("traces.answer")
-        and not reading.is_long(words_of(text.values))
-    ):
+    alone = answer is None and text is not None and not draft.has("traces.answer")
+    if alone and text is not None and not reading.is_long(words_of(text.values)):
         answer, text = text, None
     return _OutputColumns(gold, answer, text, verdict)
 
 
 def _have_equal_values(one: Column, other: Column | None) -> bool:
     return other is not None and words_of(one.values).equals(words_of(other.values))
+
+
+def _rival_golds(columns: Columns, gold: Column) -> list[Column]:
+    """Columns such as `answer` that may be gold as well as `gold` is: short answers of its kind, one a question."""
+    kind = reading.rules_of(reading.Sample(words_of(gold.values), None, None))["kind"]
+    return [
+        one
+        for one in columns.of("gold", scalar=True)
+        if kind != "exact"
+        and one.opened == gold.opened
+        and not (ROLES["verdict"].place(one.name) and ROLES["verdict"].fits(one.values))
+        and reading.rules_of(reading.Sample(words_of(one.values), None, None)) == {"kind": kind}
+    ]
 
 
 def _one_gold(golds: Sequence[Column]) -> Column | None:
@@ -546,10 +556,9 @@ def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputCo
     """Writes the table `[answers]`; returns a sentence on what a report would lack, if anything."""
     has_answer = out.answer is not None or draft.has("traces.answer")
     has_text = out.text is not None or draft.has("traces.text")
-    judged = (
-        out.gold is not None or draft.has("examples.gold") or out.verdict is not None or draft.has("traces.correct")
-    )
-    if not has_answer and not has_text and not (judged and (out.verdict is not None or draft.has("traces.correct"))):
+    has_verdict = out.verdict is not None or draft.has("traces.correct")
+    judged = out.gold is not None or draft.has("examples.gold") or has_verdict
+    if not has_answer and not has_text and not has_verdict:
         raise UnsuitableError(_no_output_text(out, columns, draft))
     source = out.answer or out.text
     gold = words_of(out.gold.values) if out.gold is not None else None
@@ -621,11 +630,7 @@ def _scale_of(top: float) -> float:
 
 def _no_output_text(out: _OutputColumns, columns: Columns, draft: Draft) -> str:
     names = listed([one.value for one in columns.every], 12)
-    if (
-        "gold" in draft.tables.get("examples", {})
-        or out.gold is not None
-        or "question" in draft.tables.get("examples", {})
-    ):
+    if out.gold is not None or {"gold", "question"} & draft.tables.get("examples", {}).keys():
         return (
             f"these are questions without outputs (columns {names}): ask a model with `thinkback generate`, name the"
             f" column of what it wrote with {setting('traces.text', 'COLUMN')}, or name the file of outputs too"

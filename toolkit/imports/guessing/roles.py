@@ -103,20 +103,12 @@ def _is_split(values: pl.Series) -> bool:
 
 _HOLDS: Mapping[str, Callable[[pl.Series], bool]] = {
     "text": lambda values: values.dtype == pl.String,
-    "name": is_scalar,
-    "value": is_scalar,
-    "count": _is_count,
-    "amount": _is_amount,
-    "number": _is_number,
+    "name": is_scalar, "value": is_scalar, "count": _is_count, "amount": _is_amount, "number": _is_number,
     "score": lambda values: values.dtype == pl.Boolean or _is_number(values),
-    "numbers": _are_numbers,
-    "verdict": _is_verdict,
-    "split": _is_split,
-    "time": _is_time,
-    "loss": _is_loss,
+    "numbers": _are_numbers, "verdict": _is_verdict, "split": _is_split, "time": _is_time, "loss": _is_loss,
     "losses": lambda values: _are_numbers(values) and _is_loss(values.explode(empty_as_null=True).drop_nulls()),
     "texts": lambda values: isinstance(values.dtype, pl.List) and values.dtype.inner == pl.String,
-}
+}  # fmt: skip
 
 
 def _read_roles() -> dict[str, Role]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from toolkit.errors import AmbiguousError, MismatchError, ThinkbackError, first_line
+from toolkit.errors import AmbiguousError, EmptyError, MismatchError, ThinkbackError, first_line
 from toolkit.imports.files.file_names import columns_of_paths
 from toolkit.imports.files.listing import plain_path
 from toolkit.imports.guessing.columns import Column, Columns, as_lists, columns_of, setting, words_of
@@ -28,6 +28,10 @@ ENOUGH = 128 * 2**20
 """Bytes of rows from which what a column is can be told."""
 _SAMPLES = re.compile(r"seed|run|sample|rs|epoch|trial|try|rep|repeat|rollout|k|n|gen|part|shard|iter")
 _PARTS = ("part", "shard")
+_RUNS = ("run", "runs", "seed", "epoch")
+_NO_QUESTIONS = re.compile(r"parts|shards?|chunks?|batch|split|block|page|file|model|fold|group|runs")
+_MANY_FILES = 20
+"""Files from which each may be a question, by their number alone."""
 _OPTIONS = ("options", "labels", "label_space", "classes", "option_texts")
 _NEARLY_ALL = 0.9
 
@@ -61,6 +65,8 @@ def shape_of(sources: Sequence[str], given: Mapping[str, Any]) -> Shape:
     keys = {key: given[key] for key in ("path", "records", "join", "where") if key in given}
     plan = _empty_mapping(keys)
     files, table = _read_files(sources, plan)
+    if not table.frame.height:
+        raise EmptyError(f"the source holds no rows: {files.names}")
     chosen = tuple(sources)
     if "join" not in given:
         chosen, join = _split_joined_file(files, table, sources)
@@ -128,21 +134,7 @@ def _dataset_name(files: SourceList, sources: Sequence[str]) -> str:
     if len(files.files) > 1 and len(sources) == 1 and not re.search(r"[*?\[]", sources[0]):
         return PurePosixPath(sources[0]).name or first.parent.name
     name = first.name
-    for suffix in (
-        ".gz",
-        ".bz2",
-        ".xz",
-        ".zst",
-        ".jsonl",
-        ".ndjson",
-        ".json",
-        ".csv",
-        ".tsv",
-        ".parquet",
-        ".pq",
-        ".txt",
-        ".run",
-    ):
+    for suffix in re.findall(r"\.\w+", ".gz.bz2.xz.zst.jsonl.ndjson.json.csv.tsv.parquet.pq.txt.run"):
         name = name.removesuffix(suffix)
     return name
 
@@ -261,8 +253,11 @@ def _with_path_columns(shape: Shape, files: SourceList, given: Mapping[str, Any]
     columns = Columns(columns_of(shape.rows), shape.rows.frame.height)
     questions = columns.of("question", scalar=True)
     ids = columns.of("id", scalar=True)
+    known = given.get("examples", {})
+    if questions and "question" not in known and _are_sample_texts(questions[0], shape, paths, columns):
+        questions = []
     if not questions and not [one for one in ids if one.values.n_unique() > 1]:
-        return _files_of_questions(shape, paths, columns)
+        return shape if "example_id" in known else _files_of_questions(shape, paths, columns)
     key = words_of((questions or ids)[0].values)
     pairs = pl.DataFrame({"key": key, "path": shape.rows.frame["source_path"]}).unique()
     shared = pairs["key"].is_duplicated().mean()
@@ -288,30 +283,55 @@ def _with_path(shape: Shape, pattern: str, name: str, word: str) -> Shape:
     top = {**shape.top, "path": (pattern, f"{GUESSED}: what paths tell apart")}
     counts = all(value.isdigit() for value in known.values())
     samples = counts and _SAMPLES.fullmatch(word.lower().strip("-_ ").rpartition("-")[2].rpartition("_")[2]) is not None
-    return replace(
-        shape,
-        rows=rows,
-        top=top,
-        run=None if samples else run,
-        assigned=shape.assigned if samples else shape.assigned | {name},
-    )
+    assigned = shape.assigned if samples else shape.assigned | {name}
+    return replace(shape, rows=rows, top=top, run=None if samples else run, assigned=assigned)
 
 
 def _files_of_questions(shape: Shape, paths: Sequence[str], columns: Columns) -> Shape:
     """Makes each file a question, where no column identifies one; AmbiguousError where a file may be a run."""
     group = shape.rows.frame["source_path"].rank("dense")
     golds = replace(columns, group=None).of("gold", scalar=True)
-    pattern, _ = _path_pattern(paths, "example")
+    pattern, word = _path_pattern(paths, "example")
     constant = bool(golds) and replace(columns, group=group).is_constant(golds[0].values)
+    if golds and not constant and _is_only_output(golds[0], columns) and word.lower() not in _RUNS:
+        golds = []
     if pattern is None or (golds and not constant):
         return shape
-    if not golds:
+    if not golds and not _may_be_questions(shape, paths):
         raise AmbiguousError(
             "nothing in the rows names their questions: write"
             f" {setting('path', pattern)} {setting('examples.example_id', 'example')} where each file is a question,"
             f" {setting('examples.example_id', 'source_row')} where each file is a run with a question in each row"
         )
     return replace(_with_path(shape, pattern, "example", ""), file_id="example", run=None)
+
+
+def _may_be_questions(shape: Shape, paths: Sequence[str]) -> bool:
+    """Whether files are many, of several rows, and not named as runs or parts are: each may be a question."""
+    pattern, word = _path_pattern(paths, "example")
+    sizes = shape.rows.frame["source_path"].value_counts()["count"].to_list()
+    several = min(sizes) > 1 and len(paths) >= _MANY_FILES and len(paths) > max(sizes)
+    named = _SAMPLES.fullmatch(word.lower()) or _NO_QUESTIONS.fullmatch(word.lower())
+    return pattern is not None and several and not named
+
+
+def _is_only_output(gold: Column, columns: Columns) -> bool:
+    """Whether a column that may be gold, such as `answer`, is what models answered: verdicts judge nothing else."""
+    place = ROLES["gold"].place(gold.name)
+    others = [one for one in columns.every if one.value != gold.value]
+    outputs = [one for one in others if _may_have_role(one, "answer", "text") or as_lists(one.values) is not None]
+    return place is not None and place[0] == WEAK and not outputs and bool(columns.of("verdict", weak=False))
+
+
+def _are_sample_texts(one: Column, shape: Shape, paths: Sequence[str], columns: Columns) -> bool:
+    """Whether a column such as `text`, which may be the question, holds the texts of samples, each of its own."""
+    others = [other for other in columns.every if other.value != one.value]
+    return (
+        _may_have_role(one, "text")
+        and not any(_may_have_role(other, "answer", "text", "question") for other in others)
+        and not one.values.is_duplicated().any()
+        and _may_be_questions(shape, paths)
+    )
 
 
 def _path_pattern(paths: Sequence[str], name: str) -> tuple[str | None, str]:
