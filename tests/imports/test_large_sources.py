@@ -48,7 +48,7 @@ def same(bench: Bench, source: str, mapping: str, *, shards: int = 2, **options:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(parts, "WHOLE_BYTES", 2**40)
         whole, told = imported(bench, source, mapping, "whole", **options)
-    assert replace(report, log=told.log) == told
+    assert replace(report, log=told.log, name=told.name) == told
     assert set(log.shards) == set(whole.shards)
     for table in whole.shards:
         found = [one.scan(table).collect() for one in (log, whole)]

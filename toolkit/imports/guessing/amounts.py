@@ -27,13 +27,13 @@ def put_amounts(
     draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, opened: bool | None, shape: Shape
 ) -> Columns:
     """Maps the columns of tokens, seconds, log-probabilities and finish reasons; returns the columns without these."""
-    counts = [] if draft.has("traces.completion_tokens") else columns.of("completion_tokens", opened=opened)
-    lengths = [one for one in counts if _counts_characters(one, columns)]
+    named = [] if draft.has("traces.completion_tokens") else columns.of("completion_tokens", opened=opened)
+    lengths = [one for one in named if _counts_characters(one, columns)]
     if lengths:
         left_out = listed([one.value for one in lengths])
         draft.remarks.append(f"{left_out}: characters of a text, so no tokens: left out")
-    counts = [one for one in counts if one not in lengths]
-    tokens = one_of(counts, "the number of completion tokens", "traces.completion_tokens")
+    known = [one for one in named if one not in lengths]
+    tokens = one_of(known, "the number of completion tokens", "traces.completion_tokens")
     prompts = [] if draft.has("traces.prompt_tokens") else columns.of("prompt_tokens", opened=opened)
     prompt = one_of(prompts, "the number of prompt tokens", "traces.prompt_tokens")
     total = columns.of("total_tokens", opened=opened)
@@ -50,8 +50,8 @@ def put_amounts(
     columns = columns.without([tokens, prompt, *total[:1]])
     for name in ("finish_reason", "temperature", "max_tokens"):
         every = Columns(columns.every, columns.height)
-        named = [] if draft.has(f"traces.{name}") else every.of(name)
-        best = [one for one in named if not opened or one.opened or name != "finish_reason"]
+        fitting = [] if draft.has(f"traces.{name}") else every.of(name)
+        best = [one for one in fitting if not opened or one.opened or name != "finish_reason"]
         if best:
             put_column(draft, trace, name, best[0])
             columns = columns.without(best[:1])
