@@ -19,7 +19,7 @@ from toolkit.columns import cost_named, with_columns
 from toolkit.errors import UnknownError
 from toolkit.log import AnyLog, Log
 from toolkit.printable import printable
-from toolkit.show.tables.html import listing
+from toolkit.show.tables.html import preformatted
 
 Table = dict[str, Any]
 
@@ -52,7 +52,7 @@ class Suite:
     skipped: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
-        return listing(self.text)
+        return preformatted(self.text)
 
 
 @checks_arguments()

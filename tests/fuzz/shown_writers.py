@@ -15,13 +15,13 @@ from toolkit.show import (
     ReliabilityPanel,
     Table,
     TableColumn,
+    add_warnings,
     bands_figure,
     curves_figure,
     frontier,
     heat_figure,
     outcomes_figure,
     reliability_figure,
-    warned,
     write_report,
 )
 
@@ -43,5 +43,7 @@ def write(folder: str, texts: Sequence[str]) -> None:
     )
     made = makers[len("".join(texts)) % len(makers)]()
     out = Path(folder)
-    write_report(out, title=a, tables={"t": table}, figures={"f": warned(made, [b])}, words={"Notes": f"- {c}\n- {d}"})
+    write_report(
+        out, title=a, tables={"t": table}, figures={"f": add_warnings(made, [b])}, words={"Notes": f"- {c}\n- {d}"}
+    )
     print(table.terminal(80))

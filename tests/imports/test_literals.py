@@ -12,7 +12,7 @@ import pytest
 
 from tests.imports.makers import HEAD, TRACES, Bench
 from toolkit.imports import import_table
-from toolkit.imports.files.literals import column, dump, parse
+from toolkit.imports.files.literals import dump, json_column, parse
 from toolkit.log import Log, open_log
 
 # Answers and golds as JSON literals: 18 is right, 2.5 is not 2.50, and no float holds the long one.
@@ -121,7 +121,7 @@ def test_numbers_are_numbers_where_numbers_are_wanted(bench: Bench) -> None:
 
 def test_columns_of_parsed_json_lose_nothing() -> None:
     def made(*literals: str) -> tuple[list[object], list[object] | None]:
-        held, kind = column("x", [parse(text) for text in literals])
+        held, kind = json_column("x", [parse(text) for text in literals])
         return held.cast(kind).to_list(), None if held.dtype == kind else held.to_list()
 
     assert made("1", "2") == ([1, 2], None)

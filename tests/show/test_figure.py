@@ -20,6 +20,7 @@ from toolkit.show import (
     PlottedCurve,
     RankedInput,
     ReliabilityPanel,
+    add_warnings,
     bands_figure,
     curves_figure,
     frontier,
@@ -29,7 +30,6 @@ from toolkit.show import (
     reliability_figure,
     save_figure,
     save_formats,
-    warned,
 )
 from toolkit.show.drawing.labels import MOST
 from toolkit.show.drawing.style import DPI, style
@@ -282,9 +282,9 @@ def test_warnings_stand_below_a_figure_and_move_nothing() -> None:
     points = [FrontierPoint("a", 1, 0.5), FrontierPoint("b", 2, 0.6)]
     plain, told = frontier(points), frontier(points)
     words = "WARNING: no trace of `n15` has a valid answer, so every prediction from them is null and counts as wrong"
-    assert warned(told, []) is told
+    assert add_warnings(told, []) is told
     before = plain.axes[0].get_window_extent()
-    warned(told, [words, "left out: 1 example"])
+    add_warnings(told, [words, "left out: 1 example"])
     after = told.axes[0].get_window_extent()
     assert (after.width, after.height) == pytest.approx((before.width, before.height))
     assert told.bbox.height - after.y1 == pytest.approx(plain.bbox.height - before.y1)

@@ -28,7 +28,7 @@ from toolkit.show import (
     reliability_figure,
     save_figure,
 )
-from toolkit.show.drawing.lettering import length, wrapped
+from toolkit.show.drawing.lettering import text_width, wrapped
 from toolkit.show.drawing.region import View, view
 from toolkit.show.drawing.style import GREY
 from toolkit.show.figures.curves import look
@@ -376,10 +376,10 @@ def test_the_region_that_matters() -> None:
 
 
 def test_lines_of_text_are_measured() -> None:
-    assert length("WWWW", 8) > 2 * length("iiii", 8)
+    assert text_width("WWWW", 8) > 2 * text_width("iiii", 8)
     for text in ("a word and another, and more words to come", "W" * 60, "", "one"):
         lines = wrapped(text, 1.0, 7, most=9).split("\n")
-        assert all(length(line, 7) <= 1.0 for line in lines)
+        assert all(text_width(line, 7) <= 1.0 for line in lines)
         assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert wrapped("many words " * 20, 1.0, 7, most=2).endswith(" …")
     assert len(wrapped("many words " * 20, 1.0, 7, most=2).split("\n")) == 2

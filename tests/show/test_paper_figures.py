@@ -14,7 +14,7 @@ from tests.errors import numbers, refuses
 from tests.seeds import seeds
 from tests.show.test_paper import NARROW, WIDE, assert_whole, lightness, markers
 from toolkit.show.drawing import page
-from toolkit.show.drawing.lettering import folded
+from toolkit.show.drawing.lettering import folded_name
 from toolkit.show.drawing.panels import panel_grid
 from toolkit.show.figures.distributions import ScoreDistribution, distributions_figure
 from toolkit.show.figures.forest import KINDS, PolicyDifference, forest_figure
@@ -180,7 +180,7 @@ def test_scores_of_zero_and_one_have_these_ticks() -> None:
 
 def test_no_word_is_left_alone_on_the_last_line() -> None:
     name = "long, then majority@16 where sum_logprob is low[below=-2.39]"
-    *lines, setting = folded(name, 0.37 * NARROW, 7.0, 4).split("\n")
+    *lines, setting = folded_name(name, 0.37 * NARROW, 7.0, 4).split("\n")
     assert setting == "[below=-2.39]"
     assert " ".join(lines) == name.removesuffix(setting)
     assert lines[-1] != "low"
@@ -210,7 +210,7 @@ def test_no_figure_is_higher_than_a_page(
 ) -> None:
     monkeypatch.setattr(page, "HIGHEST", 4.5)
     drawn = []
-    figure = page.on_a_page(lambda some: drawn.append(some) or draw(some, NARROW), n)
+    figure = page.fit_on_page(lambda some: drawn.append(some) or draw(some, NARROW), n)
     assert len(drawn) > 1
     assert 4.5 - slack < figure.get_figheight() <= 4.5
     assert_whole(figure)

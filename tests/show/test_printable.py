@@ -25,6 +25,7 @@ from toolkit.show import (
     ReliabilityPanel,
     Table,
     TableColumn,
+    add_warnings,
     bands_figure,
     curves_figure,
     frontier,
@@ -33,7 +34,6 @@ from toolkit.show import (
     reliability_figure,
     save_figure,
     table_of,
-    warned,
     write_report,
 )
 
@@ -131,6 +131,6 @@ def test_figures_write_any_name_without_a_warning(name: str, tmp_path: Path) -> 
     ]
     for number, figure in enumerate(figures):
         path = tmp_path / f"{number}.svg"
-        save_figure(warned(figure, [name]), path)
+        save_figure(add_warnings(figure, [name]), path)
         with contextlib.suppress(UnicodeDecodeError):
             assert harmless(path.read_text("utf-8"))

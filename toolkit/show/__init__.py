@@ -2,7 +2,7 @@
 
 from toolkit.notes import code_of, remark
 from toolkit.show.document import save_formats, write_latex, write_report
-from toolkit.show.drawing.page import WIDTH, inches, warned
+from toolkit.show.drawing.page import WIDTH, add_warnings, inches
 from toolkit.show.drawing.style import save_figure
 from toolkit.show.figures.calibration import ReliabilityPanel, reliability_figure
 from toolkit.show.figures.curves import PlottedCurve, curves_figure
@@ -50,6 +50,7 @@ __all__ = [
     "TableColumn",
     "Tick",
     "Words",
+    "add_warnings",
     "bands_figure",
     "code_of",
     "curves_figure",
@@ -72,7 +73,6 @@ __all__ = [
     "spark",
     "table_of",
     "trade_offs_figure",
-    "warned",
     "write_latex",
     "write_report",
 ]  # fmt: skip

@@ -32,7 +32,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import ConflictError, EmptyError, InvalidError, UnsuitableError, argument, counted, quote
 from toolkit.log import AnyLog, open_log
 from toolkit.show import SIMULATED, IntervalCell, Number, NumberWithInterval, Table, TableColumn
-from toolkit.show.tables.html import marked, paragraph
+from toolkit.show.tables.html import paragraph, simulated_mark
 from toolkit.stats.limits.planning import POWER, DifferenceVariance, NeededQuestions, difference_variance
 from toolkit.stats.metrics.resamples import check_level
 
@@ -181,7 +181,7 @@ class QuestionPlan:
         return self.designs if len(self.designs) < 2 else (self.designs[0], self.designs[-1])
 
     def _repr_html_(self) -> str:
-        return marked(self.simulated) + paragraph(str(self)) + self.as_table().html()
+        return simulated_mark(self.simulated) + paragraph(str(self)) + self.as_table().html()
 
 
 SCHEMA = {

@@ -36,7 +36,7 @@ from toolkit.arguments import checks_arguments
 from toolkit.errors import EmptyError, RequiredError, UnknownError, UnsuitableError, argument, suggest
 from toolkit.log import AnyLog, open_log
 from toolkit.show import IntervalCell, NumberWithInterval, remark
-from toolkit.show.tables.html import bullets, marked
+from toolkit.show.tables.html import bullet_list, simulated_mark
 from toolkit.stats import (
     PairedInterval,
     Settings,
@@ -517,7 +517,7 @@ class Recommendation:
         return f"{_CHANGED} `{self.candidates[0]}` is shown to be the most accurate of them."
 
     def _repr_html_(self) -> str:
-        return marked(self.simulated) + bullets(self.verdict, self.sentences)
+        return simulated_mark(self.simulated) + bullet_list(self.verdict, self.sentences)
 
 
 @checks_arguments(

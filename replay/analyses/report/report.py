@@ -58,7 +58,7 @@ from toolkit.show.drawing.style import save_figure
 from toolkit.show.ranking.one_column import one_column
 from toolkit.show.ranking.ranking import UNLIKE, cell_of
 from toolkit.show.ranking.results import best_policy, cheapest_within, percent, takeaway
-from toolkit.show.tables.html import bullets, paragraph
+from toolkit.show.tables.html import bullet_list, paragraph
 from toolkit.show.tables.latex import COLUMN
 from toolkit.stats.curves.arrays import Interval
 from toolkit.stats.curves.roc import auc_intervals
@@ -522,7 +522,7 @@ class LogReport:
 
     def _repr_html_(self) -> str:
         html = "".join(map(paragraph, self.lead)) + "".join(
-            bullets(section.heading, section.sentences) for section in self.sections
+            bullet_list(section.heading, section.sentences) for section in self.sections
         )
         return html + "".join(short.html() for _, short, *_ in self._report_tables()) + self._front_picture_html()
 

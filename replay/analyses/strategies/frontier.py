@@ -47,7 +47,7 @@ from toolkit.errors import EmptyError, argument
 from toolkit.log import AnyLog, collect, open_log
 from toolkit.notes import Note
 from toolkit.show import table_of
-from toolkit.show.tables.html import marked
+from toolkit.show.tables.html import simulated_mark
 from toolkit.stats import OutcomeBlock, Settings, paired_interval, settings_of, summarise
 from toolkit.stats.many.summary_notes import notes_on_strata
 from toolkit.stats.metrics.outcomes import Store
@@ -114,7 +114,7 @@ class Frontier:
             "difference_high",
         )  # fmt: skip
         return (
-            marked(self.simulated)
+            simulated_mark(self.simulated)
             + table_of(frame, f"What no other strategy beat, on {self.n_reported_on:,} other examples").html()
         )
 

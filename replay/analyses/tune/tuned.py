@@ -14,7 +14,7 @@ from replay.runs.saved.display import ranked_input
 from replay.runs.saved.promise import Limit
 from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.show import IntervalCell, NumberWithInterval, table_of
-from toolkit.show.tables.html import marked, paragraph
+from toolkit.show.tables.html import paragraph, simulated_mark
 from toolkit.stats.limits.planning import NeededQuestions
 from toolkit.stats.many.compare import ACCURACY
 
@@ -63,7 +63,7 @@ class TuningResult:
         return tuning_answer(self)
 
     def _repr_html_(self) -> str:
-        return marked(self.report.simulated) + paragraph(tuning_answer(self)) + table_of(self.chosen).html()
+        return simulated_mark(self.report.simulated) + paragraph(tuning_answer(self)) + table_of(self.chosen).html()
 
 
 def tuning_answer(tuned: TuningResult) -> str:

@@ -17,12 +17,12 @@ from toolkit.columns import OutcomeColumn, metric_column
 from toolkit.errors import ConflictError, EmptyError, RequiredError, UnsuitableError, argument, counted, require_known
 from toolkit.log import Log, collect
 from toolkit.show import Ranked, frontier_figure, no_frontier, rank
-from toolkit.show.drawing.page import on_a_page
+from toolkit.show.drawing.page import fit_on_page
 from toolkit.show.figures.forest import PolicyDifference, forest_figure
 from toolkit.show.figures.gap_bars import PolicyGap, gap_figure
 from toolkit.show.figures.gate_curves import GateCurve, gates_figure
 from toolkit.show.figures.stopping import StoppingTimes, stopping_figure
-from toolkit.show.ranking.one_column import abbreviated
+from toolkit.show.ranking.one_column import abbreviated_names
 from toolkit.show.ranking.ranking import PolicyRow, short_names
 from toolkit.show.tables.latex import COLUMN
 from toolkit.stats import summarise
@@ -125,7 +125,7 @@ def draw_fitting_rows(
 
     def draw(*, width: float, title: str) -> Figure:
         texts = called if called is not None and width <= COLUMN else {}
-        short = {texts[name]: text for name, text in abbreviated(texts).items()}
+        short = {texts[name]: text for name, text in abbreviated_names(texts).items()}
         named = look | {"baseline": short.get(look["baseline"], look["baseline"])} if "baseline" in look else look
 
         def figure_of(count: int) -> Figure:
@@ -136,7 +136,7 @@ def draw_fitting_rows(
             chosen = [replace(row, name=short.get(row.name, row.name)) for row in chosen] if short else chosen
             return figure(chosen, note=note, title=title, width=width, **named)
 
-        return on_a_page(figure_of, len(rows))
+        return fit_on_page(figure_of, len(rows))
 
     return draw
 

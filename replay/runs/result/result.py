@@ -53,7 +53,7 @@ from toolkit.files import replacing
 from toolkit.log import AnyLog, Log, collect, open_log
 from toolkit.printable import printable
 from toolkit.show import WIDTH, Table, inches, short_names, table_of
-from toolkit.show.tables.html import marked
+from toolkit.show.tables.html import simulated_mark
 from toolkit.stats import check_margin
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class _PolicyResult:
         return "\n".join(map(printable, lines))
 
     def _repr_html_(self) -> str:
-        return marked(self.simulated) + table_of(self.summary, self.record.name).html()
+        return simulated_mark(self.simulated) + table_of(self.summary, self.record.name).html()
 
 
 @dataclass(frozen=True, eq=False)

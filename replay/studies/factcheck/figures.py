@@ -47,25 +47,25 @@ def figures(studies: Sequence[Study], width: float = show.WIDTH) -> dict[str, Fi
     main = merge_notes(studies, lambda study: study.warnings[""])
     fixed = merge_notes(studies, lambda study: study.warnings["B.4"])
     if trade_offs := {study.dataset: points for study in studies if (points := _trade_off_points(study))}:
-        plots["figure_5_1"] = show.warned(show.trade_offs_figure(
+        plots["figure_5_1"] = show.add_warnings(show.trade_offs_figure(
             trade_offs, title=f"Verifier calls and Macro-F1 (N = {setting.cap})", cost="verifier calls per claim",
             quality="Macro-F1", **look,
         ), main)  # fmt: skip
     for name, (title, lines) in BUDGETS.items():
         panels = [(study.dataset, panel) for study in studies for panel in _budget_panels(study, lines)]
         if panels:
-            plots[name] = show.warned(show.curves_figure(
+            plots[name] = show.add_warnings(show.curves_figure(
                 [panel for _, panel in panels], scales=[dataset for dataset, _ in panels], title=title, x=CALLS,
                 y="Macro-F1, %", doubling=False, **look, banded=0,
                 note=f"paired differences, with their intervals: {name}_differences",
             ), fixed)  # fmt: skip
         if less := list(_difference_curves(studies, DIFFERENCES[f"{name}_differences"])):
-            plots[f"{name}_differences"] = show.warned(show.differences_figure(
+            plots[f"{name}_differences"] = show.add_warnings(show.differences_figure(
                 less, title="Paired differences under fixed verifier budgets", x=CALLS, y="Macro-F1, points",
                 published="published (random: one order)", **look,
             ), fixed)  # fmt: skip
     if scored := [panel for study in studies for panel in _reliability_panels(study)]:
-        plots["calibration"] = show.warned(show.reliability_figure(
+        plots["calibration"] = show.add_warnings(show.reliability_figure(
             scored, title="Calibration of the verifiers", x="mean score", y="right traces",
             note=f"without bins of fewer than {LEAST} traces or {LEAST_CLUSTERS} claims", **look,
         ), main)  # fmt: skip
@@ -173,7 +173,7 @@ def _setting_heat_maps(swept: _SweptSettings, width: float = show.WIDTH) -> dict
         if figure.get_figheight() > HIGHEST:
             subset = table.filter(pl.col("min_valid") == swept.margin.min_valid)
             figure = _heat_map(swept, subset, words, width, left_out=len(subset) < len(table))
-        maps[f"sensitivity_{metric}"] = show.warned(figure, swept.warnings)
+        maps[f"sensitivity_{metric}"] = show.add_warnings(figure, swept.warnings)
     return maps
 
 

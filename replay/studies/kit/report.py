@@ -17,7 +17,7 @@ from replay.studies.kit.sheet import P
 from toolkit.files import replacing
 from toolkit.show import Table, code_of, remark, table_of, write_report
 from toolkit.show.drawing.page import WIDTH
-from toolkit.show.tables.html import bullets, paragraph
+from toolkit.show.tables.html import bullet_list, paragraph
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -147,7 +147,7 @@ class StudyReport:
         return f"{self.title}: {len(self.tables)} tables, {', '.join(self.tables)}"
 
     def _repr_html_(self) -> str:
-        there = bullets("`tables`", map("`{}`".format, self.tables))
+        there = bullet_list("`tables`", map("`{}`".format, self.tables))
         return "".join([paragraph(self.title), *map(paragraph, self.lead), *(one.html() for one in self.screen), there])
 
     def save(self, folder: str | Path, force: bool = False) -> Path:

@@ -33,7 +33,7 @@ from toolkit.log.write.sealing import seal_folder
 from toolkit.log.write.shard_files import write_shards
 from toolkit.log.write.writer import ROWS_PER_SHARD, sorted_blocks
 from toolkit.notes import WARNING, remark
-from toolkit.show.tables.html import bullets
+from toolkit.show.tables.html import bullet_list
 from toolkit.work_places import remove
 
 _ROWS = ".rows"
@@ -109,7 +109,7 @@ class ImportReport:
         rows = [counted(self.examples, "example"), counted(self.traces, "trace")]
         rows.append(counted(self.verifications, "verification"))
         rows += [counted(count, name) for name, count in (("round", self.rounds), ("check", self.checks)) if count]
-        return bullets(f"{self.name}: {', '.join(rows)}", self.lines())
+        return bullet_list(f"{self.name}: {', '.join(rows)}", self.lines())
 
     def lines(self) -> tuple[str, ...]:
         """The lines that a user reads after an import: the notes, then what is said of the answers read."""

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 import polars as pl
 
 from toolkit.errors import counted
-from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows, verdicts
+from toolkit.imports.map.expressions import EXAMPLE, EXTRA, ROW, SourceRows, source_verdicts
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, RowTable, TraceTable, Values
 from toolkit.imports.map.opening import by_row_order
 from toolkit.log.contract.schema import CALL_COSTS
@@ -47,7 +47,7 @@ def trace_columns(rows: SourceRows, mapping: ImportMapping, group: int) -> pl.Da
     columns = {"action": "'solve'", **table.columns}
     for name, value in columns.items():
         if name == "correct":
-            series.append(verdicts(group_rows, "traces.correct", value).alias(name))
+            series.append(source_verdicts(group_rows, "traces.correct", value).alias(name))
         elif name == "sample_index" and value == ROW_ORDER:
             series.append(pl.Series(name, [None] * group_rows.frame.height, dtype=pl.Int32))
         else:

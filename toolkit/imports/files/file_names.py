@@ -76,7 +76,7 @@ def _without_packing(path: str) -> str:
     return path
 
 
-def relative(paths: Sequence[str]) -> list[str]:
+def relative_paths(paths: Sequence[str]) -> list[str]:
     """The paths relative to the deepest folder that all of them share."""
     folders = [PurePosixPath(path).parts[:-1] for path in paths]
     shared = 0

@@ -33,7 +33,7 @@ from toolkit.errors import (
     first_line,
 )
 from toolkit.imports.files.archives import UNPACKERS, Allowance, ByteStream, Open, open_archive, unpacked
-from toolkit.imports.files.file_names import fitting_paths, relative
+from toolkit.imports.files.file_names import fitting_paths, relative_paths
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".parquet", ".pq", ".csv", ".tsv", ".eval")
 TABLES = (".parquet", ".pq", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -138,7 +138,7 @@ class _ListedSource:
     named: bool = False
 
     def files_below(self, folder: str) -> list[str]:
-        return [name for name in self.system.find(folder) if not hidden(name.removeprefix(self.root))]
+        return [name for name in self.system.find(folder) if not is_hidden(name.removeprefix(self.root))]
 
     def address_of(self, name: str) -> str:
         """The address of one of its files or folders, as a user would write it."""
@@ -160,7 +160,7 @@ def _open_source(source: str) -> Iterator[_ListedSource]:
             yield _ListedSource(source, system, [], [folder], folder)
         else:
             root = _fixed_part(path)
-            names = [name for name in (system.glob(path) if root else []) if not hidden(name.removeprefix(root))]
+            names = [name for name in (system.glob(path) if root else []) if not is_hidden(name.removeprefix(root))]
             folders = [name for name in names if system.isdir(name)]
             yield _ListedSource(source, system, [name for name in names if system.isfile(name)], folders, root)
     except _BROKEN as error:
@@ -191,7 +191,7 @@ def _files_of_file(file: ListedFile, takes: Callable[[str], bool], named: bool) 
     if file.ending != _ARCHIVE:
         return [replace(file, named=named)] if named or takes(file.path) else []
     with file.seekable() as packed, open_archive(file.address, packed) as archive:
-        members = [name for name in archive.members if takes(_without_compression(name)) and not hidden(name)]
+        members = [name for name in archive.members if takes(_without_compression(name)) and not is_hidden(name)]
         inner = next((name for name in archive.members if name.lower().endswith(_ARCHIVE)), None)
         if not members and inner is not None:
             raise FormatError(f"`{file.address}` holds the archive `{inner}`, which is not read: unpack it first")
@@ -272,7 +272,7 @@ def _with_names(files: Sequence[ListedFile]) -> list[ListedFile]:
     if len({file.path for file in files}) == len(files):
         return list(files)
     parts = [[part for part in file.place.split("/") if part not in _NO_NAMES] for file in files]
-    paths = [_without_compression(path) for path in relative(["/".join(one) for one in parts])]
+    paths = [_without_compression(path) for path in relative_paths(["/".join(one) for one in parts])]
     seen: dict[str, ListedFile] = {}
     for path, file in zip(paths, files, strict=True):
         if seen.setdefault(path, file) is not file:
@@ -361,7 +361,7 @@ def _fixed_part(pattern: str) -> str:
     return pattern[: min(signs)].rpartition("/")[0] + "/" if signs else ""
 
 
-def hidden(path: str) -> bool:
+def is_hidden(path: str) -> bool:
     """Whether a path leads to a program's hidden file, such as `.cache/x` or `__MACOSX/x`."""
     return any((part.startswith(".") and part not in (".", "..")) or part == "__MACOSX" for part in path.split("/"))
 
@@ -378,7 +378,7 @@ def format_of(address: str) -> str | None:
     return ending.lower() if ending.lower() in TABLES else None
 
 
-def chunks(address: str, size: int) -> Iterator[bytes]:
+def read_chunks(address: str, size: int) -> Iterator[bytes]:
     """Yields a file's unpacked bytes in chunks of about `size`, or all at once for -1."""
     import fsspec
 

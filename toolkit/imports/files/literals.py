@@ -45,12 +45,12 @@ def _json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def column(name: str, values: Sequence[Any]) -> tuple[pl.Series, pl.DataType]:
+def json_column(name: str, values: Sequence[Any]) -> tuple[pl.Series, pl.DataType]:
     """Makes a column of parsed JSON values, and gives the type to compute with. The column has that type, but text in
     place of numbers if it contains floats.
     """
     kind = _lossless_type(values)
-    dtype = with_strings(kind) if holds(kind, pl.Float64) else kind
+    dtype = with_strings(kind) if has_type(kind, pl.Float64) else kind
     return pl.Series(name, [_as_type(value, dtype) for value in values], dtype=dtype), kind
 
 
@@ -83,37 +83,37 @@ def _as_type(value: Any, dtype: pl.DataType) -> Any:
     if value is None:
         return None
     if isinstance(dtype, pl.Struct):
-        return {field.name: _as_type(value.get(field.name), known(field.dtype)) for field in dtype.fields}
+        return {field.name: _as_type(value.get(field.name), type_instance(field.dtype)) for field in dtype.fields}
     if isinstance(dtype, pl.List):
-        return [_as_type(it, known(dtype.inner)) for it in value]
+        return [_as_type(it, type_instance(dtype.inner)) for it in value]
     return dump(value) if dtype == pl.String else value
 
 
 def with_strings(dtype: pl.DataType) -> pl.DataType:
     """The polars type with text in place of numbers, inside lists and objects too."""
     if isinstance(dtype, pl.List | pl.Array):
-        return pl.List(with_strings(known(dtype.inner)))
+        return pl.List(with_strings(type_instance(dtype.inner)))
     if isinstance(dtype, pl.Struct):
-        return pl.Struct([pl.Field(field.name, with_strings(known(field.dtype))) for field in dtype.fields])
+        return pl.Struct([pl.Field(field.name, with_strings(type_instance(field.dtype))) for field in dtype.fields])
     return pl.String() if dtype.is_numeric() else dtype
 
 
-def holds(dtype: pl.DataType, *kinds: type[pl.DataType]) -> bool:
+def has_type(dtype: pl.DataType, *kinds: type[pl.DataType]) -> bool:
     """Whether a polars type is one of `kinds`, or has one inside."""
     if isinstance(dtype, pl.List | pl.Array):
-        return holds(known(dtype.inner), *kinds)
+        return has_type(type_instance(dtype.inner), *kinds)
     if isinstance(dtype, pl.Struct):
-        return any(holds(known(field.dtype), *kinds) for field in dtype.fields)
+        return any(has_type(type_instance(field.dtype), *kinds) for field in dtype.fields)
     return isinstance(dtype, kinds)
 
 
-def known(dtype: Any) -> pl.DataType:
+def type_instance(dtype: Any) -> pl.DataType:
     """The polars type as an instance, also where polars gives its class."""
     return dtype() if isinstance(dtype, type) else dtype
 
 
-def lists(texts: pl.Series) -> tuple[pl.Series, pl.DataType]:
-    """Parses JSON texts of lists (`'["a", "b"]'`, as CSV has them) into a `column` of lists; null for other texts."""
+def parse_lists(texts: pl.Series) -> tuple[pl.Series, pl.DataType]:
+    """Parses JSON texts of lists (`'["a", "b"]'`, as CSV has them) into a column; null for other texts."""
 
     def read(text: str | None) -> list[Any] | None:
         try:
@@ -122,4 +122,4 @@ def lists(texts: pl.Series) -> tuple[pl.Series, pl.DataType]:
             return None
         return value if isinstance(value, list) else None
 
-    return column(texts.name, [read(text) for text in texts.to_list()])
+    return json_column(texts.name, [read(text) for text in texts.to_list()])

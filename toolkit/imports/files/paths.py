@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from toolkit.errors import suggest
-from toolkit.imports.files.literals import dump, known, parse
+from toolkit.imports.files.literals import dump, parse, type_instance
 
 _NAME = r'(?:[^\W\d]\w*|"(?:[^"]|"")+")'
 _STEP = rf"""(?:\.{_NAME}|\[\*\]|\[-?\d{{1,9}}\]|\['(?:[^']|'')*'\]|\["(?:[^"]|"")*"\])"""
@@ -149,7 +149,7 @@ def _parse_step(text: str) -> Step:
     return inside[1:-1].replace(quote * 2, quote) if quote in "'\"" else int(inside)
 
 
-def follow(frame: pl.DataFrame, path: _NestedPath) -> pl.Series:
+def follow_path(frame: pl.DataFrame, path: _NestedPath) -> pl.Series:
     """The value at the end of a path in each row. PathError where no row can have one."""
     if path.column not in frame.columns:
         if not path.optional:
@@ -222,11 +222,11 @@ def _follow_in_text(text: str, steps: tuple[Step, ...]) -> str | None:
     except ValueError:
         return None
     for step in steps:
-        value = element(value, step)
+        value = step_value(value, step)
     return None if value is None else dump(value)
 
 
-def element(value: Any, step: Step) -> Any:
+def step_value(value: Any, step: Step) -> Any:
     """The part of a parsed JSON value that one step leads to; None where it has no such part."""
     if isinstance(value, dict):
         return value.get(step)
@@ -235,11 +235,11 @@ def element(value: Any, step: Step) -> Any:
     return None
 
 
-def walk(value: Any, text: str) -> Any:
+def value_at_path(value: Any, text: str) -> Any:
     """The value at the end of the path `text` in a parsed JSON object; None where there is none."""
     path = _parse_path(text)
     for step in (path.column, *path.steps):
-        value = element(value, step)
+        value = step_value(value, step)
     return value
 
 
@@ -257,7 +257,7 @@ _LISTED: Mapping[str, Callable[[pl.Expr], pl.Expr]] = {
 }
 
 
-def reduced(values: pl.Series, call: str) -> pl.Series | None:
+def reduce_lists(values: pl.Series, call: str) -> pl.Series | None:
     """Reduces each list by `call`, such as its minimum or sum. None for values that are no lists, which SQL handles."""
     if isinstance(values.dtype, pl.Array):
         values = values.arr.to_list()
@@ -266,6 +266,6 @@ def reduced(values: pl.Series, call: str) -> pl.Series | None:
     if not isinstance(values.dtype, pl.List):
         return None
     name = call.rstrip("( \t\n").lower()
-    if known(values.dtype.inner) == pl.Null:  # empty lists alone
+    if type_instance(values.dtype.inner) == pl.Null:  # empty lists alone
         values = values.cast(pl.List(pl.Float64))
     return values.to_frame("x").select(_LISTED[name](pl.col("x"))).to_series()

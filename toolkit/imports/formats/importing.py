@@ -30,7 +30,7 @@ from toolkit.errors import (
 )
 from toolkit.imports.build.parts import PreparedSources
 from toolkit.imports.build.table import SOURCES, ImportReport, import_table
-from toolkit.imports.files.file_names import relative
+from toolkit.imports.files.file_names import relative_paths
 from toolkit.imports.files.listing import ENDINGS, ListedFile, find_files, with_companions
 from toolkit.imports.formats.format import FORMATS, FileHead, KnownFormat, head_of
 from toolkit.imports.formats.prepared import FileNote, PreparedRows, merged_notes, together
@@ -236,7 +236,7 @@ def _run_of_files(files: Sequence[ListedFile], depth: int) -> list[str]:
     folders = ["/".join(file.place.split("/")[:-depth]) for file in files]
     if len(set(folders)) == 1:
         return [""] * len(files)
-    return relative([f"{folder}/" for folder in folders])
+    return relative_paths([f"{folder}/" for folder in folders])
 
 
 def _repeated_question_notes(log: Path, mapping: ImportMapping) -> list[str]:

@@ -28,7 +28,7 @@ from toolkit.errors import (
     suggest,
 )
 from toolkit.files import check_replaceable
-from toolkit.imports.files.literals import lists
+from toolkit.imports.files.literals import parse_lists
 from toolkit.imports.rows.sources import PLACES, SourceRules, read_sources
 from toolkit.log import write_log
 from toolkit.notes import remark
@@ -270,7 +270,7 @@ def _convert_values(values: pl.Series, name: str, kind: str) -> pl.Series:
 
 def _labels(values: pl.Series) -> pl.Series:
     advice = "labels are a list of strings, each of them once"
-    items, kind = lists(values) if values.dtype == pl.String else (values, values.dtype)
+    items, kind = parse_lists(values) if values.dtype == pl.String else (values, values.dtype)
     flat = isinstance(kind, pl.List) and not (kind.inner.is_nested() or kind.inner.is_float())
     if not flat and items.null_count() < len(items):
         _raise_unfit(items, items.is_not_null(), "labels", advice)

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from toolkit.errors import listed
-from toolkit.imports.guessing.columns import Column, Columns, one_of, setting
+from toolkit.imports.guessing.columns import Column, Columns, agreeing_column, setting_text
 from toolkit.imports.guessing.draft import GUESSED, Draft, key_of, reason_of
 from toolkit.imports.guessing.shapes import Shape
 
@@ -33,14 +33,14 @@ def put_amounts(
         left_out = listed([one.value for one in lengths])
         draft.remarks.append(f"{left_out}: characters of a text, so no tokens: left out")
     known = [one for one in named if one not in lengths]
-    tokens = one_of(known, "the number of completion tokens", "traces.completion_tokens")
+    tokens = agreeing_column(known, "the number of completion tokens", "traces.completion_tokens")
     prompts = [] if draft.has("traces.prompt_tokens") else columns.of("prompt_tokens", opened=opened)
-    prompt = one_of(prompts, "the number of prompt tokens", "traces.prompt_tokens")
+    prompt = agreeing_column(prompts, "the number of prompt tokens", "traces.prompt_tokens")
     total = columns.of("total_tokens", opened=opened)
     if tokens is not None and _counts_request(tokens, columns):
         draft.remarks.append(
             f"`{tokens.value}` is the same in all samples of each question, so it may count a request of several: left"
-            f" out; {setting('traces.completion_tokens', tokens.value)} takes it"
+            f" out; {setting_text('traces.completion_tokens', tokens.value)} takes it"
         )
     else:
         put_column(draft, trace, "completion_tokens", tokens, _null_if_negative(tokens))
@@ -58,7 +58,7 @@ def put_amounts(
     if not draft.has("traces.latency_s"):
         columns = _put_seconds(draft, trace, columns, opened)
     sums = [] if draft.has("traces.sum_logprob") else columns.of("sum_logprob", opened=opened)
-    chosen = one_of(sums, "the log-probability", "traces.sum_logprob")
+    chosen = agreeing_column(sums, "the log-probability", "traces.sum_logprob")
     put_column(draft, trace, "sum_logprob", chosen)
     losses = columns.of("token_logprobs", opened=opened)
     if chosen is None and shape.logprobs is not None and not draft.has("traces.sum_logprob"):
@@ -97,8 +97,8 @@ def _counts_request(tokens: Column, columns: Columns) -> bool:
 
 
 def _put_seconds(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Columns, opened: bool | None) -> Columns:
-    seconds = one_of(columns.of("latency", opened=opened), "the seconds", "traces.latency_s")
-    thousandths = one_of(
+    seconds = agreeing_column(columns.of("latency", opened=opened), "the seconds", "traces.latency_s")
+    thousandths = agreeing_column(
         columns.of("milliseconds", opened=opened), "the milliseconds", "traces.latency_s", "{value} / 1000"
     )
     starts, ends = columns.of("start", opened=opened), columns.of("end", opened=opened)
@@ -116,8 +116,8 @@ def _put_seconds(draft: Draft, trace: dict[str, tuple[Any, str]], columns: Colum
         unknown = columns.of("unit_unknown", opened=opened)
         for one in unknown[:1]:
             draft.remarks.append(
-                f"`{one.value}` has no unit in its name: left out; {setting('traces.latency_s', one.value)} takes"
-                f" seconds, {setting('traces.latency_s', one.value + ' / 1000')} milliseconds"
+                f"`{one.value}` has no unit in its name: left out; {setting_text('traces.latency_s', one.value)} takes"
+                f" seconds, {setting_text('traces.latency_s', one.value + ' / 1000')} milliseconds"
             )
         return columns.without(unknown[:1])
     return columns.without([seconds, thousandths])

@@ -30,14 +30,14 @@ class Sample:
     verdict: pl.Series | None
 
 
-def sampled(columns: Sequence[pl.Series | None]) -> list[pl.Series | None]:
+def sampled_rows(columns: Sequence[pl.Series | None]) -> list[pl.Series | None]:
     """Some rows of the columns, spread over the whole table."""
     height = next((one.len() for one in columns if one is not None), 0)
     step = max(1, height // _MOST)
     return [None if one is None else one.gather_every(step) for one in columns]
 
 
-def rules_of(sample: Sample, answers: bool = True) -> Mapping[str, Any]:
+def guess_rules_table(sample: Sample, answers: bool = True) -> Mapping[str, Any]:
     """Guesses the table `[answers]` of a mapping. It has `read` where answers stand inside longer texts.
 
     Of rules that agree as well with the source's verdicts the simplest count. `answers`: whether what is read from
@@ -60,8 +60,8 @@ def _verdict_agreement(sample: Sample, rules: Mapping[str, Any]) -> float:
     """The share of the source's verdicts that comparing with gold by these rules reproduces."""
     if sample.read is None or sample.gold is None or sample.verdict is None:
         return 0.0
-    replies = normal(sample.read, {name: value for name, value in rules.items() if name != "read_gold"})
-    gold = normal(sample.gold, {**rules, "read": rules.get("read_gold")})
+    replies = normal_answers(sample.read, {name: value for name, value in rules.items() if name != "read_gold"})
+    gold = normal_answers(sample.gold, {**rules, "read": rules.get("read_gold")})
     both = pl.DataFrame({"judged": (replies == gold).fill_null(False), "truth": sample.verdict}).drop_nulls()
     return _true_share(both["judged"] == both["truth"])
 
@@ -115,7 +115,7 @@ def _number_share(texts: pl.Series) -> float:
     return sum(number_form(text) is not None for text in texts.to_list()) / max(texts.len(), 1)
 
 
-def fitting(texts: pl.Series, kind: str, labels: Sequence[str]) -> float:
+def kind_share(texts: pl.Series, kind: str, labels: Sequence[str]) -> float:
     """The share of texts that are, as they stand, answers of a kind."""
     known = texts.drop_nulls()
     if kind == "number":
@@ -130,7 +130,7 @@ def fitting(texts: pl.Series, kind: str, labels: Sequence[str]) -> float:
 def _reading_ways(texts: pl.Series, kind: str, labels: Sequence[str]) -> list[str]:
     """The ways in which answers can be read from texts; empty where the texts are answers themselves."""
     known = texts.drop_nulls()
-    if not known.len() or (kind != "choice" and fitting(known, kind, labels) >= 0.7) or not has_marks(known, kind):
+    if not known.len() or (kind != "choice" and kind_share(known, kind, labels) >= 0.7) or not has_marks(known, kind):
         return []
     if kind == "choice" and known.str.len_chars().max() <= 6:  # type: ignore[operator]
         return []
@@ -152,10 +152,10 @@ def has_marks(texts: pl.Series, kind: str) -> bool:
 def is_long(texts: pl.Series) -> bool:
     """Whether texts are longer than mere answers."""
     known = texts.drop_nulls()
-    return known.len() > 0 and fitting(known, "exact", ()) < 0.7
+    return known.len() > 0 and kind_share(known, "exact", ()) < 0.7
 
 
-def normal(texts: pl.Series, rules: Mapping[str, Any]) -> pl.Series:
+def normal_answers(texts: pl.Series, rules: Mapping[str, Any]) -> pl.Series:
     """The answers read from texts by the rules, in normal form."""
     replies = read_answers(texts, rules["read"]) if rules.get("read") else texts
     return normalise(replies, rules.get("kind", "exact"), rules.get("labels", ()), {})

@@ -24,7 +24,7 @@ from toolkit.errors import (
 )
 from toolkit.imports.build.table import SOURCES, ImportReport, import_table
 from toolkit.imports.formats.importing import Detected, detect_format, import_format
-from toolkit.imports.guessing.columns import Columns, columns_of, setting
+from toolkit.imports.guessing.columns import Columns, columns_of, setting_text
 from toolkit.imports.guessing.guess import guess_mapping
 from toolkit.imports.guessing.shapes import rows_of
 from toolkit.imports.map.mapping import read_mapping
@@ -68,9 +68,8 @@ def import_any(
     if form is not None:
         known, joined = _split_gold_file(form, given, settings)
         done = import_format("auto", known, out, title=name, rejudge=rejudge, settings=(*joined, *settings))
-        replies = (
-            [f"taken from the file beside: {' '.join(setting(*one.split('=', 1)) for one in joined)}"] if joined else []
-        )
+        texts = " ".join(setting_text(*one.split("=", 1)) for one in joined)
+        replies = [f"taken from the file beside: {texts}"] if joined else []
         return AnyImport(replace(done, notes=(*replies, *done.notes)), None)
     guess = guess_mapping(given, settings)
     if judged and guess.unjudged is not None:

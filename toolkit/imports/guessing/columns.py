@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from toolkit.errors import AmbiguousError, FormatError
-from toolkit.imports.files.literals import lists
+from toolkit.imports.files.literals import parse_lists
 from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar
 from toolkit.imports.map.expressions import SourceRows
 
@@ -125,7 +125,7 @@ def as_lists(values: pl.Series) -> pl.Series | None:
     known = values.drop_nulls().str.strip_chars()
     if not (known.str.starts_with("[") & known.str.ends_with("]")).all():
         return None
-    parsed = lists(values)[0]
+    parsed = parse_lists(values)[0]
     return parsed if isinstance(parsed.dtype, pl.List) and parsed.null_count() == values.null_count() else None
 
 
@@ -144,7 +144,7 @@ def check_python_lists(column: Column) -> None:
         )
 
 
-def one_of(columns: Sequence[Column], what: str, key: str, text: str = "{value}") -> Column | None:
+def agreeing_column(columns: Sequence[Column], what: str, key: str, text: str = "{value}") -> Column | None:
     """The first of the columns that fit a role, if all have equal values; AmbiguousError where two differ.
 
     `text`: how a setting of `key` is written with a column's value.
@@ -155,7 +155,7 @@ def one_of(columns: Sequence[Column], what: str, key: str, text: str = "{value}"
             distinct.append(column)
     if len(distinct) > 1:
         names = " and ".join(f"`{one.value}`" for one in distinct[:_QUOTED])
-        options = " or ".join(setting(key, text.format(value=one.value)) for one in distinct[:_QUOTED])
+        options = " or ".join(setting_text(key, text.format(value=one.value)) for one in distinct[:_QUOTED])
         raise AmbiguousError(f"{names} may each be {what}, and they differ: write {options}")
     return distinct[0] if distinct else None
 
@@ -169,7 +169,7 @@ def words_of(values: pl.Series) -> pl.Series:
     return values.cast(pl.String, strict=False) if is_scalar(values) else values.hash()
 
 
-def setting(key: str, value: object) -> str:
+def setting_text(key: str, value: object) -> str:
     """A setting in the form of a command line: `KEY=VALUE`."""
     import shlex
 

@@ -41,7 +41,7 @@ class Draft:
             self.put(key, value, DEFAULT)
 
 
-def written(draft: Draft, shape: Shape, columns: Columns) -> str:
+def mapping_text(draft: Draft, shape: Shape, columns: Columns) -> str:
     """The text of the guessed mapping file. Each line has the reason for its value as a comment."""
     lines = ["# Guessed from names and contents: change what is wrong, and give this file with --map."]
     top = {**shape.top, **draft.tables.get("", {})}

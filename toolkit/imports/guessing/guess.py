@@ -17,11 +17,19 @@ import polars as pl
 from toolkit.errors import AmbiguousError, UnsuitableError, listed
 from toolkit.imports.guessing import answers as reading
 from toolkit.imports.guessing.amounts import put_amounts, put_column, put_verifiers
-from toolkit.imports.guessing.columns import Column, Columns, check_python_lists, columns_of, one_of, setting, words_of
-from toolkit.imports.guessing.draft import DEFAULT, GUESSED, Draft, constant_text, key_of, reason_of, written
+from toolkit.imports.guessing.columns import (
+    Column,
+    Columns,
+    agreeing_column,
+    check_python_lists,
+    columns_of,
+    setting_text,
+    words_of,
+)
+from toolkit.imports.guessing.draft import DEFAULT, GUESSED, Draft, constant_text, key_of, mapping_text, reason_of
 from toolkit.imports.guessing.roles import ROLES, is_scalar, plain_name
 from toolkit.imports.guessing.shapes import Shape, shape_of
-from toolkit.imports.map.expressions import TRUTHS, roots
+from toolkit.imports.map.expressions import TRUTHS, columns_read
 from toolkit.imports.map.mapping import ROW_ORDER, overrule
 
 POOL, MODEL, SPLIT = "samples", "unknown", "test"
@@ -62,7 +70,7 @@ def guess_mapping(sources: Sequence[str], settings: Sequence[str] = ()) -> Guess
     name = constant_text(shape.name)
     draft.put("name", name, DEFAULT)
     draft.otherwise("examples.dataset", f"'{name}'")
-    return Guess(written(draft, shape, columns), shape.sources, name, unjudged)
+    return Guess(mapping_text(draft, shape, columns), shape.sources, name, unjudged)
 
 
 def _columns_in_settings(given: Mapping[str, Any], columns: Columns) -> frozenset[str]:
@@ -81,7 +89,7 @@ def _columns_in_settings(given: Mapping[str, Any], columns: Columns) -> frozense
 
     for table in ("examples", "traces", "verifiers", "features"):
         collect(given.get(table, {}))
-    names = {*values, *roots(values, [column.value for column in columns.every])}
+    names = {*values, *columns_read(values, [column.value for column in columns.every])}
     return frozenset(column.value for column in columns.every if column.value in names)
 
 
@@ -139,7 +147,7 @@ def _id_column(ids: Sequence[Column], question: Column | None) -> Column | None:
     if question is None or not whole:
         explicit = [one for one in whole if plain_name(one.name.rpartition(".")[2]) not in _ROW_IDS]
         if len(explicit or whole) > 1 and not explicit:
-            return one_of(whole, "the id of a question", "examples.example_id")
+            return agreeing_column(whole, "the id of a question", "examples.example_id")
         return next(iter(explicit or whole), None)
     texts = question.values.fill_null("")
     for one in whole:
@@ -156,8 +164,8 @@ def _id_column(ids: Sequence[Column], question: Column | None) -> Column | None:
         if again < _MANY:
             raise AmbiguousError(
                 f"questions come again under other values of `{one.value}`: they are samples of one question by"
-                f" {setting('examples.example_id', chr(39) + 'q' + chr(39))}, questions of their own by"
-                f" {setting('examples.example_id', one.value)}"
+                f" {setting_text('examples.example_id', chr(39) + 'q' + chr(39))}, questions of their own by"
+                f" {setting_text('examples.example_id', one.value)}"
             )
     return None
 
@@ -172,9 +180,9 @@ def _check_runs(columns: Columns, draft: Draft) -> None:
     size = int(runs.min() or 1)  # type: ignore[arg-type]
     if size > 1 and bool((runs % size == 0).all()) and runs.len() > 1:
         raise AmbiguousError(
-            f"nothing names the questions, and `{golds[0].value}` comes in runs of {size}: write"
-            f" {setting('examples.example_id', f'(source_row - 1) // {size}')} for {size} samples of each question,"
-            f" {setting('examples.example_id', 'source_row')} for a question in each row"
+            f"nothing names the questions, and `{golds[0].value}` comes in runs of {size}: write "
+            f"{setting_text('examples.example_id', f'(source_row - 1) // {size}')} for {size} samples of each question,"
+            f" {setting_text('examples.example_id', 'source_row')} for a question in each row"
         )
 
 
@@ -296,7 +304,7 @@ def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _Output
     elif replies and not texts:
         texts, replies = replies, []
     verdicts = [] if draft.has("traces.correct") else columns.of("verdict", weak=False, opened=opened)
-    verdict = one_of(verdicts, "the verdict", "traces.correct")
+    verdict = agreeing_column(verdicts, "the verdict", "traces.correct")
     if not golds and not draft.has("examples.gold"):
         golds = _weak_gold(draft, columns, [*replies, *texts], verdict, opened)
     elif golds and replies and columns.varies(replies[0].values):
@@ -309,9 +317,9 @@ def _find_output(draft: Draft, columns: Columns, opened: bool | None) -> _Output
             replies = [one for one in weak if not _have_equal_values(one, gold)]
     if not texts and not draft.has("traces.text"):
         texts = [one for one in rest.without(replies).of("text", scalar=True, opened=opened) if one not in golds]
-    answer = one_of(replies, "the answer", "traces.answer")
+    answer = agreeing_column(replies, "the answer", "traces.answer")
     if answer is None and len(texts) > 1 and not draft.has("traces.answer"):
-        one_of(texts, "the text that answers are read from", "traces.text")
+        agreeing_column(texts, "the text that answers are read from", "traces.text")
     text = texts[0] if texts else None
     alone = answer is None and text is not None and not draft.has("traces.answer")
     if alone and text is not None and not reading.is_long(words_of(text.values)):
@@ -325,14 +333,14 @@ def _have_equal_values(one: Column, other: Column | None) -> bool:
 
 def _rival_golds(columns: Columns, gold: Column) -> list[Column]:
     """Columns such as `answer` that may be gold as well as `gold` is: short answers of its kind, one a question."""
-    kind = reading.rules_of(reading.Sample(words_of(gold.values), None, None))["kind"]
+    kind = reading.guess_rules_table(reading.Sample(words_of(gold.values), None, None))["kind"]
     return [
         one
         for one in columns.of("gold", scalar=True)
         if kind != "exact"
         and one.opened == gold.opened
         and not (ROLES["verdict"].place(one.name) and ROLES["verdict"].fits(one.values))
-        and reading.rules_of(reading.Sample(words_of(one.values), None, None)) == {"kind": kind}
+        and reading.guess_rules_table(reading.Sample(words_of(one.values), None, None)) == {"kind": kind}
     ]
 
 
@@ -343,14 +351,14 @@ def _one_gold(golds: Sequence[Column]) -> Column | None:
     forms = []
     for one in golds:
         words = words_of(one.values)
-        rules = reading.rules_of(reading.Sample(words, None, None))
-        forms.append(reading.normal(words, rules))
+        rules = reading.guess_rules_table(reading.Sample(words, None, None))
+        forms.append(reading.normal_answers(words, rules))
     alike = [golds[0]] + [
         one
         for one, form in zip(golds[1:], forms[1:], strict=True)
         if float((form.eq_missing(forms[0])).mean() or 0.0) < _ODD_SHARE  # type: ignore[arg-type]
     ]
-    return one_of(alike, "the gold answer", "examples.gold")
+    return agreeing_column(alike, "the gold answer", "examples.gold")
 
 
 def _weak_gold(
@@ -380,7 +388,7 @@ def _weak_gold(
         return weak
     raise AmbiguousError(
         f"`{weak[0].value}` may be the gold answer, or the one read from `{outputs[0].value}`: write"
-        f" {setting('examples.gold', weak[0].value)} or {setting('traces.answer', weak[0].value)}"
+        f" {setting_text('examples.gold', weak[0].value)} or {setting_text('traces.answer', weak[0].value)}"
     )
 
 
@@ -478,7 +486,7 @@ def _same_order(apart: Sequence[Column], slots: pl.DataFrame) -> Column:
     names = [*slots.columns]
     ranks = [slots.with_columns(i=one.values).select(pl.col("i").rank().over(names)).to_series() for one in apart]
     other = [one for one, rank in zip(apart[1:], ranks[1:], strict=True) if not rank.equals(ranks[0])]
-    chosen = one_of([apart[0], *other], "the index of samples", "traces.sample_index")
+    chosen = agreeing_column([apart[0], *other], "the index of samples", "traces.sample_index")
     return chosen if chosen is not None else apart[0]
 
 
@@ -506,8 +514,8 @@ def _check_repeats(one: Column, slots: pl.DataFrame, columns: Columns, shape: Sh
         and other.value != one.value
         and not rows.with_columns(p=words_of(other.values)).is_duplicated().any()
     ]
-    options = [setting("traces.pool", other.value) for other in apart[:2]]
-    options += [setting("traces.sample_index", ROW_ORDER), setting("duplicates", "first")]
+    options = [setting_text("traces.pool", other.value) for other in apart[:2]]
+    options += [setting_text("traces.sample_index", ROW_ORDER), setting_text("duplicates", "first")]
     raise AmbiguousError(
         f"`{one.value}` has one value several times for one question, with other contents: write {' or '.join(options)}"
     )
@@ -535,7 +543,7 @@ def _weak_verdict(
     toml = "{ " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in json.loads(score).items()) + " }"
     raise AmbiguousError(
         f"`{one.value}` is 0 or 1 throughout, so it may be the verdict or a verifier's score: write"
-        f" {setting('traces.correct', one.value)} or {setting('verifiers', toml)}"
+        f" {setting_text('traces.correct', one.value)} or {setting_text('verifiers', toml)}"
     )
 
 
@@ -545,10 +553,10 @@ def _computed_verdicts(out: _OutputColumns) -> pl.Series:
     if out.gold is None or source is None:
         return pl.Series([], dtype=pl.Boolean)
     gold, replies = words_of(out.gold.values), words_of(source.values)
-    rules = reading.rules_of(reading.Sample(gold, replies, None))
+    rules = reading.guess_rules_table(reading.Sample(gold, replies, None))
     answers = {name: value for name, value in rules.items() if name != "read_gold"}
-    return reading.normal(replies, answers).eq_missing(
-        reading.normal(gold, {**rules, "read": rules.get("read_gold", ())})
+    return reading.normal_answers(replies, answers).eq_missing(
+        reading.normal_answers(gold, {**rules, "read": rules.get("read_gold", ())})
     )
 
 
@@ -564,8 +572,8 @@ def _put_answers(draft: Draft, trace: dict[str, tuple[Any, str]], out: _OutputCo
     gold = words_of(out.gold.values) if out.gold is not None else None
     replies = words_of(source.values) if source is not None else None
     verdict = _as_verdicts(out.verdict.values) if out.verdict is not None else None
-    gold, replies, verdict = reading.sampled([gold, replies, verdict])
-    rules = dict(reading.rules_of(reading.Sample(gold, replies, verdict), out.answer is not None))
+    gold, replies, verdict = reading.sampled_rows([gold, replies, verdict])
+    rules = dict(reading.guess_rules_table(reading.Sample(gold, replies, verdict), out.answer is not None))
     if out.verdict is not None and (out.answer is not None or "read" in rules):
         rules["conflicts"] = "keep"
         _source_rules(rules, out, trace, draft)
@@ -600,9 +608,9 @@ def _unjudged_text(columns: Columns, out: _OutputColumns) -> str:
     if graded:
         one, known = graded[0], graded[0].values.drop_nulls()
         top = _scale_of(float(known.max() or 0.0))  # type: ignore[arg-type]
-        settings = [setting("traces.correct", f"{one.value} >= {0.7 * top:g}")]
+        settings = [setting_text("traces.correct", f"{one.value} >= {0.7 * top:g}")]
         if float(known.min() or 0.0) >= 0:  # type: ignore[arg-type]
-            settings.append(setting("traces.credit", f"{one.value} / {top:g}" if top != 1 else one.value))
+            settings.append(setting_text("traces.credit", f"{one.value} / {top:g}" if top != 1 else one.value))
         return (
             f"nothing says which answers are right: there is neither gold nor a verdict; `{one.value}` grades from"
             f" {_number(known.min())} to {_number(known.max())}: where that is a judge's, write {' '.join(settings)}"
@@ -615,8 +623,8 @@ def _unjudged_text(columns: Columns, out: _OutputColumns) -> str:
         )
     return (
         "nothing says which answers are right: there is neither gold nor a verdict; write"
-        f" {setting('examples.gold', 'COLUMN')} or {setting('traces.correct', 'COLUMN')}, or name a file with ids and"
-        f" gold beside it{questions}"
+        f" {setting_text('examples.gold', 'COLUMN')} or {setting_text('traces.correct', 'COLUMN')}, or name a file with"
+        f" ids and gold beside it{questions}"
     )
 
 
@@ -633,11 +641,10 @@ def _no_output_text(out: _OutputColumns, columns: Columns, draft: Draft) -> str:
     if out.gold is not None or {"gold", "question"} & draft.tables.get("examples", {}).keys():
         return (
             f"these are questions without outputs (columns {names}): ask a model with `thinkback generate`, name the"
-            f" column of what it wrote with {setting('traces.text', 'COLUMN')}, or name the file of outputs too"
+            f" column of what it wrote with {setting_text('traces.text', 'COLUMN')}, or name the file of outputs too"
         )
-    return (
-        f"no column says what a model answered (there are {names}): name it with {setting('traces.answer', 'COLUMN')}"
-    )
+    known = f"there are {names}"
+    return f"no column says what a model answered ({known}): name it with {setting_text('traces.answer', 'COLUMN')}"
 
 
 def _check_conditions(draft: Draft, columns: Columns, trace: dict[str, tuple[Any, str]]) -> None:
@@ -656,6 +663,6 @@ def _check_conditions(draft: Draft, columns: Columns, trace: dict[str, tuple[Any
         if (each["n"] == one.values.n_unique()).all() and (each["low"] == each["high"]).all():
             raise AmbiguousError(
                 f"`{one.value}` has {one.values.n_unique()} values, each as often in every question: write"
-                f" {setting('traces.pool', one.value)} for a pool of each,"
-                f" {setting('traces.pool', chr(39) + POOL + chr(39))} for samples of one"
+                f" {setting_text('traces.pool', one.value)} for a pool of each,"
+                f" {setting_text('traces.pool', chr(39) + POOL + chr(39))} for samples of one"
             )

@@ -13,7 +13,7 @@ import polars as pl
 from toolkit.errors import AmbiguousError, EmptyError, MismatchError, ThinkbackError, first_line
 from toolkit.imports.files.file_names import columns_of_paths
 from toolkit.imports.files.listing import plain_path
-from toolkit.imports.guessing.columns import Column, Columns, as_lists, columns_of, setting, words_of
+from toolkit.imports.guessing.columns import Column, Columns, as_lists, columns_of, setting_text, words_of
 from toolkit.imports.guessing.roles import ROLES, WEAK, is_scalar
 from toolkit.imports.map import opening
 from toolkit.imports.map.expressions import SourceRows
@@ -300,8 +300,8 @@ def _files_of_questions(shape: Shape, paths: Sequence[str], columns: Columns) ->
     if not golds and not _may_be_questions(shape, paths):
         raise AmbiguousError(
             "nothing in the rows names their questions: write"
-            f" {setting('path', pattern)} {setting('examples.example_id', 'example')} where each file is a question,"
-            f" {setting('examples.example_id', 'source_row')} where each file is a run with a question in each row"
+            f" {setting_text('path', pattern)} {setting_text('examples.example_id', 'example')} where each file is a"
+            f" question, {setting_text('examples.example_id', 'source_row')} for a run with a question in each row"
         )
     return replace(_with_path(shape, pattern, "example", ""), file_id="example", run=None)
 
@@ -418,10 +418,10 @@ def _with_lists(
 def _last_trials(shape: Shape, trials: Column, columns: Columns) -> Shape:
     """Keeps only the last trial of each question, where the verdict is that of the last."""
     if columns.of("gold", weak=False, scalar=True) and trials.name in ("trials", "attempts"):
-        verdict, last = columns.of("verdict", weak=False)[0].value, setting("traces.text", trials.value + "[-1]")
+        verdict, last = columns.of("verdict", weak=False)[0].value, setting_text("traces.text", trials.value + "[-1]")
         raise AmbiguousError(
             f"`{trials.value}` lists the trials of a question, and `{verdict}` judges one or all of them: write"
-            f" {last} for the last one alone, {setting('explode', [trials.value])} for all of them"
+            f" {last} for the last one alone, {setting_text('explode', [trials.value])} for all of them"
         )
     last = f"{trials.value}[-1]"
     text = Column(last, "completion", shape.rows.compute("text", last))
@@ -478,7 +478,7 @@ def _opened_list(samples: Sequence[Column], lists: Mapping[str, pl.Series]) -> C
         both = f"`{samples[0].value}` and `{odd[0].value}`"
         raise AmbiguousError(
             f"{both} are lists of samples of different lengths: write"
-            f" {setting('explode', [samples[0].value])} or {setting('explode', [odd[0].value])}"
+            f" {setting_text('explode', [samples[0].value])} or {setting_text('explode', [odd[0].value])}"
         )
     return samples[0]
 

@@ -21,8 +21,8 @@ from typing import Any
 import polars as pl
 
 from toolkit.errors import InvalidError, ThinkbackError, first_line, suggest
-from toolkit.imports.files.literals import holds, lists
-from toolkit.imports.files.paths import Expression, PathError, expression, follow, reduced
+from toolkit.imports.files.literals import has_type, parse_lists
+from toolkit.imports.files.paths import Expression, PathError, expression, follow_path, reduce_lists
 from toolkit.imports.map.mapping import Value
 from toolkit.imports.rows.source_table import SourceTable
 from toolkit.log import schema_of
@@ -121,8 +121,8 @@ class SourceRows(SourceTable):
         whole = set()
         placed = []
         for name, use in parsed.places.items():
-            values = follow(frame, use.path)
-            shrunk = reduced(values, use.call) if use.call else None
+            values = follow_path(frame, use.path)
+            shrunk = reduce_lists(values, use.call) if use.call else None
             if shrunk is not None:
                 whole.add(name)
             placed.append((values if shrunk is None else shrunk).alias(name))
@@ -130,10 +130,10 @@ class SourceRows(SourceTable):
 
     def typed(self, key: str, value: Value, dtype: pl.DataType, required: bool = False) -> pl.Series:
         """The value of an expression in each row, in a type of the contract. With `required`, null is an error."""
-        raw = self._texts(key, value) if holds(dtype, pl.String) else self.compute(key, value)
+        raw = self._texts(key, value) if has_type(dtype, pl.String) else self.compute(key, value)
         column = raw if raw.dtype == dtype else self.converted(key, raw, dtype)
         if required and column.null_count():
-            row, joined = first(column.is_null()), f"{value}_right"
+            row, joined = first_true(column.is_null()), f"{value}_right"
             other = f'; the joined file\'s is `{joined}`: `{key} = "{joined}"`' if joined in self.frame.columns else ""
             raise self.error(
                 f"`{key}` is null {self.place(row)}; it may not be: filter with `where`, or use COALESCE(…){other}"
@@ -145,7 +145,7 @@ class SourceRows(SourceTable):
         if value in self.numbers:
             return self.compute(key, value, [str(value)])
         parsed = expression(value) if isinstance(value, str) else Expression(())
-        names = [name for name in roots([value], self.frame.columns) if name in self.numbers]
+        names = [name for name in columns_read([value], self.frame.columns) if name in self.numbers]
         if not names:
             return self.compute(key, value)
         passed = parsed.untouched(_passed_columns(parsed.sql)).intersection(names)
@@ -160,7 +160,7 @@ class SourceRows(SourceTable):
         if passed:
             with contextlib.suppress(ThinkbackError):  # numbers are needed after all
                 texts = self.compute(key, value, passed)
-                if holds(texts.dtype, pl.String):
+                if has_type(texts.dtype, pl.String):
                     return texts
         return self.compute(key, value) if computed is None else computed
 
@@ -173,7 +173,7 @@ class SourceRows(SourceTable):
             raise self.error(f"`{key}` gives {raw.dtype} {self.place(0)}, which is not {what}{advice}")
         lost = column.is_null() & raw.is_not_null() & ~_is_nan(raw)
         if lost.any():
-            row = first(lost)
+            row = first_true(lost)
             raise self.error(f"`{key}` is `{raw[row]}` {self.place(row)}, which is not {what}{advice}")
         return column
 
@@ -186,7 +186,7 @@ class SourceRows(SourceTable):
         plain = values.cast(pl.List(pl.Float64)).list.sum() if listed else values
         odd = plain.is_not_null() & ~plain.is_finite()
         if odd.any():
-            row = first(odd)
+            row = first_true(odd)
             what = "holds NaN or infinity" if listed else f"is {values[row]}"
             hint = "CASE WHEN … THEN column END" if listed else "NULLIF(column, CAST('nan' AS DOUBLE))"
             raise self.error(
@@ -199,7 +199,7 @@ class SourceRows(SourceTable):
         key, column = f"{place or table}.{name}", schema_of(table)[name]
         values = self.finite(key, self.typed(key, value, column.dtype, required=not column.nullable))
         if name in COUNTS and (values < 0).any():
-            row = first((values < 0).fill_null(False))
+            row = first_true((values < 0).fill_null(False))
             hint = (
                 "number the samples 0, 1, 2 …"
                 if name == "sample_index"
@@ -220,7 +220,7 @@ class SourceRows(SourceTable):
         return InvalidError(f"mapping `{self.mapping}`: {message}")
 
 
-def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
+def columns_read(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
     """The source columns that values of a mapping read. `names`: the existing columns, where they are known."""
     columns: dict[str, None] = {}
     for value in values:
@@ -234,13 +234,13 @@ def roots(values: Iterable[Value], names: Collection[str] = ()) -> list[str]:
     return list(columns)
 
 
-def verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
+def source_verdicts(rows: SourceRows, key: str, value: Value) -> pl.Series:
     """The source's verdicts as Boolean, from true/false, 0/1, yes/no, pass/fail or correct/wrong in any case."""
     advice = ": write a condition (`--set 'traces.correct=score > 0.5'`), or map graded correctness to `traces.credit`"
     return rows.converted(key, rows.compute(key, value), pl.Boolean(), "a verdict", advice)
 
 
-def first(true: pl.Series) -> int:
+def first_true(true: pl.Series) -> int:
     """The index of the first true entry."""
     return true.arg_max() or 0
 
@@ -248,7 +248,7 @@ def first(true: pl.Series) -> int:
 def _convert_or_none(raw: pl.Series, dtype: pl.DataType) -> pl.Series | None:
     """The values in a type of the contract, null for one that does not fit; None where the whole column does not."""
     if isinstance(dtype, pl.List):
-        listed = lists(raw)[0] if raw.dtype == pl.String else raw
+        listed = parse_lists(raw)[0] if raw.dtype == pl.String else raw
         with contextlib.suppress(pl.exceptions.PolarsError):
             return listed.cast(dtype) if isinstance(listed.dtype, pl.List | pl.Array) else None
         return None

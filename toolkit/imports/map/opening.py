@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from toolkit.errors import first_line
-from toolkit.imports.files.literals import holds, known, lists
+from toolkit.imports.files.literals import has_type, parse_lists, type_instance
 from toolkit.imports.files.paths import expression, fields_of
-from toolkit.imports.map.expressions import SourceRows, roots
+from toolkit.imports.map.expressions import SourceRows, columns_read
 from toolkit.imports.map.mapping import ROW_ORDER, ImportMapping, JoinedFile, OpenedList, Value
 from toolkit.imports.rows.json_files import DOCUMENT, Records
 from toolkit.imports.rows.source_table import NamedColumns, SourceTable
@@ -87,16 +87,16 @@ def opened_lists(rows: SourceRows, together: Sequence[OpenedList], element: str)
     frame, numbers = rows.frame, dict(rows.numbers)
     names = [one.name for one in together]
     for one in together:
-        written = [name for name in roots([one.path], rows.frame.columns) if name in rows.numbers]
+        written = [name for name in columns_read([one.path], rows.frame.columns) if name in rows.numbers]
         given = rows.compute("explode", one.path, written)
         plain = rows.compute("explode", one.path).dtype if written else given.dtype
-        column, kind = lists(given) if given.dtype == pl.String else (given, plain)
+        column, kind = parse_lists(given) if given.dtype == pl.String else (given, plain)
         column = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
         if not isinstance(column.dtype, pl.List) or not isinstance(kind, pl.List | pl.Array):
             raise rows.error(f"`explode` names `{one.path}`, which holds {given.dtype} and no lists")
         numbers.pop(one.name, None)
         if column.dtype != kind:
-            numbers[one.name] = known(kind.inner)
+            numbers[one.name] = type_instance(kind.inner)
         frame = frame.with_columns(column.alias(one.name))
     lengths = frame.select(pl.col(name).list.len() for name in names)
     most, least = lengths.max_horizontal(), lengths.min_horizontal()
@@ -120,7 +120,7 @@ def source_rules(plan: ImportMapping) -> SourceRules:
     records = Records(plan.records, fields) if plan.records is not None else None
     joined = plan.join.file if plan.join is not None else None
     keys = plan.join.on if plan.join is not None else ()
-    names = {*roots([*every_value(plan), *keys]), *PLACES, "source_run"}
+    names = {*columns_read([*every_value(plan), *keys]), *PLACES, "source_run"}
     names |= {name.removesuffix("_right") for name in names}
     columns = NamedColumns(frozenset(names), bool(by_row_order(plan)))
     return SourceRules(text_columns(plan), records, plan.path, joined, columns=columns)
@@ -153,16 +153,16 @@ def text_columns(plan: ImportMapping) -> frozenset[str]:
     maps += [(name, table.columns) for name, tables in plan.rows.items() for table in tables]
     contract = {table: schema_of(table) for table in ("examples", "traces", *plan.rows)}
     values = [
-        value for of, table in maps for name, value in table.items() if holds(contract[of][name].dtype, pl.String)
+        value for of, table in maps for name, value in table.items() if has_type(contract[of][name].dtype, pl.String)
     ]
     values += [verifier["verifier"] for table in plan.traces for verifier in table.verifiers]
-    names = roots(values)
+    names = columns_read(values)
     return frozenset(names) | {name.removesuffix("_right") for name in names}
 
 
 def needed_columns(plan: ImportMapping, columns: Collection[str]) -> list[str]:
     """Those of the available columns that examples and traces need, and the columns of a row's place."""
-    needed = {*roots(_row_values(plan), columns), *PLACES}
+    needed = {*columns_read(_row_values(plan), columns), *PLACES}
     return [name for name in columns if name in needed]
 
 

@@ -37,7 +37,7 @@ def reader_of(head: bytes, ending: str | None) -> str | None:
 
     None where a file of no known ending begins like none.
     """
-    begin = plain(head, None).removeprefix(codecs.BOM_UTF8).lstrip()
+    begin = utf8_content(head, None).removeprefix(codecs.BOM_UTF8).lstrip()
     if begin.startswith((b"{", b"[")):
         if ending == ".json" or (ending in (".jsonl", ".ndjson") and not re.match(rb"\[\s*\{", begin)):
             return ending
@@ -59,7 +59,7 @@ def separator_of(begin: bytes) -> str | None:
     return None
 
 
-def plain(content: bytes, address: str | None, first: int = 1, quiet: bool = False) -> bytes:
+def utf8_content(content: bytes, address: str | None, first: int = 1, quiet: bool = False) -> bytes:
     """A file's bytes in UTF-8, from its line `first` on. The guessed coding is logged for an `address`, unless `quiet`.
     ValueError where no guess fits.
     """

@@ -22,8 +22,8 @@ from typing import Any
 import polars as pl
 
 from toolkit.errors import first_line
-from toolkit.imports.files.literals import EXACT, MOST_KEYS, column, holds, parse
-from toolkit.imports.files.paths import walk
+from toolkit.imports.files.literals import EXACT, MOST_KEYS, has_type, json_column, parse
+from toolkit.imports.files.paths import value_at_path
 from toolkit.imports.rows.source_table import LINE, NamedColumns, SourceTable
 
 WHOLE = "."
@@ -40,7 +40,7 @@ class Records:
     def of(self, documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Yields the rows in each document. ValueError where one has none under the path."""
         for number, document in enumerate(documents, 1):
-            content = document if self.path == WHOLE else walk(document, self.path)
+            content = document if self.path == WHOLE else value_at_path(document, self.path)
             if not isinstance(content, dict | list):
                 raise ValueError(f"document {number} has no list and no object under `{self.path}` (`records`)")
             outer = {name: document.get(name) for name in self.fields}
@@ -104,9 +104,9 @@ def _key_count(content: bytes) -> int:
 
 def _may_be_inexact(values: pl.Series, dtype: pl.DataType) -> bool:
     """Whether integers may have lost digits, or have too many: floats from 2^53 on, integers beyond 64 bits."""
-    if holds(dtype, pl.Int128, pl.UInt64):
+    if has_type(dtype, pl.Int128, pl.UInt64):
         return True
-    if not holds(dtype, pl.Float64):
+    if not has_type(dtype, pl.Float64):
         return False
     if isinstance(dtype, pl.Struct):
         return any(_may_be_inexact(values.struct.field(field.name), values.struct.field(field.name).dtype)
@@ -122,7 +122,7 @@ def _respelt_columns(content: bytes, columns: Mapping[str, pl.DataType]) -> list
     keys = {name: json.dumps(name, ensure_ascii=False) for name, dtype in columns.items() if dtype == pl.String}
     odd = [name for name, key in keys.items() if not key.isascii()]  # it may be escaped in the file
     odd += [name for name, dtype in columns.items()
-            if holds(dtype, pl.Float64) or (dtype.is_nested() and holds(dtype, pl.String))]  # fmt: skip
+            if has_type(dtype, pl.Float64) or (dtype.is_nested() and has_type(dtype, pl.String))]  # fmt: skip
     sought = {name: re.escape(key).encode() for name, key in keys.items() if key.isascii()}
     if sought and _has_number(content, sought.values()):
         odd += [name for name, key in sought.items() if _has_number(content, [key])]
@@ -179,7 +179,7 @@ def _with_columns(
     frame: pl.DataFrame, values: Mapping[str, Sequence[Any]], others: tuple[str, ...] = ()
 ) -> SourceTable:
     """The rows with further columns of parsed JSON values."""
-    typed = {name: column(name, parsed) for name, parsed in values.items()}
+    typed = {name: json_column(name, parsed) for name, parsed in values.items()}
     columns = {name: frame[name] for name in frame.columns} | {name: series for name, (series, _) in typed.items()}
     numbers = {name: kind for name, (series, kind) in typed.items() if series.dtype != kind}
     return SourceTable(pl.DataFrame(columns), numbers, others=others)

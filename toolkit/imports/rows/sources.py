@@ -29,16 +29,16 @@ import polars as pl
 
 from toolkit.errors import ConflictError, FormatError, MismatchError, first_line, listed
 from toolkit.imports.files import listing
-from toolkit.imports.files.file_names import columns_of, columns_of_paths, relative
+from toolkit.imports.files.file_names import columns_of, columns_of_paths, relative_paths
 from toolkit.imports.rows.dialects import (
     HEAD,
     QRELS,
     RUN,
     has_wide_signs,
-    plain,
     plain_file,
     reader_of,
     separator_of,
+    utf8_content,
     white_space_rows,
 )
 from toolkit.imports.rows.json_files import Records, json_lines, json_list
@@ -109,7 +109,7 @@ def find_sources(sources: Sequence[str], rules: SourceRules) -> SourceList:
     """Finds files, globs and folders. ThinkbackError where nothing is there, or a path does not match the mapping's."""
     addresses = listing.find_tables(sources, rules.path, rules.beside)
     names = addresses.files
-    paths = relative([str(listing.plain_path(address)) for address in names])
+    paths = relative_paths([str(listing.plain_path(address)) for address in names])
     named = _path_column_table(names, rules)
     path_columns = [named.frame.row(number, named=True) if named.frame.width else {} for number in range(len(names))]
     runs = [rules.runs[address] if rules.runs is not None else None for address in names]
@@ -265,7 +265,7 @@ class _OpenedFile:
 
     def chunks(self, size: int) -> Iterator[bytes]:
         """Yields the bytes in chunks of about `size`, or all at once for -1."""
-        for chunk in listing.chunks(self.address, size):
+        for chunk in listing.read_chunks(self.address, size):
             self.digest.update(chunk)
             yield chunk
 
@@ -274,11 +274,11 @@ class _OpenedFile:
 
     def text(self) -> bytes:
         """The whole file as UTF-8 bytes."""
-        return plain(self.read_whole(), self.address)
+        return utf8_content(self.read_whole(), self.address)
 
     def first_bytes(self) -> bytes:
         """The file's first bytes, which are not hashed."""
-        return next(listing.chunks(self.address, HEAD), b"")
+        return next(listing.read_chunks(self.address, HEAD), b"")
 
     def on_disk(self, folder: Path) -> Path:
         """A file on disk with this content, which polars can read in blocks."""
@@ -300,13 +300,14 @@ def _lines(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:
         text = rest + chunk if rest else chunk
         end = len(text) if whole else text.rfind(b"\n") + 1
         if end:
-            lines = plain(text[:end], opened.address, line, quiet)
+            lines = utf8_content(text[:end], opened.address, line, quiet)
             quiet = quiet or lines != text[:end]
             yield json_lines(lines, rules.texts, rules.records, line, rules.columns)
             line += text.count(b"\n", 0, end)
         rest = text[end:]
     if rest:
-        yield json_lines(plain(rest, opened.address, line, quiet), rules.texts, rules.records, line, rules.columns)
+        rest = utf8_content(rest, opened.address, line, quiet)
+        yield json_lines(rest, rules.texts, rules.records, line, rules.columns)
 
 
 def _document(opened: _OpenedFile, rules: SourceRules) -> Iterator[SourceTable]:

@@ -55,7 +55,7 @@ def charts() -> dict[str, Spec]:
     return {chart.__name__.removeprefix("_"): chart() for chart in every}
 
 
-def _config() -> Spec:
+def _chart_config() -> Spec:
     """The Vega configuration that all charts of the dashboard share."""
     ink = "currentColor"
     quiet = {"gridColor": ink, "gridOpacity": 0.14, "domainColor": ink, "tickColor": ink}
@@ -78,7 +78,7 @@ def _chart(*layers: Any, height: float = 320, **params: Any) -> Spec:
     spec: Spec = alt.layer(*layers).properties(width="container", height=height).to_dict(validate=False)
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     spec["params"] = [{"name": name, "value": value} for name, value in (COMMON | params).items()]
-    spec["config"] = _config()
+    spec["config"] = _chart_config()
     return spec
 
 
@@ -89,16 +89,16 @@ def _aligned_chart(*layers: Any, height: float, **params: Any) -> Spec:
     return {**chart, "width": 400, "autosize": {"type": "none"}, "padding": padding}
 
 
-def _param(name: str) -> Any:
+def _title_ref(name: str) -> Any:
     """A chart title that the page sets through the parameter `name`."""
     return {"signal": name}
 
 
-def _of(name: str) -> Any:
+def _data_chart(name: str) -> Any:
     return alt.Chart(alt.NamedData(name=name))
 
 
-def _by_name(title: str | None = None, **axis: Any) -> Any:
+def _policy_axis(title: str | None = None, **axis: Any) -> Any:
     """An axis with one row for each policy name. Rows are numbered, so that Vega reads no meaning into a name."""
     label = {"labelExpr": NAMED, "labelLineHeight": 14, "labelOffset": {"condition": [*_RAISED], "value": 0}}
     look = {"ticks": False, "domain": False, **_name_room(), **label, **axis}
@@ -115,37 +115,38 @@ def _name_room() -> Spec:
     return dict.fromkeys(("minExtent", "maxExtent", "labelLimit"), alt.ExprRef("names"))
 
 
-def _scale(domain: tuple[str, ...], values: tuple[str, ...]) -> Any:
+def _fixed_scale(domain: tuple[str, ...], values: tuple[str, ...]) -> Any:
     return alt.Scale(domain=list(domain), range=list(values))
 
 
-def _untitled() -> Any:
+def _untitled_legend() -> Any:
     return alt.Legend(title=None, columns=alt.ExprRef("legend"))
 
 
-def _series(field: str, legend: Any = None) -> tuple[Any, Any]:
+def _series_encodings(field: str, legend: Any = None) -> tuple[Any, Any]:
     """The colour and the shape of the lines that the page names, with one legend for both."""
-    look = {"legend": legend or _untitled()}
+    look = {"legend": legend or _untitled_legend()}
     colours, shapes = (alt.Scale(domain=alt.ExprRef("series"), range=list(of)) for of in (ANSWERS, SHAPES))
     return alt.Color(field, scale=colours, **look), alt.Shape(field, scale=shapes, **look)
 
 
-def _kinds() -> tuple[Any, Any]:
+def _kind_encodings() -> tuple[Any, Any]:
     """The colour and the shape of each kind of policy in the cost–quality plane, with one legend for both."""
-    shape = alt.Shape("kind:N", scale=_scale(KINDS, KIND_SHAPES), legend=_untitled())
-    colour = alt.Color("kind:N", scale=_scale(KINDS, KIND_COLOURS), legend=_untitled())
+    shape = alt.Shape("kind:N", scale=_fixed_scale(KINDS, KIND_SHAPES), legend=_untitled_legend())
+    colour = alt.Color("kind:N", scale=_fixed_scale(KINDS, KIND_COLOURS), legend=_untitled_legend())
     return colour, shape
 
 
 def _frontier() -> Spec:
-    points, x = _of("points"), alt.X("cost:Q", title=_param("cost"), scale=alt.Scale(zero=False, nice=True))
-    y = alt.Y("value:Q", title=_param("quality"), scale=alt.Scale(zero=False))
-    colour, shape = _kinds()
+    points = _data_chart("points")
+    x = alt.X("cost:Q", title=_title_ref("cost"), scale=alt.Scale(zero=False, nice=True))
+    y = alt.Y("value:Q", title=_title_ref("quality"), scale=alt.Scale(zero=False))
+    colour, shape = _kind_encodings()
     bars = {"opacity": alt.Opacity("bar:Q", scale=None, legend=None), "color": colour}
     words = {"dy": alt.ExprRef("datum.lift"), "limit": alt.ExprRef("words")}
     label = alt.Text("label:N")
     return _chart(
-        _of("front").mark_line(interpolate="step-after", strokeDash=[5, 3], color=GREY).encode(x=x, y=y),
+        _data_chart("front").mark_line(interpolate="step-after", strokeDash=[5, 3], color=GREY).encode(x=x, y=y),
         points.mark_rule().encode(x=x, y=alt.Y("low:Q"), y2="high:Q", **bars),
         points.mark_rule().encode(x=alt.X("cost_low:Q"), x2="cost_high:Q", y=y, **bars),
         points.mark_point(filled=True, strokeWidth=1.5, cursor="pointer", tooltip=TIP).encode(
@@ -154,14 +155,14 @@ def _frontier() -> Spec:
             opacity=alt.Opacity("opacity:Q", scale=None, legend=None),
             fillOpacity=alt.FillOpacity("fill:Q", scale=None, legend=None),
         ),
-        *(_leader(points, turned) for turned in (False, True)),
+        *(_label_lines(points, turned) for turned in (False, True)),
         points.transform_filter("!datum.turned").mark_text(align="left", dx=8, **words).encode(x, y, label),
         points.transform_filter("datum.turned").mark_text(align="right", dx=-8, **words).encode(x, y, label),
         height=380, cost="", quality="",
     )  # fmt: skip
 
 
-def _leader(points: Any, turned: bool) -> Any:
+def _label_lines(points: Any, turned: bool) -> Any:
     """Lines from points to their names, drawn where a name stands apart from its point."""
     named = points.transform_filter(f"datum.label && datum.level && {'' if turned else '!'}datum.turned")
     ends = {"x2Offset": -6 if turned else 6, "y2Offset": alt.ExprRef("datum.lift + 4")}
@@ -169,20 +170,20 @@ def _leader(points: Any, turned: bool) -> Any:
     return line.encode(x=alt.X("cost:Q"), x2="cost:Q", y=alt.Y("value:Q"), y2="value:Q")
 
 
-def _difference() -> Any:
-    return alt.X("difference:Q", title=_param("difference"))
+def _difference_axis() -> Any:
+    return alt.X("difference:Q", title=_title_ref("difference"))
 
 
-def _zero() -> Any:
-    return _of("zero").mark_rule(strokeDash=[3, 3]).encode(x=alt.X("zero:Q"))
+def _zero_line() -> Any:
+    return _data_chart("zero").mark_rule(strokeDash=[3, 3]).encode(x=alt.X("zero:Q"))
 
 
 def _forest() -> Spec:
-    rows, x, y = _of("rows"), _difference(), _by_name()
-    colour = alt.Color("told:N", scale=_scale(DIFFERENCES, (BLUE, GREY, ORANGE)), legend=_untitled())
-    shape = alt.Shape("told:N", scale=_scale(DIFFERENCES, ("circle", RING, "diamond")), legend=_untitled())
+    rows, x, y = _data_chart("rows"), _difference_axis(), _policy_axis()
+    colour = alt.Color("told:N", scale=_fixed_scale(DIFFERENCES, (BLUE, GREY, ORANGE)), legend=_untitled_legend())
+    shape = alt.Shape("told:N", scale=_fixed_scale(DIFFERENCES, ("circle", RING, "diamond")), legend=_untitled_legend())
     return _chart(
-        _zero(),
+        _zero_line(),
         rows.mark_rule(strokeWidth=2, tooltip=TIP).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=colour),
         rows.mark_point(filled=True, size=110, tooltip=TIP).encode(x=x, y=y, color=colour, shape=shape),
         height=ROWS, difference="",
@@ -190,8 +191,8 @@ def _forest() -> Spec:
 
 
 def _changes() -> Spec:
-    rows, y = _of("changes"), _by_name()
-    colour = alt.Color("change:N", scale=_scale(("fixes", "flips"), (GREEN, RED)), legend=_untitled())
+    rows, y = _data_chart("changes"), _policy_axis()
+    colour = alt.Color("change:N", scale=_fixed_scale(("fixes", "flips"), (GREEN, RED)), legend=_untitled_legend())
     x = alt.X("count:Q", title="flips ← examples → fixes", stack=None, scale=alt.Scale(padding=alt.ExprRef("ends")))
     ends = {"text": alt.Text("text:N"), "x": x, "y": y}
     return _chart(
@@ -203,8 +204,8 @@ def _changes() -> Spec:
 
 
 def _headroom() -> Spec:
-    bars, y = _of("bars"), _by_name()
-    colour = alt.Color("part:N", scale=_scale(PARTS, PART_COLOURS), legend=_untitled(), sort=None)
+    bars, y = _data_chart("bars"), _policy_axis()
+    colour = alt.Color("part:N", scale=_fixed_scale(PARTS, PART_COLOURS), legend=_untitled_legend(), sort=None)
     x = alt.X("from:Q", title="% of the examples", scale=alt.Scale(domain=[0, 100]))
     return _chart(
         bars.mark_bar(height={"band": 0.75}, stroke=INK, strokeWidth=0.7).encode(
@@ -216,7 +217,7 @@ def _headroom() -> Spec:
 
 
 def _captured() -> Spec:
-    rows, ends, y = _of("rows"), _of("ends"), _by_name()
+    rows, ends, y = _data_chart("rows"), _data_chart("ends"), _policy_axis()
     tooltip = ["name:N", alt.Tooltip("said:N", title="% of the headroom")]
     return _chart(
         ends.mark_rule(strokeDash=[3, 3]).encode(x=alt.X("end:Q")),
@@ -229,14 +230,14 @@ def _captured() -> Spec:
 
 
 def _curves() -> Spec:
-    lines = _of("lines")
+    lines = _data_chart("lines")
     x = alt.X(
         "k:Q",
         title="traces k",
         scale=alt.Scale(type="log", base=2),
         axis=alt.Axis(format="d", values=alt.ExprRef("ticks")),
     )
-    colour, shape = _series("series:N")
+    colour, shape = _series_encodings("series:N")
     dash = alt.StrokeDash("series:N", legend=None)
     y = alt.Y("estimate:Q", title="%", scale=alt.Scale(zero=False))
     tooltip = ["series:N", "k:Q", alt.Tooltip("said:N", title="%")]
@@ -249,10 +250,11 @@ def _curves() -> Spec:
 
 
 def _sweep() -> Spec:
-    line, settings, here = (_of(name) for name in ("line", "settings", "here"))
+    line, settings, here = (_data_chart(name) for name in ("line", "settings", "here"))
     axis = alt.Axis(values=alt.ExprRef("ticks"), grid=False, labelOverlap=False, labelExpr=NAMED)
-    x = alt.X("place:Q", title=_param("key"), axis=axis, scale=alt.Scale(domain=alt.ExprRef("places"), nice=False))
-    y = alt.Y("value:Q", title=_param("quality"), scale=alt.Scale(zero=False))
+    scale = alt.Scale(domain=alt.ExprRef("places"), nice=False)
+    x = alt.X("place:Q", title=_title_ref("key"), axis=axis, scale=scale)
+    y = alt.Y("value:Q", title=_title_ref("quality"), scale=alt.Scale(zero=False))
     return _chart(
         line.mark_line(color=PURPLE, strokeWidth=1, opacity=0.6).encode(x=x, y=y),
         settings.mark_rule(color=PURPLE, tooltip=TIP).encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
@@ -264,10 +266,10 @@ def _sweep() -> Spec:
 
 
 def _results() -> Spec:
-    rows, x = _of("results"), alt.X("value:Q", title=_param("quality"), scale=alt.Scale(zero=False))
-    colour, shape = _series("result:N")
+    rows, x = _data_chart("results"), alt.X("value:Q", title=_title_ref("quality"), scale=alt.Scale(zero=False))
+    colour, shape = _series_encodings("result:N")
     look = {"color": colour, "yOffset": alt.YOffset("result:N", scale=alt.Scale(domain=alt.ExprRef("series")))}
-    y = _by_name(grid=True)
+    y = _policy_axis(grid=True)
     return _chart(
         rows.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q", y=y, **look),
         rows.mark_point(filled=True, size=60).encode(
@@ -277,13 +279,13 @@ def _results() -> Spec:
     )  # fmt: skip
 
 
-def _steps(title: str | None = None) -> Any:
+def _step_axis(title: str | None = None) -> Any:
     axis = alt.Axis(title=title, values=alt.ExprRef("ticks"), format="d", grid=False, labels=title is not None,
                     ticks=False)  # fmt: skip
-    return alt.X("step:Q", axis=axis, scale=_all_steps())
+    return alt.X("step:Q", axis=axis, scale=_step_scale())
 
 
-def _all_steps() -> Any:
+def _step_scale() -> Any:
     return alt.Scale(domain=alt.ExprRef("steps"), nice=False)
 
 
@@ -299,27 +301,27 @@ def _legend_beside_title() -> Any:
     return alt.Legend(title=None, columns=alt.ExprRef("legend"), labelLimit=alt.ExprRef("label"), **place)
 
 
-def _answers() -> Any:
+def _answer_colour() -> Any:
     return alt.Color("answer:N", scale=alt.Scale(domain=alt.ExprRef("answers"), range=list(ANSWERS)), legend=None)
 
 
 def _traces() -> Spec:
-    traces, y = _of("traces"), _by_name("answers", grid=True, **_axis_title_above())
-    shape = alt.Shape("verdict:N", scale=_scale(VERDICTS, VERDICT_SHAPES), legend=_legend_beside_title())
+    traces, y = _data_chart("traces"), _policy_axis("answers", grid=True, **_axis_title_above())
+    shape = alt.Shape("verdict:N", scale=_fixed_scale(VERDICTS, VERDICT_SHAPES), legend=_legend_beside_title())
     tooltip = ["step:Q", "sample:Q", "answer:N", "verdict:N", "scores:N", "tokens:N"]
     points = traces.mark_point(filled=True, size=alt.ExprRef("mark"), cursor="pointer").encode(
-        x=_steps(), y=y, color=_answers(), shape=shape, tooltip=tooltip
+        x=_step_axis(), y=y, color=_answer_colour(), shape=shape, tooltip=tooltip
     )
     return _aligned_chart(points, height=ROWS, answers=[])
 
 
 def _scores() -> Spec:
     """The chart of one verifier's scores. Each verifier has an axis of its own, since each has a scale of its own."""
-    scores = _of("scores")
+    scores = _data_chart("scores")
     axis = alt.Axis(tickCount=3, grid=True, **_name_room(), **_axis_title_above())
     by = {
-        "x": _steps(),
-        "y": alt.Y("score:Q", title=_param("verifier"), axis=axis, scale=alt.Scale(zero=False, padding=8)),
+        "x": _step_axis(),
+        "y": alt.Y("score:Q", title=_title_ref("verifier"), axis=axis, scale=alt.Scale(zero=False, padding=8)),
     }
     return _aligned_chart(
         scores.mark_line(opacity=0.4, color=GREY).encode(**by),
@@ -331,9 +333,9 @@ def _scores() -> Spec:
 
 
 def _spent() -> Spec:
-    spent, axis = _of("spent"), alt.Axis(tickCount=3, grid=True, **_name_room(), **_axis_title_above())
-    colour, shape = _series("series:N", _legend_beside_title())
-    by = {"x": _steps(), "y": alt.Y("spent:Q", title="tokens so far", axis=axis), "color": colour}
+    spent, axis = _data_chart("spent"), alt.Axis(tickCount=3, grid=True, **_name_room(), **_axis_title_above())
+    colour, shape = _series_encodings("series:N", _legend_beside_title())
+    by = {"x": _step_axis(), "y": alt.Y("spent:Q", title="tokens so far", axis=axis), "color": colour}
     return _aligned_chart(
         spent.mark_line(interpolate="step-before", opacity=0.5).encode(**by),
         spent.mark_point(filled=True, size=alt.ExprRef("mark")).encode(
@@ -344,9 +346,9 @@ def _spent() -> Spec:
 
 
 def _stops() -> Spec:
-    stops, x = _of("stops"), _steps("traces in order")
-    y, colour = _by_name("where each policy stopped", **_axis_title_above()), _answers()
-    start, chosen = (alt.X(field, scale=_all_steps()) for field in ("from:Q", "chosen:Q"))
+    stops, x = _data_chart("stops"), _step_axis("traces in order")
+    y, colour = _policy_axis("where each policy stopped", **_axis_title_above()), _answer_colour()
+    start, chosen = (alt.X(field, scale=_step_scale()) for field in ("from:Q", "chosen:Q"))
     tooltip = ["name:N", "steps:Q", "generated:Q", "verified:N", "said:N", "ending:N", "chose:N"]
     return _aligned_chart(
         stops.mark_rule(strokeWidth=3).encode(x=start, x2="step:Q", y=y, color=colour, tooltip=tooltip),
@@ -361,11 +363,11 @@ def _stops() -> Spec:
 
 def _clusters() -> Spec:
     """The chart of the rounds of a hop: how many of each round's answers are in each cluster."""
-    clusters, y = _of("clusters"), _by_name("answers by cluster", grid=True, **_axis_title_above())
-    x, tooltip = _steps(), ["round:Q", "answer:N", "cluster:Q", "answers:Q"]
+    clusters, y = _data_chart("clusters"), _policy_axis("answers by cluster", grid=True, **_axis_title_above())
+    x, tooltip = _step_axis(), ["round:Q", "answer:N", "cluster:Q", "answers:Q"]
     return _aligned_chart(
         clusters.mark_circle(opacity=1).encode(
-            x=x, y=y, color=_answers(), size=alt.Size("size:Q", scale=None, legend=None), tooltip=tooltip
+            x=x, y=y, color=_answer_colour(), size=alt.Size("size:Q", scale=None, legend=None), tooltip=tooltip
         ),
         clusters.mark_text(align="left", dx=11).encode(x=x, y=y, text="answers:Q"),
         height=ROWS, answers=[],
@@ -374,14 +376,14 @@ def _clusters() -> Spec:
 
 def _rewards() -> Spec:
     """The chart of what policies made of the rounds of a hop: whether each is rewarded, who leads, where they stop."""
-    rewards, stops, x = _of("rewards"), _of("stops"), _steps("rounds")
-    y = _by_name("policies", **_axis_title_above())
-    shape = alt.Shape("reward:N", scale=_scale(REWARDS, REWARD_SHAPES), legend=_legend_beside_title())
-    tooltip = ["name:N", "round:Q", "reward:N", alt.Tooltip("frontier:N", title="cluster: support"), "moved up:N"]
+    rewards, stops, x = _data_chart("rewards"), _data_chart("stops"), _step_axis("rounds")
+    y = _policy_axis("policies", **_axis_title_above())
+    shape = alt.Shape("reward:N", scale=_fixed_scale(REWARDS, REWARD_SHAPES), legend=_legend_beside_title())
+    tips = ["name:N", "round:Q", "reward:N", alt.Tooltip("frontier:N", title="cluster: support"), "moved up:N"]
     return _aligned_chart(
-        stops.mark_rule(strokeWidth=2, opacity=0.5).encode(x=alt.X("from:Q", scale=_all_steps()), x2="step:Q", y=y),
+        stops.mark_rule(strokeWidth=2, opacity=0.5).encode(x=alt.X("from:Q", scale=_step_scale()), x2="step:Q", y=y),
         stops.mark_tick(orient="vertical", thickness=5, size=16).encode(x=x, y=y, tooltip=["name:N", "rounds:Q"]),
-        rewards.mark_point(filled=True, size=110).encode(x=x, y=y, shape=shape, color=_answers(), tooltip=tooltip),
+        rewards.mark_point(filled=True, size=110).encode(x=x, y=y, shape=shape, color=_answer_colour(), tooltip=tips),
         rewards.mark_text(align="center", dy=-15, fontSize=11).encode(x=x, y=y, text="words:N"),
         rewards.mark_text(align="center", dy=15, fontSize=11).encode(x=x, y=y, text="below:N"),
         stops.mark_text(align="left", dx=9).encode(x=x, y=y, text="words:N"),
@@ -391,11 +393,11 @@ def _rewards() -> Spec:
 
 def _claims() -> Spec:
     """The chart of the rounds of a text's claims over the words that each had, and of the word that shows the error."""
-    checks, x = _of("checks"), _steps()
-    y = _by_name("claims", grid=True, **_axis_title_above())
+    checks, x = _data_chart("checks"), _step_axis()
+    y = _policy_axis("claims", grid=True, **_axis_title_above())
     legend = _legend_beside_title()
-    colour = alt.Color("verdict:N", scale=_scale(CHECKS, CHECK_COLOURS), legend=legend)
-    shape = alt.Shape("verdict:N", scale=_scale(CHECKS, CHECK_SHAPES), legend=legend)
+    colour = alt.Color("verdict:N", scale=_fixed_scale(CHECKS, CHECK_COLOURS), legend=legend)
+    shape = alt.Shape("verdict:N", scale=_fixed_scale(CHECKS, CHECK_SHAPES), legend=legend)
     tooltip = [
         "claim:N", "round:Q", "stage:N", alt.Tooltip("step:Q", title="words heard"), "verdict:N", "confidence:N",
         alt.Tooltip("matches:N", title="names the error"), alt.Tooltip("paid:N", title="paid by"),
@@ -412,13 +414,13 @@ def _claims() -> Spec:
 
 def _buzzes() -> Spec:
     """The chart of how far policies heard a text, and at which word they acted."""
-    stops, x = _of("stops"), _steps("words of the text")
-    y = _by_name("where each policy acted", **_axis_title_above())
+    stops, x = _data_chart("stops"), _step_axis("words of the text")
+    y = _policy_axis("where each policy acted", **_axis_title_above())
     tooltip = ["name:N", "heard:N", "acted:N", "said:N", "rounds:Q"]
     return _aligned_chart(
         _error_rule(),
         stops.mark_rule(strokeWidth=3, color=BLUE).encode(
-            x=alt.X("from:Q", scale=_all_steps()), x2="step:Q", y=y, tooltip=tooltip
+            x=alt.X("from:Q", scale=_step_scale()), x2="step:Q", y=y, tooltip=tooltip
         ),
         stops.transform_filter("datum.acts")
         .mark_point(shape="triangle-up", filled=True, size=130, color=ORANGE)
@@ -430,4 +432,5 @@ def _buzzes() -> Spec:
 
 def _error_rule() -> Any:
     """The dashed line at the word from which on the error of a text can be seen."""
-    return _of("error").mark_rule(strokeDash=[4, 3], strokeWidth=2).encode(x=alt.X("step:Q", scale=_all_steps()))
+    rule = _data_chart("error").mark_rule(strokeDash=[4, 3], strokeWidth=2)
+    return rule.encode(x=alt.X("step:Q", scale=_step_scale()))

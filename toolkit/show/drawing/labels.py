@@ -134,13 +134,13 @@ def place_labels(figure: Figure, axes: Axes, labels: Sequence[Label], scene: Sce
         occupied = np.vstack([occupied, box])
         near = np.clip(at, box[:2], box[2:])
         if np.hypot(*(near - at)) >= TIED * pixel or _unclear_labels(at, box[None], scene.dots)[0]:
-            ties = np.vstack([ties, along(np.array([at, near]))])
+            ties = np.vstack([ties, sample_path(np.array([at, near]))])
             ends = axes.transData.inverted().transform([at, near])
             drawn += axes.plot(ends[:, 0], ends[:, 1], color=GREY, linewidth=0.5, zorder=4)
     return Placed(omitted + sorted(labels, key=lambda one: one.urgency)[MOST:], letters, drawn)
 
 
-def along(path: np.ndarray, step: float = 4.0) -> np.ndarray:
+def sample_path(path: np.ndarray, step: float = 4.0) -> np.ndarray:
     """Samples along the path through corners (n, 2) in pixels; neighbours are at most `step` pixels apart."""
     legs = [np.linspace(a, b, 2 + int(np.abs(b - a).max() / step)) for a, b in itertools.pairwise(path)]
     return np.concatenate([np.empty((0, 2)), *legs])

@@ -17,7 +17,7 @@ BOUND = "\u00a0"
 _SPARE = 1.03  # a line as it is drawn may be a little longer than the sum of its letters
 
 
-def words(text: str) -> str:
+def drawable_text(text: str) -> str:
     """The text as a figure can show it: printable, with signs that the font lacks written as Python escapes them."""
     known = _known_glyphs()
     return "".join(
@@ -25,7 +25,7 @@ def words(text: str) -> str:
     )
 
 
-def length(text: str, size: float, bold: bool = False) -> float:
+def text_width(text: str, size: float, bold: bool = False) -> float:
     """The width in inches of a line of text at a size in typographic points."""
     return _SPARE * size / 72 * sum(_sign_width(sign, bold) for sign in text)
 
@@ -33,25 +33,25 @@ def length(text: str, size: float, bold: bool = False) -> float:
 def wrapped(text: str, space: float, size: float, most: int = 2, bold: bool = False) -> str:
     """Breaks a text into up to `most` lines of `space` inches, at blanks or, in a word that is too long, within it."""
     lines = [""]
-    for word in _split_words(words(text), space, size, bold):
+    for word in _split_words(drawable_text(text), space, size, bold):
         longer = f"{lines[-1]} {word}".strip(" ")
-        if lines[-1] and length(longer, size, bold) > space:
+        if lines[-1] and text_width(longer, size, bold) > space:
             lines.append(word)
         else:
             lines[-1] = longer
     if len(lines) > most:
         last = lines[most - 1]
-        while last and length(f"{last} …", size, bold) > space:
+        while last and text_width(f"{last} …", size, bold) > space:
             last = last[:-1]
         lines = [*lines[: most - 1], f"{last.rstrip()} …"]
     return "\n".join(lines)
 
 
-def folded(name: str, space: float, size: float, lines: int = 3) -> str:
+def folded_name(name: str, space: float, size: float, lines: int = 3) -> str:
     """A policy's name on up to `lines` lines, broken before a setting rather than within; long fractions are cut."""
     short = re.sub(r"\d+\.\d{5,}", lambda number: f"{float(number[0]):.4g}", name)
     rows = [short]
-    if length(short, size) > space:
+    if text_width(short, size) > space:
         head, setting = re.fullmatch(r"([^\[]*)(.*)", short, re.DOTALL).groups()  # type: ignore[union-attr]
         rows = _break_evenly(head, space, size) + wrapped(setting, 1.25 * space, size, 99).split("\n")
     rows = [line for line in rows if line]
@@ -75,7 +75,7 @@ def _split_words(text: str, space: float, size: float, bold: bool) -> list[str]:
     for word in re.split(" +", text.strip(" ")):
         part = ""
         for sign in word:
-            if part and length(part + sign, size, bold) > space:
+            if part and text_width(part + sign, size, bold) > space:
                 parts.append(part)
                 part = ""
             part += sign

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InvalidError
-from toolkit.show.drawing.lettering import length, words, wrapped
+from toolkit.show.drawing.lettering import drawable_text, text_width, wrapped
 from toolkit.show.drawing.style import GREY, ORANGE, SMALL, TEXT, drawing, plain, style
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def inches(width: str | float) -> float:
     return size
 
 
-def on_a_page(draw: Callable[[int], Figure], most: int) -> Figure:
+def fit_on_page(draw: Callable[[int], Figure], most: int) -> Figure:
     """The figure with as many rows or panels as fit on a page, at most `most`. `draw(n)` draws one with n of them."""
     count, figure = most, draw(most)
     while count > 1 and figure.get_figheight() > HIGHEST:
@@ -58,7 +58,7 @@ def on_page(
     with drawing(width, body) as figure:
         yield figure
         arrange(figure, body, title, simulated, handle)
-        noted(figure, note)
+        add_small_print(figure, note)
 
 
 def arrange(figure: Figure, body: float, title: str = "", simulated: bool = False, handle: float = 2.6) -> None:
@@ -135,13 +135,13 @@ def _legend_row(figure: Figure, handles: dict[str, Any], labels: Sequence[str], 
     return row
 
 
-def noted(figure: Figure, left: str, right: str = "", most: int = 4) -> None:
+def add_small_print(figure: Figure, left: str, right: str = "", most: int = 4) -> None:
     """Adds small print below the figure: `left` and `right` side by side where there is room, else one below the other.
 
     Each is on `most` lines at most.
     """
     width = figure.get_figwidth() - 2 * _EDGE
-    if length(words(f"{left}   {right}"), SMALL) <= width:
+    if text_width(drawable_text(f"{left}   {right}"), SMALL) <= width:
         pairs = [(left, right)]
     else:
         lines = [line for text in (left, right) if text for line in wrapped(text, width, SMALL, most).split("\n")]
@@ -152,12 +152,12 @@ def noted(figure: Figure, left: str, right: str = "", most: int = 4) -> None:
     for number, (start, end) in enumerate(reversed(pairs)):
         y = (0.05 + _LINE * number) / whole
         look: dict[str, Any] = {"fontsize": SMALL, "color": GREY, "parse_math": False}
-        figure.text(_EDGE / figure.get_figwidth(), y, words(start), **look)
+        figure.text(_EDGE / figure.get_figwidth(), y, drawable_text(start), **look)
         if end:
-            figure.text(1 - _EDGE / figure.get_figwidth(), y, words(end), ha="right", **look)
+            figure.text(1 - _EDGE / figure.get_figwidth(), y, drawable_text(end), ha="right", **look)
 
 
-def warned(figure: Figure, warnings: Sequence[str]) -> Figure:
+def add_warnings(figure: Figure, warnings: Sequence[str]) -> Figure:
     """The same figure with warnings in a strip below it. Nothing else in the figure changes its size."""
     width = figure.get_figwidth()
     space = width - 2 * _EDGE

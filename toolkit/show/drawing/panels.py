@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from toolkit.show.drawing.lettering import folded, words, wrapped
+from toolkit.show.drawing.lettering import drawable_text, folded_name, wrapped
 from toolkit.show.drawing.page import on_page
 from toolkit.show.drawing.style import SMALL, TEXT, calm
 
@@ -47,8 +47,9 @@ def panel_grid(
     rows = max(1, -(-len(names) // most))
     columns = max(1, -(-len(names) // rows))  # as few empty places as can be
     rows, each = -(-len(names) // columns), width / columns
+    room = each - 0.5
     headings = [
-        "\n".join(filter(None, [folded(words(name), each - 0.5, SMALL, 4), wrapped(line, each - 0.5, SMALL, 1)]))
+        "\n".join(filter(None, [folded_name(drawable_text(name), room, SMALL, 4), wrapped(line, room, SMALL, 1)]))
         for name, line in zip(names, second or [""] * len(names), strict=True)
     ]
     lines = [
@@ -88,7 +89,7 @@ class FigureRowPlaces:
     @classmethod
     def of(cls, names: Sequence[str], width: float) -> FigureRowPlaces:
         """The rows for the policies called `names`, in a figure `width` inches wide."""
-        lines = tuple(folded(words(name), SHARE * width, SMALL, 4) for name in names)
+        lines = tuple(folded_name(drawable_text(name), SHARE * width, SMALL, 4) for name in names)
         places, top = [], _GAP / 2
         for name in lines:
             height = LINE * (name.count("\n") + 1) + _GAP

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from toolkit.errors import InvalidError
-from toolkit.show.drawing.lettering import FONT, words
+from toolkit.show.drawing.lettering import FONT, drawable_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,7 +99,7 @@ def _on_screen(figure: Figure) -> tuple[bytes, dict[str, int]]:
 def plain(figure: Figure) -> None:
     """Makes every text of a figure printable, and keeps matplotlib from reading any as a formula."""
     for text in _texts(figure):
-        text.set_text("\n".join(map(words, text.get_text().split("\n"))))
+        text.set_text("\n".join(map(drawable_text, text.get_text().split("\n"))))
         text.set_parse_math(False)  # a dollar sign is a dollar sign
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolkit.errors import EmptyError
-from toolkit.show.drawing.lettering import words, wrapped
-from toolkit.show.drawing.page import HIGHEST, WIDTH, arrange, noted
+from toolkit.show.drawing.lettering import drawable_text, wrapped
+from toolkit.show.drawing.page import HIGHEST, WIDTH, add_small_print, arrange
 from toolkit.show.drawing.style import (
     GREEN,
     GREY,
@@ -142,7 +142,8 @@ def curves_figure(
             _side_by_side(axes, [line for line in axes.get_lines() if line.get_gid() == PUBLISHED])
             _name_beyond(axes, curves, f"{symbol} = " if (symbol := x.partition(", ")[2]) else "")
         text = f"bands: {100 * level:g} % intervals of each line, not of differences between lines"
-        noted(figure, note or (text if bands else "intervals, and paired differences between lines: see the tables"))
+        text = text if bands else "intervals, and paired differences between lines: see the tables"
+        add_small_print(figure, note or text)
     return figure
 
 
@@ -172,7 +173,7 @@ def _name_beyond(axes: Axes, curves: Sequence[PlottedCurve], x: str) -> None:
     beyond = [(curve, curve.estimate[-1]) for curve in curves if (curve.estimate[-1] or 0.0) * 100 > top]
     for number, (curve, last) in enumerate(beyond):
         axes.annotate(
-            f"{words(curve.name)} {100 * (last or 0.0):.1f} at {x}{curve.k[-1]:g} ↑",
+            f"{drawable_text(curve.name)} {100 * (last or 0.0):.1f} at {x}{curve.k[-1]:g} ↑",
             (1, 1),
             xycoords="axes fraction",
             xytext=(-2, -2 - (SMALL + 2) * number),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolkit.errors import EmptyError, counted
-from toolkit.show.drawing.labels import DISTANCES, LETTER, Label, Placed, Scene, along, place_labels
-from toolkit.show.drawing.lettering import BOUND, folded, words, wrapped
-from toolkit.show.drawing.page import WIDTH, arrange, noted
+from toolkit.show.drawing.labels import DISTANCES, LETTER, Label, Placed, Scene, place_labels, sample_path
+from toolkit.show.drawing.lettering import BOUND, drawable_text, folded_name, wrapped
+from toolkit.show.drawing.page import WIDTH, add_small_print, arrange
 from toolkit.show.drawing.region import SIZE, View, arrow_places, draw_arrow, view
 from toolkit.show.drawing.style import GREY, INK, NAVY, ORANGE, PURPLE, SKY, SMALL, TEXT, calm, drawing, percent_limits
 from toolkit.show.tables.latex import COLUMN
@@ -129,12 +129,12 @@ def frontier(
             if p.name in arrows and p.name not in without:
                 towards = seen.beyond(*p.place)
                 draw_arrow(axes, *arrows[p.name], towards, LAYERS[_layer_name(p)].color)
-        noted(figure, _letter_key(placed), most=24)
+        add_small_print(figure, _letter_key(placed), most=24)
         outside = sum(bool(seen.beyond(*p.place)) for p in points if p.name not in names)
         outside += len(without & {*arrows})
         lines = _notes(points, barred, level, len(arrows), outside)
         left = len(without)
-        noted(
+        add_small_print(
             figure,
             "; ".join(filter(None, [*lines, note])),
             f"{left} without room for a label: see the table" * bool(left),
@@ -357,7 +357,7 @@ def _labels(
         needed = p.on_front or p.baseline or p.name in first
         labels.append(
             Label(
-                text=LETTER + value if letters else folded(words(p.name) + value, room, SMALL),
+                text=LETTER + value if letters else folded_name(drawable_text(p.name) + value, room, SMALL),
                 x=x,
                 y=y,
                 color=LAYERS[_layer_name(p)].color if p.diagnostic or p.baseline else INK,
@@ -406,6 +406,6 @@ def _label_scene(
     return Scene(
         dots=np.hstack([centres - radii, centres + radii]),
         bars=np.array(bars).reshape(-1, 4),
-        line=np.concatenate([along(pixels(path) if len(path) else path) for path in (front, *sweeps)]),
+        line=np.concatenate([sample_path(pixels(path) if len(path) else path) for path in (front, *sweeps)]),
         front=pixels(front) if len(front) else front,
     )

@@ -25,7 +25,7 @@ _SHORT = (
 """What the standard suite calls policies, and what papers do."""
 
 
-def abbreviated(called: Mapping[str, str]) -> dict[str, str]:
+def abbreviated_names(called: Mapping[str, str]) -> dict[str, str]:
     """Names of policies as papers have them, by whole name; where two would be one, both stay as they are called."""
     short = {name: _abbreviate(text) for name, text in called.items()}
     often = Counter(short.values())
@@ -42,7 +42,7 @@ def one_column(results: RankedInput, table: Table) -> Table:
     """The table's rows with four columns, and in place of its notes at most four numbered lines."""
     keys = [column.key for column in table.columns]
     narrow = table.only([key for key in (results.metric, str(results.cost.metric), "difference") if key in keys])
-    names, diagnostic = abbreviated(results.called), {one.name: one.diagnostic for one in results.policies}
+    names, diagnostic = abbreviated_names(results.called), {one.name: one.diagnostic for one in results.policies}
     level, how = f"{100 * results.level:g} %", "over clusters" if results.clustered else "paired by example"
     weighed = ", weighed" if any(note.code in ON_WEIGHTS for note in results.notes) else ""
     rows, every = len(narrow.rows), len(results.policies)
@@ -50,10 +50,10 @@ def one_column(results: RankedInput, table: Table) -> Table:
     notes = {results.metric: f"{results.n:,} examples{weighed}{of}; {level} intervals, {how}."}
     if "difference" in keys:
         notes["difference"] = f"To {names[str(results.baseline)]}; intervals hold for all policies at once."
-    return numbered(narrow, names, notes, {name: sees for name, sees in diagnostic.items() if sees})
+    return with_numbered_notes(narrow, names, notes, {name: sees for name, sees in diagnostic.items() if sees})
 
 
-def numbered(
+def with_numbered_notes(
     table: Table, names: Mapping[str, str], notes: Mapping[str, str], diagnostic: Mapping[str, str] | None = None
 ) -> Table:
     """The table with numbered lines below, in place of its own: `notes` by the keys of columns, one on intervals of few

@@ -13,7 +13,7 @@ import polars as pl
 
 from toolkit.printable import spreadsheet
 from toolkit.show.drawing.page import WIDTH, inches
-from toolkit.show.tables.html import prose
+from toolkit.show.tables.html import escaped_prose
 from toolkit.show.tables.latex import as_latex
 from toolkit.show.tables.table_content import Form, Number, TableColumn, TableContent, Tick, Words
 from toolkit.show.tables.terminal import as_terminal_text
@@ -66,11 +66,11 @@ class Table(TableContent):
 
     def html(self) -> str:
         """A table with its title as caption and the notes above and below it, for a notebook or a page."""
-        title = f"<caption>{prose(self.title)}</caption>" if self.title else ""
+        title = f"<caption>{escaped_prose(self.title)}</caption>" if self.title else ""
         head = _html_row("th", [column.name for column in self.columns])
         rows = "".join(_html_row("td", row) for row in self.texts())
-        above = "".join(f"<p><strong>{prose(note)}</strong></p>" for note in self.above)
-        below = "".join(f"<p><small>{prose(note)}</small></p>" for note in self.below)
+        above = "".join(f"<p><strong>{escaped_prose(note)}</strong></p>" for note in self.above)
+        below = "".join(f"<p><small>{escaped_prose(note)}</small></p>" for note in self.below)
         return f"<div>{above}<table>{title}<thead>{head}</thead><tbody>{rows}</tbody></table>{below}</div>"
 
     def csv(self, marks: Mapping[str, str] | None = None, *, data: bool = False) -> str:
