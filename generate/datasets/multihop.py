@@ -53,7 +53,8 @@ PASSAGES: Mapping[str, Callable[[PublishedRow], Iterator[Passage]]] = {
     "musique": _musique_passages, "2wikimultihopqa": _wiki_passages,
 }  # fmt: skip
 """What reads the passages of a question's row, by data set."""
-_EXTRA = {"gold_documents": pl.List(pl.String()), "question_type": pl.String(), "hops": pl.Int32()}
+_LIST = pl.List(pl.String())
+_EXTRA = {"golds": _LIST, "gold_documents": _LIST, "question_type": pl.String(), "hops": pl.Int32()}
 _PUBLISHED = {
     ("musique", "train"): 19_938, ("musique", "dev"): 2_417,
     ("2wikimultihopqa", "train"): 167_454, ("2wikimultihopqa", "dev"): 12_576,
@@ -64,9 +65,13 @@ def _rows_of(request: ReadRequest, described: Callable[[PublishedRow], Mapping[s
     """The examples of a data set, and how many there are. described: the id of a row, its type and its hops."""
     rows = []
     for row in read_rows(request.files):
-        golds = [passage_id(title, text) for title, text, needed in PASSAGES[request.name](row) if needed]
-        answer = {"question": row.text("question"), "gold": row.text("answer")}
-        rows.append({**described(row), **answer, "gold_documents": list(dict.fromkeys(golds))})
+        documents = [passage_id(title, text) for title, text, needed in PASSAGES[request.name](row) if needed]
+        aliases = row.items("answer_aliases") if row.has("answer_aliases") else []
+        if not all(isinstance(one, str) for one in aliases):
+            raise row.fail("answer_aliases", "must be a list of texts")
+        golds = list(dict.fromkeys([row.text("answer"), *aliases]))
+        answer = {"question": row.text("question"), "gold": golds[0], "golds": golds if len(golds) > 1 else None}
+        rows.append({**described(row), **answer, "gold_documents": list(dict.fromkeys(documents))})
     count = Count(
         f"{request.name} {request.split} questions", len(rows), _PUBLISHED.get((request.name, request.split)), source
     )

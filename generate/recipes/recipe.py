@@ -46,7 +46,7 @@ from generate.recipes.toml_file import (
     table_of,
     tables_of,
 )
-from toolkit.answers import JUDGES, KINDS, WAYS, check_pattern
+from toolkit.answers import CREDIT, JUDGES, KINDS, MEASURES, WAYS, check_pattern
 from toolkit.errors import (
     ConflictError,
     EmptyError,
@@ -229,12 +229,15 @@ class EngineSettings:
 
 @dataclass(frozen=True)
 class AnswerSettings:
-    """How an answer is read out of a text, brought into its normal form and judged; see toolkit.answers."""
+    """How an answer is read out of a text, brought into its normal form and judged; see toolkit.answers. measures:
+    columns beside the verdict.
+    """
 
     kind: str = setting("exact", choices=KINDS)
     read: tuple[str, ...] = setting((), choices=WAYS)
     pattern: str | None = setting(None)
     judge: str = setting("equal", choices=(*JUDGES, MATH_JUDGE))
+    measures: tuple[str, ...] = setting((), choices=(*MEASURES, CREDIT))
     labels: tuple[str, ...] = setting(())
     aliases: Mapping[str, str] = setting({})
 
@@ -507,6 +510,8 @@ class Recipe(RecipePart):
         for place in ("answers", "evidence", "few_shot", "finalizer", "sample", "revise"):
             value = getattr(self, place)
             flat |= without_engine(flatten(value, place)) if value else {place: None}
+        if not self.answers.measures:  # as in logs that were made before there were any
+            del flat["answers.measures"]
         for step in self.loop:
             named = {"rule": step.name, "engine": step.engine, **flatten(step.loop)}
             named |= {"of": list(step.of)} if step.of else {}

@@ -16,7 +16,7 @@ from generate.engines.base import Call, Completion, Prompt, summed
 from generate.engines.thoughts import split_thoughts
 from generate.journal.queue import JournalCall
 from generate.recipes.recipe import MATH_JUDGE, AnswerSettings, FinalizerSettings, PoolStep, Recipe, seed_of
-from toolkit.answers import judge, normalise, read_answers
+from toolkit.answers import judge, measured, normalise, read_answers
 from toolkit.log import Log, collect, schema_of
 
 SCHEMA: dict[str, Any] = {name: schema_of("traces")[name].dtype for name in (
@@ -147,15 +147,16 @@ def judged(
 
     The earliest of an example's equivalent answers names them all, where the judge knows equivalence; else an answer
     is what was read; null where that is none, as a label outside the label space. Without a reference an example is
-    not judged. `cache`: the file of such a judge's comparisons.
+    not judged. Columns that `measures` names come last. `cache`: the file of such a judge's comparisons.
     """
     apart = ("answer", "correct", *LISTS)
     frame = pl.DataFrame(list(rows), schema={n: t for n, t in SCHEMA.items() if n not in apart})
     frame = frame.with_columns(list_column(name, [row.get(name) for row in rows]) for name in LISTS)
-    gold = examples.select("example_id", gold="gold") if "gold" in examples.columns else None
-    if gold is None:
-        gold = examples.select("example_id", gold=pl.lit(None, pl.String))
-    frame = frame.join(gold, on="example_id", how="left", maintain_order="left")
+    kinds = {"gold": pl.String, "golds": pl.List(pl.String)}
+    references = examples.select(
+        "example_id", *(pl.lit(None, kind).alias(n) if n not in examples.columns else n for n, kind in kinds.items())
+    )
+    frame = frame.join(references, on="example_id", how="left", maintain_order="left")
     known = pl.col("answer_read").is_in(list(answers.labels)) if answers.kind == "label" else pl.lit(True)
     frame = frame.with_columns(pl.when(known).then("answer_read").alias("answer"))
     if answers.judge == MATH_JUDGE:
@@ -164,8 +165,8 @@ def judged(
         with Mathematics(cache=cache) as mathematics:
             frame = judge_mathematics(frame, mathematics).frame
     else:
-        frame = frame.with_columns(judge(frame["answer"], frame["gold"], answers.judge).alias("correct"))
-    return frame.select(list(SCHEMA))
+        frame = frame.with_columns(judge(frame["answer"], frame["gold"], answers.judge, frame["golds"]))
+    return frame.select(*SCHEMA, *measured(frame["answer"], frame["gold"], answers.measures, frame["golds"]))
 
 
 @dataclass(frozen=True)

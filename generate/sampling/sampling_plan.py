@@ -154,11 +154,24 @@ def _with_reference(rows: pl.DataFrame, answers: AnswerSettings) -> pl.DataFrame
     if "gold" in rows.columns:
         gold = normalise(rows["gold"], answers.kind, answers.labels, answers.aliases)
         rows = rows.with_columns(gold.alias("gold"))
+        if "golds" in rows.columns:
+            rows = _with_golds(rows, answers)
     if answers.labels:
         labels = pl.lit(list(answers.labels), dtype=pl.List(pl.String))
         label_space = pl.col("labels").fill_null(labels) if "labels" in rows.columns else labels
         rows = rows.with_columns(label_space.alias("labels"))
     return rows
+
+
+def _with_golds(rows: pl.DataFrame, answers: AnswerSettings) -> pl.DataFrame:
+    """The examples with all right answers in normal form, each once, `gold` first; null where it is the only one."""
+    several = rows.select("golds", row=pl.int_range(pl.len())).explode("golds")
+    several = several.with_columns(normalise(several["golds"], answers.kind, answers.labels, answers.aliases))
+    lists = several.drop_nulls().group_by("row", maintain_order=True).agg("golds")
+    numbered = rows.drop("golds").with_columns(row=pl.int_range(pl.len()))
+    joined = numbered.join(lists, on="row", how="left", maintain_order="left").drop("row")
+    every = pl.concat_list("gold", "golds").list.unique(maintain_order=True)
+    return joined.with_columns(golds=pl.when(every.list.len() > 1).then(every)).select(rows.columns)
 
 
 def _digest_of(rows: pl.DataFrame) -> str:

@@ -217,6 +217,7 @@ def test_the_layouts_of_musique_and_2wiki(tmp_path: Path) -> None:
         assert set(examples["split"]) == {"dev"}
     examples = load("musique", musique).examples
     assert examples["hops"].to_list() == [2, 3]
+    assert examples["golds"].to_list() == [["Rome", "Roma"], None]
     assert examples["question_type"].to_list() == ["2hop", "3hop1"]
     assert load("2wikimultihopqa", wiki).examples["hops"].to_list() == [1, 2]
     assert open_corpus(wiki, PLACE, layout="2wikimultihopqa").passages["text"].to_list()[0] == "A is old. Very."

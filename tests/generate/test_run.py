@@ -102,6 +102,32 @@ class NewLineEngine(RuleEngine):
             yield call, tuple(replace(one, text=f"\n{one.text}") for one in outcome)
 
 
+def test_several_right_answers_and_measures_beside_the_verdict(tmp_path: Path) -> None:
+    measures = 'measures = ["cover", "cover_substring", "exact", "credit"]\n[finalizer]'
+    recipe = write_recipe(tmp_path, text=RECIPE.replace("[finalizer]", measures))
+    rows = pl.read_ndjson(tmp_path / "examples.jsonl").with_columns(
+        golds=pl.when(pl.col("example_id") < "s003").then(
+            pl.concat_list("gold", pl.col("gold").cast(pl.Int64).add(1).cast(pl.String) + ".0", "gold")
+        )
+    )
+    rows.write_ndjson(tmp_path / "examples.jsonl")
+    log = go(recipe, tmp_path / "out").log
+    assert validate_log(log).ok
+    golds = dict(collect(log.scan("examples", ["example_id", "golds"])).iter_rows())
+    assert golds == {f"s{i:03d}": [str(4 * i + 1), str(4 * i + 2)] if i < 3 else None for i in range(6)}
+    frame = traces(tmp_path / "out")
+    right = [
+        answer in (golds[name] or [str(4 * int(name[1:]) + 1)])
+        for name, answer in frame.select("example_id", "answer").iter_rows()
+    ]
+    assert frame["correct"].to_list() == frame["exact"].to_list() == right
+    assert 0 < sum(right) < len(right)
+    assert frame["credit"].to_list() == [float(one) for one in right]
+    assert frame.schema["cover"] == frame.schema["cover_substring"] == pl.Boolean
+    assert load_recipe(recipe).identity()["answers.measures"] == ["cover", "cover_substring", "exact", "credit"]
+    assert "answers.measures" not in load_recipe(recipe, ["answers.measures=[]"]).identity()
+
+
 def test_a_joined_revision_is_read_with_its_attempt(tmp_path: Path) -> None:
     """The rule's revision states a sum or none. Joined to its attempt, what it leaves unsaid is what that said."""
     text = RECIPE[: RECIPE.index("[finalizer]")] + RECIPE[RECIPE.index("[[sample]]") :]

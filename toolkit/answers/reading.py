@@ -20,10 +20,8 @@ from collections.abc import Callable, Sequence
 
 import polars as pl
 
-from toolkit.answers.forms import text_forms
 from toolkit.answers.numbers import FULL_WIDTH
 from toolkit.answers.patterns import last_matches
-from toolkit.answers.values import same_values
 from toolkit.errors import RequiredError, UnknownError, suggest
 
 _ANSWER = r"(?i)\banswer(?:\s+is\b|\s*[:=])"
@@ -167,26 +165,3 @@ _READERS: dict[str, Callable[[pl.Series], pl.Series]] = {
     "whole text": lambda texts: texts,
 }
 WAYS = (*_READERS, "pattern")
-
-
-def _contains_gold(answers: pl.Series, gold: pl.Series) -> pl.Series:
-    frame = pl.DataFrame({"a": text_forms(answers.str.strip_chars()), "g": text_forms(gold.str.strip_chars())})
-    padded = [pl.format(" {} ", pl.col(name)) for name in ("a", "g")]
-    return frame.select(padded[0].str.contains(padded[1], literal=True).alias("right")).to_series()
-
-
-_JUDGES: dict[str, Callable[[pl.Series, pl.Series], pl.Series]] = {
-    "equal": lambda answers, gold: answers == gold,
-    "normalised": lambda answers, gold: text_forms(answers.str.strip_chars()) == text_forms(gold.str.strip_chars()),
-    "cover": _contains_gold,
-    "form": lambda answers, gold: (answers == gold) | same_values(answers, gold),
-}
-JUDGES = tuple(_JUDGES)
-
-
-def judge(answers: pl.Series, gold: pl.Series, how: str = "equal") -> pl.Series:
-    """The verdicts (Boolean) on `answers` by `gold`, two string columns of equal length."""
-    if how not in JUDGES:
-        raise UnknownError(f"unknown judge `{how}`; {suggest(how, JUDGES)}")
-    right = _JUDGES[how](answers, gold).fill_null(False).alias("correct")
-    return right.zip_with(gold.is_not_null(), right.clear(len(right)))

@@ -69,8 +69,9 @@ def judge_traces(
     example, unread = pl.col("example_id"), pl.col("answer").is_null()
     before = frame.select(null_answers=unread.sum(), null_right=(unread & verdict.fill_null(False)).sum())
     how = mapping.answers.judge
-    ours = _computed_verdicts(frame, how) if how != "source" else pl.repeat(None, frame.height, eager=True)
-    frame = frame.with_columns(ours.cast(pl.Boolean).alias("ours"))
+    unknown = pl.repeat(None, frame.height, dtype=pl.Boolean, eager=True)
+    ours = unknown if how == "source" else judge(frame["answer"], frame["gold"], how, frame["golds"])
+    frame = frame.with_columns(ours.alias("ours"))
     plain = ~pl.col("opaque") & pl.col("answer").is_not_null()
     judgement = pl.coalesce("ours", "verdict") if rejudge else pl.col("verdict")
     frame = frame.with_columns(
@@ -94,14 +95,6 @@ def judge_traces(
     )
     counts = {**before.row(0, named=True), **after.row(0, named=True), "by_conflict": by_conflict}
     return CountedTraces(frame, counts)
-
-
-def _computed_verdicts(frame: pl.DataFrame, how: str) -> pl.Series:
-    """The verdicts that we compute: whether each answer equals its gold, or one of several right answers."""
-    first = judge(frame["answer"], frame["gold"], how)
-    several = frame.select("answer", "golds", row=pl.int_range(pl.len())).drop_nulls("golds").explode("golds")
-    right = several.filter(judge(several["answer"], several["golds"], how))["row"]
-    return first | pl.int_range(frame.height, eager=True).is_in(right.implode())
 
 
 def _with_reference(frame: pl.DataFrame, examples: pl.DataFrame) -> pl.DataFrame:
