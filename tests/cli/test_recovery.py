@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from generate.simulation.recovery import RecoveryModel, _recovery_tables
+from replay.analyses.recommend.recommend import CHANGE, DISABLE, INTERVENE, TUNE, UNDECIDED
 from tests.cli.conftest import Run
 from tests.cli.test_errors import files, refused
 from tests.errors import file_notes, remarked
@@ -54,7 +55,7 @@ def test_the_study_writes_every_table_and_figure(recovery: Path, thinkback: Run,
     assert {"report.md", "gate-active_verify.json", "gate-continue.json"} <= made
     report = (tmp_path / "o" / "report.md").read_text()
     assert SIMULATED in report
-    assert any(f"Recommendation, MATH500: {v}" in report for v in ("tune", "intervene", "disable", "undecided"))
+    assert any(f"Recommendation, MATH500: {v}" in report for v in (TUNE, INTERVENE, DISABLE, CHANGE, UNDECIDED))
     rows = read(tmp_path / "o" / "budget_matched.csv")
     by = {row["policy"]: row for row in rows}
     assert (by["always active_verify"]["published_accuracy_pct"], by["base: short"]["published_tokens"]) == (
@@ -309,9 +310,11 @@ def test_a_verdict_without_rows_held_back_has_a_caveat(recovery: Path, thinkback
     assert done.exit_code == 0, done.output
     told = (tmp_path / "o" / "report.md").read_text()
     for code, value in (("screened_on_reported", "`on`"), ("rules_without_fit", "`active_verify`")):
-        (caveat,) = file_notes(tmp_path / "o", code, value)
+        (caveat,) = (
+            note["text"] for note in file_notes(tmp_path / "o", code, value) if note["text"].startswith("CAVEAT: ")
+        )
         for text in (done.stdout, told):
-            assert f"CAVEAT: {caveat['text']}" in text
+            assert caveat in text
     assert re.search(r"`on` [^`]*split = 'train'; [^`]*`test`", told)
 
 
