@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from generate.engines.base import Message, Prompt
 from generate.loops.requests import Example, Steps
+from toolkit.log import Log
 from toolkit.settings import Checked, flatten, setting
 
 PromptFields = tuple[str, ...] | Mapping[str, tuple[str, ...]]
@@ -42,6 +43,15 @@ class Loop(Checked, ABC):
     @abstractmethod
     def most_requests(self) -> int:
         """The most requests of an example."""
+
+    @property
+    def needs_log(self) -> bool:
+        """Whether it reads rows of a log that is added to."""
+        return False
+
+    def on_log(self, log: Log, pools: Sequence[str]) -> Self:
+        """The loop with what only a log tells of the pools that it reads. ThinkbackError where these do not fit."""
+        return self
 
     @property
     def most_traces(self) -> int:

@@ -51,11 +51,12 @@ class Search:
 @dataclass(frozen=True)
 class Passages:
     """A request for the passages of some ids, from a corpus: a table of `[search]` of kind `passages`. Its answer: a
-    tuple of texts, `title: text`. It costs nothing.
+    tuple of texts, `title: text`; with `partial`, without those that the corpus lacks. It costs nothing.
     """
 
     ids: tuple[str, ...]
     index: str
+    partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class RefusedError(Exception):
 class Example:
     """What a loop sees of its example. fields: the columns, as prompts show them; seed: an integer of 31 bits for
     numbers that it draws; traces, rounds: rows of the log that is added to (`generate --on`), of the pools that the
-    loop's `of` names.
+    loop's `of` names; gold_documents: of the example.
     """
 
     name: str
@@ -187,6 +188,7 @@ class Example:
     render: Callable[[str, Mapping[str, str]], Prompt] = field(repr=False)
     traces: tuple[Mapping[str, Any], ...] = ()
     rounds: tuple[Mapping[str, Any], ...] = ()
+    gold_documents: tuple[str, ...] = ()
 
     def prompt(self, file: str, **fields: str) -> Prompt:
         """The prompt that a prompt file makes of the example, with these further fields."""

@@ -7,7 +7,7 @@ Algorithm 1 of the thesis on frontier-aware iterative retrieval (FAIR), with the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,7 @@ from generate.loops.requests import (
 )
 from toolkit.errors import InvalidError, RequiredError, UnknownError, quote, suggest
 from toolkit.log.contract.manifest import BY_RELEVANCE, EXPLORING
-from toolkit.rounds.frontier import NONE, REWARDS, Rounds
+from toolkit.rounds.frontier import REWARDS, Rounds
 from toolkit.rounds.ranking import RoundRanking
 from toolkit.settings import flatten, from_table, setting
 from toolkit.table_rows import TableRows
@@ -108,14 +108,41 @@ class _Hop:
 
     def ranking_rows(self) -> Rounds:
         """Its rounds as those of one example in a log."""
-        rows = [one.row(0, number, self.question, ()).columns for number, one in enumerate(self.rounds)]
-        kinds: dict[str, Any] = {
-            "documents": pl.List(pl.String), "relevance": pl.List(pl.Float64), "answers": pl.List(pl.String),
-            "clusters": pl.List(pl.Int32), "contradictions": pl.Int32, "answer_scores": pl.List(pl.Float64),
-        }  # fmt: skip
-        frame = pl.DataFrame({name: pl.Series([row.get(name) for row in rows], dtype=kind)
-                              for name, kind in kinds.items()}).with_columns(hop=pl.lit(0))  # fmt: skip
-        return Rounds(TableRows(frame, np.array([0, len(rows)])), pl.Series("gold_documents", [[]], pl.List(pl.String)))
+        return rounds_of([one.row(0, number, self.question, ()).columns for number, one in enumerate(self.rounds)])
+
+
+_RANKED: dict[str, Any] = {
+    "hop": pl.Int32, "sub_question": pl.String, "documents": pl.List(pl.String), "relevance": pl.List(pl.Float64),
+    "retrieval_rank": pl.List(pl.Int32), "answers": pl.List(pl.String), "clusters": pl.List(pl.Int32),
+    "contradictions": pl.Int32, "answer_scores": pl.List(pl.Float64),
+}  # fmt: skip
+"""The columns of rounds that rankings read."""
+
+
+def rounds_of(rows: Sequence[Mapping[str, Any]]) -> Rounds:
+    """The rounds of one example, by hop and round, as replay reads them from a log."""
+    frame = pl.DataFrame({name: pl.Series([row.get(name) for row in rows], dtype=kind)
+                          for name, kind in _RANKED.items()})  # fmt: skip
+    return Rounds(TableRows(frame, np.array([0, len(rows)])), pl.Series("gold_documents", [[]], pl.List(pl.String)))
+
+
+def leading_answers(rounds: Rounds, ranking: RoundRanking) -> list[str]:
+    """The first answer of the cluster that leads the frontier at the end of each hop of an example; `unknown` where
+    none does.
+    """
+    leaders = ranking.frontiers(rounds).leader
+    first: dict[tuple[int, int], str] = {}
+    columns = rounds.rows.frame["clusters"], rounds.rows.frame["answers"]
+    for hop, clusters, answers in zip(rounds.hop_of_row.tolist(), *columns, strict=True):
+        for cluster, answer in zip(clusters, answers, strict=True):
+            first.setdefault((hop, cluster), answer)
+    ends = (rounds.first_row_of_hop + rounds.rounds_of_hop - 1).tolist()
+    return [first.get((hop, int(leaders[end])), UNKNOWN) for hop, end in enumerate(ends)]
+
+
+def path_text(path: Iterable[tuple[str, str]]) -> str:
+    """Sub-questions and their answers as prompts show them."""
+    return "".join(f"{FOLLOW} {question}\n{ANSWERED} {answer}\n" for question, answer in path)
 
 
 def _read_explore(given: Any, place: str) -> str | RoundRanking:
@@ -210,8 +237,7 @@ class Retrieving(Loop):
         """Asks for the next sub-question: a hop, whose question is empty where there is none."""
         if self.decompose_prompt is None:
             return _Hop(example.fields["question"])
-        text = "".join(f"{FOLLOW} {question}\n{ANSWERED} {answer}\n" for question, answer in path)
-        prompt = example.prompt(self.decompose_prompt, path=text)
+        prompt = example.prompt(self.decompose_prompt, path=path_text(path))
         replies = yield Ask(prompt, self.max_tokens, stop=(ANSWERED,), engine=self.decompose_engine)
         _, there, after = replies[0].text.partition(FOLLOW)
         question = next(iter(after.strip().splitlines()), "").strip() if there else ""
@@ -276,9 +302,7 @@ class Retrieving(Loop):
     def _leading_answer(self, hop: _Hop) -> str:
         """The first answer of the frontier's leader at the end of a hop."""
         ranking = self.explore if isinstance(self.explore, RoundRanking) else RoundRanking()
-        leader = ranking.frontiers(hop.ranking_rows()).leader[-1]
-        pairs = (pair for one in hop.rounds for pair in zip(one.clusters, one.answers, strict=True))
-        return UNKNOWN if leader == NONE else next(answer for cluster, answer in pairs if cluster == leader)
+        return leading_answers(hop.ranking_rows(), ranking)[0]
 
     @property
     def explored(self) -> str | Mapping[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from generate.loops.answering import Answering
 from generate.loops.beam import Beam
 from generate.loops.forcing import Forcing
 from generate.loops.loop import Loop
@@ -16,7 +17,7 @@ from toolkit.errors import InvalidError, NotFoundError, RequiredError, RuleError
 from toolkit.settings import from_table
 from toolkit.user_files import checked_fields, has_method, load_file
 
-KINDS: Mapping[str, type[Loop]] = {one.kind: one for one in (Forcing, Revising, Beam, Tools, Retrieving)}
+KINDS: Mapping[str, type[Loop]] = {one.kind: one for one in (Forcing, Revising, Beam, Tools, Retrieving, Answering)}
 """The loops that ship, by their kind in recipes."""
 SHAPE = "a loop is a frozen dataclass with a method `run(self, example)`, which yields requests"
 

@@ -23,6 +23,7 @@ Paths are looked for beside the recipe, then in the working directory.
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -578,7 +579,8 @@ def _recipe(top: Mapping[str, Any], path: Path) -> Recipe:
         if (needed not in top or top[needed] == []) and not (needed == "sample" and top.get("loop")):
             more = "; without it, a recipe adds pools to a log: name that log as `--on`" if needed == "data" else ""
             raise RequiredError(f"`{'[[sample]]' if needed == 'sample' else f'[{needed}]'}` is missing{more}")
-    loops = tuple(_read_loop(table, path.resolve().parent) for table in tables_of(top, "loop"))
+    tables = (one for table in tables_of(top, "loop") for one in _tables_by_pool(table))
+    loops = tuple(_read_loop(table, path.resolve().parent) for table in tables)
     recipe = Recipe(
         file=path.name,
         folder=path.resolve().parent,
@@ -617,6 +619,15 @@ def read_engine(table: Any, place: str = "engine") -> EngineSettings:
     common = {key: value for key, value in table.items() if key in _ENGINE}
     further = {key: value for key, value in table.items() if key not in _ENGINE}
     return from_table(EngineSettings, {**common, "settings": further}, place)
+
+
+def _tables_by_pool(table: Any) -> list[Any]:
+    """A table `[[loop]]` for each pool: where `pool` names a key in braces, one for each of the values listed there."""
+    pool = table.get("pool") if isinstance(table, Mapping) else None
+    key = match.group(1) if isinstance(pool, str) and (match := re.search(r"\{(\w+)\}", pool)) else ""
+    if not key or not isinstance(values := table.get(key), list):
+        return [table]
+    return [{**table, "pool": pool.replace(f"{{{key}}}", str(value)), key: value} for value in values]
 
 
 def _read_loop(table: Any, folder: Path) -> LoopStep:

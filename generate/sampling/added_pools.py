@@ -14,7 +14,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,12 @@ import polars as pl
 from generate.engines.base import Engine
 from generate.journal.database import difference
 from generate.journal.queue import BESIDE
-from generate.recipes.recipe import Recipe, shard_of
+from generate.recipes.recipe import LoopStep, Recipe, shard_of
 from generate.sampling.example_loops import READ, ROWS
 from generate.sampling.samples import FINALIZER, TOKEN_LISTS
 from generate.sampling.sampling_plan import LoggedRows, SamplingPlan
 from generate.sampling.sampling_run import Generated, SamplingRun, carry_out
-from toolkit.errors import ConflictError, ExistsError, UnknownError, UnsuitableError, listed, suggest
+from toolkit.errors import ConflictError, ExistsError, UnknownError, UnsuitableError, errors_begin, listed, suggest
 from toolkit.log import ADDING, LEFT_OUT, Log, collect, extend_log, open_sealed
 from toolkit.progress import Advance
 
@@ -89,6 +89,7 @@ def plan_added_pools(
     if not log.has("examples"):
         raise UnsuitableError(f"`{path}` has no `examples`: nothing can be added to it")
     _check_read(recipe, log)
+    recipe = replace(recipe, loop=tuple(_on_log(step, log) for step in recipe.loop))
     every = collect(log.scan("examples", list(log.columns("examples"))), log).sort("example_id")
     identity = {key: value for key, value in recipe.identity().items() if not key.startswith("data.")}
     done = _done_parts(recipe, log, identity, path)
@@ -118,6 +119,14 @@ def _check_read(recipe: Recipe, log: Log) -> None:
         for pool in step.of:
             if pool not in readable:
                 raise UnknownError(f"`loop.{step.pool}.of`: the log has no pool `{pool}`; {suggest(pool, readable)}")
+
+
+def _on_log(step: LoopStep, log: Log) -> LoopStep:
+    """The step with what the log tells its loop."""
+    if not hasattr(step.loop, "on_log"):
+        return step
+    with errors_begin(f"`loop.{step.pool}`: "):
+        return replace(step, loop=step.loop.on_log(log, step.of))
 
 
 def _done_parts(recipe: Recipe, log: Log, identity: Mapping[str, Any], path: str | Path) -> list[Mapping[str, Any]]:

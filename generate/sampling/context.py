@@ -141,11 +141,12 @@ ATTEMPT_FIELDS = ("attempt", "answer", "prompt", "reasoning")
 
 @dataclass(frozen=True)
 class Prepared:
-    """One example with the fields of its prompts and its further columns in the log."""
+    """One example with the fields of its prompts, its further columns in the log, and its gold documents."""
 
     example_id: str
     fields: dict[str, str]
     columns: dict[str, Any]
+    gold_documents: tuple[str, ...] = ()
 
 
 @dataclass
@@ -186,7 +187,9 @@ class Context:
             for texts, more, places in zip(fields, columns, chosen, strict=True):
                 texts["examples"] = _few_shot_text(places, pool, rule)
                 more["few_shot"] = [pool.ids[place] for place in places]
-        return [Prepared(r["example_id"], f, c) for r, f, c in zip(listed, fields, columns, strict=True)]
+        golds = [tuple(row.get("gold_documents") or ()) for row in listed]
+        ids = [row["example_id"] for row in listed]
+        return [Prepared(*parts) for parts in zip(ids, fields, columns, golds, strict=True)]
 
     def bound(self, rows: pl.DataFrame) -> list[Prepared]:
         """The examples with the longest passages and few-shot examples there are: no prompt is longer."""

@@ -234,6 +234,7 @@ class ExampleLoops:
             seed_of(recipe.seed, prepared.example_id, step.pool, 0),
             lambda file, fields: recipe.template(file).render(fields),
             *(_rows_of_pools(example.logged.get(table, ()), step.of) for table in READ),
+            prepared.gold_documents,
         )
         strand = _Strand(example, iter(()), step=step, pool=step.pool)  # type: ignore[arg-type]
         try:

@@ -61,7 +61,7 @@ class SamplingPlan:
 def make_plan(recipe: Recipe, shard: tuple[int, int] = (1, 1), limit: int | None = None) -> SamplingPlan:
     """Load the examples, the first `limit` of them, and of these the shard (i, n), counted from 1."""
     for step in recipe.loop:
-        if step.of:
+        if step.of or getattr(step.loop, "needs_log", False):
             raise RequiredError(f"`loop.{step.pool}.of` reads pools of a log: name that log as `--on`")
     rows, notes = _load_examples(recipe.data, recipe.find)
     rows = _with_reference(rows, recipe.answers)

@@ -10,7 +10,7 @@ import pytest
 
 from generate.classifier.classifier_recipe import load_training
 from generate.recipes.prompting import PROMPTS
-from generate.recipes.recipe import Recipe, _Balanced, _Constant, _Mixture, _ReviseStep, load_recipe
+from generate.recipes.recipe import Recipe, _Balanced, _Constant, _Mixture, _ReviseStep, load_added_pools, load_recipe
 from generate.recipes.toml_file import read_toml, shipped_recipes
 from generate.sampling.samples import ask_samples
 from generate.sampling.sampling_estimate import estimate
@@ -125,6 +125,7 @@ def test_settings_of_the_papers() -> None:
 
 def test_every_shipped_prompt_is_used_by_a_shipped_recipe_or_is_an_action() -> None:
     used = {name for recipe in LOGS for name in load_recipe(recipe).prompts}
+    used |= {name for recipe in TABLES if (pools := load_added_pools(recipe)) is not None for name in pools.prompts}
     used |= {name for recipe in ADDING for name in load_additions(recipe).prompts}
     used |= {load_training(recipe).template.name for recipe in TRAINING}
     taught = {f"bare_{name}.txt" for name in FORMATS}

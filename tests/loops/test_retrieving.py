@@ -176,8 +176,7 @@ def test_bad_settings_are_one_line(keys: dict[str, Any], refusal: tuple[str, ...
 
 def test_the_recipe_that_ships_has_the_sizes_of_the_thesis() -> None:
     recipe = load_recipe("fair-musique")
-    (step,) = recipe.loop
-    loop = step.loop
+    loop = recipe.loop[0].loop
     assert (loop.first, loop.budget, loop.neighbours, loop.answers) == (100, 1000, 100, 5)
     assert loop.explored == "relevance"
     assert set(Services(recipe).settings) == {("score", "cross"), ("score", "meaning"), ("search", "wiki")}
